@@ -25,12 +25,13 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories validate clean
+.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
 	@echo "make test      set up, then lint, types, import contracts and tests"
 	@echo "make test-all  the slow tests too"
+	@echo "make real-data  fetch the public files that 300 tests read"
 	@echo "make docs      the documentation's site, in site/"
 	@echo "make linkcheck  whether the web pages that the documentation links are there"
 	@echo "make man       manual pages, in site/man/man1"
@@ -52,6 +53,10 @@ $(STAMP): pyproject.toml
 
 demo: setup
 	$(BIN)/python -m softib.cli.main report examples/superpod-127-faults.yaml --html demo-out/report.html
+
+# Public fabric files, logs and traces of other projects, which some tests read: from their repositories into real-data/.
+real-data: setup
+	$(BIN)/python -m tests.real_data.fetch
 
 # The site, in site/: a warning, such as a link to nowhere, is an error.
 docs: setup
@@ -93,7 +98,7 @@ oldest: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@folder=$$(mktemp -d /tmp/softib-oldest.XXXXXX); \
 	$(BIN)/uv venv --quiet --no-python-downloads --python $(PYTHON) $$folder/venv \
-	  && $(BIN)/uv pip install --quiet --python $$folder/venv/bin/python --resolution lowest-direct '.[dev,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve]' \
+	  && $(BIN)/uv pip install --quiet --python $$folder/venv/bin/python --resolution lowest-direct '.[dev,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve,tenants]' \
 	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/venv/bin/python -m pytest -q -p no:cacheprovider $(OLDEST); \
 	code=$$?; rm -rf $$folder; exit $$code
 
@@ -101,7 +106,7 @@ oldest: setup
 sbom: setup
 	@folder=$$(mktemp -d /tmp/softib-sbom.XXXXXX); \
 	$(PYTHON) -m venv $$folder \
-	  && $$folder/bin/python -m pip install --quiet --disable-pip-version-check '.[torch,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve]' \
+	  && $$folder/bin/python -m pip install --quiet --disable-pip-version-check '.[torch,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve,tenants]' \
 	  && $(BIN)/python .ci/make_sbom.py dist/softib.cdx.json $$folder/bin/python; \
 	code=$$?; rm -rf $$folder; exit $$code
 

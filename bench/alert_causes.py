@@ -93,6 +93,17 @@ def cable(leaf: int) -> str:
     return f"{UP}:leaf-{leaf}"
 
 
+def cable_fault(name: str, code: str, fault: str, *words: str) -> None:
+    """A kind called ``name``: ``fault`` at a cable, with ``words``, which a finding of this code names."""
+
+    def plant(site: Site) -> None:
+        at = cable(site.leaf())
+        site.fault(site.when(), fault, at, *words)
+        site.expect("SoftibFinding", at, code=code)
+
+    KINDS[name] = plant
+
+
 @kind
 def nothing(site: Site) -> None:
     """A fabric that idles."""
@@ -133,11 +144,7 @@ def host_off(site: Site) -> None:
     site.expect("SoftibHostDown", name)
 
 
-@kind
-def flapping(site: Site) -> None:
-    at = cable(site.leaf())
-    site.fault(site.when(), "flap", at, "--period", "3")
-    site.expect("SoftibFinding", at, code="link-flaps")
+cable_fault("flapping", "link-flaps", "flap", "--period", "3")
 
 
 @kind
@@ -158,39 +165,11 @@ def bit_errors(site: Site) -> None:
     site.expect("SoftibFinding", at, code="link-pre-fec-errors" if fec else "link-bit-errors")
 
 
-@kind
-def narrow(site: Site) -> None:
-    at = cable(site.leaf())
-    site.fault(site.when(), "downgrade", at, "--width", "1")
-    site.expect("SoftibFinding", at, code="link-narrow")
-
-
-@kind
-def slow(site: Site) -> None:
-    at = cable(site.leaf())
-    site.fault(site.when(), "downgrade", at, "--speed", "SDR")
-    site.expect("SoftibFinding", at, code="link-slow")
-
-
-@kind
-def little_light(site: Site) -> None:
-    at = cable(site.leaf())
-    site.fault(site.when(), "attenuation", at, "7.2")
-    site.expect("SoftibFinding", at, code="module-rx-power")
-
-
-@kind
-def weak_laser(site: Site) -> None:
-    at = cable(site.leaf())
-    site.fault(site.when(), "weak-laser", at, "7.2")
-    site.expect("SoftibFinding", at, code="module-tx-power")
-
-
-@kind
-def hot_module(site: Site) -> None:
-    at = cable(site.leaf())
-    site.fault(site.when(), "hot-module", at, "88")
-    site.expect("SoftibFinding", at, code="module-temperature")
+cable_fault("narrow", "link-narrow", "downgrade", "--width", "1")
+cable_fault("slow", "link-slow", "downgrade", "--speed", "SDR")
+cable_fault("little_light", "module-rx-power", "attenuation", "7.2")
+cable_fault("weak_laser", "module-tx-power", "weak-laser", "7.2")
+cable_fault("hot_module", "module-temperature", "hot-module", "88")
 
 
 @kind
@@ -202,11 +181,7 @@ def slow_host(site: Site) -> None:
     site.expect("SoftibFinding", f"{name}[1]", code="slow-receiver")
 
 
-@kind
-def no_flow_control(site: Site) -> None:
-    at = cable(site.leaf())
-    site.fault(site.when(), "flow-control", at, "0.15")
-    site.expect("SoftibFinding", at, code="flow-control-errors")
+cable_fault("no_flow_control", "flow-control-errors", "flow-control", "0.15")
 
 
 @kind

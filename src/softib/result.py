@@ -1,9 +1,9 @@
-"""The model of a result: a dataclass whose fields are the only statement of what it holds.
+"""The model of a result: a dataclass whose fields are the only declaration of its content.
 
-A subclass of :class:`Result` declares each field once: name, type, a line of text below it, and in
-:func:`key` what is special about it. JSON, JSON Schema (``docs/make_schemas.py``), table, facts for
+A subclass of :class:`Result` declares each field once: name, type, a line of text below it, and its special
+properties in :func:`key`. JSON, JSON Schema (``docs/make_schemas.py``), table, facts for
 people and the view of a notebook are derived from that. A result that is a document of ``--json``
-names it in ``document``; docs/stability.md says when a version changes.
+names it in ``document``; docs/stability.md explains when a version changes.
 """
 
 from __future__ import annotations
@@ -40,20 +40,21 @@ DOCUMENTS: dict[str, str] = {
     "advise": "api.planning.advice:Recommendation",
     "audit": "api.audit:AuditResult",
     "accept": "api.acceptance.result:Acceptance",
+    "accept-cover": "api.acceptance.coverage:Coverage",
     "baseline": "api.acceptance.baselines:BaselineComparison",
-    "baseline-record": "cli.baseline:Recorded",
+    "baseline-record": "cli.watch.baseline:Recorded",
     "check": "analysis.model:CheckResult",
     "ci": "api.running.ci:CiRun",
-    "compare": "api.simulation.comparison:Comparison",
-    "compile": "cli.itself:Compiled",
-    "convert": "cli.convert:Converted",
+    "compare": "analysis.simulation.networks:NetworkComparison",
+    "compile": "cli.itself.installation:Compiled",
+    "convert": "cli.look.convert:Converted",
     "convert-explain": "fabric.formats.cabling.explain:PlanReading",
     "diff": "api.results:Changes",
     "doctor": "live.launch.doctor:Machine",
-    "down": "cli.up:Down",
+    "down": "cli.run.up:Down",
     "fault": "live.faults.replies:FaultReply",
-    "forget": "cli.exporter:Forgotten",
-    "generate": "cli.generate:Kinds",
+    "forget": "cli.watch.exporter:Forgotten",
+    "generate": "cli.look.generate:Kinds",
     "ledger": "api.monitor.exporting:FaultLedger",
     "listening": "cli.shared.output:Listening",
     "nvme-bench": "api.storage:NvmeBench",
@@ -65,6 +66,7 @@ DOCUMENTS: dict[str, str] = {
     "plan-design": "api.planning.design:DesignComparison",
     "plan-grow": "api.planning.growth:AddedHosts",
     "plan-quote": "api.planning.cables:QuoteCheck",
+    "node-check": "api.node_check:NodeCheck",
     "path": "analysis.path_explanation:Explanation",
     "replay": "api.simulation.replay:Replay",
     "report": "analysis.model:Report",
@@ -81,10 +83,9 @@ DOCUMENTS: dict[str, str] = {
     "top": "render.top:Top",
     "why": "analysis.jobs.why:Why",
 }
-"""Document of ``--json`` → module and class of its result; several where it has one of several
-forms."""
+"""Maps each document of ``--json`` to the module and class of its result; several if it has one of several forms."""
 VERSIONS: dict[str, int] = {}
-"""Document → its version, where that is above 1: one more when a key goes or changes its meaning,
+"""Maps each document to its version, if that is above 1: it grows by one when a key goes or changes its meaning,
 not when one is added."""
 
 KEY = "softib"
@@ -100,24 +101,23 @@ class Key:
     json: Callable[[Any], Any] | None = None
     """Makes the value of JSON from the field's."""
     type: Any = None
-    """Type of the value of JSON, where the field's annotation is another."""
+    """Type of the value of JSON, if the field's annotation is another."""
     hidden: bool = False
     """Not in JSON."""
     optional: bool = False
-    """The key is absent where the value is None."""
+    """The key is absent if the value is None."""
     flat: type[Result] | None = None
-    """The value is a result: its keys, as this class declares them, stand in place of this one."""
+    """The value is a result: its keys, as this class declares them, replace this one."""
     before: str = ""
-    """The field in front of which its key stands; empty: where the field stands, of a property
-    behind all fields."""
+    """The field before which its key is placed; empty: the field's own place, for a property behind all fields."""
     label: str = ""
-    """What people call it, in :meth:`Result.facts`; empty: it is no fact."""
+    """Its label for people, in :meth:`Result.facts`; empty: it is not a fact."""
     text: Callable[[Any], str] | None = None
     """Makes the text of the fact from the whole result; an empty text leaves the fact out."""
 
 
 def _once(function: F) -> F:
-    """:func:`functools.cache`, for which mypy takes no class for hashable."""
+    """:func:`functools.cache`, for which mypy does not consider a class hashable."""
     return cast("F", functools.cache(function))
 
 
@@ -127,12 +127,12 @@ def key(name: str = "", **how: Any) -> dict[str, Any]:
 
 
 HIDDEN = key(hidden=True)
-"""``metadata`` of a field that JSON does not have."""
+"""``metadata`` of a field that is not in JSON."""
 
 
 def also(name: str = "", **how: Any) -> Callable[[F], F]:
-    """Decorate a property or method of a :class:`Result` whose value JSON has too, with the
-    arguments of :class:`Key`. It stands below ``@property``."""
+    """Decorate a property or method of a :class:`Result` whose value is also in JSON, with the arguments of
+    :class:`Key`. It is placed below ``@property``."""
 
     def declared(function: F) -> F:
         function.__dict__[KEY] = Key(name, **how)
@@ -150,12 +150,12 @@ class Result:
     """Fields that are columns of a table of such results; empty: all."""
 
     def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it: its keys as plain values, in the order of the fields; of a
-        document behind ``schema``."""
+        """The form that ``--json`` prints: its keys as plain values, in the order of the fields; of a document
+        behind ``schema``."""
         return document(self.document, self) if self.document else self._keys()
 
     def _keys(self, cls: type[Result] | None = None) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        document: dict[str, Any] = {}
         for name, how in keys_of(cls or type(self)):
             value = getattr(self, name)
             if callable(value):
@@ -163,10 +163,10 @@ class Result:
             if value is None and (how.optional or how.flat is not None):
                 continue
             if how.flat is not None:
-                found |= value._keys(how.flat)
+                document |= value._keys(how.flat)
             else:
-                found[how.name or name] = plain(value if how.json is None or value is None else how.json(value))
-        return found
+                document[how.name or name] = plain(value if how.json is None or value is None else how.json(value))
+        return document
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) of the fields that have a label, for people."""
@@ -189,51 +189,51 @@ def document(name: str, result: Result | None = None, /, **body: Any) -> dict[st
 
 def model_of(name: str) -> Any:
     """The type of the document ``name``, for pydantic."""
-    found = []
+    models = []
     for one in DOCUMENTS[name].split():
         module, _, cls = one.partition(":")
         model = getattr(importlib.import_module(f"softib.{module}"), cls)
-        found.append(json_type(model, schema=Literal[schema_id(name)]))
-    return functools.reduce(operator.or_, found)
+        models.append(json_type(model, schema=Literal[schema_id(name)]))
+    return functools.reduce(operator.or_, models)
 
 
 @_once
 def keys_of(cls: Any) -> tuple[tuple[str, Key], ...]:
-    """(field or property, how it is shown) of the keys that JSON has, in their order."""
+    """(field or property, how it is shown) of the keys in JSON, in their order."""
     return tuple((name, how) for name, how in _declared(cls) if not how.hidden)
 
 
 @_once
 def _declared(cls: Any) -> tuple[tuple[str, Key], ...]:
-    found: list[tuple[str, Key]] = []
+    keys: list[tuple[str, Key]] = []
     of_fields = [(f.name, f.metadata.get(KEY, Key())) for f in _fields(cls)]
     for name, how in (*of_fields, *((n, f.__dict__[KEY]) for n, f in _properties(cls).items())):
-        names = [other for other, _ in found]
-        found.insert(names.index(how.before) if how.before in names else len(found), (name, how))
-    return tuple(found)
+        names = [other for other, _ in keys]
+        keys.insert(names.index(how.before) if how.before in names else len(keys), (name, how))
+    return tuple(keys)
 
 
 def _fields(cls: Any) -> tuple[Field[Any], ...]:
-    """None of a class whose keys are properties alone."""
+    """None for a class whose keys are only properties."""
     return fields(cls) if is_dataclass(cls) else ()
 
 
 def _properties(cls: type) -> dict[str, Any]:
     """Functions of the class that :func:`also` decorates, by their names."""
-    found = {}
+    properties = {}
     for base in reversed(cls.__mro__):
         for name, thing in vars(base).items():
             function = getattr(thing, "fget", None) or getattr(thing, "func", None) or thing
             if KEY in getattr(function, "__dict__", {}):
-                found[name] = inspect.unwrap(function)
+                properties[name] = inspect.unwrap(function)
             else:
-                found.pop(name, None)
-    return found
+                properties.pop(name, None)
+    return properties
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON has it: NaN and infinity become null, NumPy's scalars and arrays Python's,
-    results their keys."""
+    """``value`` in JSON's types: NaN and infinity become null, NumPy's scalars and arrays Python's, results their
+    keys."""
     if isinstance(value, Result):
         return value.to_json()
     if isinstance(value, dict):
@@ -279,10 +279,10 @@ def json_type(cls: type[Result], **first: Any) -> Any:
     from typing_extensions import TypedDict
 
     typed_dict: Any = TypedDict
-    made = typed_dict(cls.__name__, {**first, **dict(_typed_keys(cls))})
-    made.__doc__, made.__module__ = cls.__doc__, cls.__module__
-    made.__pydantic_config__ = ConfigDict(extra="forbid")
-    return made
+    model = typed_dict(cls.__name__, {**first, **dict(_typed_keys(cls))})
+    model.__doc__, model.__module__ = cls.__doc__, cls.__module__
+    model.__pydantic_config__ = ConfigDict(extra="forbid")
+    return model
 
 
 def _typed_keys(cls: type[Result]) -> Iterator[tuple[str, Any]]:
@@ -320,12 +320,12 @@ def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
 
 @_once
 def _names(module: str) -> dict[str, Any]:
-    """Names of a module, those that it imports for type checkers alone among them."""
-    found = dict(vars(sys.modules[module]))
+    """Names of a module, including those that it imports only for type checkers."""
+    names = dict(vars(sys.modules[module]))
     for node in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            exec(compile(ast.Module(node.body, []), module, "exec"), found)
-    return found
+            exec(compile(ast.Module(node.body, []), module, "exec"), names)
+    return names
 
 
 def _of_json(kind: Any) -> Any:
@@ -347,7 +347,7 @@ def _json_types(cls: Any) -> Any:
 @_once
 def _texts(cls: Any) -> dict[str, str]:
     """The string below each field, of the class and its bases."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if base is object or not issubclass(base, Result) or base is Result:
             continue
@@ -356,5 +356,5 @@ def _texts(cls: Any) -> dict[str, str]:
         for node, below in zip(body.body, body.body[1:], strict=False):
             match node, below:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    found[name] = text
-    return found
+                    texts[name] = text
+    return texts

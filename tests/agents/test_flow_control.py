@@ -108,5 +108,5 @@ def test_a_port_that_leaves_out_flow_control_packets_starves_its_peer(share):
     plane.faults.settle([a, b], 20 * S)
     assert int(late[b]) == int(f.vl_counters["port_vl_xmit_flow_ctl_update_errors"].sum(axis=1)[b])
     assert not len(plane.faults.marked())
-    with pytest.raises(InputError, match="from 0 to 1"):
+    with pytest.raises(InputError, match="use 0 to 1"):
         plane.faults.leave_out(a, 1.5)

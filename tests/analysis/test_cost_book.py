@@ -84,7 +84,7 @@ def test_softib_s_own_book_has_a_source_for_every_price() -> None:
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("- 1", "prices are a mapping"), ("currency: USD", "date"), ("currency: [", "not a file of prices"),
+    ("- 1", "prices must be a mapping"), ("currency: USD", "date"), ("currency: [", "not a file of prices"),
     ("currency: USD\ndate: 2026-10\nadapters: {NDR: {low: 3, high: 2, source: x}}", "low 3 is above high 2"),
     ("currency: USD\ndate: 2026-10\nadapters: {NDR: {low: 1, high: 2}}", "source"),
     ("currency: USD\ndate: 2026-10\nadaptors: {}", "adaptors"),

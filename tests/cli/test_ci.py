@@ -71,10 +71,11 @@ def test_a_run_without_verbs_is_3_and_leaves_what_explains_it(tmp_path, stock):
 @pytest.mark.parametrize(
     ("text", "fault"),
     (
-        ("link-down@2s", PlannedFault("link-down", "", None, 2.0)),
-        ("link-down leaf-1[3]@500ms", PlannedFault("link-down", "leaf-1[3]", None, 0.5)),
-        ("ber leaf-1[3] 1e-6@1.5", PlannedFault("ber", "leaf-1[3]", 1e-6, 1.5)),
-        ("switch-down spine-1@1m", PlannedFault("switch-down", "spine-1", None, 60.0)),
+        ("link-down@2s", PlannedFault("link-down", "", {}, 2.0)),
+        ("link-down leaf-1[3]@500ms", PlannedFault("link-down", "leaf-1[3]", {}, 0.5)),
+        ("ber leaf-1[3] 1e-6@1.5", PlannedFault("ber", "leaf-1[3]", {"ber": 1e-6}, 1.5)),
+        ("hot-module leaf-1[3] 81@1s", PlannedFault("hot-module", "leaf-1[3]", {"celsius": 81.0}, 1.0)),
+        ("switch-down spine-1@1m", PlannedFault("switch-down", "spine-1", {}, 60.0)),
     ),
 )
 def test_faults_have_a_time(text, fault):
@@ -107,13 +108,21 @@ def test_a_file_that_is_wrong_names_the_line(tmp_path, text, message):
 
 
 def test_usage_is_one_line(tmp_path):
+    (tmp_path / "y.yaml").touch()
     for words, line in (
         ((), "give a program (softib ci -- CMD ...) or --file FILE"),
-        (("--file", "x.yaml", "--", "true"), "give a program (softib ci -- CMD ...) or --file FILE"),
-        (("--file", "x.yaml", "--node", "a"), "--file names the nodes; leave out --node"),
+        (("--file", "y.yaml", "--", "true"), "give a program (softib ci -- CMD ...) or --file FILE"),
+        (("--file", "y.yaml", "--node", "a"), "--file names the nodes; leave out --node"),
         (("--file", "x.yaml"), "x.yaml: No such file or directory"),
         (("--fault", "link-down", "--", "true"), "is not KIND[ PLACE[ RATE]]@TIME"),
         (("--source", "none.yaml", "--", "true"), "none.yaml: no such file"),
+        (("--fault", "link-dwn@2s", "--", "true"), "no fault named 'link-dwn'; did you mean link-down"),
+        (("--fault", "ber leaf-1[3] 7@2s", "--", "true"), "fault ber: RATE (ber): 7.0 cannot be"),
+        (("--fault", "switch-down@2s", "--", "true"), "needs a switch such as leaf-3"),
+        (("--fault", "link-down leaf-9[3]@2s", "--", "true"), "no node named 'leaf-9'"),
+        (("--node", "host-1", "--", "true"), "no node named 'host-1'"),
+        (("--artifacts", "/dev/null/x", "--", "true"), "/dev/null/x: cannot write there"),
+        (("--", "no-such-program"), "no-such-program: no such program"),
     ):
         done = ci(tmp_path, *words)
         assert done.returncode == 2 and line in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

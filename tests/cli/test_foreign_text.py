@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from softib.cli.main import VERBS
 from tests.cli.run import softib
 
 EVIL = "\x1b[31mE\x1b]0;pwned\x07\u202etxt\u2066\u009b1m\u200bx\x7f"
@@ -57,6 +58,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bad.yaml").write_text(json.dumps({"jobs": [{"pattern": EVIL + LONG}]}))
     (folder / "guids").write_text(f"{EVIL}{LONG}\n")
     (folder / "names").write_text(f'0x1 "{EVIL}"\n0x99 "{EVIL}"\n{EVIL}{LONG}\n')
+    (folder / "job.log").write_text(
+        f"{EVIL}host:1:2 [0] NCCL INFO NET/IB : Using [0]{EVIL}:1/IB\n{EVIL}host:1:2 [0] transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion "
+        f"from peer {EVIL}<1> with status=12 opcode=0 len=0 vendor err 129 (Recv) localGid {EVIL} remoteGids{EVIL}\n{LONG}{EVIL}\n"
+        f"[Thu Jan  1 00:00:00 2026] mlx5_core {EVIL}: Port: 1 Link DOWN\n"
+    )
+    (folder / "opensm.conf").write_text(
+        f"routing_engine {EVIL}\n{EVIL} {LONG}\nlog_file {EVIL}\n0x7fff={EVIL} : ALL=full;\n"
+    )
+    (folder / "ci.yaml").write_text(json.dumps({"nodes": {EVIL + LONG: EVIL}, "faults": [EVIL]}))
+    (folder / "errors.txt").write_text(f'Errors for "{EVIL}"\n   GUID 0x11 port 1: [{EVIL} == 7]\n')
     (folder / f"{EVIL.replace('/', '')}.net").write_text("nothing")
     return folder
 
@@ -69,8 +80,22 @@ COMMANDS = [
     "route F --dump out.lfts", "diff F EVIL", "diff F F", "simulate F w.yaml", "simulate F w.yaml --json", "simulate F w.yaml --html out.html",
     "simulate F bad.yaml", "simulate F EVIL", "compare F w.yaml", "compare F w.yaml --prices bad.yaml", "check EVIL", "check BADNAME",
     "convert F out.net", "convert F EVIL", "diagnose bad.yaml EVIL", "generate EVIL", "EVIL", "report F --engine EVIL", "baseline record F out.baseline",
-    "check F --ignore EVIL", "check F --baseline bad.yaml",
+    "check F --ignore EVIL", "check F --baseline bad.yaml", "path F A B", "path F A B --json", "path F A EVIL", "path F A B --lfts bad.yaml",
+    "convert plan.csv --explain", "convert plan.csv --explain --json", "convert plan.csv out.names --match F", "why job.log",
+    "why job.log --json", "why job.log --fabric F", "why EVIL", "sm check-config opensm.conf", "sm check-config opensm.conf --json",
+    "sm EVIL", "sm run --engine EVIL", "plan cables F --floor bad.yaml", "plan check-quote plan.csv --design f.yaml", "plan grow F --hosts EVIL",
+    "advise EVIL --hosts 4", "exporter f.db_csv --once --fabric F", "exporter EVIL", "diagnose errors.txt errors.txt --fabric F", "ci --file bad.yaml",
+    "ci --file ci.yaml", "ci --node EVIL -- true", "ci --fault EVIL -- true", "audit EVIL", "audit F", "audit --sm-config opensm.conf",
+    "audit --partitions opensm.conf --sm-config opensm.conf", "accept EVIL --launcher ssh", "top EVIL", "serve EVIL", "up EVIL", "up F --sm-config opensm.conf --engine EVIL",
+    "down EVIL", "status EVIL", "run --fabric EVIL -- true", "shell --fabric EVIL", "fault EVIL x", "fault link-down EVIL --fabric EVIL", "nvme list EVIL",
+    "target EVIL", "compile EVIL", "doctor EVIL", "completion EVIL", "--EVIL", "check F --EVIL",
 ]  # fmt: skip
+
+
+def test_every_verb_is_asked():
+    """``report`` and the others of Look read the same fabric; those that need a running one get a hostile name of it."""
+    asked = {command.split()[0] for command in COMMANDS}
+    assert asked >= set(VERBS), set(VERBS) - asked
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -78,7 +103,14 @@ def test_nothing_hostile_reaches_a_person(
     command: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = {"F": str(files / "f.ibnetdiscover"), "EVIL": EVIL + LONG, "BADNAME": str(next(files.glob("*.net")))}
+    words = {
+        "A": f"{EVIL}-2",
+        "B": f"{EVIL}-3",
+        "--EVIL": f"--{EVIL}{LONG}",
+        "F": str(files / "f.ibnetdiscover"),
+        "EVIL": EVIL + LONG,
+        "BADNAME": str(next(files.glob("*.net"))),
+    }
     arguments = [words.get(w) or (str(files / w) if (files / w).is_file() else w) for w in command.split()]
     ran = softib(*arguments)
     assert ran.code in (0, 1, 2), ran.err

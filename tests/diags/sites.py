@@ -30,6 +30,17 @@ class Site:
     rails: int = 1
     key_of: dict[int, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, fabric: Fabric) -> Site:
+        """A generated fabric, whose names are unique."""
+        site, names = cls(), fabric.node_names()
+        for row, name in enumerate(names):
+            site.nodes[name] = (bool(fabric.is_switch[row]), int(fabric.node_nports[row]), name)
+        for p, q in fabric.cable_port.tolist():
+            a, c = ((names[int(fabric.port_node[x])], int(fabric.port_num[x])) for x in (p, q))
+            site.cables.append((a, c))
+        return site
+
     def copy(self) -> Site:
         return Site(dict(self.nodes), list(self.cables), self.rails)
 
@@ -296,6 +307,13 @@ def swapped_at_a_leaf(s: Site, rng: np.random.Generator) -> list[Truth]:
     (p, _), (q, _) = (s.hosts_of(leaf)[i] for i in rng.permutation(len(s.hosts_of(leaf)))[:2])
     s.replug({(leaf, p): (leaf, q), (leaf, q): (leaf, p)})
     return [Truth(frozenset({(leaf, p), (leaf, q)}))]
+
+
+def exchange(s: Site, one: str, other: str) -> Truth:
+    """Move every cable of two switches to the same port of the other."""
+    ports = {(a, p): (c, p) for a, c in ((one, other), (other, one)) for p, _ in s.at(a)}
+    s.replug(ports)
+    return Truth(frozenset(ports.values()))
 
 
 def sideways(tier: str, n: int = 1) -> Fault:

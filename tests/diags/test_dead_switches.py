@@ -9,7 +9,9 @@ from __future__ import annotations
 import pytest
 
 from softib.diags.check import check
-from tests.diags.sites import Site, tree
+from softib.fabric.topologies.registry import generate
+from tests.diags.sites import Site, directors, tree
+from tests.extent import extent
 
 
 def torus(width: int, height: int) -> Site:
@@ -89,3 +91,44 @@ def test_a_dead_leaf_explains_the_adapters_that_are_listed_without_a_link() -> N
     extra = site.copy()  # without a dead leaf, a dark adapter is a finding of its own
     extra.cables.remove(next(c for c in extra.cables if {c[0][0], c[1][0]} & hosts))
     assert "unlinked-hca-port" in {f.code for f in check(extra.fabric())}
+
+
+GENERATED = {
+    "dragonfly": {"g": 9, "a": 4, "p": 2, "h": 2, "radix": 9},
+    "dragonfly+": {"g": 5, "radix": 10, "l": 4, "s": 4, "p": 4, "h": 4},
+    "hyperx": {"dims": [4, 4], "hosts_per_switch": 2, "radix": 10},
+    "mesh": {"dims": [5, 4], "hosts_per_switch": 2, "radix": 12},
+}
+
+
+@pytest.mark.parametrize("shape", GENERATED)
+def test_every_switch_of_a_direct_network_is_named_once_it_is_dead(shape: str) -> None:
+    """Corners, the first and the last of each group, and those whose neighbours leave the own number out of their ports."""
+    site = Site.of(generate(shape, **GENERATED[shape]))
+    switches = [key for key, node in site.nodes.items() if node[0]]
+    for switch in switches[:: extent(5, 1)]:
+        dead = site.copy()
+        freed = {f"{peer[0]}[{peer[1]}]" for _, peer in site.at(switch)}
+        dead.without({switch, *(peer[0] for _, peer in site.hosts_of(switch))})
+        (found,) = check(dead.fabric())
+        assert found.code == "absent-switch" and found.evidence["name"] == switch, found.message
+        assert {str(p) for p in found.where} <= freed
+
+
+def test_a_dead_spine_between_leaves_and_cores_is_one_finding_with_the_ports_of_both() -> None:
+    site = Site.of(generate("fat-tree", radix=16, levels=3, hosts=512))
+    freed = {f"{peer[0]}[{peer[1]}]" for _, peer in site.at("spine-20")}
+    site.without({"spine-20"})
+    (found,) = check(site.fabric())
+    assert found.evidence["name"] == "spine-20" and {str(p) for p in found.where} == freed
+
+
+def test_a_dead_leaf_below_several_groups_of_boards_is_one_finding() -> None:
+    """Leaves without names: 18 uplinks to boards of three directors, which fall into several kinds by the leaves they reach."""
+    site = directors(edges=36, bare=8)
+    clean = {f.code for f in check(site.fabric())}
+    freed = {peer for _, peer in site.at("leaf20") if site.nodes[peer[0]][0]}
+    site.without({"leaf20", *(peer[0] for _, peer in site.hosts_of("leaf20"))})
+    found = [f for f in check(site.fabric()) if f.code not in clean]
+    assert [f.code for f in found] == ["absent-switch"], [f.message for f in found]
+    assert {(site.key_of[p.guid], p.portnum) for p in found[0].where} == freed

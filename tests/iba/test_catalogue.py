@@ -80,7 +80,7 @@ def test_a_figure_without_a_source_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(catalogue, "__file__", str(tmp_path / "__init__.py"))
     for row in ("reach_m = 3.0", 'reach_m = ["x"]', 'reech_m = [3.0, "x"]'):
         (tmp_path / "cables.toml").write_text(f'[[part]]\nname = "a"\nmedium = "DAC"\ngeneration = "EDR"\n{row}\n')
-        with pytest.raises(ValueError, match="a figure is"):
+        with pytest.raises(ValueError, match="a figure must be"):
             catalogue._rows(catalogue.Cable, "cables.toml")
 
 

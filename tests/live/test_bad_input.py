@@ -74,13 +74,15 @@ def test_a_node_that_is_taken(softib):
             ("--node", "host-0002", "--port", "1"),
         ):
             said = taken(*words)
-            assert f"host-0002[1] is taken: pid {alone.pid} (sh) sits there alone" in said and "another --node" in said
+            assert (
+                f"host-0002[1] is taken: pid {alone.pid} (sh) uses it exclusively" in said and "another --node" in said
+            )
         free("--node", "host-0003", "--exclusive")
         softib("run", "--node", "host-0002", "--sysfs")  # a look is nobody's business
     free("--node", "host-0002", "--exclusive")
     with Sitting(softib, "--node", "host-0002"):
         free("--node", "host-0002")  # as on a host: they share it
-        assert "host-0002[1] is taken: another program of softib run sits there" in taken(
+        assert "host-0002[1] is taken: another program of softib run uses it" in taken(
             "--node", "host-0002", "--exclusive"
         )
     with Sitting(softib, "--node", "host-0002", "--exclusive") as alone:
@@ -98,7 +100,7 @@ def test_who_has_devices_open_is_named(softib, stock):
         assert wait_for(lambda: bool(softib.status()[0]["clients"]))
         pid = softib.status()[0]["clients"][0]["pid"]
         said = softib("run", "--node", "host-0002", "--exclusive", "--", "true", code=2)
-        assert f"host-0002[1] is taken: pid {pid} sits there" in said
+        assert f"host-0002[1] is taken: pid {pid} uses it" in said
     finally:
         server.terminate()
         server.wait()

@@ -37,8 +37,8 @@ def test_side_by_side_detached_and_by_name(softib):
     assert "ready in" in softib("up", "two.yaml", "--detach", "--sm", "none")
     assert [x["name"] for x in softib.status()] == ["one", "two"]
     assert softib.status("two")[0]["port_states"]["active"] == 0
-    assert "runs already" in softib("up", "one.yaml", code=2)
-    assert "runs already" in softib("up", "two.yaml", "--name", "one", "--detach", code=2)
+    assert "is already running" in softib("up", "one.yaml", code=2)
+    assert "is already running" in softib("up", "two.yaml", "--name", "one", "--detach", code=2)
     for words in (("run", "--", "true"), ("down",), ("fault", "link-down", "leaf-1[1]"), ("shell",)):
         said = softib(*words, code=2)
         assert "one, two" in said
@@ -65,7 +65,7 @@ def test_a_detached_start_that_fails_leaves_no_directory(softib):
     softib("up", "one.yaml", "--detach", "--sm-config", "absent.conf", code=2)
     assert list((softib.folder / "run" / "softib").iterdir()) == []
     softib("up", "one.yaml", "--detach", "--sm", "none")
-    assert "runs already" in softib("up", "one.yaml", "--detach", code=2)
+    assert "is already running" in softib("up", "one.yaml", "--detach", code=2)
     softib("down", "one")
     assert (softib.folder / "run" / "softib" / "one" / "log").exists(), "of a fabric that ran"
 

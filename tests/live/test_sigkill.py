@@ -155,7 +155,7 @@ def test_programs_of_a_dead_daemon_get_an_error(softib, stock, preload):
 
 def test_up_twice_down_of_nothing_and_a_stranger_in_the_slot(softib):
     softib.start("one.yaml")
-    assert "runs already" in softib("up", "one.yaml", code=2)
+    assert "is already running" in softib("up", "one.yaml", code=2)
     softib("down", "one")
     assert "start one with" in softib("down", "one", code=2) and "start one with" in softib("down", code=2)
     place = folder(softib)

@@ -139,7 +139,7 @@ def test_a_package_at_fault_costs_one_line_and_the_rest_goes_on(site, tmp_path, 
 @pytest.mark.parametrize(
     ("to", "kind", "reason"),
     [
-        ("influx", InputError, "'influx' names no exporter and target; give NAME=TARGET"),
+        ("influx", InputError, "'influx' has no exporter and target; use NAME=TARGET"),
         ("inflx=x", UnknownName, "no exporter named 'inflx'; did you mean influx?"),
         ("influx=/nowhere/x", InputError, "/nowhere/x: No such file or directory; name a file to write lines to"),
     ],
@@ -170,5 +170,5 @@ def test_an_exporter_that_fails_costs_one_line_until_it_works_again(site, served
         service.step()
         assert len(notices) == lines, notices
     assert notices[0].startswith("package raising-pkg: round exporter e failed: ")
-    assert notices[0].endswith("; metrics are served on, these rounds are not exported") and "\n" not in notices[0]
+    assert notices[0].endswith("; metrics are still served, these rounds are not exported") and "\n" not in notices[0]
     assert b"softib_up 1.0" in b"".join(service.metrics())

@@ -69,7 +69,7 @@ def test_rounds_see_the_bad_cable_and_no_other(running):
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
     taken.listen()
-    assert "--port gives another one" in running("exporter", "one", "--port", str(taken.getsockname()[1]), code=2)
+    assert "use --port for another one" in running("exporter", "one", "--port", str(taken.getsockname()[1]), code=2)
     taken.close()
     # A screen that is driven step by step.
     with library.TopView("one") as view:

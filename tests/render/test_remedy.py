@@ -28,7 +28,9 @@ def flawed(tmp_path):
 
 
 def finding_of(ran) -> list[dict]:
-    return [f for f in ran.json()["findings"] if f["code"] == "ftree-unfit"]
+    """Those of the code, and those that are evidence of the missing cable."""
+    found = ran.json()["findings"]
+    return [f for x in found for f in (x, *x["evidence"].get("also", ())) if f["code"] == "ftree-unfit"]
 
 
 def test_one_missing_cable_costs_our_ftree_nothing_and_opensms_its_engine(flawed, tmp_path):
@@ -47,12 +49,11 @@ def test_one_missing_cable_costs_our_ftree_nothing_and_opensms_its_engine(flawed
     pairs = [r["prediction"]["effective_bisection"]["relative"] for r in reports]
     assert pairs == pytest.approx([told.bisection, told.with_files, told.with_files], abs=1e-3)
     assert [r["routing"]["tables"] for r in reports] == ["updn", "ftree", "ftree"]
-    (finding,) = [f for f in check(other.fabric, remedy=told) if f.code == "ftree-unfit"]
-    assert (
-        finding.severity.name == "WARNING"
-        and "root_guid_file" in finding.message
-        and finding.evidence["cost_percent"] == round(100 * told.cost, 1)
-    )
+    (finding,) = check(other.fabric, remedy=told)
+    (also,) = finding.evidence["also"]
+    assert finding.code == "missing-cable" and "--guid-files" in finding.advice, "one row for the fault"
+    assert "root_guid_file" in also["message"] and also["evidence"]["cost_percent"] == round(100 * told.cost, 1)
+    assert f"costs {round(100 * told.cost, 1):g} %" in finding.message
 
 
 def test_tables_of_a_dump_are_told_what_the_files_would_bring(flawed, tmp_path):
@@ -60,7 +61,7 @@ def test_tables_of_a_dump_are_told_what_the_files_would_bring(flawed, tmp_path):
     dump = tmp_path / "tables.lft"
     softib("route", flawed, "--engine", "minhop", "--dump", dump)
     (told,) = finding_of(softib("report", flawed, "--lfts", dump, "--json"))
-    assert told["severity"] == "warning" and told["evidence"]["cost_percent"] >= 2
+    assert told["evidence"]["cost_percent"] >= 2
     assert "root_guid_file" in told["message"] and "leaf-3 to 3" in told["message"], "nodes are told by name"
     softib("route", flawed, "--dump", dump)
     assert finding_of(softib("report", flawed, "--lfts", dump, "--json")) == [], "as much as ftree would carry"

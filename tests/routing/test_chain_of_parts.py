@@ -166,7 +166,7 @@ def test_the_manager_writes_a_chain(tmp_path):
 
 WRONG = [
     ("groups", "port-group\nname: a\nend-port-group\n", "", "groups:1: .*needs a rule"),
-    ("groups", "port-group\nname: ALL\nport-guid: 0x1\nend-port-group\n", "", "groups:1: .*name that no other has"),
+    ("groups", "port-group\nname: ALL\nport-guid: 0x1\nend-port-group\n", "", "groups:1: .*unique name"),
     (
         "groups",
         "port-group\nname: a\nport-guid: 0x1@0-300\nend-port-group\n",
@@ -174,11 +174,11 @@ WRONG = [
         "groups:3: port-guid: .*not possible",
     ),
     ("groups", "port-group\nname: a\nport-regexp: [\nend-port-group\n", "", "groups:3: port-regexp"),
-    ("groups", "port-group\nname: a\nunion-rule: b, c\nend-port-group\n", "", "which no group above is called"),
+    ("groups", "port-group\nname: a\nunion-rule: b, c\nend-port-group\n", "", "which is not defined above"),
     ("groups", "name: a\n", "", "groups:1: .*outside of a block"),
     ("groups", "port-group\nname: a\n", "", "end-port-group is missing"),
-    ("topologies", "topology\nid: 1\nsw-grp: ALL\nhca-grp: nobody\nend-topology\n", "", "which is not there"),
-    ("topologies", "topology\nid: 1\nsw-grp: ALL\nend-topology\n", "", "needs an id .* an hca-grp"),
+    ("topologies", "topology\nid: 1\nsw-grp: ALL\nhca-grp: nobody\nend-topology\n", "", "which does not exist"),
+    ("topologies", "topology\nid: 1\nsw-grp: ALL\nend-topology\n", "", "needs a unique id, a sw-grp and an hca-grp"),
     ("steps", "", step(1, "minhop", 4), "names topology 4"),
     ("steps", "", step(1, "dfsssp"), "cannot be part of a chain"),
     ("steps", "", step(1, "minhop") + step(1, "updn"), "two steps have the id 1"),

@@ -55,7 +55,7 @@ def test_an_entry_follows_its_port_to_another_lid():
     )
     other = replace(g, end_lid=lid[order], **{f: getattr(g, f)[order] for f in fields})
     r = route(other, "file", RouteOptions(lfts=text))
-    assert verify(other, r.lft).ok and any("whose LID is another now" in n for n in r.notes)
+    assert verify(other, r.lft).ok and any("whose LID has changed" in n for n in r.notes)
 
 
 def test_what_a_dump_lacks_is_counted():

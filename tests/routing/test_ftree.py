@@ -131,7 +131,7 @@ def test_loads_of_a_full_tree_are_even_at_every_level():
         (lambda: ring(4), "every switch has compute nodes"),
         (lambda: wire(3, [(0, 1, 2, 1), (1, 1, 2, 2), (0, 2, 1, 2), (0, 3, 2, 3)], [(0, 5), (1, 5)]), "differ in parallel cables up"),
         (lambda: wire(4, [(0, 1, 2, 1), (0, 2, 3, 1), (1, 1, 2, 2)], [(0, 5), (1, 5)]), "differ in their links"),
-        (lambda: wire(4, [(0, 1, 2, 1), (1, 1, 2, 2), (2, 3, 3, 1)], [(0, 5), (1, 5), (2, 9)]), "compute nodes hang on switches of ranks"),
+        (lambda: wire(4, [(0, 1, 2, 1), (1, 1, 2, 2), (2, 3, 3, 1)], [(0, 5), (1, 5), (2, 9)]), "compute nodes are on switches of ranks"),
         (lambda: wire(4, [(0, 1, 2, 1), (1, 1, 3, 1)], [(0, 5), (1, 5), (3, 5)]), "no path to a top switch"),
     ],
 )  # fmt: skip

@@ -184,7 +184,7 @@ def test_a_tree_with_a_hole_keeps_its_roots():
     assert not pure(hole)
     r = route(hole, "ftree", RouteOptions(past_roots=roots))
     assert r.engine == "ftree" and set(r.roots) == set(roots) and verify(hole, r.lft).ok
-    assert any("the top switches are those that the whole tree had" in n for n in r.notes)
+    assert any("used the top switches of the complete tree" in n for n in r.notes)
     # A hint is no order: what they do not fit is routed as if they had not been told.
     other = ring(6)
     assert route(other, "ftree", RouteOptions(past_roots=roots)).engine == "minhop"

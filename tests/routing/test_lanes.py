@@ -59,7 +59,7 @@ def test_a_pair_of_switches_that_fits_on_no_vl_both_ways_is_laid_by_direction():
     """21 switches, 9 hosts and 2 VLs: a path and its answer on one VL close a loop for one pair; each alone does not."""
     g = irregular(21, 8, 9, 371)
     r = route(g, "dfsssp", RouteOptions(data_vls=2))
-    assert r.engine == "dfsssp" and "between 1 pair of switches" in r.notes[-1] and "of its own there" in r.notes[-1]
+    assert r.engine == "dfsssp" and "between 1 pair of switches" in r.notes[-1] and "a separate SL there" in r.notes[-1]
     assert not has_cycle(waits(g, r, switches=True, answers=None))
     assert has_cycle(waits(g, r, switches=True)), "so the note is true"
     assert not has_cycle(waits(g, r, lambda a, b: not g.end_is_switch[b] and not g.end_is_switch[a], answers=True))

@@ -137,7 +137,7 @@ def test_answers_take_the_sl_of_the_request(name, engine):
     r = route(g, engine)
     p = verify(g, r.lft, r.path_sl)
     if name == "torus 8 x 8" and engine == "dfsssp":  # both directions of its paths on one SL need more than 8 VLs
-        assert p.ok and p.answer_loop is not None and "answers on the SL of the request" in r.notes[-1]
+        assert p.ok and p.answer_loop is not None and "answers with the SL of the request" in r.notes[-1]
         return
     assert r.engine == engine and p.ok and p.switch_loop is None and p.answer_loop is None and not cut_off(g, r.lft)
     if g.n_switches <= 30:

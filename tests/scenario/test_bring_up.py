@@ -322,7 +322,7 @@ def test_bad_arguments_are_one_line():
         bring_up(fabric, node="h9")
     with pytest.raises(InputError, match="nodes 0 to 7"):
         bring_up(fabric, node=8)
-    with pytest.raises(InputError, match="LMC is 0 to 7"):
+    with pytest.raises(InputError, match="use an LMC of 0 to 7"):
         bring_up(fabric, lmc=9)
     assert not fabric.lid.any()
 
@@ -341,7 +341,7 @@ def test_the_smallest_mtu_and_fewest_vls_of_a_link_win():
 
 def test_a_host_that_does_not_answer_its_own_manager():
     fabric = odd_fabric()
-    with pytest.raises(MadTimeout, match="runs on does not answer"):
+    with pytest.raises(MadTimeout, match="of the subnet manager does not answer"):
         bring_up(fabric, plane=MutePlane(fabric, mute={find_node(fabric, "h0")}), node="h0")
 
 

@@ -71,7 +71,7 @@ def test_a_cable_less_makes_no_other_engine_of_a_running_tree():
     up = next(p for p in f.ports_of(leaf) if f.linked[p] and f.is_switch[f.port_node[f.port_peer[p]]])
     b.plane.set_link(up, False)
     b.sweep()
-    assert b.routing.engine == "ftree" and any("the whole tree had" in n for n in b.routing.notes)
+    assert b.routing.engine == "ftree" and any("of the complete tree" in n for n in b.routing.notes)
     proof = verify(b.graph, b.routing.lft)
     assert proof.ok and b.report.sets < all_sets / 10
     used = np.unique(f.lft[f.switch_of_node[leaf]])

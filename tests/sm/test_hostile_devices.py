@@ -53,8 +53,8 @@ def behind(wire: HostileWire, switch: int) -> set[int]:
     ("fields", "words"),
     [
         ({"node_guid": 0x1234567}, ("behind leaf-3[2]", "0x0000000001234567", "was")),
-        ({"num_ports": 2}, ("host-0006", "a CA of 2 ports", "it was a CA of 1 port")),
-        ({"node_type": int(NodeType.SWITCH)}, ("host-0006", "a switch of 1 port; it was a CA")),
+        ({"num_ports": 2}, ("host-0006", "a CA with 2 ports", "it was a CA with 1 port")),
+        ({"node_type": int(NodeType.SWITCH)}, ("host-0006", "a switch with 1 port; it was a CA")),
         ({"local_port_num": 0}, ("behind leaf-3[2]", "impossible NodeInfo")),
         ({"num_ports": 0}, ("behind leaf-3[2]", "impossible NodeInfo")),
     ],
@@ -73,8 +73,8 @@ def test_a_host_that_answers_otherwise_in_the_next_sweep(fields, words):
     [
         ({"node_guid": 0x1234567}, ("behind spine-3[2]", "0x0000000001234567")),
         ({"num_ports": 2}, ("behind spine-3[2]", "impossible NodeInfo")),
-        ({"num_ports": 40}, ("leaf-4", "a switch of 40 ports; it was a switch of 4")),
-        ({"node_type": int(NodeType.CA)}, ("leaf-4", "a CA of 4 ports; it was a switch")),
+        ({"num_ports": 40}, ("leaf-4", "a switch with 40 ports; it was a switch with 4")),
+        ({"node_type": int(NodeType.CA)}, ("leaf-4", "a CA with 4 ports; it was a switch")),
         ({"local_port_num": 1}, ("NodeGUID", "is on two devices")),
     ],
     ids=["guid", "fewer-ports", "more-ports", "type", "local-port"],

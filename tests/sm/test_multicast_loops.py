@@ -137,4 +137,4 @@ def test_groups_on_the_sl_of_paths_that_loop_with_every_tree_are_said():
     w = walked(generate("torus", dims=[6, 6], hosts_per_switch=1), "lash", sl=0)
     assert w.cycle("unicast", "multicast") is not None
     w.a.sweep()
-    assert any(note.startswith("multicast: each of the trees") for note in w.a.sm.report.notes)
+    assert any(note.startswith("multicast: each candidate tree") for note in w.a.sm.report.notes)

@@ -185,7 +185,7 @@ def test_all_paths_at_once_and_multipath_say_the_same(lab):
 
 @pytest.mark.parametrize(("text", "says"), [
     ("qos-levels\nend-qos-levels", ":2: there is no qos-level DEFAULT"),
-    ("nonsense", ":1: 'nonsense' begins no section"),
+    ("nonsense", ":1: 'nonsense' is not the start of a section"),
     (LEVELS + "qos-match-rules\nqos-match-rule\nqos-level-name: x\nend-qos-match-rule\nend-qos-match-rules", "names the qos-level 'x'"),
     (LEVELS + rules("source: nobody\nqos-level-name: slow"), "names the port-group 'nobody'"),
     (LEVELS + rules("source: nobody"), "needs a qos-level-name"),

@@ -35,7 +35,7 @@ class Network(Applications):
         self("down")
         self("up", "f.yaml", "--detach", "--partitions", rules)
         self.address = {node: self.net(node, "printenv", "SOFTIB_ADDRESS").strip() for node in (A, B)}
-        self.kept = [self.begin_net(node, "sleep", "600") for node in (A, B)]
+        self.kept = [self.begin_net(node, "sleep", "infinity") for node in (A, B)]
         self.net(A, "true"), self.net(B, "true")
 
     def net(self, node: str, *command: str, code: int = 0, options: tuple[str, ...] = ()) -> str:

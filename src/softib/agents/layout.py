@@ -1,5 +1,4 @@
-"""What the agents' kernels see of a fabric: views of its arrays, and the few words of state that
-firmware keeps."""
+"""The view of a fabric for the agents' kernels: views of its arrays, and the few words of state that firmware keeps."""
 
 from __future__ import annotations
 
@@ -26,9 +25,9 @@ ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT 
 
 
 def perf_capabilities(fabric: Fabric, additional: bool | None = None) -> np.ndarray:
-    """int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of the part
-    that stands for its generation where the catalogue does not have it; ``additional`` makes all
-    devices alike, with or without the 64-bit error counters and QP1Dropped."""
+    """int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of its generation's typical
+    part if the catalogue lacks it; ``additional`` gives all devices the same, with or without the 64-bit error
+    counters and QP1Dropped."""
     n = fabric.sizes.nodes
     if additional is not None:
         same = (ALL | CapMask.QP1_DROPPED, CapMask2.ADDITIONAL_EXTENDED_COUNTERS) if additional else (ALL, 0)
@@ -137,7 +136,7 @@ FIRMWARE_FIELDS = (
 )
 
 Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
-"""One argument for all kernels. Beside the columns of the fabric:
+"""One argument for all kernels. In addition to the columns of the fabric:
 
 the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are
 expensive to hand to Numba); ``mkey_until``, ``cc_until`` int64[ports] time in ps at which the lease
@@ -160,20 +159,18 @@ Set asked the clients of an end port to register again.
 
 OUTCOME_FIELDS = ("row", "client_row", "client_port", "served")
 Outcome: Any = table("Outcome", list(OUTCOME_FIELDS))
-"""What became of a batch (:func:`softib.agents.kernels.serve.serve`): ``row`` int64[n] the request
-of each answer; ``client_row``, ``client_port`` int64[n] request and end port of what a client must
-handle, from the back; ``served`` int64[2] how many answers there are, and how many MADs for
-clients."""
+"""Results of a batch (:func:`softib.agents.kernels.serve.serve`): ``row`` int64[n] the request of each answer;
+``client_row``, ``client_port`` int64[n] request and end port of MADs for clients, from the back; ``served``
+int64[2] the number of answers, and of MADs for clients."""
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025
 RNG_SEED = 0x9E3779B97F4A7C15
-"""Where the random state of bit errors begins; :meth:`softib.agents.link_faults.LinkFaults.seed`
-sets another."""
+"""Initial random state of bit errors; :meth:`softib.agents.link_faults.LinkFaults.seed` sets another."""
 
 
 def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool | None = None) -> Any:
-    """Views of ``fabric`` (no copy: what an agent writes, the fabric has) and fresh firmware state."""
+    """Views of ``fabric`` (no copy: writes of agents change the fabric) and fresh firmware state."""
     columns = {name: getattr(fabric, name) for name in FABRIC_FIELDS}
     ports = fabric.sizes.ports
     for name in COUNTER_FIELDS:
@@ -204,6 +201,6 @@ def _trained(fabric: Fabric) -> np.ndarray:
     for bit, n in LANES_BY_BIT.items():
         lanes[bit] = n
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)
-    known = fabric.linked & (codes > 0)
+    trained = fabric.linked & (codes > 0)
     width = lanes[PortInfo.link_width_active.get(fabric.port_info)]
-    return np.stack([np.where(known, width, 255), np.where(known, codes, 255)], axis=1).astype(np.uint8)
+    return np.stack([np.where(trained, width, 255), np.where(trained, codes, 255)], axis=1).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Faults of a fabric that runs: what the hardware does to links, ports and switches, not a MAD.
+"""Faults of a running fabric: effects of the hardware on links, ports and switches, not of MADs.
 
     faults = LinkFaults(plane)
     faults.cut(port, now_ps)               # no signal: both ends go down and stay down
@@ -10,8 +10,8 @@
     faults.power(node, False, now_ps)      # a switch without power
 
 Each effect is the specification's (:mod:`softib.agents.kernels.faults.ber`,
-:mod:`softib.agents.kernels.port_info`) and shows at both ends. The bit error ratios of a fabric's
-cables (column ``cable_ber``) are there from the start.
+:mod:`softib.agents.kernels.port_info`) and shows at both ends. The bit error ratios of a fabric's cables (column
+``cable_ber``) are active from the start.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LinkFaults:
     """Inject and clear faults of the links of ``plane``. ``port`` is a row of the port arrays,
     either end of a cable.
 
-    Every method raises :class:`InputError` in one line where the fault cannot be.
+    Every method raises :class:`InputError` in one line if the fault is impossible.
     """
 
     def __init__(self, plane: AgentPlane):
@@ -77,7 +77,7 @@ class LinkFaults:
 
     def cut(self, port: int, now_ps: int = 0) -> None:
         """No signal passes any more. Both ends go down, count LinkDowned and poll; switches send
-        trap 128. A Set(PortInfo) does not bring the link back; :meth:`mend` does."""
+        trap 128. A Set(PortInfo) does not bring the link up; :meth:`mend` does."""
         for end in self._ends(port):
             self._mark(end, CUT, True, now_ps)
         set_link(self.tables, int(port), False, int(now_ps))
@@ -94,31 +94,30 @@ class LinkFaults:
         return int(self.fabric.port_state[port]) > 1
 
     def noise(self, port: int, ber: float, now_ps: int = 0) -> None:
-        """The cable at ``port`` has raw bit error ratio ``ber`` in both directions; 0 heals it."""
+        """The cable at ``port`` has raw bit error ratio ``ber`` in both directions; 0 repairs it."""
         if not 0 <= ber < 1:
-            raise InputError(f"ber: {ber} is not a bit error ratio; from 0 to below 1, such as 1e-9")
+            raise InputError(f"ber: {ber} is not a bit error ratio; use 0 to below 1, for example 1e-9")
         ends = self._ends(port)
         self.fabric.cable_ber[self.fabric.port_cable[port]] = ber
         for end in ends:
             self._noisy(end, now_ps)
 
     def attenuate(self, port: int, db: float, now_ps: int = 0) -> None:
-        """``db`` of the light for ``port`` are lost on the way (a dirty connector, a bend): its
-        module measures less, and what it receives has bit errors; 0 heals it."""
+        """``db`` of the light for ``port`` are lost on the path (a dirty connector, a bend): its module measures
+        less, and its received data has bit errors; 0 repairs it."""
         self.optics.lose(port, db)
         self._noisy(port, now_ps)
 
     def fade(self, port: int, db: float, now_ps: int = 0) -> None:
-        """The laser in ``port`` sends ``db`` less light: its own module measures that, and the
-        other end receives it; 0 heals it."""
+        """The laser in ``port`` sends ``db`` less light: its own module measures that, and the other end receives
+        it; 0 repairs it."""
         self.optics.fade(port, db)
         self._noisy(self._peer(port), now_ps)
 
     def expected_errors(self, port: int) -> dict[str, Any]:
-        """What the bit errors at the end of the link of ``port`` that has more of them lead to:
-        ``raw_ber``; ``fec``, the code that corrects (empty: none); codewords a second that it
-        corrects and loses; ``symbol_errors_per_s`` (lost codewords, or wrong symbols without a
-        code); ``post_fec_ber`` of what is left."""
+        """Effects of the bit errors at the end of the link of ``port`` with more of them: ``raw_ber``; ``fec``, the
+        correcting code (empty: none); codewords a second that it corrects and loses; ``symbol_errors_per_s`` (lost
+        codewords, or wrong symbols without a code); ``post_fec_ber`` of the rest."""
         f = self.fabric
         end = max(self._ends(port), key=lambda e: float(self.tables.fault_rate[e, BER]))
         raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
@@ -136,7 +135,7 @@ class LinkFaults:
         _, fixed, lost = codeword(raw, float(length), fixes)
         codewords_s = bits_s / (length * SYMBOL_BITS)
         lost_s = codewords_s * float(lost)
-        # A codeword that is lost has at least one wrong bit in each of more symbols than the code corrects.
+        # A lost codeword has at least one wrong bit in each of more symbols than the code corrects.
         return {
             "raw_ber": raw,
             "fec": f"RS({length},514)",
@@ -147,7 +146,7 @@ class LinkFaults:
         }
 
     def _noisy(self, end: int, now_ps: int) -> None:
-        """Bit errors of what ``end`` receives: those of the cable and those for want of light."""
+        """Bit errors received by ``end``: those of the cable and those for lack of light."""
         cable = float(self.fabric.cable_ber[self.fabric.port_cable[end]])
         ber = min(cable + self.optics.ber(end), 0.5)
         self._mark(end, NOISY, ber > 0, now_ps)
@@ -155,9 +154,9 @@ class LinkFaults:
         self.tables.fault[end, PHY_ERRORS] = 0
 
     def limit(self, port: int, lanes: int | None, code: int | None, now_ps: int = 0) -> None:
-        """The link trains at ``lanes`` and speed ``code`` at most (None: what it had before). A
-        link that is up goes down (LinkDowned at both ends: a training that succeeds keeps width and
-        speed) and trains again; one that is down does when it comes up."""
+        """The link trains at ``lanes`` and speed ``code`` at most (None: as before). A link that is up
+        goes down (LinkDowned at both ends: a successful training keeps width and speed) and trains again; one that
+        is down does so when it comes up."""
         self.check_limit(port, lanes, code)
         ends = self._ends(port)
         before = self._trained.setdefault(min(ends), self.tables.trained[port].copy())
@@ -166,20 +165,19 @@ class LinkFaults:
         self._retrain(port, now_ps)
 
     def check_limit(self, port: int, lanes: int | None, code: int | None) -> None:
-        """Raise :class:`InputError` where the link at ``port`` cannot train at ``lanes`` and speed
-        ``code``."""
+        """Raise :class:`InputError` if the link at ``port`` cannot train at ``lanes`` and speed ``code``."""
         ends = self._ends(port)
         best = int(supported_speed_codes(self.fabric, np.array(ends)).min())
         widths = int(np.bitwise_and.reduce(supported_lanes(self.fabric, np.array(ends))))
-        known = sorted(n for bit, n in LANES_BY_BIT.items() if bit & widths)
+        supported = sorted(n for bit, n in LANES_BY_BIT.items() if bit & widths)
         name = self.fabric.port_name(port)
-        if lanes is not None and lanes not in known:
-            raise InputError(f"width {lanes}X: the ends of {name} support {' and '.join(f'{n}X' for n in known)}")
+        if lanes is not None and lanes not in supported:
+            raise InputError(f"width {lanes}X: the ends of {name} support {' and '.join(f'{n}X' for n in supported)}")
         if code is not None and code > best:
             raise InputError(f"speed {SPEED_BY_CODE[code].name}: the ends of {name} reach {SPEED_BY_CODE[best].name}")
 
     def unlimit(self, port: int, now_ps: int = 0) -> None:
-        """The link trains again as it could before :meth:`limit`."""
+        """The link trains again as before :meth:`limit`."""
         ends = self._ends(port)
         before = self._trained.pop(min(ends), None)
         if before is not None:
@@ -192,12 +190,12 @@ class LinkFaults:
             set_link(self.tables, int(port), True, int(now_ps))
 
     def slow(self, port: int, gbps: float | None, now_ps: int = 0, overrun: bool = False) -> None:
-        """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it
-        again): MADs, and what applications send (column ``port_drain``). With ``overrun`` it grants
-        credits all the same (``port_drain`` is negative): MADs that find its buffer full are lost
-        there, with 0 all packets of applications too, and trap 130 comes."""
+        """``port`` drains its data VLs at ``gbps`` (0: not at all, None: at full rate again): MADs, and data of
+        applications (column ``port_drain``). With ``overrun`` it grants credits
+        nevertheless (``port_drain`` is negative): MADs that meet its full buffer are lost there, with 0 all packets
+        of applications too, and trap 130 is raised."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
-            raise InputError(f"gbps: {gbps} is no rate; 0 (blocked) or more, such as 0.001")
+            raise InputError(f"gbps: {gbps} is no rate; use 0 (blocked) or more, for example 0.001")
         peer = self._peer(port)
         self._mark(port, SLOW, gbps is not None, now_ps)
         self._mark(port, LAVISH, gbps is not None and overrun, now_ps)
@@ -209,11 +207,11 @@ class LinkFaults:
         self.fabric.port_drain[port] = -byte_ps if overrun else byte_ps
 
     def leave_out(self, port: int, share: float, now_ps: int = 0) -> None:
-        """``port`` leaves out this share of the flow-control packets that it should send (0: none
-        any more). The watchdog of the port at the other end counts PortVLXmitFlowCtlUpdateErrors,
-        has the link recover and raises trap 131 (IBA 7.9.4)."""
+        """``port`` omits this share of its flow-control packets (0: none). The watchdog of the port at the other
+        end counts PortVLXmitFlowCtlUpdateErrors, starts recovery
+        of the link and raises trap 131 (IBA 7.9.4)."""
         if not 0 <= share <= 1:
-            raise InputError(f"share: {share} is no share of the flow-control packets; from 0 to 1, such as 0.3")
+            raise InputError(f"share: {share} is no share of the flow-control packets; use 0 to 1, for example 0.3")
         peer = self._peer(port)
         self._mark(peer, STARVED, share > 0, now_ps)
         self.tables.fault_rate[peer, LEFT_OUT] = share
@@ -221,8 +219,8 @@ class LinkFaults:
     # -- switches --
 
     def power(self, node: int, on: bool, now_ps: int = 0) -> None:
-        """Switch ``node`` loses its power (its neighbours' ports go down, it answers nothing and
-        forgets its configuration and counters), or gets it back and trains."""
+        """Switch ``node`` loses its power (its neighbours' ports go down, it does not answer and loses its
+        configuration and counters), or gets it back and trains."""
         f = self.fabric
         if f.node_type[node] != NodeType.SWITCH:
             raise InputError(f"{f.node_name(node)} is not a switch")
@@ -240,7 +238,7 @@ class LinkFaults:
         forget(f, node)
         self.tables.mkey_until[rows] = self.tables.cc_until[rows] = 0
 
-    # -- what others ask --
+    # -- queries --
 
     def marked(self) -> np.ndarray:
         """Rows of the ports that have a fault (int64)."""
@@ -253,8 +251,8 @@ class LinkFaults:
         return bool(self.tables.fault[self.fabric.node_base[node] + 1, BITS] & DEAD)
 
     def publish(self) -> None:
-        """Write column ``port_loss`` of the fabric: what applications lose at each port at its
-        speed of now."""
+        """Write column ``port_loss`` of the fabric: the loss of applications' packets at each port at its current
+        speed."""
         ports = np.union1d(self._lossy, self.marked())
         if len(ports):
             loss_of_ports(self.tables, ports, self.fabric.port_loss)
@@ -263,11 +261,11 @@ class LinkFaults:
     # -- time --
 
     def settle(self, ports: Any, now_ps: int) -> None:
-        """Bring the counters of ``ports`` up to ``now_ps``, for readers that do not ask the PMA."""
+        """Update the counters of ``ports`` to ``now_ps``, for readers that do not use the PMA."""
         self._settle(np.atleast_1d(ports), now_ps)
 
     def begin(self, now_ps: int) -> None:
-        """Time begins at ``now_ps``: what was there before has made no errors yet."""
+        """Time begins at ``now_ps``: existing faults have made no errors yet."""
         self.tables.fault[self.marked(), SETTLED] = now_ps
 
     def seed(self, seed: int) -> None:
@@ -282,7 +280,7 @@ class LinkFaults:
             settle_ports(self.tables, np.asarray(ports, np.int64), int(now_ps))
 
     def _mark(self, port: int, bit: int, on: bool, now_ps: int) -> None:
-        """Set or clear ``bit`` of ``port``. ``options[FAULTY]`` counts the ports that have any."""
+        """Set or clear ``bit`` of ``port``. ``options[FAULTY]`` counts the ports that have any fault."""
         row = self.tables.fault[port]
         before = int(row[BITS])
         self._settle([port], now_ps)
@@ -293,7 +291,7 @@ class LinkFaults:
     def _peer(self, port: int) -> int:
         peer = int(self.fabric.port_peer[port])
         if peer < 0:
-            raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")
+            raise InputError(f"no cable is in {self.fabric.port_name(port)}; use a port with a cable")
         return peer
 
     def _ends(self, port: int) -> list[int]:
@@ -301,7 +299,7 @@ class LinkFaults:
 
 
 def plant_at_start(faults: LinkFaults) -> None:
-    """Cables that the fabric's source says are bad make errors from the start."""
+    """Cables that are bad according to the fabric's source make errors from the start."""
     f = faults.fabric
     for cable in np.flatnonzero(f.cable_ber > 0).tolist():
         ends = f.cable_port[cable]

@@ -1,9 +1,7 @@
-"""Faults of optical modules and fibres: light that does not arrive, lasers that fade, modules that
-get hot.
+"""Faults of optical modules and fibres: lost light, fading lasers, hot modules.
 
-What a module measures is the register image that its port's firmware answers (column
-``module_info``); too little light makes bit errors by
-:func:`softib.fabric.optical_modules.bit_errors`, in the direction that it is missing in.
+A module's measurements are the register image that its port's firmware answers (column ``module_info``); too little
+light causes bit errors by :func:`softib.fabric.optical_modules.bit_errors`, in the affected direction.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ COLDEST_C, HOTTEST_C = -100.0, 120.0
 
 
 class OpticalFaults:
-    """What is wrong with the modules of ``fabric``. ``lost_db`` by the port that receives: what
-    dirt or a bend on the way takes; ``faded_db`` by the port whose laser sends less."""
+    """The faults of the modules of ``fabric``. ``lost_db`` by the receiving port: loss by dirt or a bend;
+    ``faded_db`` by the port whose laser sends less."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -36,15 +34,15 @@ class OpticalFaults:
         self._cool: dict[int, int] = {}
 
     def lose(self, port: int, db: float) -> None:
-        """``db`` of the light for ``port`` are lost on the way; 0 heals it. Raises
+        """``db`` of the light for ``port`` are lost on the path; 0 repairs it. Raises
         :class:`InputError` for a port without an optical module."""
         self._check(port, db)
         self._set(self.lost_db, port, db)
         self._measure(port)
 
     def fade(self, port: int, db: float) -> None:
-        """The laser of ``port`` sends ``db`` less, and its driver gives it as much more current (at
-        most twice); 0 heals it."""
+        """The laser of ``port`` sends ``db`` less, and its driver increases the current by the same factor (at most
+        twice); 0 repairs it."""
         peer = self._check(port, db)
         self._set(self.faded_db, port, db)
         image = self.fabric.module_info[port]
@@ -53,7 +51,7 @@ class OpticalFaults:
         self._measure(peer)
 
     def heat(self, port: int, degrees_c: float | None) -> None:
-        """The module in ``port`` has this temperature (None: again the one that it had)."""
+        """The module in ``port`` has this temperature (None: its original one)."""
         self._check(port, 0.0)
         image = self.fabric.module_info[port]
         now = int(ModuleInfo.temperature.get(image))
@@ -68,7 +66,7 @@ class OpticalFaults:
         ModuleInfo.temperature.set(image, round(degrees_c * 256) & 0xFFFF)
 
     def ber(self, port: int) -> float:
-        """Bit error ratio of what ``port`` receives, for want of light."""
+        """Bit error ratio of the data received by ``port``, for lack of light."""
         peer = int(self.fabric.port_peer[port])
         if not (port in self.lost_db or peer in self.faded_db):
             return 0.0
@@ -89,11 +87,10 @@ class OpticalFaults:
         peer = int(self.fabric.port_peer[port])
         if peer < 0 or not self.fabric.module_info[port].any():
             raise InputError(
-                f"no optical module is in {self.fabric.port_name(port)}; cables have them whose medium is AOC, MMF "
-                f"or SMF"
+                f"no optical module is in {self.fabric.port_name(port)}; cables with medium AOC, MMF or SMF"
             )
         if not (math.isfinite(db) and 0 <= db <= MOST_DB):
-            raise InputError(f"{db:g} dB of light cannot be lost; 0 to {MOST_DB:g}")
+            raise InputError(f"{db:g} dB of light cannot be lost; use 0 to {MOST_DB:g}")
         return peer
 
     @staticmethod

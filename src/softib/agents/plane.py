@@ -1,12 +1,11 @@
 """The management plane of a fabric: every device's firmware behind one call.
 
-A batch of MADs leaves a port, is routed as the hardware routes it, and comes back as a batch of
-answers::
+A batch of MADs leaves a port, is routed as by the hardware, and comes back as a batch of answers::
 
     plane = AgentPlane(fabric)
     answers = plane.send(requests, port=sm_port, now_ps=0)
 
-Only this writes the configuration of a running fabric.
+Only this class writes the configuration of a running fabric.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2, 1144: 2}
 
 @dataclass
 class Delivery:
-    """MADs that reached a port whose *client* (subnet manager, application) must handle them.
+    """MADs that reached a port and that its *client* (subnet manager, application) must handle.
 
     SMInfo, traps and reports, every class but 0x01, 0x81, 0x04, 0x21 (and 0x0a of Mellanox
     devices), and responses that clients send. ``batch`` holds them as they arrive (return path
-    filled); ``rows`` are their rows in the batch that was sent, ``ports`` the end ports whose
-    client they are for (a CA port, or port 0 of a switch), ``sender`` the port they left.
+    filled); ``rows`` are their rows in the batch that was sent, ``ports`` the end ports of these clients (a CA
+    port, or port 0 of a switch), ``sender`` the port they left.
     """
 
     batch: MadBatch
@@ -64,8 +63,7 @@ class Notice:
     """A trap that a device wants to send: virtual time, end port of the device, trap number (IBA
     13.4.8.2), detail.
 
-    ``detail`` of traps 128 to 131: the portnum. ``data``: the 54 octets of DataDetails, without the
-    issuer's LID.
+    ``detail`` of traps 128 to 131: the portnum. ``data``: the 54 bytes of DataDetails, without the issuer's LID.
     """
 
     now_ps: int
@@ -78,17 +76,16 @@ class Notice:
 class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
-    MADs without an answer (no such path, link down, no route, unknown MAD version, M_Key refused,
-    P_Key that a switch or the target does not accept) are simply absent from the answers. What a
-    client must handle comes beside the answers of :meth:`exchange`, traps collect in
-    :meth:`take_notices`.
+    MADs without an answer (no such path, link down, no route, unknown MAD version, M_Key refused, P_Key refused by
+    a switch or the target) are absent from the answers. :meth:`exchange` also
+    returns MADs for clients; traps are collected for :meth:`take_notices`.
     """
 
     def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool | None = None):
-        """``count_mads``: MADs move the counters of the ports that they pass.
-        ``additional_counters``: all devices have the 64-bit error counters behind octet 72 of
-        PortCountersExtended (CapabilityMask2 bit 1) and QP1Dropped, or none has; None: each what
-        its generation has (:mod:`~softib.agents.layout`).
+        """``count_mads``: MADs change the counters of the ports on their path.
+        ``additional_counters``: all devices have the 64-bit error counters after byte 72 of PortCountersExtended
+        (CapabilityMask2 bit 1) and QP1Dropped, or none has; None: according to their generation
+        (:mod:`~softib.agents.layout`).
         """
         self.fabric = fabric
         fit_modules(fabric)
@@ -96,7 +93,7 @@ class AgentPlane:
         self.faults = LinkFaults(self)
         plant_at_start(self.faults)
         self.tap: Callable[[MadBatch, int, MadBatch], None] | None = None
-        """Sees each batch that is exchanged, the port that it left and its answers."""
+        """Called with each exchanged batch, its port and its answers."""
         self._make_scratch(FIRST_ROWS)
 
     def send(self, batch: MadBatch, port: int, now_ps: int = 0) -> MadBatch:
@@ -104,18 +101,18 @@ class AgentPlane:
         answers.
 
         Answers are in the order of their requests, addressed as they arrive at ``port``. Rows of
-        ``batch`` are processed in order and ``batch`` is not changed. Raises :class:`InputError`
-        when ``port`` owns no QP0.
+        ``batch`` are processed in order and ``batch`` is not changed. Raises :class:`InputError` if ``port`` owns
+        no QP0.
         """
         return self.exchange(batch, port, now_ps)[0]
 
     def exchange(self, batch: MadBatch, port: int, now_ps: int = 0) -> tuple[MadBatch, Delivery | None]:
-        """As :meth:`send`, with what clients must handle beside the answers."""
+        """As :meth:`send`, and also returns MADs for clients."""
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
         if mad.shape != (n, MAD_SIZE) or {len(batch.dlid), len(batch.pkey_index), len(batch.sl)} != {n}:
-            raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}: want (n, {MAD_SIZE})")
+            raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}; must be (n, {MAD_SIZE})")
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
         if n > len(self._requests.dlid):
@@ -144,7 +141,7 @@ class AgentPlane:
         rows = o.client_row[n - clients : n][::-1].copy()
         arrived = batch[rows]
         arrived.mad = out[n - clients :][::-1].copy()
-        # The hardware fills in the source LID of what leaves by LID.
+        # The hardware fills in the source LID of MADs sent by LID.
         blank = (arrived.mad[:, CLASS_AT] != MgmtClass.SUBN_DR) & (
             (arrived.slid == 0) | (arrived.slid == LID_PERMISSIVE)
         )
@@ -152,12 +149,11 @@ class AgentPlane:
         return answers, Delivery(arrived, rows, o.client_port[n - clients : n][::-1].copy(), port)
 
     def answer(self, mad: np.ndarray, ingress: int, slid: int, now_ps: int) -> int:
-        """The device that ``mad`` (uint8[256]) enters by port ``ingress`` (for a switch addressed
-        by LID: its port 0) takes it, and writes its answer over it: for callers that carry MADs
-        themselves, links and counters included.
+        """The device that ``mad`` (uint8[256]) enters by port ``ingress`` (for a switch addressed by LID: its port
+        0) processes it, and overwrites it with its answer: for callers that carry MADs themselves, including links
+        and counters.
 
-        Returns what became of it: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or
-        ``FOR_CLIENT``.
+        Returns the result: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or ``FOR_CLIENT``.
         """
         return int(answer(self.tables, mad, int(ingress), int(now_ps), int(slid)))
 
@@ -169,8 +165,8 @@ class AgentPlane:
         self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64))
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
-        """The hardware's doing, not a MAD's: the link at ``port`` fails, or trains again (both
-        ends; a disabled end stays disabled). Switches at its ends raise PortStateChange and trap
+        """An event of the hardware, not of a MAD: the link at ``port`` fails, or trains again (both ends; a
+        disabled end stays disabled). Switches at its ends raise PortStateChange and trap
         128. More faults: :attr:`faults`.
         """
         if up:
@@ -179,8 +175,8 @@ class AgentPlane:
             self.faults.cut(port, now_ps)
 
     def advance(self, now_ps: int) -> int | None:
-        """Let time pass for sampling (PortSamplesControl); the time at which the next call is due,
-        None = no need.
+        """Advance sampling (PortSamplesControl) to this time; returns the time at which the next call is due, None
+        = no need.
 
         Sampling begins and ends at the first :meth:`send` or ``advance`` at or after its moment.
         """
@@ -196,15 +192,14 @@ class AgentPlane:
         return min(int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed)
 
     def describe(self, node: int, text: str | bytes, now_ps: int = 0) -> None:
-        """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144
+        """An action of the host: ``node`` gets another NodeDescription; its end ports raise trap 144
         (NodeDescription)."""
         octets = text.encode() if isinstance(text, str) else text
         self.fabric.node_desc[node] = np.frombuffer(octets[:64].ljust(64, b"\0"), np.uint8)
         raise_change_traps(self.tables, int(node), 1, int(now_ps))
 
     def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
-        """The host's doing: IsSM of end port ``port`` changes, which raises trap 144
-        (CapabilityMask)."""
+        """An action of the host: IsSM of end port ``port`` changes, which raises trap 144 (CapabilityMask)."""
         info = self.fabric.port_info[port]
         before = int(PortInfo.cap_mask.get(info))
         after = before | CapMask.IS_SM if on else before & ~int(CapMask.IS_SM)
@@ -213,7 +208,7 @@ class AgentPlane:
             raise_local_change(self.tables, int(port), 0, int(now_ps))
 
     def set_sys_guid(self, node: int, guid: int, now_ps: int = 0) -> None:
-        """The host's doing: SystemImageGUID changes; the end ports of ``node`` raise trap 145."""
+        """An action of the host: SystemImageGUID changes; the end ports of ``node`` raise trap 145."""
         self.fabric.sys_guid[node] = guid
         data = wire.TrapSysImageGuid.pack(sys_guid=guid)
         for end in self._end_ports_of(node):
@@ -234,8 +229,8 @@ class AgentPlane:
         return taken
 
     def trap(self, notice: Notice, tid: int = 0) -> tuple[MadBatch, int] | None:
-        """The trap MAD of ``notice`` to the master SM that the port knows, and the port it leaves;
-        None when the port knows none. Send it with :meth:`send`: it arrives as a delivery at the
+        """The trap MAD of ``notice`` to the port's master SM, and the port that sends it; None if the port has no
+        master SM. Send it with :meth:`send`: it arrives as a delivery at the
         SM's port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers and
         repeats them.
         """

@@ -1,9 +1,8 @@
-"""What an RMPP message has on the wire beyond its first packet, counted at every port of its way
-(IBA 13.6, 16.1.3.5).
+"""The packets of an RMPP message after its first, counted at every port of its path (IBA 13.6, 16.1.3.5).
 
 Between softib's programs a message travels in one piece, and the agents route and count its first
-packet. Its other segments go the same way, the acknowledgements that the receiver's driver sends go
-by the tables to the sender's LID.
+packet. Its other segments take the same path; the acknowledgements of the receiver's driver follow the tables to
+the sender's LID.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ TYPE_AT = RMPP_HEADER + RmppHeader.type.byte
 
 
 def segments_of(octets: int, mgmt_class: int) -> tuple[int, int]:
-    """(segments, acknowledgements) of a message of ``octets``, head included: the first segment is
+    """(segments, acknowledgements) of a message of ``octets``, including the head: the first segment is
     acknowledged, then the last of each window, and the last."""
     head = RMPP_END + class_header_of(mgmt_class)
     n = max(1, -(-(octets - head) // (MAD_SIZE - head)))
@@ -36,8 +35,8 @@ def segments_of(octets: int, mgmt_class: int) -> tuple[int, int]:
 
 
 def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
-    """Rows of the ports that a packet for ``lid`` leaves, from end port ``port`` on, by the
-    forwarding tables of now."""
+    """Rows of the ports through which a packet for ``lid`` leaves, from end port ``port`` on, by the current
+    forwarding tables."""
     rows: list[int] = []
     at = port
     for _ in range(f.sizes.switches + 1):
@@ -57,9 +56,9 @@ def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
 
 
 class RmppSegments:
-    """Counts what programs and managers of ``plane`` send each other. ``whole`` says of a response
-    (uint8[256]) whether its receiver takes RMPP messages whole, ``octets`` how long the message is
-    that a program sends now (0: no longer than a MAD)."""
+    """Counts messages between programs and managers of ``plane``. ``whole`` says whether the receiver of a
+    response (uint8[256]) takes RMPP messages whole, ``octets`` returns the length of the message that a program
+    sends now (0: no longer than a MAD)."""
 
     def __init__(self, plane: AgentPlane):
         self.fabric, self.tables = plane.fabric, plane.tables
@@ -67,15 +66,15 @@ class RmppSegments:
         self.octets: Callable[[], int] = lambda: 0
 
     def count(self, mad: np.ndarray, octets: int, dlid: int, sl: int, port: int, to: int) -> None:
-        """``mad``, the first packet of a message of ``octets`` (0: it is all) on ``sl``, has got
-        from end port ``port`` to end port ``to``."""
+        """``mad``, the first packet of a message of ``octets`` (0: it is complete) on ``sl``, was carried from end
+        port ``port`` to end port ``to``."""
         if int(mad[CLASS_AT]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
             return
         response = bool(mad[METHOD_AT] & RESPONSE_BIT)
         if not octets and not (response and mad[TYPE_AT] == RmppType.DATA and is_whole(mad[None])[0]):
             return
         if response and not self.whole(mad):
-            return  # the first segment alone reaches a program without RMPP
+            return  # only the first segment reaches a program without RMPP
         segments, acks = segments_of(octets or RMPP_END, int(mad[CLASS_AT]))
         self._pass(port, dlid, sl, segments - 1)
         self._pass(to, int(PortInfo.lid.get(self.fabric.port_info[port])), sl, acks)
@@ -86,12 +85,12 @@ class RmppSegments:
         counters, by_level = self.fabric.counters, self.fabric.sl_counters
         for egress in egress_ports(self.fabric, port, lid):
             ends = ((egress, "xmit"), (int(self.fabric.port_peer[egress]), "rcv"))
-            for row, what in ends:
+            for row, direction in ends:
                 for name, n in (
-                    (f"port_{what}_data", packets * int(MAD_DWORDS)),
-                    (f"port_{what}_pkts", packets),
-                    (f"port_unicast_{what}_pkts", packets),
+                    (f"port_{direction}_data", packets * int(MAD_DWORDS)),
+                    (f"port_{direction}_pkts", packets),
+                    (f"port_unicast_{direction}_pkts", packets),
                 ):
                     counters[name][row] = min(int(counters[name][row]) + n, MOST)
-                levels = by_level[f"{what}_data_sl"]
+                levels = by_level[f"{direction}_data_sl"]
                 levels[row, sl & 15] = min(int(levels[row, sl & 15]) + packets * int(MAD_DWORDS), MOST)

@@ -1,5 +1,5 @@
-"""Traps on their way to the subnet manager: each is sent again until the manager represses it (IBA
-13.4.9, 14.2.5.1).
+"""Traps on their way to the subnet manager: each is sent repeatedly until the manager represses it (IBA 13.4.9,
+14.2.5.1).
 
     queue = TrapQueue(plane)
     queue.collect(now_ps)                          # what the devices raised since the last call
@@ -9,19 +9,18 @@
 
 The rules, with their source:
 
-* A new trap has a TransactionID of its own, its repetitions have the same one (o13-5); its M_Key is
-  0 (o14-1).
-* A port sends no trap sooner than SubnetTimeOut, 4.096 µs x 2^n, after the one before (o14-2,
-  PortInfo:SubnetTimeOut), new or repeated. Linux' driver hfi1 does both, and keeps up to 100 traps
-  a port and type (RVT_MAX_TRAP_LEN).
-* The specification sets no end to repetitions, and hfi1 knows none. OpenSM (``osm_trap_rcv``) takes
-  a trap that it hears more than ten times for babbling, ignores it and marks the port unhealthy: so
-  a trap is sent ten times here, at intervals that double (SubnetTimeOut, twice, four times, … at
-  most 32 times it), and is then given up. Another manager than the one that it was sent to
-  (MasterSMLID changed) gets it from the beginning.
-* A trap of a port that knows no manager (MasterSMLID or LID 0) waits, and costs no repetition.
-* The same notice again, while the first was not sent yet, is one trap. Once that was sent, what
-  comes is new: it follows when the manager has repressed the first.
+* A new trap has a new TransactionID, its repetitions have the same one (o13-5); its M_Key is 0 (o14-1).
+* A port sends no trap earlier than SubnetTimeOut, 4.096 µs x 2^n, after the previous one (o14-2,
+PortInfo:SubnetTimeOut), new or repeated. Linux' driver hfi1 does both, and keeps up to 100 traps per port and
+  type (RVT_MAX_TRAP_LEN).
+* The specification sets no limit to repetitions, and hfi1 has none. OpenSM (``osm_trap_rcv``) treats a trap
+received more than ten times as babbling, ignores it and marks the port unhealthy. So a trap is sent ten times here,
+at intervals that double (SubnetTimeOut, twice, four times, … at most 32 times it), and is then given up. Another
+manager than the one it was sent to (MasterSMLID changed) gets it
+  from the first copy on.
+* A trap of a port without a manager (MasterSMLID or LID 0) waits, without repetitions.
+* A repeated notice, while the first was not sent yet, is one trap. After that was sent, a repetition is new: it
+follows when the manager has repressed the first.
 """
 
 from __future__ import annotations
@@ -40,23 +39,23 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PENDING", "MOST_SENDS", "TrapQueue"]
 
 MOST_SENDS = 10
-"""How often a trap is sent: the eleventh copy is babbling to OpenSM."""
+"""Copies of a trap: OpenSM treats the eleventh as babbling."""
 MOST_PENDING = 100
-"""Traps that a port keeps (hfi1: RVT_MAX_TRAP_LEN); beyond, the oldest is lost."""
+"""Traps kept per port (hfi1: RVT_MAX_TRAP_LEN); beyond, the oldest is lost."""
 LONGEST_BACKOFF = 5
 """Intervals grow to 2^5 times SubnetTimeOut: ten copies span 159 of them, 171 s with OpenSM's
 SubnetTimeOut 18."""
 SHORTEST_PS = 100_000_000_000
-"""Between two traps of a port, whatever SubnetTimeOut says (ours: 0.1 s; a manager that is well
+"""Least time between two traps of a port, independent of SubnetTimeOut (softib's choice: 0.1 s; a normal manager
 sets 18, 1.07 s)."""
 HOMELESS_PS = 250_000_000_000
-"""How often a port without a manager is looked at."""
+"""Interval of checks for a port without a manager."""
 UNIT_PS = 4_096_000
 
 
 @dataclass
 class PendingTrap:
-    """A trap that is not repressed. ``repeated``: the same happened again since it was sent."""
+    """An unrepressed trap. ``repeated``: the event recurred after it was sent."""
 
     notice: Notice
     tid: int
@@ -67,13 +66,13 @@ class PendingTrap:
 
     def says(self, other: Notice) -> bool:
         """Is it the same notice?"""
-        mine = self.notice
-        return (mine.trap, mine.detail, mine.data) == (other.trap, other.detail, other.data)
+        this = self.notice
+        return (this.trap, this.detail, this.data) == (other.trap, other.detail, other.data)
 
 
 @dataclass
 class PortTraps:
-    """The traps of one end port, oldest first; from ``free_ps`` on it may send again.
+    """The traps of one end port, oldest first; it may send again at ``free_ps``.
     ``listed_ps``: its entry in the queue of ports (-1: it has none)."""
 
     pending: deque[PendingTrap] = field(default_factory=deque)
@@ -81,14 +80,14 @@ class PortTraps:
     listed_ps: int = -1
 
     def next(self) -> PendingTrap:
-        """The one whose time comes first; of those, the oldest."""
+        """The trap that is due first; among those, the oldest."""
         return min(self.pending, key=lambda p: p.due_ps)
 
 
 @dataclass
 class TrapCounts:
-    """Of all ports since the start: MADs ``sent``, traps that a manager ``repressed``, notices
-    ``merged`` into one that waited, traps ``given_up`` after ten copies, notices ``lost`` because a
+    """Of all ports since the start: MADs ``sent``, traps that a manager ``repressed``, notices ``merged`` into a
+    waiting one, traps ``given_up`` after ten copies, notices ``lost`` because a
     queue was full or the device lost its power."""
 
     sent: int = 0
@@ -99,8 +98,7 @@ class TrapCounts:
 
 
 class TrapQueue:
-    """The traps of all devices of ``plane``. Time is the caller's (ps); nothing is done between
-    calls."""
+    """The traps of all devices of ``plane``. Time is the caller's (ps); nothing happens between calls."""
 
     def __init__(self, plane: AgentPlane):
         self.plane = plane
@@ -113,7 +111,7 @@ class TrapQueue:
 
     @property
     def pending(self) -> int:
-        """Traps that wait for their repression, or for a manager."""
+        """Traps waiting for repression, or for a manager."""
         return sum(len(p.pending) for p in self._ports.values())
 
     def stats(self) -> dict[str, int]:
@@ -121,11 +119,11 @@ class TrapQueue:
         return {"pending": self.pending, **asdict(self.counts)}
 
     def by_number(self) -> dict[str, int]:
-        """For JSON: ``trap_128`` … of each number that a device raised."""
+        """For JSON: ``trap_128`` … with the count of each number raised."""
         return {f"trap_{number}": n for number, n in sorted(self.raised.items())}
 
     def collect(self, now_ps: int) -> None:
-        """Take what devices raised since the last call."""
+        """Take the notices raised since the last call."""
         raised, overflows = self.plane.tables.notice_count.tolist()
         if raised or overflows:
             self.counts.lost += overflows
@@ -146,19 +144,19 @@ class TrapQueue:
         self._new(at, notice, now_ps)
 
     def _new(self, at: PortTraps, notice: Notice, now_ps: int) -> None:
-        self._tid += 1  # its upper 16 bits stay 0: no program has that number, and it lasts for 2^48 traps
+        self._tid += 1  # its upper 16 bits stay 0: no program has that number, and it suffices for 2^48 traps
         at.pending.append(PendingTrap(notice, self._tid, now_ps))
         self._list(notice.port, at)
 
     def _list(self, port: int, at: PortTraps) -> None:
-        """Enter the port's next moment into the queue of ports."""
+        """Enter the port's next time into the queue of ports."""
         when = max(at.free_ps, at.next().due_ps)
         if at.listed_ps < 0 or when < at.listed_ps:
             at.listed_ps = when
             heapq.heappush(self._order, (when, port))
 
     def _first(self) -> tuple[int, int] | None:
-        """The next (moment, port), past entries that an earlier one has replaced."""
+        """The next (time, port), skipping entries that were replaced by an earlier one."""
         while self._order:
             when, port = self._order[0]
             at = self._ports.get(port)
@@ -168,12 +166,12 @@ class TrapQueue:
         return None
 
     def next_ps(self) -> int | None:
-        """When :meth:`take` has something; None: nothing waits."""
+        """Time when :meth:`take` has a MAD; None: nothing waits."""
         first = self._first()
         return None if first is None else first[0]
 
     def take(self, now_ps: int) -> tuple[MadBatch, int] | None:
-        """The next MAD that leaves now, and its port; it counts as sent. None: nothing more is due."""
+        """The next MAD to send now, and its port; it counts as sent. None: nothing more is due."""
         while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
             trap = self._send(first[1], now_ps)
@@ -182,7 +180,7 @@ class TrapQueue:
         return None
 
     def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:
-        """The next trap of ``port``; its next moment is entered."""
+        """The next trap of ``port``; its next time is entered."""
         at = self._ports[port]
         at.listed_ps = -1
         if self.plane.faults.is_dead(int(self.plane.fabric.port_node[port])):
@@ -190,21 +188,20 @@ class TrapQueue:
             del self._ports[port]
             return None
         trap = at.next()
-        made = None
-        if max(at.free_ps, trap.due_ps) <= now_ps:  # or one that was due is repressed meanwhile
-            made = self._made(at, trap)
-            if made is None:
+        sent = None
+        if max(at.free_ps, trap.due_ps) <= now_ps:  # or a due one was repressed meanwhile
+            sent = self._made(at, trap)
+            if sent is None:
                 for p in at.pending:
                     p.due_ps = max(p.due_ps, now_ps + HOMELESS_PS)
-            elif not self._leaves(at, trap, int(made[0].dlid[0]), now_ps):
-                made = None
+            elif not self._leaves(at, trap, int(sent[0].dlid[0]), now_ps):
+                sent = None
         if at.pending:
             self._list(port, at)
-        return made
+        return sent
 
     def _made(self, at: PortTraps, trap: PendingTrap) -> tuple[MadBatch, int] | None:
-        """Its MAD; None without a manager. An exception costs this trap: it would be raised every
-        time."""
+        """Its MAD; None without a manager. An exception costs only this trap: it would be raised every time."""
         try:
             return self.plane.trap(trap.notice, trap.tid)
         except Exception:
@@ -215,7 +212,7 @@ class TrapQueue:
             raise
 
     def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
-        """False where ``manager`` (a LID) got it often enough: then it is given up."""
+        """False if ``manager`` (a LID) got it often enough: then it is given up."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0
         if trap.sends >= MOST_SENDS:
@@ -234,8 +231,7 @@ class TrapQueue:
         return max(SHORTEST_PS, UNIT_PS << timeout)
 
     def repressed(self, port: int, tid: int, now_ps: int) -> bool:
-        """A TrapRepress with ``tid`` reached end port ``port``: that trap ends. False where it has
-        no such trap."""
+        """A TrapRepress with ``tid`` reached end port ``port``, which ends that trap. False if it has no such trap."""
         at = self._ports.get(port)
         trap = None if at is None else next((p for p in at.pending if p.tid == tid), None)
         if at is None or trap is None:

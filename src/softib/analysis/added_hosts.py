@@ -114,7 +114,7 @@ def _fill(leaves: list[_Leaf], names: list[str], each: int, rails: int, ratio: f
     for name in names:
         if rails > 1:
             units = [[leaf for leaf in leaves if leaf.rail == r and leaf.takes(ratio)] for r in range(each)]
-            chosen = [found[0] for found in units if found]
+            chosen = [place[0] for place in units if place]
         else:
             room = next((leaf for leaf in leaves if _room(leaf, ratio) >= each), None)
             chosen = [] if room is None else [room] * each

@@ -88,8 +88,8 @@ def counters(f: Fabric) -> dict[str, Any]:
 
 def rate_counts(f: Fabric) -> dict[str, int]:
     """Links by rate, as ``4x HDR``, the most frequent first."""
-    found = links(f)
-    texts = [f"{w}x {s}" for w, s in zip(found["lanes"].tolist(), found["speed"], strict=True) if s]
+    rows = links(f)
+    texts = [f"{w}x {s}" for w, s in zip(rows["lanes"].tolist(), rows["speed"], strict=True) if s]
     unique, n = np.unique(texts, return_counts=True) if texts else (np.array([]), np.array([], int))
     order = np.argsort(-n, kind="stable")
     return {str(unique[i]): int(n[i]) for i in order}
@@ -101,9 +101,9 @@ def _rates(f: Fabric, rows: np.ndarray) -> dict[str, Any]:
         lanes_of[bit] = count
     codes = active_speed_codes(f.port_info, f.port_mlnx_speed)[rows]
     lanes = np.where(codes > 0, lanes_of[PortInfo.link_width_active.get(f.port_info)[rows]], 0)
-    known = {0: "", **{code: speed.name for code, speed in SPEED_BY_CODE.items()}}
+    speed_names = {0: "", **{code: speed.name for code, speed in SPEED_BY_CODE.items()}}
     return {
-        "speed": [known[c] for c in codes.tolist()],
+        "speed": [speed_names[c] for c in codes.tolist()],
         "lanes": lanes,
         "gbps": np.asarray(data_gbps(codes, lanes), np.float64),
     }

@@ -54,18 +54,18 @@ def ftree_unfit(
     Random pairs as the report draws them (:func:`softib.sim.static.effective_bisection`, same seed
     and number).
     """
-    found = remedy(graph, options)
-    if found is None:
+    choice = remedy(graph, options)
+    if choice is None:
         return None
     ends = endpoints_of(fabric, graph)
     if len(ends.row) < 2:
         return None
     used, better = (
         static.effective_bisection(network_of(fabric, graph, table, ends), SAMPLES, seed).relative
-        for table in (lft, found.routing.lft)
+        for table in (lft, choice.routing.lft)
     )
-    (reason,) = with_names([found.reason], fabric)
-    unfit = FtreeUnfit(reason, used, better, found.options)
+    (reason,) = with_names([choice.reason], fabric)
+    unfit = FtreeUnfit(reason, used, better, choice.options)
     return unfit if better and unfit.cost >= LEAST else None
 
 
@@ -167,20 +167,20 @@ def _row(
     name: str, fabric: Fabric, graph: SwitchGraph, ends: Endpoints, options: RouteOptions | None, seed: int
 ) -> EngineRow:
     try:
-        found = route(graph, name, options)
+        tables = route(graph, name, options)
     except SoftibError as error:
         return EngineRow(name, name, False, None, None, None, None, with_names([str(error)], fabric)[0])
-    proof = verify(graph, found.lft, found.path_sl, found.sl2vl)
-    bisection, shift = _traffic(fabric, graph, ends, found.lft, seed)
+    proof = verify(graph, tables.lft, tables.path_sl, tables.sl2vl)
+    bisection, shift = _traffic(fabric, graph, ends, tables.lft, seed)
     return EngineRow(
         name,
-        found.engine,
+        tables.engine,
         False,
         bisection,
         shift,
         proof.deadlock_free,
         proof.unreachable,
-        with_names(["; ".join(found.notes)], fabric)[0],
+        with_names(["; ".join(tables.notes)], fabric)[0],
     )
 
 

@@ -15,10 +15,10 @@ MIN_SAVED = 3
 def short_name(name: str) -> str:
     """What people call a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``, the chip
     ``MF0;core:MCS8500/L16/U2`` of a director ``core/L16/U2``."""
-    found = re.fullmatch(r"[^;]*;([^:;]+):[^/]*/?(.*)", name)
-    if not found:
+    match = re.fullmatch(r"[^;]*;([^:;]+):[^/]*/?(.*)", name)
+    if not match:
         return name
-    return found[1] if found[2] in ("", "U1") else f"{found[1]}/{found[2]}"
+    return match[1] if match[2] in ("", "U1") else f"{match[1]}/{match[2]}"
 
 
 def distinct_parts(names: Sequence[str]) -> tuple[list[str], str]:

@@ -79,15 +79,15 @@ class BringUpPart(Result):
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) for people."""
-        found = self.sweep
-        nodes = (counted(found.switches, "switch"), counted(found.cas, "channel adapter"), counted(found.links, "link"))
+        sweep = self.sweep
+        nodes = (counted(sweep.switches, "switch"), counted(sweep.cas, "channel adapter"), counted(sweep.links, "link"))
         return [
             *([("Master in the source", self.master)] if self.master else []),
             ("Ours ran on", f"{self.node}, in the master's place" if self.in_its_place else self.node),
             ("Found", ", ".join(nodes)),
-            ("Addresses given (LIDs)", f"{found.lids:,}"),
-            ("MADs", f"{found.sent:,}, {found.sets:,} of them writes"),
-            *([("MADs never answered", f"{found.timeouts:,}")] if found.timeouts else []),
+            ("Addresses given (LIDs)", f"{sweep.lids:,}"),
+            ("MADs", f"{sweep.sent:,}, {sweep.sets:,} of them writes"),
+            *([("MADs never answered", f"{sweep.timeouts:,}")] if sweep.timeouts else []),
         ]
 
 
@@ -235,7 +235,7 @@ class RoutingPart(Result):
         worst = max((t for t in spread.tiers if t.mean), key=lambda t: t.imbalance, default=None)
         uneven = "" if worst is None else f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
         unused = f"{spread.unused_links:,} of {spread.directions:,} directions" if spread.unused_links else ""
-        found = {
+        lines = {
             "Virtual lanes in use": str(self.vls),
             "Channels and their dependencies": f"{self.channels:,} and {self.dependencies:,}",
             "All-to-all paths on links": uneven,
@@ -243,7 +243,7 @@ class RoutingPart(Result):
             "Routes from a switch to an address": str(self.switch_routes or ""),
             **{f"Subnet {other.subnet}": str(other) for other in self.other_subnets or ()},
         }
-        return [(label, line) for label, line in found.items() if line]
+        return [(label, line) for label, line in lines.items() if line]
 
 
 @dataclass

@@ -19,26 +19,26 @@ from softib.iba.constants import NodeType
 __all__ = ["fabric_of_ports", "with_bisection"]
 
 
-def with_bisection(fabric: Fabric, found: Sequence[Finding]) -> list[Finding]:
+def with_bisection(fabric: Fabric, findings: Sequence[Finding]) -> list[Finding]:
     """The same findings; those with a cable between switches to isolate say in
     ``evidence["isolate"]`` the bisection in percent of full, now and without all the cables that
     are to be isolated now. A search (``softib.diags.capacity.bisection``) that is asked only where
     there is such a cable."""
-    between = [i for i, f in enumerate(found) if "capacity_between_switches_left" in f.evidence.get("isolate", {})]
-    away = [c for f in found if f.evidence.get("isolate", {}).get("now") and (c := _cable(fabric, f)) >= 0]
+    between = [i for i, f in enumerate(findings) if "capacity_between_switches_left" in f.evidence.get("isolate", {})]
+    away = [c for f in findings if f.evidence.get("isolate", {}).get("now") and (c := _cable(fabric, f)) >= 0]
     if not between or not away:
-        return list(found)
+        return list(findings)
     before = recognise(fabric).bisection
     less = fabric.copy()
     delete_cables(less, np.array(away))
     after = recognise(less).bisection
-    out = list(found)
+    out = list(findings)
     for i in between:
         isolate = {
-            **found[i].evidence["isolate"],
+            **findings[i].evidence["isolate"],
             "bisection_percent": {"now": _percent(before), "all_isolated": _percent(after)},
         }
-        out[i] = replace(found[i], evidence={**found[i].evidence, "isolate": isolate})
+        out[i] = replace(findings[i], evidence={**findings[i].evidence, "isolate": isolate})
     return out
 
 
@@ -46,9 +46,9 @@ def _percent(bisection: object) -> float | None:
     return getattr(bisection, "percent", None)
 
 
-def _cable(fabric: Fabric, found: Finding) -> int:
+def _cable(fabric: Fabric, finding: Finding) -> int:
     """The cable of the finding's first port; -1 where the fabric has none there."""
-    where = found.where[0]
+    where = finding.where[0]
     nodes = np.flatnonzero(fabric.node_guid == np.uint64(where.guid))
     if not len(nodes) or where.portnum is None or not 0 < where.portnum <= int(fabric.node_nports[nodes[0]]):
         return -1
@@ -65,13 +65,13 @@ def fabric_of_ports(ports: ObservedPorts, name: str = "observed") -> Fabric:
     np.maximum.at(most, node, np.asarray(ports.portnum, np.int64))
     built, row = FabricBuilder(name), np.zeros(len(guid), np.int64)
     for is_switch, n in sorted({(bool(s), int(m)) for s, m in zip(switch, most, strict=True)}):
-        mine = np.flatnonzero((switch == is_switch) & (most == n))
-        row[mine] = built.nodes(
-            len(mine),
+        alike = np.flatnonzero((switch == is_switch) & (most == n))
+        row[alike] = built.nodes(
+            len(alike),
             NodeType.SWITCH if is_switch else NodeType.CA,
             max(n, 1),
-            desc=[ports.node[first[m]] for m in mine.tolist()],
-            node_guid=guid[mine],
+            desc=[ports.node[first[m]] for m in alike.tolist()],
+            node_guid=guid[alike],
         )
     peer = np.asarray(ports.peer, np.int64)
     a = np.flatnonzero(

@@ -110,23 +110,23 @@ def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str 
     """The path from port row ``a`` to port row ``b`` by the tables of ``f``. ``engine`` and ``sl``
     are what its manager says."""
     names = distinct_names(f)
-    found = Explanation(_place(f, names, a), _place(f, names, b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
+    path = Explanation(_place(f, names, a), _place(f, names, b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
     graph = graph_of(f)
     distance = _distances(f, graph, b)
-    found.ended = _apart(f, names, graph, distance, a, b)
-    if not found.ended and not (found.slid and found.dlid):
+    path.ended = _apart(f, names, graph, distance, a, b)
+    if not path.ended and not (path.slid and path.dlid):
         why = _why_no_lid(f, distance)
-        found.ended = f"{_place(f, names, a if not found.slid else b)} has no LID: {why}"
-    if found.ended:
-        return found
+        path.ended = f"{_place(f, names, a if not path.slid else b)} has no LID: {why}"
+    if path.ended:
+        return path
     if a == b:
-        found.reasons.append("Packets to a port's own LID stay inside its adapter or switch.")
-        return found
-    _walk(f, names, graph, distance, found, a, b)
-    if not found.ended:
-        found.ended = partitions_apart(f, names, a, b)
-    _judge(f, found, b)
-    return found
+        path.reasons.append("Packets to a port's own LID stay inside its adapter or switch.")
+        return path
+    _walk(f, names, graph, distance, path, a, b)
+    if not path.ended:
+        path.ended = partitions_apart(f, names, a, b)
+    _judge(f, path, b)
+    return path
 
 
 def _place(f: Fabric, names: list[str], port: int) -> str:
@@ -143,14 +143,14 @@ def ends_of(f: Fabric, a: str, b: str) -> tuple[int, int]:
     return next(((p, q) for p in choices[0] for q in choices[1] if subnet[p] == subnet[q]), first)
 
 
-def explain_routed(found: Routed, a: int, b: int) -> Explanation:
+def explain_routed(tables: Routed, a: int, b: int) -> Explanation:
     """The path from port row ``a`` to port row ``b`` by tables that were judged, with the SL of the
     path record where softib's subnet administration, or that of a running fabric, states one."""
-    every = [found, *found.others]
-    found = next((o for o in every if o.fabric.lid[a]), found)
-    f = found.fabric
-    engine = found.part.tables
-    sl, source, refused = _stated_sl(found, a, b)
+    every = [tables, *tables.others]
+    tables = next((o for o in every if o.fabric.lid[a]), tables)
+    f = tables.fabric
+    engine = tables.part.tables
+    sl, source, refused = _stated_sl(tables, a, b)
     explained = explain(f, a, b, engine, sl, source)
     explained.dlid = max(int(o.fabric.lid[b]) for o in every)
     if refused and not explained.ended:
@@ -158,18 +158,18 @@ def explain_routed(found: Routed, a: int, b: int) -> Explanation:
     return explained
 
 
-def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
+def _stated_sl(tables: Routed, a: int, b: int) -> tuple[int, str, str]:
     """SL, where it comes from, and why no path record exists (empty where one does)."""
     from softib.scenario.sa_requests import NO_RECORD, path_record_sls
 
-    f, ports = found.fabric, (np.array([a]), np.array([b]))
+    f, ports = tables.fabric, (np.array([a]), np.array([b]))
     if not (f.lid[a] and f.lid[b]):
         return 0, "assumed: a port has no LID", ""
-    if found.subnet is not None:
-        sl, source = int(path_record_sls(found.subnet, *ports)[0]), "stated by softib's subnet administration"
-    elif found.ask_sls is not None:
+    if tables.subnet is not None:
+        sl, source = int(path_record_sls(tables.subnet, *ports)[0]), "stated by softib's subnet administration"
+    elif tables.ask_sls is not None:
         try:
-            sl, source = int(found.ask_sls(f.lid[ports[0]], f.lid[ports[1]])[0]), "stated by the subnet administration"
+            sl, source = int(tables.ask_sls(f.lid[ports[0]], f.lid[ports[1]])[0]), "stated by the subnet administration"
         except SoftibError as error:
             return 0, f"assumed: {error}", ""
     else:
@@ -276,17 +276,17 @@ def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:
 
 
 def _walk(
-    f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, found: Explanation, a: int, b: int
+    f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, path: Explanation, a: int, b: int
 ) -> None:
     port, in_port = a, None
     node = int(f.port_node[a])
     if not f.is_switch[node]:
         peer = int(f.port_peer[a])
         if peer < 0:
-            found.ended = f"{_place(f, names, a)} has no cable"
+            path.ended = f"{_place(f, names, a)} has no cable"
             return
-        vl = _vl(f, a, 0, found.sl)
-        found.hops.append(
+        vl = _vl(f, a, 0, path.sl)
+        path.hops.append(
             Hop(
                 names[node],
                 None,
@@ -297,33 +297,33 @@ def _walk(
             )
         )
         port, node, in_port = peer, int(f.port_node[peer]), int(f.port_num[peer])
-    found.shortest = int(distance[node]) if f.is_switch[node] and distance[node] >= 0 else None
+    path.shortest = int(distance[node]) if f.is_switch[node] and distance[node] >= 0 else None
     for _ in range(MOST_HOPS):
         if node == int(f.port_node[b]) and (f.is_switch[node] or port == b):
             return
         if not f.is_switch[node]:
-            found.ended = f"the packet reaches {names[node]}, which is not the destination"
+            path.ended = f"the packet reaches {names[node]}, which is not the destination"
             return
-        out = int(f.lft[f.switch_of_node[node], found.dlid])
+        out = int(f.lft[f.switch_of_node[node], path.dlid])
         name = names[node]
         if out == LFT_NO_ROUTE or not 0 < out <= int(f.node_nports[node]):
-            found.ended = f"{name} has no route to LID {found.dlid} (LFT entry {out})"
+            path.ended = f"{name} has no route to LID {path.dlid} (LFT entry {out})"
             return
         here = int(f.node_base[node]) + out
         peer = int(f.port_peer[here])
         if peer < 0:
-            found.ended = f"{name} sends LID {found.dlid} through port {out}, where no cable is"
+            path.ended = f"{name} sends LID {path.dlid} through port {out}, where no cable is"
             return
-        found.hops.append(_hop(f, names, distance, found, node, in_port, out, peer))
+        path.hops.append(_hop(f, names, distance, path, node, in_port, out, peer))
         port, node, in_port = peer, int(f.port_node[peer]), int(f.port_num[peer])
-    found.ended = f"the packet goes in a circle: {MOST_HOPS} hops without arriving"
+    path.ended = f"the packet goes in a circle: {MOST_HOPS} hops without arriving"
 
 
 def _hop(
     f: Fabric,
     names: list[str],
     distance: np.ndarray,
-    found: Explanation,
+    path: Explanation,
     node: int,
     in_port: int | None,
     out: int,
@@ -342,7 +342,7 @@ def _hop(
             shorter |= bool(distance[f.port_node[q]] < distance[to])
             if distance[f.port_node[q]] == distance[node] - 1:
                 others.append(Alternative(p, _place(f, names, q), int(lids[p])))
-    vl = _vl(f, base + out, in_port or 0, found.sl)
+    vl = _vl(f, base + out, in_port or 0, path.sl)
     return Hop(names[node], in_port, out, names[to], int(f.port_num[peer]), vl, int(lids[out]), tuple(others), shorter)
 
 
@@ -361,17 +361,17 @@ def _ports(numbers: str) -> str:
     return f"ports {numbers} lead" if "," in numbers else f"port {numbers} leads"
 
 
-def _judge(f: Fabric, found: Explanation, b: int) -> None:
+def _judge(f: Fabric, path: Explanation, b: int) -> None:
     """Sentences: why this path, and what would change it."""
-    switches = [h for h in found.hops if h.in_port is not None or h.lids]
-    if found.ended or not switches:
+    switches = [h for h in path.hops if h.in_port is not None or h.lids]
+    if path.ended or not switches:
         return
     passed = len(switches) + bool(f.is_switch[f.port_node[b]])
-    if found.shortest is not None and passed == found.shortest:
-        found.reasons.append(f"It is a shortest path: {counted(passed, 'switch')}.")
-    elif found.shortest is not None:
-        found.reasons.append(
-            f"It passes {counted(passed, 'switch')}; a shortest path passes {found.shortest}. {found.engine} leaves "
+    if path.shortest is not None and passed == path.shortest:
+        path.reasons.append(f"It is a shortest path: {counted(passed, 'switch')}.")
+    elif path.shortest is not None:
+        path.reasons.append(
+            f"It passes {counted(passed, 'switch')}; a shortest path passes {path.shortest}. {path.engine} leaves "
             f"shorter paths out where they"
             " would turn from down to up, or where links that stand in its order of ranks are missing."
         )
@@ -383,17 +383,17 @@ def _judge(f: Fabric, found: Explanation, b: int) -> None:
         most = max(x.lids for x in hop.alternatives)
         others = f"{least} to {most}" if least < most else f"{least}"
         why = (
-            f"the LFT entry of LID {found.dlid} is port {hop.out_port}, which carries {hop.lids} end-port LIDs; the "
+            f"the LFT entry of LID {path.dlid} is port {hop.out_port}, which carries {hop.lids} end-port LIDs; the "
             f"others carry {others}"
         )
-        found.reasons.append(f"At {hop.node}, {_ports(ports)} on a shortest path too; {why}.")
-        found.changes.append(
+        path.reasons.append(f"At {hop.node}, {_ports(ports)} on a shortest path too; {why}.")
+        path.changes.append(
             f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through port "
             f"{ports.replace(', ', ' or ')}."
         )
-    if not found.changes:
-        found.changes.append("No other shortest path exists: a failed cable on it means a longer path, or none.")
-    found.changes.append(
+    if not path.changes:
+        path.changes.append("No other shortest path exists: a failed cable on it means a longer path, or none.")
+    path.changes.append(
         "With LMC 1 or more, B has further LIDs, which the engine spreads over other paths; another engine, or root "
         "GUIDs, give other tables."
     )

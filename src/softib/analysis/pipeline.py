@@ -23,7 +23,7 @@ __all__ = ["build", "checked", "counts_of"]
 Steps = Callable[[str], AbstractContextManager[None]]
 
 
-def quietly(what: str) -> AbstractContextManager[None]:
+def quietly(step: str) -> AbstractContextManager[None]:
     """Steps that no one watches."""
     return nullcontext()
 
@@ -32,14 +32,14 @@ def counts_of(result: ReadResult) -> Counts:
     """What the file holds (its reader's counts), else what the fabric does."""
     f, counted = result.fabric, result.counts
     sharp = is_aggregation_node(f.node_desc[f.cas])
-    found: dict[str, int | None] = {
+    of_fabric: dict[str, int | None] = {
         "switches": f.sizes.switches,
         "cas": len(f.cas),
         "sharp_nodes": int(sharp.sum()),
         "links": f.sizes.cables,
         "system_links": f.source.system_links,
     }
-    return Counts(f.name, **{key: counted.get(key, value) for key, value in found.items()})
+    return Counts(f.name, **{key: counted.get(key, value) for key, value in of_fabric.items()})
 
 
 @small_work_in_python()
@@ -92,38 +92,40 @@ def build(
         source_notes=list(result.notes),
         fabric=result.fabric,
     )
-    found = _route(report, result, engine, lfts, guid_files, steps)
-    remedy = _remedy(found, engine, seed, steps)
+    tables = _route(report, result, engine, lfts, guid_files, steps)
+    remedy = _remedy(tables, engine, seed, steps)
     with steps("checks"):
-        _check(report, result, wanted, found, remedy)
-    if found is not None and predicted:
-        _predict(report, found, seed, traffic, steps)
+        _check(report, result, wanted, tables, remedy)
+    if tables is not None and predicted:
+        _predict(report, tables, seed, traffic, steps)
     return report
 
 
-def _predict(report: Report, found: Routed, seed: int, traffic: TrafficFile | TrafficData | None, steps: Steps) -> None:
+def _predict(
+    report: Report, tables: Routed, seed: int, traffic: TrafficFile | TrafficData | None, steps: Steps
+) -> None:
     """Loads of the patterns and of ``traffic``, and what other engines would make of them."""
     from softib.analysis.prediction import predict
     from softib.analysis.traffic import traffic_of
 
     with steps("prediction"):
         cut = report.recognised.bisection if report.recognised else None
-        report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
+        report.prediction = predict(tables.fabric, tables.graph, tables.lft, seed=seed, cut=cut)
         if traffic is not None and report.prediction is not None:
             matrix = traffic.matrix(report.prediction.endpoints.name)
-            report.traffic = traffic_of(found.fabric, report.prediction.network, matrix)
+            report.traffic = traffic_of(tables.fabric, report.prediction.network, matrix)
     if report.prediction is not None:
         from softib.analysis.engines import compare_engines
 
         with steps("other engines"):
             prediction = report.prediction
             report.engines = compare_engines(
-                found.fabric,
-                found.graph,
+                tables.fabric,
+                tables.graph,
                 prediction.endpoints,
-                found.part,
-                found.lft,
-                found.options,
+                tables.part,
+                tables.lft,
+                tables.options,
                 seed,
                 (prediction.random_pairs.relative, prediction.pattern("shift").relative),
             )
@@ -140,7 +142,7 @@ def _route(
     steps: Steps,
 ) -> Routed | None:
     try:
-        found = routed.routed(result, engine, lfts, steps, guid_files)
+        tables = routed.routed(result, engine, lfts, steps, guid_files)
     except InputError:
         raise
     except (LimitError, PeerError) as error:
@@ -151,10 +153,10 @@ def _route(
             raise
         report.notes.append(f"not brought up: {error}")
         return None
-    report.fabric, report.graph, report.lft = found.fabric, found.graph, found.lft
-    report.routing, report.bring_up = found.part, found.bring_up
-    report.problems += found.problems
-    return found
+    report.fabric, report.graph, report.lft = tables.fabric, tables.graph, tables.lft
+    report.routing, report.bring_up = tables.part, tables.bring_up
+    report.problems += tables.problems
+    return tables
 
 
 def _read_plans(plans: tuple[str, ...]) -> Any:
@@ -177,19 +179,19 @@ def _read_plan(plan: str) -> Any:
     return wanted
 
 
-def _remedy(found: Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
+def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
     """What ftree's GUID files would bring back, where ftree was wanted, or tables of a running
     fabric or of a dump stand on a tree with a flaw: a dump does not tell which engine its manager
     was to use."""
-    if found is None or found.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
+    if tables is None or tables.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
     from softib.analysis.engines import ftree_unfit
 
     with steps("what ftree would carry"):
-        return ftree_unfit(found.fabric, found.graph, found.lft, found.options, seed)
+        return ftree_unfit(tables.fabric, tables.graph, tables.lft, tables.options, seed)
 
 
-def _check(report: Report, result: ReadResult, plan: Any, found: Routed | None, remedy: Any = None) -> None:
+def _check(report: Report, result: ReadResult, plan: Any, tables_judged: Routed | None, remedy: Any = None) -> None:
     """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs,
     states)."""
     from softib.diags.check import check_structure
@@ -197,10 +199,10 @@ def _check(report: Report, result: ReadResult, plan: Any, found: Routed | None, 
     from softib.diags.structure.recognise import summary
 
     routing: dict[str, Any] = {}
-    if found is not None:
-        tables = [SubnetTables(one.proof, one.balance, one.graph) for one in (found, *found.others)]
+    if tables_judged is not None:
+        tables = [SubnetTables(one.proof, one.balance, one.graph) for one in (tables_judged, *tables_judged.others)]
         routing = {"tables": tables, "remedy": remedy}
-        if found.bring_up is None:  # the tables were read, not chosen by us
+        if tables_judged.bring_up is None:  # the tables were read, not chosen by us
             routing["records"] = result.fabric.source.records | {"lfts"}
     if plan is not None:
         from softib.diags.cabling_plan.compare import compare
@@ -208,9 +210,9 @@ def _check(report: Report, result: ReadResult, plan: Any, found: Routed | None, 
         plan = report.comparison = compare(result.fabric, plan)
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
-    if found is not None and found.subnet is not None and found.subnet.report.sls:
+    if tables_judged is not None and tables_judged.subnet is not None and tables_judged.subnet.report.sls:
         from softib.diags.managers.sm_checks import sl_findings
 
-        report.findings += sl_findings(found.subnet.report.sls)
+        report.findings += sl_findings(tables_judged.subnet.report.sls)
         report.findings.sort(key=lambda f: -int(f.severity))
     report.recognised, report.structure = structure, summary(result.fabric, structure)

@@ -99,13 +99,13 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
         twice = {_family(c): c for c in candidates(replace(demand, hosts=2 * demand.hosts))[0]}
     except Exception as error:
         refused.append(f"twice the hosts: {error}")
-    found = []
+    accepted = []
     for shape in shapes:
         with steps(shape.label):
-            found.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
+            accepted.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
     wanted = demand.oversubscription
     return sorted(
-        found,
+        accepted,
         key=lambda d: (
             d.candidate.parameters.get("oversubscription", 1) != wanted,
             sum(d.switches.values()),
@@ -117,18 +117,18 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:
     """The figures of one candidate; ``twice``: the design for twice the hosts."""
     fabric = build(shape, name)
-    made = fabric.source.generator
-    apply_cables(fabric, "auto", {t: HOST_M if t == "host-leaf" else FABRIC_M for t in made["tiers"]})
+    generator = fabric.source.generator
+    apply_cables(fabric, "auto", {t: HOST_M if t == "host-leaf" else FABRIC_M for t in generator["tiers"]})
     effective, hops, _ = _routed(fabric, seed)
-    level = made["node_level"]
+    level = generator["node_level"]
     cut = recognise(fabric).bisection
-    by_tier = np.bincount(made["cable_tier"], minlength=len(made["tiers"]))
+    by_tier = np.bincount(generator["cable_tier"], minlength=len(generator["tiers"]))
     return Design(
         shape,
         fabric,
         int(np.count_nonzero(level == 0)),
-        {_tier(k): int(np.count_nonzero(level == k)) for k in range(1, made["levels"] + 1)},
-        {tier: int(n) for tier, n in zip(made["tiers"], by_tier, strict=True)},
+        {_tier(k): int(np.count_nonzero(level == k)) for k in range(1, generator["levels"] + 1)},
+        {tier: int(n) for tier, n in zip(generator["tiers"], by_tier, strict=True)},
         hops,
         None if cut.percent is None else cut.percent / 100,
         effective,

@@ -141,7 +141,7 @@ def predict(
     bisection = static.effective_bisection(network, samples, seed)
     shifts = static.all_shifts(network, order, sampled_shifts(network, seed))
     every = static.all_to_all(network)
-    found = [
+    patterns = [
         Pattern(
             "bisection",
             "random pairs between two random halves, both directions",
@@ -176,14 +176,14 @@ def predict(
         limit = random_pairs_limit(network, [part[graph.switch_node] for part in cut.partitions])
         across = _narrowest(fabric, network, cut, samples, seed)
     if across is not None:
-        found.insert(1, _narrowest_pattern(across, samples))
-    for pattern in found:
+        patterns.insert(1, _narrowest_pattern(across, samples))
+    for pattern in patterns:
         pattern.busiest = busiest(fabric, network, pattern.load)
     narrowest = None if across is None else across.gbps
     return Prediction(
         seed,
         EffectiveBisection(bisection.relative, limit, narrowest, bisection.spread, bisection.gbps, bisection.full_gbps),
-        found,
+        patterns,
         {size: _allreduce_ps(network, size, ends) for size in MESSAGE_BYTES},
         {size: static.all_to_all_time_ps(network, size // n, every) for size in MESSAGE_BYTES},
         network,
@@ -205,26 +205,26 @@ def _narrowest(
     g = network.graph
     half = np.full(fabric.sizes.ports, -1)
     half[cut.host_port] = cut.side
-    mine = half[fabric.node_base[g.end_node[network.hosts]] + g.end_portnum[network.hosts]]
-    halves = np.flatnonzero(mine == 1), np.flatnonzero(mine == 0)
+    half_of_host = half[fabric.node_base[g.end_node[network.hosts]] + g.end_portnum[network.hosts]]
+    halves = np.flatnonzero(half_of_host == 1), np.flatnonzero(half_of_host == 0)
     if not all(len(side) for side in halves):
         return None
     return static.effective_bisection(network, samples, seed, halves=halves)
 
 
-def _narrowest_pattern(found: static.Bisection, samples: int) -> Pattern:
+def _narrowest_pattern(bisection: static.Bisection, samples: int) -> Pattern:
     return Pattern(
         "narrowest",
         "random pairs across the narrowest bisection, both directions",
-        2 * found.pairs,
+        2 * bisection.pairs,
         samples,
         0,
-        found.relative,
-        float(found.samples.min()),
-        float(found.worst.max(initial=0)),
-        found.unrouted,
-        found.load,
-        found.peak,
+        bisection.relative,
+        float(bisection.samples.min()),
+        float(bisection.worst.max(initial=0)),
+        bisection.unrouted,
+        bisection.load,
+        bisection.peak,
     )
 
 
@@ -232,31 +232,31 @@ def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: Endpoi
     """Channels with the rates of the fabric's links; a link that records none counts as the slowest
     known one."""
     gbps = port_gbps(fabric)
-    known = gbps[gbps > 0]
-    gbps = np.where(gbps > 0, gbps, known.min() if len(known) else 1.0)
+    recorded = gbps[gbps > 0]
+    gbps = np.where(gbps > 0, gbps, recorded.min() if len(recorded) else 1.0)
     owner = graph.link_switch
     link = gbps[fabric.node_base[graph.switch_node[owner]] + graph.out_port]
     end = gbps[fabric.node_base[graph.end_node] + graph.end_portnum]
     return Network.build(graph, lft, ends.row, link, end)
 
 
-def _all_to_all(network: Network, found: static.Loads) -> Pattern:
+def _all_to_all(network: Network, loads: static.Loads) -> Pattern:
     # All flows last until the busiest channel is done: the mean rate of a host's link over that time.
     n = network.n_hosts
-    time = float(found.busy(network).max(initial=0.0))
+    time = float(loads.busy(network).max(initial=0.0))
     host_time = (n - 1) / network.host_gbps
     relative = float((host_time / time).mean()) if time else 0.0
-    load = found.load.astype(np.float64)
+    load = loads.load.astype(np.float64)
     return Pattern(
         "all-to-all",
         "every host to every other at once",
-        found.flows,
+        loads.flows,
         1,
         1,
         relative,
         relative,
         float(load.max(initial=0)),
-        found.unrouted,
+        loads.unrouted,
         load,
         load,
     )
@@ -266,10 +266,10 @@ def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pa
     k = min(INCAST, len(order) - 1)
     target = int(rng.integers(len(order)))
     src, dst = patterns.incast(order, target, k, rng)
-    found = static.loads(network, src, dst)
-    rate, _ = static.flow_rates(network, src, dst, found)
+    loads = static.loads(network, src, dst)
+    rate, _ = static.flow_rates(network, src, dst, loads)
     relative = rate / np.minimum(network.host_gbps[src], network.host_gbps[dst])
-    load = found.load.astype(np.float64)
+    load = loads.load.astype(np.float64)
     return Pattern(
         "incast",
         f"{k} random hosts to one",
@@ -279,7 +279,7 @@ def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pa
         float(relative.mean()),
         float(relative.min()),
         float(load.max(initial=0)),
-        found.unrouted,
+        loads.unrouted,
         load,
         load,
     )

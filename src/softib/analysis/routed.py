@@ -205,8 +205,8 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
         raise InputError(
             f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
         )
-    own, told = (subnet_of(fabric)[ports] << 17 | lid[ports].astype(np.int64) for lid in (fabric.lid, lids))
-    filled = ports[~valid & (lids[ports] > 0) & ~np.isin(told, own[valid])]
+    stated, dumped = (subnet_of(fabric)[ports] << 17 | lid[ports].astype(np.int64) for lid in (fabric.lid, lids))
+    filled = ports[~valid & (lids[ports] > 0) & ~np.isin(dumped, stated[valid])]
     if len(filled):
         fabric = fabric.copy()
         PortInfo.lid.set(fabric.port_info, lids[filled], filled)

@@ -186,9 +186,9 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
     """Cabled ports of hosts that the tables know no address of; of two that a cable joins directly,
     those without one."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
-    known = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
+    addressed = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
-    return int((~np.isin(ports, known) & ~direct).sum())
+    return int((~np.isin(ports, addressed) & ~direct).sum())
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
@@ -199,7 +199,7 @@ def from_unmanaged(graph: SwitchGraph) -> int:
     return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
 
 
-def _spread(fabric: Fabric, graph: SwitchGraph, found: Balance) -> PathSpread:
+def _spread(fabric: Fabric, graph: SwitchGraph, even: Balance) -> PathSpread:
     """Paths of all-to-all traffic by tier: how evenly the tables use links that do the same work."""
     tiers = [
         TierLoad(
@@ -212,9 +212,9 @@ def _spread(fabric: Fabric, graph: SwitchGraph, found: Balance) -> PathSpread:
             t.imbalance,
             [(_name(fabric, graph, s), port, n) for s, port, n in t.worst],
         )
-        for t in found.tiers
+        for t in even.tiers
     ]
-    return PathSpread(found.most, found.mean, found.unused, tiers, len(found.paths))
+    return PathSpread(even.most, even.mean, even.unused, tiers, len(even.paths))
 
 
 def _steps(fabric: Fabric, graph: SwitchGraph, loop: list[Channel] | None) -> list[Step] | None:

@@ -94,7 +94,7 @@ def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> 
     owner = graph.link_switch
     out = []
     for t in range(int(tier.max(initial=-1)) + 1):
-        mine = np.flatnonzero(tier == t)
+        of_tier = np.flatnonzero(tier == t)
         pull = np.zeros(len(names))
         if t:
             down = tier[graph.peer] == t - 1
@@ -102,9 +102,9 @@ def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> 
             links = np.maximum(np.bincount(owner[down], minlength=len(names)), 1)
             # Coarse, so that one missing cable does not move a switch out of the order of names.
             pull = np.round(total / links * 20)
-        mine = mine[np.lexsort((rank[mine], pull[mine], first_rank[part[mine]]))]
-        position[mine] = (np.arange(len(mine)) + 0.5) / max(len(mine), 1)
-        out.append(mine)
+        of_tier = of_tier[np.lexsort((rank[of_tier], pull[of_tier], first_rank[part[of_tier]]))]
+        position[of_tier] = (np.arange(len(of_tier)) + 0.5) / max(len(of_tier), 1)
+        out.append(of_tier)
     return out
 
 

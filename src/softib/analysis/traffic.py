@@ -67,16 +67,16 @@ class Traffic(Result):
 def traffic_of(fabric: Fabric, network: Network, matrix: TrafficMatrix) -> Traffic:
     """Figures of ``matrix`` on ``network``. Raises :class:`InputError` as
     :func:`softib.sim.static.matrix_loads`."""
-    found = static.matrix_loads(network, matrix.demand)
-    edge = np.zeros(len(found.load))
-    edge[network.n_links :] = found.load[network.n_links :]
+    loads = static.matrix_loads(network, matrix.demand)
+    edge = np.zeros(len(loads.load))
+    edge[network.n_links :] = loads.load[network.n_links :]
     return Traffic(
         matrix.path,
         matrix.entries,
-        found.flows,
+        loads.flows,
         matrix.total,
-        found.unrouted,
-        static.flow_time_ps(network, found),
-        static.flow_time_ps(network, static.Loads(edge, found.flows, 0)),
-        [TimedLink(b.place, b.peer, b.load, b.gbps) for b in busiest(fabric, network, found.load, SHOWN)],
+        loads.unrouted,
+        static.flow_time_ps(network, loads),
+        static.flow_time_ps(network, static.Loads(edge, loads.flows, 0)),
+        [TimedLink(b.place, b.peer, b.load, b.gbps) for b in busiest(fabric, network, loads.load, SHOWN)],
     )

@@ -30,17 +30,17 @@ class Suggests:
         from softib.errors import nearest
 
         kind = type(self).__name__
-        known = [n for n in dir(type(self)) if not n.startswith("_")]
-        similar = [] if name.startswith("_") else nearest(name, known)
-        hint = f"did you mean {', '.join(similar)}?" if similar else f"it has {', '.join(known)}"
+        names = [n for n in dir(type(self)) if not n.startswith("_")]
+        similar = [] if name.startswith("_") else nearest(name, names)
+        hint = f"did you mean {', '.join(similar)}?" if similar else f"it has {', '.join(names)}"
         raise AttributeError(f"{kind} has no {name!r}; {hint}", name=name, obj=self)
 
 
 def totals(names: list[str]) -> str:
     """``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
     several = {"error": "errors", "warning": "warnings"}
-    found = [(n, names.count(n)) for n in dict.fromkeys(names)]
-    return ", ".join(counted(count, n, several.get(n, n)) for n, count in found)
+    counts = [(n, names.count(n)) for n in dict.fromkeys(names)]
+    return ", ".join(counted(count, n, several.get(n, n)) for n, count in counts)
 
 
 Test = Callable[[Any], bool]
@@ -108,11 +108,11 @@ def checked_methods(cls: type) -> None:
             setattr(cls, name, checked(thing))
 
 
-def check_fields(made: Any) -> None:
+def check_fields(instance: Any) -> None:
     """As :func:`checked`, of the fields of a dataclass."""
-    cls = type(made)
-    for field in dataclasses.fields(made):
-        _check(cls.__name__, field.name, getattr(made, field.name), _kinds(field.type, cls.__init__))
+    cls = type(instance)
+    for field in dataclasses.fields(instance):
+        _check(cls.__name__, field.name, getattr(instance, field.name), _kinds(field.type, cls.__init__))
 
 
 def _check(function: str, name: str, value: Any, kinds: Sequence[str]) -> None:
@@ -136,16 +136,16 @@ def _kinds(annotation: Any, function: Callable[..., Any]) -> tuple[str, ...]:
     judge."""
     if not isinstance(annotation, str):
         return ()
-    found: list[str] = []
+    parts: list[str] = []
     for part in _parts(annotation):
         alias, head = function.__globals__.get(part), part.partition("[")[0]
         if isinstance(alias, str):
-            found += _kinds(alias, function) or ("",)
+            parts += _kinds(alias, function) or ("",)
         else:
-            found.append(
+            parts.append(
                 part if part in KINDS or part in _classes() else head if head in KINDS and head != part else ""
             )
-    return () if "" in found else tuple(found)
+    return () if "" in parts else tuple(parts)
 
 
 def _parts(annotation: str) -> list[str]:

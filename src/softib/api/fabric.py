@@ -263,7 +263,7 @@ def _path_of(source: Any) -> str:
     takes it."""
     if isinstance(source, str | os.PathLike):
         return os.fsdecode(source)
-    what = type(source).__name__
+    kind = type(source).__name__
     if isinstance(source, Fabric):
         raise InputError(
             f"load takes a path, and {source!r} is a fabric already; give it to check, route, report … as it is"
@@ -274,7 +274,7 @@ def _path_of(source: Any) -> str:
         raise InputError("load takes a path, not bytes; write them to a file, or give the name as text")
     if hasattr(source, "read"):
         raise InputError("load takes a path, not an open file; give its name, or '-' for standard input")
-    raise InputError(f"load takes the path of a file or the name of a running fabric, not {what}")
+    raise InputError(f"load takes the path of a file or the name of a running fabric, not {kind}")
 
 
 def generate(kind: str, **parameters: Any) -> Fabric:
@@ -287,9 +287,9 @@ def generate(kind: str, **parameters: Any) -> Fabric:
     from softib.fabric.formats.base import ReadResult
     from softib.fabric.topologies.registry import generate as build
 
-    made = build(kind, **parameters)
-    made.name = made.name or kind
-    return Fabric(ReadResult(made, [], "generated"), f"generate {kind}", parameters)
+    fabric = build(kind, **parameters)
+    fabric.name = fabric.name or kind
+    return Fabric(ReadResult(fabric, [], "generated"), f"generate {kind}", parameters)
 
 
 def topologies() -> dict[str, Kind]:

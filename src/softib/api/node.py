@@ -37,8 +37,8 @@ class Node(Suggests):
     @property
     def row(self) -> dict[str, Any]:
         """Its row of the fabric's table of nodes."""
-        found: dict[str, Any] = self.fabric.nodes[self._number : self._number + 1].rows(named=True)[0]
-        return found
+        row: dict[str, Any] = self.fabric.nodes[self._number : self._number + 1].rows(named=True)[0]
+        return row
 
     @property
     def name(self) -> str:
@@ -68,19 +68,19 @@ class Node(Suggests):
         import numpy as np
 
         f = self._arrays
-        mine = np.flatnonzero((f.port_node == self._number) & f.linked)
-        return list(dict.fromkeys(f.node_name(int(n)) for n in f.port_node[f.port_peer[mine]]))
+        ports = np.flatnonzero((f.port_node == self._number) & f.linked)
+        return list(dict.fromkeys(f.node_name(int(n)) for n in f.port_node[f.port_peer[ports]]))
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         """The row of port ``number``. Raises :class:`InputError` where it has none of this number."""
         if isinstance(number, bool) or not isinstance(number, int):
             raise InputError(f"{number!r} is no port number of {self.name}")
-        found = next((row for row in self.ports.iter_rows(named=True) if row["port"] == number), None)
-        if found is None:
+        match = next((row for row in self.ports.iter_rows(named=True) if row["port"] == number), None)
+        if match is None:
             numbers = self.ports.column("port")
-            known = f"its ports are {min(numbers)} to {max(numbers)}" if numbers else "it has none"
-            raise InputError(f"{self.name} has no port {number}; {known}")
-        return dict(found)
+            range_ = f"its ports are {min(numbers)} to {max(numbers)}" if numbers else "it has none"
+            raise InputError(f"{self.name} has no port {number}; {range_}")
+        return dict(match)
 
     __iter__ = None
 

@@ -185,8 +185,8 @@ def check(
         from softib.diags.cable_rules.judge import with_jobs
 
         report.findings = [with_jobs(f, jobs.on_port) for f in report.findings]
-    found = Findings(report).without(*ignore).at_least(severity)
-    return found if baseline is None else found.new_since(baseline)
+    findings = Findings(report).without(*ignore).at_least(severity)
+    return findings if baseline is None else findings.new_since(baseline)
 
 
 def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic: Any = None) -> Prediction:
@@ -196,11 +196,11 @@ def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic
     fewer than two hosts, and for traffic that does not fit them."""
     from softib.errors import InputError
 
-    made = report(source, engine=engine, seed=seed, traffic=traffic)
-    if made.prediction is None:
-        why = "; ".join(made.notes) or "fewer than two host ports have an address"
-        raise InputError(f"{made.fabric.name}: no traffic to predict: {why}")
-    return made.prediction
+    whole = report(source, engine=engine, seed=seed, traffic=traffic)
+    if whole.prediction is None:
+        why = "; ".join(whole.notes) or "fewer than two host ports have an address"
+        raise InputError(f"{whole.fabric.name}: no traffic to predict: {why}")
+    return whole.prediction
 
 
 def report(
@@ -223,7 +223,7 @@ def report(
     check_choice(engine, path, guid_files)
     fabric = as_fabric(source)
     timed = Timed(steps)
-    found = build(
+    parts = build(
         fabric.source,
         result_of(fabric),
         plan=_paths(plan),
@@ -234,8 +234,8 @@ def report(
         traffic=None if traffic is None else _traffic(traffic),
         steps=timed,
     )
-    found.seconds.update(fabric.seconds | timed.seconds)
-    return Report(found, fabric)
+    parts.seconds.update(fabric.seconds | timed.seconds)
+    return Report(parts, fabric)
 
 
 def diff(before: Source, after: Source) -> Changes:
@@ -252,11 +252,11 @@ def diff(before: Source, after: Source) -> Changes:
     return Changes(a, b, compare(result_of(a).fabric, result_of(b).fabric))
 
 
-def _routing(found: Routed, fabric: Fabric) -> Routing:
+def _routing(tables: Routed, fabric: Fabric) -> Routing:
     from dataclasses import replace
 
     result = result_of(fabric)
-    return Routing(found, Fabric(replace(result, fabric=found.fabric), fabric.source))
+    return Routing(tables, Fabric(replace(result, fabric=tables.fabric), fabric.source))
 
 
 def _traffic(given: Any) -> TrafficFile | TrafficData:

@@ -167,8 +167,8 @@ class Prediction(Suggests):
 class Report(Suggests):
     """Everything about one fabric: what ``softib report`` prints, and its page."""
 
-    def __init__(self, found: model.Report, fabric: Fabric):
-        self._found, self.fabric = found, fabric
+    def __init__(self, parts: model.Report, fabric: Fabric):
+        self._found, self.fabric = parts, fabric
 
     @property
     def findings(self) -> Findings:

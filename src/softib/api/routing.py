@@ -63,8 +63,8 @@ class Routing(Suggests):
     ``fabric`` is the fabric with the LIDs and tables that were judged.
     """
 
-    def __init__(self, found: Routed, fabric: Fabric):
-        self._found, self.fabric = found, fabric
+    def __init__(self, tables: Routed, fabric: Fabric):
+        self._found, self.fabric = tables, fabric
 
     @property
     def engine(self) -> str:
@@ -182,11 +182,11 @@ class Routing(Suggests):
         from softib.analysis.routing import with_names
         from softib.routing.engines.ftree import remedy
 
-        found = remedy(self._found.graph, self._found.options)
-        if found is None:
+        choice = remedy(self._found.graph, self._found.options)
+        if choice is None:
             return None
-        (reason,) = with_names([found.reason], self._found.fabric)
-        return Remedy(reason, write_guid_files(found.options, os.fspath(folder)))
+        (reason,) = with_names([choice.reason], self._found.fabric)
+        return Remedy(reason, write_guid_files(choice.options, os.fspath(folder)))
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib route --json`` prints it (docs/schemas/route.schema.json)."""

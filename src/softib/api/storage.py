@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
 from softib.errors import InputError
+from softib.plural import counted
 from softib.result import Result
 from softib.source import warn
 
@@ -149,7 +150,7 @@ class NvmeBench(Result):
         """It, in words."""
         checked = "data verified" if self.verified else "data not verified"
         return (
-            f"{self.mix} of {self.size:,} bytes, depth {self.depth} on {self.queues} queue{'s' * (self.queues > 1)}: "
+            f"{self.mix} of {self.size:,} bytes, depth {self.depth} on {counted(self.queues, 'queue')}: "
             f"{self.iops:,.0f} commands/s, {self.bytes_per_second / 1e6:,.0f} MB/s, "
             f"latency {self.latency_median_us:,.0f} us (99 %: {self.latency_99_us:,.0f}, "
             f"largest {self.latency_max_us:,.0f}), {checked}"
@@ -160,7 +161,8 @@ class NvmeTarget(Suggests):
     """Exports files as the namespaces 1, 2, ... of a subsystem, on all ports of this process's node.
 
     ``states``: asymmetric access states (``optimized``, ``non-optimized``, ``inaccessible``,
-    ``persistent-loss``, ``change``) by number of a port. It runs where ``softib run`` started it.
+    ``persistent-loss``, ``change``) by number of a port. ``pcap``: a file to which capsules and responses
+    are written as InfiniBand packets. It runs where ``softib run`` started it.
     Raises :class:`InputError` for a file that is none, a port that is in use, and without an RDMA
     device.
     """
@@ -171,6 +173,7 @@ class NvmeTarget(Suggests):
         nqn: str | None = None,
         port: int = PORT,
         states: Mapping[int, str] | None = None,
+        pcap: str | os.PathLike[str] | None = None,
         notice: Notice = warn,
     ):
         from softib.ulp.nvmeof.target.server import TargetServer, state_of
@@ -182,7 +185,7 @@ class NvmeTarget(Suggests):
         if not addresses:
             raise InputError("no RDMA device is here; start the target with 'softib run -- softib target ...'")
         chosen = {number: state_of(text) for number, text in (states or {}).items()}
-        self._server = TargetServer(files, nqn or DEFAULT_NQN, addresses, port, chosen, notice)
+        self._server = TargetServer(files, nqn or DEFAULT_NQN, addresses, port, chosen, notice, pcap)
 
     def describe(self) -> TargetDescription:
         """What it exports, and where."""

@@ -95,8 +95,8 @@ class Table:
     def to_pandas(self) -> pandas.DataFrame:
         """As a DataFrame of pandas. Raises :class:`MissingLibrary` without pandas
         (``softib[pandas]``)."""
-        made = library("pandas", "pandas").DataFrame
-        frame: pandas.DataFrame = made({name: _native(values) for name, values in self._columns.items()})
+        data_frame = library("pandas", "pandas").DataFrame
+        frame: pandas.DataFrame = data_frame({name: _native(values) for name, values in self._columns.items()})
         return frame
 
     @cached_property
@@ -144,13 +144,13 @@ class Table:
         if name.startswith("_"):
             raise AttributeError(f"Table has no {name!r}", name=name, obj=self)
         try:
-            found = getattr(self._polars, name)
+            attribute = getattr(self._polars, name)
         except MissingLibrary as error:
-            known = ", ".join(n for n in dir(type(self)) if not n.startswith("_"))
-            raise AttributeError(f"Table has {known}; for {name!r}: {error}", name=name, obj=self) from None
+            names = ", ".join(n for n in dir(type(self)) if not n.startswith("_"))
+            raise AttributeError(f"Table has {names}; for {name!r}: {error}", name=name, obj=self) from None
         except AttributeError:
             raise AttributeError(f"Table has no {name!r}", name=name, obj=self) from None
-        return _of_frames(found) if callable(found) else found
+        return _of_frames(attribute) if callable(attribute) else attribute
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._polars.__arrow_c_stream__(requested_schema)
@@ -187,9 +187,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         rows = (map(_cell, row) for row in self.head(SHOWN).iter_rows())
-        more = f", the first {SHOWN} here" if self.height > SHOWN else ""
+        rest = f", the first {SHOWN} here" if self.height > SHOWN else ""
         return (
-            f"{html_table(self.columns, rows)}<small>{counted(self.height, 'row')} × {self.width} columns{more}</small>"
+            f"{html_table(self.columns, rows)}<small>{counted(self.height, 'row')} × {self.width} columns{rest}</small>"
         )
 
 
@@ -278,8 +278,8 @@ class _Groups:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        found = getattr(self._groups, name)
-        return _of_frames(found) if callable(found) else found
+        attribute = getattr(self._groups, name)
+        return _of_frames(attribute) if callable(attribute) else attribute
 
     def __iter__(self) -> Iterator[Any]:
         with _as_input_error("group_by"):

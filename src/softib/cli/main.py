@@ -63,6 +63,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "why": "why a job failed, from its log to the cable",
         "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
         "baseline": "keep how a fabric was accepted, and say what has changed since",
+        "node-check": "is this host fit for a job: ports, rates, firmware, PCIe, counters, in a second",
     },
     "Manage": {
         "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
@@ -87,7 +88,7 @@ TOGETHER = {
 """Small verbs → the module of their group that has them by their names."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 MODULES = {
-    verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb)}"
+    verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb).replace('-', '_')}"
     for group, verbs in GROUPS.items()
     for verb in verbs
 }
@@ -196,6 +197,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     _open_closed_streams()
     _end_like_ctrl_c()
+    if argv is None:  # this process is this call's alone
+        _raise_dropped_interrupts()
     speak_plainly()
     _warn_in_one_line()
     try:
@@ -211,6 +214,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+AGAIN_S = 0.01
+"""Time after which an interrupt that Python dropped is raised again."""
 _signals: list[int] = []
 """The signal that ended this command, where it was another than SIGINT."""
 
@@ -229,6 +234,23 @@ def _end_like_ctrl_c() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
+
+
+def _raise_dropped_interrupts() -> None:
+    """Where an interrupt rises in a callback (of a weak reference, as imports have them, or of
+    LLVM), Python drops it and the command would go on: raise it again."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def dropped(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            signal.signal(signal.SIGALRM, end)
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    sys.unraisablehook = dropped
 
 
 def _warn_in_one_line() -> None:
@@ -271,6 +293,9 @@ def _run(argv: Sequence[str] | None) -> int:
         print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
+        # Where it passed an exec of text (dataclass has one), "python -m softib" would end by SIGINT, whatever this
+        # returns; the next exec forgets it.
+        exec("")
         return 128 + (_signals[-1] if _signals else signal.SIGINT)
     except SoftibBug as error:
         return _bug(error)

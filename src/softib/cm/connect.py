@@ -1,14 +1,14 @@
 """Establishment of connections (IBA 12.9.7): REQ, REP and RTU, at both ends.
 
-A message that is not answered in time is sent again (IBA 12.9.8); an MRA asks the sender for
-patience (IBA 12.6.6).
+A message that is not answered in time is sent again (IBA 12.9.8); an MRA requests more time from the sender (IBA
+12.6.6).
 
-A request for a service without a listener waits a moment for one before it is refused. Linux
+A request for a service without a listener waits briefly for one before it is refused. Linux
 refuses at once (``cm_match_req`` of drivers/infiniband/core/cm.c: REJ 8, "invalid service ID"). But
 its requests come milliseconds after a program begins to connect: the neighbour's address, the path
-and the QP each take a round trip or a command of the device. Here all that takes microseconds, and
-programs that depend on it, unknowingly, meet a race that no hardware shows: perftest's client asks
-for its second connection while its server still goes from the first to the second.
+and the QP each take a round trip or a command of the device. Here all that takes microseconds, and programs that
+unknowingly depend on it show a race that no hardware has: perftest's client requests its second connection while
+its server still switches from the first to the second.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MOST_HELD = 1024
-"""Requests that wait for a listener, of all ports: as many as the longest backlog. Further ones are
+"""Limit of requests that wait for a listener, of all ports: the longest backlog. Further ones are
 refused at once, as by Linux."""
 
 
@@ -62,7 +62,7 @@ class Request(NamedTuple):
 
 
 def send_req(cm: Connections, e: Endpoint, request: Request) -> None:
-    """Ask for a connection."""
+    """Request a connection."""
     assert e.path is not None
     e.qpn = request.param.qpn
     cm.name(e)
@@ -103,7 +103,7 @@ def backlog_is_full(cm: Connections, listener: Endpoint, m: Message) -> bool:
 
 
 def spawn_child(cm: Connections, listener: Endpoint, m: Message) -> Endpoint:
-    """Return the id that takes the request next."""
+    """Return the id that handles the request next."""
     return cm.new_child(listener)
 
 
@@ -118,7 +118,7 @@ def take_req(cm: Connections, e: Endpoint, m: Message) -> None:
     req, path = m.fields, Path.back(m.fields)
     e.port, e.path, e.sgid, e.dgid = m.port, path, path.sgid, path.dgid
     e.peer_comm_id, e.peer_guid, e.peer_qpn = req["local_comm_id"], req["local_ca_guid"], req["local_qpn"]
-    e.events_enabled = False
+    e.events_enabled, e.peer_tid = False, m.head.tid
     cm.name(e)
     cm.know_peer(e)
     e.listener.waiting += 1
@@ -129,7 +129,7 @@ def send_rep(cm: Connections, e: Endpoint, p: Param) -> None:
     """The program accepts."""
     answered(e)
     e.events_enabled, e.qpn = True, p.qpn
-    cm.post_until_answered(e, cm_mad(CmAttr.REP, e.comm_id, p.ece_options, **rep_fields(e, p, cm.node_guid(e.port))))
+    cm.post_until_answered(e, cm_mad(CmAttr.REP, e.peer_tid, p.ece_options, **rep_fields(e, p, cm.node_guid(e.port))))
 
 
 def establish(cm: Connections, e: Endpoint, _: object) -> None:
@@ -149,7 +149,7 @@ def repeat_answer(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def resend(cm: Connections, e: Endpoint, _: object) -> None:
-    """The time is over, and a retry is left."""
+    """The timer expired, and a retry is left."""
     e.retries_left -= 1
     cm.post(e, e.last_mad)
     cm.timers.start(e, cm.timing.response_ms)
@@ -158,7 +158,7 @@ def resend(cm: Connections, e: Endpoint, _: object) -> None:
 def _send_mra(cm: Connections, e: Endpoint, received: Received) -> None:
     ids = {"local_comm_id": e.comm_id, "remote_comm_id": e.peer_comm_id}
     timeout = cm.timing.service_timeout
-    cm.post(e, cm_mad(CmAttr.MRA, e.comm_id, message=received, service_timeout=timeout, **ids))
+    cm.post(e, cm_mad(CmAttr.MRA, e.peer_tid or e.comm_id, message=received, service_timeout=timeout, **ids))
 
 
 def send_mra_for_req(cm: Connections, e: Endpoint, m: Message) -> None:
@@ -172,7 +172,7 @@ def send_mra_for_rep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def extend_timeout(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer's program takes longer."""
+    """The peer's program needs more time."""
     cm.timers.start(e, code_ms(m.fields["service_timeout"]) + cm.timing.response_ms)
 
 
@@ -180,19 +180,19 @@ def extend_timeout(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def _hold_ms(cm: Connections, m: Message) -> int:
-    """At most half the time that the sender allows for an answer (REQ.RemoteCMResponseTimeout, IBA
-    12.7.11): no MRA is due by then, and nothing is sent twice. A SIDR_REQ does not name a time;
+    """At most half the time that the sender allows for an answer (REQ.RemoteCMResponseTimeout, IBA 12.7.11): no MRA
+    is due before that, and nothing is sent twice. A SIDR_REQ does not name a time;
     Linux' own applies."""
     return cm.timing.hold_ms(m.fields.get("remote_cm_response_timeout", cm.timing.response))
 
 
 def may_wait(cm: Connections, e: Endpoint, m: Message) -> bool:
-    """There is room and time to hold the request."""
+    """Is there room and time to hold the request?"""
     return len(cm.early) < MOST_HELD and _hold_ms(cm, m) >= 1
 
 
 def hold_request(cm: Connections, e: Endpoint, m: Message) -> None:
-    """``e`` stands for the sender of ``m`` until a listener comes or the time is over."""
+    """``e`` represents the sender of ``m`` until a listener arrives or the time expires."""
     e.events_enabled = False
     cm.know_peer(e)
     cm.early[e] = m

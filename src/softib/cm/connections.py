@@ -1,4 +1,4 @@
-"""The state that every handler works on: endpoints by their IDs, outgoing MADs, and timers. Time is
+"""The state used by every handler: endpoints by their IDs, outgoing MADs, and timers. Time is
 an argument."""
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def code_ms(code: int) -> int:
 
 @dataclass(frozen=True)
 class Timing:
-    """``response``: how long an answer may take, 4.096 us * 2^n; ``retries``: how often a message
-    is sent again (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
-    drivers/infiniband/core/cma.c); ``service_timeout``: what an MRA asks for (CMA_CM_MRA_SETTING);
-    ``early_ms``: how long a request waits for a listener at most; ``unread_ms``: how long a DREQ
-    waits at most until its receiver's program has taken the completions that were there before it.
+    """``response``: time limit of an answer, 4.096 us * 2^n; ``retries``: repetitions of a message
+    (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
+    drivers/infiniband/core/cma.c); ``service_timeout``: the time requested by an MRA (CMA_CM_MRA_SETTING);
+    ``early_ms``: the longest wait of a request for a listener; ``unread_ms``: the longest wait of a DREQ until its
+    receiver's program has taken the earlier completions.
     """
 
     response: int = 20
@@ -58,8 +58,7 @@ class Timing:
         return code_ms(self.response)
 
     def hold_ms(self, response: int) -> int:
-        """Return for how long to hold a request whose sender waits ``response`` (a code) for an
-        answer."""
+        """Return the time to hold a request whose sender waits ``response`` (a code) for an answer."""
         return min(self.early_ms, code_ms(response) // 2)
 
 
@@ -74,8 +73,7 @@ class Timer(IntEnum):
 
 
 class Timers:
-    """Running timers, the first that ends in front. A timer that is started again or stopped leaves
-    a dead entry."""
+    """Running timers, the one that ends first in front. A restarted or stopped timer leaves a dead entry."""
 
     def __init__(self) -> None:
         self.now_ps = 0
@@ -90,7 +88,7 @@ class Timers:
         heapq.heappush(self._heap, (self.now_ps + ms * MS_PS, self._serial, e, timer))
 
     def stop(self, e: Endpoint, timer: Timer = Timer.RESPONSE) -> None:
-        """Nothing happens where it does not run."""
+        """Nothing happens if it does not run."""
         self._running.pop((e, timer), None)
 
     def deadline_ps(self) -> int | None:
@@ -110,8 +108,8 @@ class Timers:
 
 
 Unread = Callable[[int], "Callable[[], bool] | None"]
-"""Maps a QPN to a function that reports whether the completions that its queues hold now are still
-there; None when they hold none."""
+"""Maps a QPN to a function that reports whether the present completions of its queues are still there; None if they
+hold none."""
 
 
 def nothing_unread(qpn: int) -> Callable[[], bool] | None:
@@ -120,7 +118,7 @@ def nothing_unread(qpn: int) -> Callable[[], bool] | None:
 
 
 class OutgoingMad(NamedTuple):
-    """A MAD that leaves ``port`` for ``dlid``. ``pkey`` 0: the first one of the port's table."""
+    """A MAD from ``port`` to ``dlid``. ``pkey`` 0: the first one of the port's table."""
 
     port: int
     dlid: int
@@ -145,8 +143,7 @@ class Message(NamedTuple):
 
 
 class HeldDreq(NamedTuple):
-    """A DREQ that waits: ``unread`` returns whether the program still has completions to take,
-    until ``until_ps``."""
+    """A waiting DREQ: ``unread`` returns whether the program still has completions to take, until ``until_ps``."""
 
     unread: Callable[[], bool]
     until_ps: int
@@ -154,8 +151,8 @@ class HeldDreq(NamedTuple):
 
 @dataclass
 class Connections:
-    """``find_listener(port, service_id)`` finds the id that listens; ``new_child(listener)`` makes
-    the id of a request; ``report(endpoint, event, status, fields)`` reports an event;
+    """``find_listener(port, service_id)`` finds the listening id; ``new_child(listener)`` creates the id of a
+    request; ``report(endpoint, event, status, fields)`` reports an event;
     ``node_guid(port)`` is a port's NodeGUID; ``unread(qpn)`` returns whether completions wait for
     the program of a queue pair."""
 
@@ -178,7 +175,7 @@ class Connections:
     _last_id: int = 0
 
     def name(self, e: Endpoint) -> None:
-        """Give ``e`` a local comm ID that no other has."""
+        """Give ``e`` a unique local comm ID."""
         while True:
             self._last_id = self._last_id % 0xFFFFFFFF + 1
             if self._last_id not in self.by_id:
@@ -187,11 +184,11 @@ class Connections:
         self.by_id[e.comm_id] = e
 
     def know_peer(self, e: Endpoint) -> None:
-        """A repeated request finds ``e``."""
+        """Let a repeated request find ``e``."""
         self.by_peer[e.peer_guid, e.peer_comm_id] = e
 
     def forget(self, e: Endpoint) -> None:
-        """From now on no message and no timer finds ``e``."""
+        """From now on no message and no timer refers to ``e``."""
         answered(e)
         for timer in Timer:
             self.timers.stop(e, timer)
@@ -215,7 +212,7 @@ class Connections:
         self.timers.start(e, self.timing.response_ms)
 
     def post_pathless(self, port: int, dlid: int, mad: bytes) -> None:
-        """To a sender that no connection leads to."""
+        """To a sender without a connection."""
         self.outbox.append(OutgoingMad(port, dlid, 0, 0, mad))
 
 
@@ -228,8 +225,7 @@ def answered(e: Endpoint) -> None:
 
 
 def stray(m: Message) -> Endpoint:
-    """An endpoint that stands for the sender of ``m``, which no connection and no listener
-    knows."""
+    """An endpoint for the sender of ``m``, without a connection or listener."""
     req = m.fields
     if "primary_local_lid" in req:
         return Endpoint(
@@ -242,6 +238,7 @@ def stray(m: Message) -> Endpoint:
             path=Path.back(req),
             peer_comm_id=req["local_comm_id"],
             peer_guid=req["local_ca_guid"],
+            peer_tid=m.head.tid,
         )
     comm_id = req["request_id"] if "request_id" in req else req["local_comm_id"]
-    return Endpoint(None, 0, 0, 0, QpType.UD, port=m.port, peer_comm_id=comm_id, peer_guid=-m.slid)
+    return Endpoint(None, 0, 0, 0, QpType.UD, port=m.port, peer_comm_id=comm_id, peer_guid=-m.slid, peer_tid=m.head.tid)

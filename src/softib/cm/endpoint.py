@@ -1,5 +1,5 @@
-"""An id of rdma_cm as the daemon knows it: its state (IBA 12.9.7, under the kernel's names), its
-path, and the port space of its service ID (IBA annex A11; Linux cma.c)."""
+"""An id of rdma_cm in the daemon: its state (IBA 12.9.7, under the kernel's names), its path, and the port space of
+its service ID (IBA annex A11; Linux cma.c)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Path:
 
     @classmethod
     def of_fields(cls, **fields: int | bytes) -> Path:
-        """A path of these fields, with its PathRecord."""
+        """A path with these fields, and its PathRecord."""
         exactly = dict.fromkeys(("mtu_selector", "rate_selector", "packet_life_time_selector"), Selector.EXACTLY)
         named = {"packet_life_time" if n == "life_time" else n: v for n, v in fields.items()}
         octets = codec(PathRecord).pack(reversible=1, numb_path=1, **exactly, **named)
@@ -119,8 +119,7 @@ class Path:
 
 
 def ack_timeout(life_time: int) -> int:
-    """Local ACK Timeout for a path: there and back, and the adapter's delay, as an exponent (IBA
-    12.7.34)."""
+    """Local ACK Timeout for a path: both directions, and the adapter's delay, as an exponent (IBA 12.7.34)."""
     both = life_time + 1
     if both >= CA_ACK_DELAY:
         both += both - 1 <= CA_ACK_DELAY
@@ -130,7 +129,7 @@ def ack_timeout(life_time: int) -> int:
 
 
 def cma_header(source: bytes, target: bytes, port: int) -> bytes:
-    """The CMA's 36 octets for two IPv4 addresses (annex A11)."""
+    """The CMA's 36 bytes for two IPv4 addresses (annex A11)."""
     return codec(CmaHeader).pack(ip_version=4, port=port, source=bytes(12) + source, target=bytes(12) + target)
 
 
@@ -141,13 +140,13 @@ class PS:
 
 
 UDP_QKEY = 0x01234567
-"""RDMA_UDP_QKEY: of groups and QPs in rdma_cm's port spaces, but for IPoIB's."""
+"""RDMA_UDP_QKEY: of groups and QPs in rdma_cm's port spaces, except IPoIB's."""
 IPOIB_QKEY = 0x0B1B
 """Of IPoIB's groups (RFC 4391)."""
 
 
 def qkey_of(ps: int) -> int:
-    """Return the Q_Key of an id that names none (Linux cma.c, cma_set_default_qkey)."""
+    """Return the Q_Key of an id without one (Linux cma.c, cma_set_default_qkey)."""
     return IPOIB_QKEY if ps == PS.IPOIB else UDP_QKEY
 
 
@@ -203,7 +202,7 @@ class QpType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """The parameters of a program that connects or accepts (``struct rdma_conn_param``)."""
+    """The parameters of a connecting or accepting program (``struct rdma_conn_param``)."""
 
     qpn: int = 0
     qkey: int = 0
@@ -223,9 +222,9 @@ class Param:
 class Endpoint:
     """Data only: :mod:`softib.cm.transitions` moves it from state to state.
 
-    ``owner`` is the process whose id it is, ``number`` the id's number there, ``channel`` where its
-    events go. ``ports`` are the port rows that it is bound to, ``service_id`` the service under
-    ``service_mask``; ``port`` the row of the one that it uses, -1 before that is known. ``source``
+    ``owner`` is the process that owns the id, ``number`` the id's number there, ``channel`` the destination of its
+    events. ``ports`` are the port rows that it is bound to, ``service_id`` the service under ``service_mask``;
+    ``port`` the row of the one in use, -1 before that is known. ``source``
     and ``target`` are socket addresses as bytes.
     """
 
@@ -249,16 +248,18 @@ class Endpoint:
     wanted_pkey: int = 0
     path: Path | None = None
     listener: Endpoint | None = None
-    """Of a request that its program has not answered yet: the id that listened."""
+    """For a request that its program has not answered yet: the listening id."""
     backlog: int = 0
     waiting: int = 0
-    """Of a listener: requests that the program has not answered yet."""
+    """For a listener: requests that the program has not answered yet."""
     events_enabled: bool = True
     """A request's id gets events only after its program accepted it."""
     sent: int = 0
     """Events that were sent to its program."""
     comm_id: int = 0
     peer_comm_id: int = 0
+    peer_tid: int = 0
+    """Transaction ID of the peer's request, which all answers to it carry."""
     peer_guid: int = 0
     """NodeGUID of the requester; of a SIDR_REQ the negative LID of its sender."""
     qpn: int = 0
@@ -266,7 +267,7 @@ class Endpoint:
     peer_qpn: int = 0
     peer_slid: int = 0
     last_mad: bytes = b""
-    """Sent again when its answer does not come, or when the peer repeats what it answers."""
+    """Sent again when its answer is missing, or when the peer repeats the message that it answers."""
     retries_left: int = 0
 
     @property

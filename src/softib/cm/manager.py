@@ -1,5 +1,4 @@
-"""Communication management between ports (IBA chapter 12): what programs and MADs set off, by way
-of the table.
+"""Communication management between ports (IBA chapter 12): actions of programs and MADs, through the table.
 
 Sans I/O: :attr:`CommunicationManager.outbox` collects MADs, :meth:`CommunicationManager.receive`
 takes them, time is an argument. Events are reported through a function. Timeouts and numbers of
@@ -37,8 +36,7 @@ def _of_sidr_req(cm: Connections, m: Message) -> Endpoint | None:
 
 
 def _of_rej(cm: Connections, m: Message) -> Endpoint | None:
-    """A peer that gave up may not know our comm ID: it names itself in the ARI (IBA 12.6.7.2,
-    reason 4)."""
+    """A peer that gave up may not have our comm ID: it identifies itself in the ARI (IBA 12.6.7.2, reason 4)."""
     e = _by_comm_id(cm, m)
     if e is None and m.fields["reason"] == RejectReason.TIMEOUT:
         return cm.by_peer.get((int.from_bytes(m.fields["ari"][:8], "big"), m.fields["local_comm_id"]))
@@ -65,7 +63,7 @@ RECEIVERS: dict[CmAttr, tuple[Input, Callable[[Connections, Message], Endpoint |
     CmAttr.SIDR_REQ: (Input.SIDR_REQ, _of_sidr_req),
     CmAttr.SIDR_REP: (Input.SIDR_REP, _of_sidr_rep),
 }
-"""Of each message, the input that it is, and which endpoint it is for (None: a stranger's)."""
+"""For each message, its input, and its endpoint (None: unknown)."""
 
 
 class CommunicationManager:
@@ -74,12 +72,12 @@ class CommunicationManager:
     def __init__(self, connections: Connections):
         self.connections = connections
         self.outbox: deque[OutgoingMad] = connections.outbox
-        """MADs to send, the first in front."""
+        """MADs to send, the first at the front."""
 
-    # -- what programs do --
+    # -- actions of programs --
 
     def listen(self, e: Endpoint) -> None:
-        """``e`` takes requests from now on: those that waited for it come first, in their order."""
+        """``e`` listens from now on: requests that waited for it come first, in their order."""
         cm = self.connections
         fire(cm, e, Input.LISTEN)
         for held, message in list(cm.early.items()):
@@ -88,8 +86,7 @@ class CommunicationManager:
                 self._dispatch(message)
 
     def connect(self, e: Endpoint, p: Param, head: bytes) -> None:
-        """Ask for a connection, or for the QP of a service; ``head`` are the CMA's bytes before the
-        private data."""
+        """Request a connection, or the QP of a service; ``head`` are the CMA's bytes before the private data."""
         fire(self.connections, e, Input.RESOLVE if e.is_ud else Input.CONNECT, Request(p, head))
 
     def accept(self, e: Endpoint, p: Param) -> None:
@@ -101,11 +98,11 @@ class CommunicationManager:
         fire(self.connections, e, Input.READY)
 
     def notify(self, e: Endpoint) -> None:
-        """The program's QP received something: the peer is ready, whatever became of its RTU."""
+        """The program's QP received something: the peer is ready, even if its RTU was lost."""
         fire(self.connections, e, Input.NOTIFY)
 
     def reject(self, e: Endpoint, reason: int, private_data: bytes = b"") -> None:
-        """Refuse a request, or the answer to one's own."""
+        """Refuse a request, or the answer to an own request."""
         fire(self.connections, e, Input.REJECT, Rejection(reason, private_data))
 
     def disconnect(self, e: Endpoint) -> None:
@@ -113,21 +110,21 @@ class CommunicationManager:
         fire(self.connections, e, Input.DISCONNECT)
 
     def destroy(self, e: Endpoint) -> None:
-        """The id is destroyed: the peer hears of it as the kernel would say it."""
+        """The id is destroyed: the peer is informed as by the kernel."""
         fire(self.connections, e, Input.DESTROY)
 
     # -- time --
 
     def set_time(self, now_ps: int) -> None:
-        """Before commands and messages: timers start from here."""
+        """Before commands and messages: timers start at this time."""
         self.connections.timers.now_ps = now_ps
 
     def deadline_ps(self) -> int | None:
-        """Return when :meth:`tick` has something to do; None: no timer runs."""
+        """Return the time when :meth:`tick` has work; None: no timer runs."""
         return self.connections.timers.deadline_ps()
 
     def tick(self, now_ps: int) -> None:
-        """Send unanswered messages again, or give them up."""
+        """Send unanswered messages again, or abandon them."""
         cm = self.connections
         cm.timers.now_ps = now_ps
         while (due := cm.timers.pop()) is not None:
@@ -137,11 +134,10 @@ class CommunicationManager:
             else:
                 fire(cm, e, Input.TIMEOUT if e.retries_left else Input.EXPIRED, cm.early.get(e))
 
-    # -- what arrives --
+    # -- arriving messages --
 
     def receive(self, port: int, slid: int, mad: bytes) -> None:
-        """A MAD of this class reached ``port`` from ``slid``. One that is not known is dropped (IBA
-        12.9.8)."""
+        """A MAD of this class reached ``port`` from ``slid``. Unknown messages are dropped (IBA 12.9.8)."""
         parsed = parse_cm(mad)
         if parsed is not None:
             self._dispatch(Message(port, slid, *parsed))

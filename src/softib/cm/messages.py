@@ -1,4 +1,4 @@
-"""Fields of CM messages from what a program passed, and the fields of events from messages."""
+"""Fields of CM messages from a program's parameters, and the fields of events from messages."""
 
 from __future__ import annotations
 
@@ -87,8 +87,7 @@ def rep_fields(e: Endpoint, p: Param, guid: int) -> dict[str, Any]:
 
 
 def rej_fields(e: Endpoint, rejected: Received, reason: int, private_data: bytes, guid: int) -> dict[str, Any]:
-    """Of REJ. A timeout names the sender's NodeGUID, for a receiver that does not know its comm ID
-    yet."""
+    """Of REJ. A timeout gives the sender's NodeGUID, for a receiver that does not have its comm ID yet."""
     timeout = reason == RejectReason.TIMEOUT
     return {
         "local_comm_id": e.comm_id,
@@ -113,7 +112,7 @@ def event_fields(event: Event, message: dict[str, Any], head: int) -> dict[str, 
     """Return the fields of an event from those of its ``message``; ``head`` bytes of its private
     data are the CMA's.
 
-    Resources swap: what the peer serves, this side may have outstanding.
+    Resources swap: the peer's responder resources are this side's initiator depth.
     """
     if not message:
         return {}

@@ -1,10 +1,8 @@
-"""The end of a connection or of an attempt: REJ (IBA 12.6.7: refusals, withdrawn requests, attempts
-that are given up), DREQ and DREP (IBA 12.9.9), and the time for which packets of a dead connection
-may still travel.
+"""The end of a connection or of an attempt: REJ (IBA 12.6.7: refusals, withdrawn requests, abandoned attempts),
+DREQ and DREP (IBA 12.9.9), and the time for which packets of a dead connection may still travel.
 
-A DREQ stays behind the data that was sent before it: as long as the program that it is for has
-completions of the connection to take, it waits (:mod:`softib.live.verbs.shared_heap`), at
-most ``Timing.unread_ms``.
+A DREQ follows the data that was sent before it: as long as its program has completions of the connection to take,
+it waits (:mod:`softib.live.verbs.shared_heap`), at most ``Timing.unread_ms``.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ class Rejection(NamedTuple):
 
 def _send_rej(cm: Connections, e: Endpoint, rejected: Received, rejection: Rejection) -> None:
     fields = rej_fields(e, rejected, rejection.reason, rejection.private_data, cm.node_guid(e.port))
-    cm.post(e, cm_mad(CmAttr.REJ, e.comm_id, **fields))
+    cm.post(e, cm_mad(CmAttr.REJ, e.peer_tid or e.comm_id, **fields))
 
 
 def reject_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
@@ -72,13 +70,13 @@ def reject_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> Non
 
 
 def withdraw_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """The program takes back what it sent, before the peer answered."""
+    """The program withdraws its message before the peer answered."""
     _send_rej(cm, e, Received.NONE, rejection or Rejection())
 
 
 def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """As :func:`withdraw_rep`; where the id is destroyed, with the reason "timeout" and the
-    NodeGUID: the peer has not sent its comm ID yet."""
+    """As :func:`withdraw_rep`; if the id is destroyed, with the reason "timeout" and the NodeGUID: the peer has not
+    sent its comm ID yet."""
     _send_rej(cm, e, Received.NONE, rejection or Rejection(RejectReason.TIMEOUT))
 
 
@@ -99,7 +97,7 @@ def refuse_transport(cm: Connections, listener: Endpoint, m: Message) -> None:
 
 
 def take_rej(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer refused, withdrew or gave up. A request that its program has not accepted ends
+    """The peer refused, withdrew or abandoned the request. A request that its program has not accepted ends
     silently."""
     if e.events_enabled:
         cm.report(e, Event.REJECTED, m.fields["reason"], m.fields)
@@ -121,7 +119,7 @@ def enter_timewait(cm: Connections, e: Endpoint, _: object) -> None:
     cm.timers.start(e, code_ms(ack_timeout(e.path.life_time)))
 
 
-# -- what the local program does --
+# -- actions of the local program --
 
 
 def send_dreq(cm: Connections, e: Endpoint, _: None) -> None:
@@ -136,14 +134,13 @@ def answer_dreq(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
-    """The program ends a connection whose DREQ was held back: it need not wait any more, and is
-    answered."""
+    """The program ends a connection whose DREQ was held back: the DREQ need not wait any more, and is answered."""
     take_held_dreq(cm, e, None)
     answer_dreq(cm, e, None)
 
 
 def send_last_dreq(cm: Connections, e: Endpoint, _: None) -> None:
-    """The id is destroyed: the peer hears it once."""
+    """The id is destroyed: the peer is informed once."""
     cm.post(e, _dreq(e))
 
 
@@ -156,12 +153,13 @@ def has_unread(cm: Connections, e: Endpoint, m: Message) -> bool:
 
 
 def dreq_is_held(cm: Connections, e: Endpoint, _: object) -> bool:
-    """A DREQ for ``e`` waits already."""
+    """A DREQ for ``e`` is already waiting."""
     return e in cm.held_dreqs
 
 
 def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Under a separate timer: that of an answer goes on."""
+    """Under a separate timer: that of an answer continues."""
+    e.peer_tid = m.head.tid
     unread = cm.unread(e.qpn) or (lambda: False)
     cm.held_dreqs[e] = HeldDreq(unread, cm.timers.now_ps + cm.timing.unread_ms * MS_PS)
     schedule_check(cm, e, None)
@@ -173,7 +171,7 @@ def schedule_check(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def dreq_must_wait(cm: Connections, e: Endpoint, _: None) -> bool:
-    """The completions are still there, and the time is not over."""
+    """The completions are still there, and the time has not expired."""
     held = cm.held_dreqs[e]
     return cm.timers.now_ps < held.until_ps and held.unread()
 
@@ -181,6 +179,8 @@ def dreq_must_wait(cm: Connections, e: Endpoint, _: None) -> bool:
 def take_dreq(cm: Connections, e: Endpoint, m: Message | None) -> None:
     """The peer ended the connection. The program answers with :func:`answer_dreq`."""
     cm.timers.stop(e)
+    if m is not None:
+        e.peer_tid = m.head.tid
     cm.report(e, Event.DISCONNECTED, 0, {})
 
 
@@ -191,14 +191,15 @@ def take_held_dreq(cm: Connections, e: Endpoint, _: None) -> None:
     take_dreq(cm, e, None)
 
 
-def send_drep(cm: Connections, e: Endpoint, _: object) -> None:
+def send_drep(cm: Connections, e: Endpoint, m: object) -> None:
     """The peer repeats its DREQ because the DREP was lost, or the id of an ended connection is
     destroyed."""
-    cm.post(e, cm_mad(CmAttr.DREP, e.comm_id, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id))
+    tid = m.head.tid if isinstance(m, Message) else e.peer_tid or e.comm_id
+    cm.post(e, cm_mad(CmAttr.DREP, tid, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id))
 
 
 def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Of a connection that no host knows any more: an answer spares the peer its retries."""
+    """For a connection unknown to any host: an answer spares the peer its retries."""
     ids = {"local_comm_id": m.fields["remote_comm_id"], "remote_comm_id": m.fields["local_comm_id"]}
     cm.post_pathless(m.port, m.slid, cm_mad(CmAttr.DREP, m.head.tid, **ids))
 
@@ -219,5 +220,5 @@ def release_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
 
 
 def timewait_over(cm: Connections, e: Endpoint, _: object) -> None:
-    """No packet of the connection travels any more."""
+    """Packets of the connection can no longer arrive."""
     cm.report(e, Event.TIMEWAIT_EXIT, 0, {})

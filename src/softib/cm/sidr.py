@@ -1,5 +1,4 @@
-"""Resolution of service IDs (IBA 12.11): UD has no connection, only the question which QP serves an
-ID."""
+"""Resolution of service IDs (IBA 12.11): UD has no connection, only a query for the QP that serves an ID."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ __all__ = [
 
 
 def send_sidr_req(cm: Connections, e: Endpoint, request: Request) -> None:
-    """Ask which QP serves an ID."""
+    """Query the QP that serves an ID."""
     assert e.path is not None
     e.qpn = request.param.qpn
     cm.name(e)
@@ -88,7 +87,7 @@ def refuse_unserved(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def take_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The answer; the request is over."""
+    """The answer; the request is complete."""
     cm.forget(e)
     valid = m.fields["status"] == SidrStatus.VALID
     cm.report(e, Event.ESTABLISHED if valid else Event.UNREACHABLE, m.fields["status"], m.fields)

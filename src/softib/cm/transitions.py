@@ -1,14 +1,12 @@
 """The state machine of communication management as a table (IBA 12.9.7; SIDR 12.11).
 
-A row: in this state, on this input, where its guard holds, the action runs and the endpoint is in
-the next state. Of rows with the same state and input the first whose guard holds counts. What no
-row names changes nothing and gets no answer: a program's command in the wrong state, and a
-message that is not expected there, which IBA 12.9.8 drops (LAP and APR always: there are no
-alternate paths here).
+A row: in this state, on this input, if its guard holds, the action runs and the endpoint enters the next state. Of
+rows with the same state and input, the first whose guard holds counts. An input without a row
+changes nothing and gets no answer: a program's command in the wrong state, and a message that is not expected
+there, which IBA 12.9.8 drops (LAP and APR always: there are no alternate paths here).
 
-Every row says where its rule comes from; ``cm_…`` and ``ib_…`` are functions of Linux'
-drivers/infiniband/core/cm.c, whose answers to repeated and late messages are taken where the
-specification leaves a choice.
+Every row gives its source; ``cm_…`` and ``ib_…`` are functions of Linux' drivers/infiniband/core/cm.c, whose
+answers to repeated and late messages are used where the specification leaves a choice.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ __all__ = ["ROWS", "TRANSITIONS", "Input", "Transition", "fire"]
 
 
 class Input(IntEnum):
-    """Events of an endpoint: a message, a command of its program, the end of a time."""
+    """Events of an endpoint: a message, a command of its program, an expired timer."""
 
     REQ = auto()
     MRA = auto()
@@ -47,8 +45,8 @@ class Input(IntEnum):
     DESTROY = auto()
     LISTENER_CAME = auto()  # for a held request
     TIMEOUT = auto()  # no answer yet, and a retry is left
-    EXPIRED = auto()  # a time is over for good
-    DREQ_CHECK = auto()  # of a held DREQ, every millisecond
+    EXPIRED = auto()  # a timer expired finally
+    DREQ_CHECK = auto()  # for a held DREQ, every millisecond
 
 
 Action = Callable[[Connections, Endpoint, Any], "Endpoint | None"]
@@ -56,9 +54,9 @@ Guard = Callable[[Connections, Endpoint, Any], bool]
 
 
 class Transition(NamedTuple):
-    """One row. ``action`` returns an endpoint that gets the same input next (the child of a
-    listener), or None. It runs in the ``next`` state; where that is IDLE, no message and no timer
-    finds the endpoint any more."""
+    """One row. ``action`` returns an endpoint that gets the same input next (the child of a listener), or None. It
+    runs in the ``next`` state; if that is IDLE, no message and no timer refers to the
+    endpoint any more."""
 
     state: State
     input: Input
@@ -98,7 +96,7 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.HELD, I.LISTENER_CAME, None, nothing, S.IDLE, EARLY),
         (S.HELD, I.EXPIRED, connect.is_sidr, sidr.refuse_unserved, S.IDLE, "IBA 12.11.2, status 1"),
         (S.HELD, I.EXPIRED, None, release.refuse_service_id, S.IDLE, "IBA 12.6.7.2, reason 8"),
-        (S.HELD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
+        (S.HELD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7: the peer withdraws it"),
         # the active side
         (S.IDLE, I.CONNECT, None, connect.send_req, S.REQ_SENT, "IBA 12.9.7"),
         (S.REQ_SENT, I.REP, None, connect.take_rep, S.REP_RCVD, "IBA 12.9.7"),
@@ -116,7 +114,7 @@ ROWS: tuple[Transition, ...] = tuple(
         # the passive side
         (S.REQ_RCVD, I.REQ, None, connect.send_mra_for_req, S.REQ_RCVD, "cm_dup_req_handler"),
         (S.REQ_RCVD, I.ACCEPT, None, connect.send_rep, S.REP_SENT, "IBA 12.9.7"),
-        (S.REQ_RCVD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
+        (S.REQ_RCVD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7: the peer withdraws it"),
         (S.REQ_RCVD, I.REJECT, None, release.reject_req, S.IDLE, "IBA 12.9.7"),
         (S.REQ_RCVD, I.DESTROY, None, release.reject_req, S.IDLE, "cm_destroy_id: reason 28"),
         (S.REP_SENT, I.REQ, None, connect.repeat_answer, S.REP_SENT, "cm_dup_req_handler"),
@@ -167,7 +165,7 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.SIDR_REQ_RCVD, I.REJECT, None, sidr.reject_sidr_req, S.SIDR_DONE, "IBA 12.11.2, status 2"),
         (S.SIDR_REQ_RCVD, I.DESTROY, None, sidr.reject_sidr_req, S.IDLE, "cm_destroy_id: status 2"),
         (S.SIDR_DONE, I.SIDR_REQ, None, sidr.resend_sidr_rep, S.SIDR_DONE, "IBA 12.11"),
-        # an id that no peer waits for
+        # an id without a waiting peer
         *(
             (s, I.DESTROY, None, nothing, S.IDLE, "cm_destroy_id")
             for s in (S.IDLE, S.LISTEN, S.DREQ_SENT, S.TIMEWAIT, S.SIDR_REQ_SENT, S.SIDR_DONE)
@@ -183,7 +181,7 @@ TRANSITIONS: dict[tuple[State, Input], tuple[Transition, ...]] = {
 
 
 def fire(cm: Connections, e: Endpoint, trigger: Input, arg: Any = None) -> None:
-    """``trigger`` happens to ``e``. ``arg`` is the message, what the program passes, or None."""
+    """``trigger`` occurs at ``e``. ``arg`` is the message, the program's parameters, or None."""
     for row in TRANSITIONS.get((e.state, trigger), ()):
         if row.when is None or row.when(cm, e, arg):
             break

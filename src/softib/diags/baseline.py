@@ -53,19 +53,17 @@ def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
 def read_baseline(path: str | Path) -> Counter[str]:
     """How often each fingerprint is known. Raises :class:`InputError` where the file is none that
     :func:`write_baseline` wrote."""
-    if not Path(path).exists():
-        raise InputError(f"{path}: No such file or directory; 'softib check --write-baseline {path}' makes it")
     data = json_document(path, "baseline", "give a file that 'softib check --write-baseline' wrote")
     rows = data.get("findings") if isinstance(data, dict) and KEY in data else None
     if not isinstance(rows, list):
         raise InputError(f"{path}: no baseline of softib; give a file that 'softib check --write-baseline' wrote")
     if data[KEY] != VERSION:
         raise InputError(f"{path}: a baseline of version {data[KEY]!r}, this softib reads {VERSION}; write a new one")
-    known = [row.get("fingerprint") if isinstance(row, dict) else None for row in rows]
-    for i, one in enumerate(known):
+    fingerprints = [row.get("fingerprint") if isinstance(row, dict) else None for row in rows]
+    for i, one in enumerate(fingerprints):
         if not isinstance(one, str):
             raise InputError(f"{path}: entry {i + 1} has no fingerprint; write a new file")
-    return Counter(str(one) for one in known)
+    return Counter(str(one) for one in fingerprints)
 
 
 def new_findings(findings: Sequence[Finding], known: Counter[str]) -> tuple[list[Finding], int, int]:

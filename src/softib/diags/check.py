@@ -34,13 +34,13 @@ from softib.diags.managers.routing_checks import (
 from softib.diags.managers.sm_checks import subnet_managers
 from softib.diags.source_reports import source_reports
 from softib.diags.structure.absent_checks import absent_nodes
+from softib.diags.structure.odd_cable_checks import extra_cables, same_tier_cables, switches_out_of_place
 from softib.diags.structure.one_fault import one_each
 from softib.diags.structure.recognise import Structure
 from softib.diags.structure.structure_checks import (
     exchanged_between_tiers,
     missing_cables,
     pattern_breaks,
-    same_tier_cables,
     uneven_tiers,
 )
 from softib.diags.structure.subnets import subnets_apart
@@ -115,10 +115,12 @@ CHECKS = (
     unfit_for_ftree,
     subnet_managers,
     source_reports,
+    switches_out_of_place,
     pattern_breaks,
     missing_cables,
     exchanged_between_tiers,
     same_tier_cables,
+    extra_cables,
     uneven_tiers,
     hosts_out_of_order,
     leaves_out_of_order,
@@ -181,13 +183,13 @@ def check(
     """
     first, *others = tables or (SubnetTables(),)
     context = _context(fabric, records, structure, problems=problems, sms=sms, remedy=remedy, **vars(first))
-    found = [f for function in CHECKS for f in function(context)]
+    findings = [f for function in CHECKS for f in function(context)]
     for other in others:
         same = replace(context, remedy=None, **vars(other))
-        found += [f for function in OF_TABLES for f in function(same)]
-    found += _foreign_findings(context)
+        findings += [f for function in OF_TABLES for f in function(same)]
+    findings += _foreign_findings(context)
     compared = compare(fabric, plan) if isinstance(plan, CablingPlan) else plan
-    return one_each(found, compared)
+    return one_each(findings, compared)
 
 
 def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:
@@ -198,8 +200,8 @@ def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Stru
     return check(fabric, structure=structure, **options), structure
 
 
-def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **more: Any) -> Context:
-    context = Context(FabricView(fabric, records), **more)
+def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **options: Any) -> Context:
+    context = Context(FabricView(fabric, records), **options)
     if structure is not None:
         context.__dict__["structure"] = structure  # fills the cached property
     return context

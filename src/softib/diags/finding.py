@@ -97,14 +97,14 @@ Each = tuple[Sequence[Any], str, dict[str, Any]]
 def each_or_one(
     name: str,
     several: Sequence[Each],
-    what: str,
+    together: str,
     evidence: dict[str, Any] | None = None,
     *,
     most: int = MANY,
     severity: Severity | None = None,
     count: str = "count",
 ) -> Iterator[Finding]:
-    """A finding for each of ``several``; of more than ``most`` one that is ``what`` (a text with
+    """A finding for each of ``several``; of more than ``most`` one that is ``together`` (a text with
     their number) and names the first. It holds every place, and the message and evidence of each in
     ``evidence["each"]``."""
     if len(several) <= most:
@@ -118,7 +118,7 @@ def each_or_one(
     yield finding(
         name,
         where,
-        f"{what}; first: {several[0][1]}",
+        f"{together}; first: {several[0][1]}",
         {**(evidence or {}), count: len(several), "each": each},
         severity=severity,
     )

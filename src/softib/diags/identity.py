@@ -127,9 +127,9 @@ def _neighbours(view: FabricView, nodes: list[int]) -> list[list[str]]:
 def duplicate_guids(c: Context) -> Iterator[Finding]:
     """NodeGUIDs of several nodes, PortGUIDs of ports of several nodes."""
     view, f = c.view, c.view.fabric
-    known = np.flatnonzero(f.node_guid != 0)
+    with_guid = np.flatnonzero(f.node_guid != 0)
     reported: set[int] = set()
-    for nodes in _groups(f.node_guid[known], known):
+    for nodes in _groups(f.node_guid[with_guid], with_guid):
         reported.update(nodes.tolist())
         guid = f"{int(f.node_guid[nodes[0]]):#018x}"
         names = few(view.display_names[n] for n in nodes.tolist())
@@ -169,13 +169,13 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
         host = view.host_descriptions.get(text)
         if host and host.is_one_host and len(set(f.node_guid[nodes].tolist())) == len(nodes):
             continue  # the same, on cards of their own
-        what = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
+        kind = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
         evidence: dict[str, Any] = {"description": text, "nodes": len(nodes)}
         if (len(nodes) > MANY and not host) or "Technologies" in text:
             yield finding(
                 UNNAMED_NODES,
                 map(view.node_location, nodes.tolist()),
-                f"{len(nodes)} {what} are all called {text!r}",
+                f"{len(nodes)} {kind} are all called {text!r}",
                 evidence,
             )
         else:
@@ -186,7 +186,7 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
             yield finding(
                 DUPLICATE_DESCRIPTION,
                 _linked_locations(view, nodes.tolist()),
-                f"{len(nodes)} {what} are all called {text!r}: {guids}",
+                f"{len(nodes)} {kind} are all called {text!r}: {guids}",
                 evidence,
             )
 
@@ -261,11 +261,11 @@ def cable_records(c: Context) -> Iterator[Finding]:
     ends = f.cable_port
     if not len(ends):
         return
-    known = (ends >= 0).all(axis=1)
+    complete = (ends >= 0).all(axis=1)
     node = f.port_node[np.maximum(ends, 0)]
-    loop = known & (node[:, 0] == node[:, 1])
-    yield from _dangling(c, ends[~known].max(axis=1).tolist())
-    one_sided = ends[np.flatnonzero(known & ~loop & (f.cable_listed == 1))].tolist()
+    loop = complete & (node[:, 0] == node[:, 1])
+    yield from _dangling(c, ends[~complete].max(axis=1).tolist())
+    one_sided = ends[np.flatnonzero(complete & ~loop & (f.cable_listed == 1))].tolist()
     reported = [p for p in c.problems if p.code == ONE_SIDED_RECORD]
     lines = [p.line for p in reported] if len(reported) == len(one_sided) else [0] * len(one_sided)
     several: list[Each] = [
@@ -292,11 +292,11 @@ def cable_records(c: Context) -> Iterator[Finding]:
             if a == b
             else f"{view.link_name(a, b)}: a cable from a node to itself"
         )
-        more = f"; {counted(times, 'node')} {plural(times, 'has', 'have')} one between these ports" if times > 1 else ""
+        rest = f"; {counted(times, 'node')} {plural(times, 'has', 'have')} one between these ports" if times > 1 else ""
         yield finding(
             SELF_LOOP_CABLE,
             [view.location(p) for p in dict.fromkeys((a, b))],
-            text + more,
+            text + rest,
             {"ports": sorted({*pair}), "nodes_alike": times, "loops": len(loops)},
         )
 

@@ -81,11 +81,11 @@ class Observations:
 
     def __post_init__(self) -> None:
         shape = (len(self.begin_ns), len(self.ports))
-        for what, columns in (("increase", self.increase), ("known", self.known), ("level", self.level)):
+        for kind, columns in (("increase", self.increase), ("known", self.known), ("level", self.level)):
             for name, column in columns.items():
                 if column.shape != shape:
                     raise InputError(
-                        f"observations: {what} of {name} is {column.shape}, should be {shape}: intervals by ports"
+                        f"observations: {kind} of {name} is {column.shape}, should be {shape}: intervals by ports"
                     )
         if set(self.increase) != set(self.known):
             odd = sorted(set(self.increase) ^ set(self.known))[0]

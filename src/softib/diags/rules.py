@@ -45,9 +45,9 @@ def mode(values: np.ndarray) -> tuple[int, int]:
     """Most frequent value (the smallest of equals) and how often; (0, 0) of nothing."""
     if not len(values):
         return 0, 0
-    found, count = np.unique(values, return_counts=True)
+    distinct, count = np.unique(values, return_counts=True)
     best = int(np.argmax(count))
-    return int(found[best]), int(count[best])
+    return int(distinct[best]), int(count[best])
 
 
 def fit_rule(of: NodeClass, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, float]:
@@ -207,11 +207,11 @@ def _ramp(y: np.ndarray, depth: int) -> tuple[np.ndarray, int]:
         return best, digits
     for radix in _radices(d, b):
         offset = x % radix
-        blocks, more = _ramp(_block_values(y - b * offset, radix), depth - 1)
+        blocks, deeper = _ramp(_block_values(y - b * offset, radix), depth - 1)
         tried = blocks[x // radix] + b * offset
-        got = _hits(y, tried) - LEAST_GAIN * (more + 1)
+        got = _hits(y, tried) - LEAST_GAIN * (deeper + 1)
         if got > score:
-            best, digits, score = tried, more + 1, got
+            best, digits, score = tried, deeper + 1, got
     return best, digits
 
 

@@ -246,8 +246,8 @@ def _table_lengths(
 
 def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
     a = (f.node_base[link["node_a"]] + link["portnum_a"]).astype(np.int64)
-    known = link["node_b"] >= 0
-    b = np.where(known, f.node_base[np.where(known, link["node_b"], 0)] + link["portnum_b"], -1).astype(np.int64)
+    has_end = link["node_b"] >= 0
+    b = np.where(has_end, f.node_base[np.where(has_end, link["node_b"], 0)] + link["portnum_b"], -1).astype(np.int64)
     for end, num in (("node_a", "portnum_a"), ("node_b", "portnum_b")):
         node, portnum = link[end], link[num]
         bad = (node >= 0) & ((portnum < 1) | (portnum > f.node_nports[np.maximum(node, 0)]))
@@ -255,14 +255,14 @@ def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
             i = int(np.flatnonzero(bad)[0])
             name, n = f.node_name(int(node[i])), int(f.node_nports[node[i]])
             raise TopologyError(f"{name} has no port {int(portnum[i])}; its ports are 1 to {n}")
-    ends = np.concatenate([a, b[known & (b != a)]])
+    ends = np.concatenate([a, b[has_end & (b != a)]])
     used, times = np.unique(ends, return_counts=True)
     if (times > 1).any():
         raise TopologyError(f"two cables are in port {f.port_name(int(used[times > 1][0]))}")
     cables = np.arange(len(a), dtype=np.int32)
     f.cable_port[:, 0], f.cable_port[:, 1] = a, b
     f.port_peer[a], f.port_cable[a] = b, cables
-    f.port_peer[b[known]], f.port_cable[b[known]] = a[known], cables[known]
+    f.port_peer[b[has_end]], f.port_cable[b[has_end]] = a[has_end], cables[has_end]
     f.cable_length_m[:], f.cable_medium[:] = link["length_m"], link["medium"]
     f.cable_ber[:], f.cable_listed[:] = link["ber"], link["listed"]
 

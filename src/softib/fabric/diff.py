@@ -109,10 +109,10 @@ def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
     ]
     to_b = np.full(a.sizes.nodes, -1, np.int32)
     for keys in ((_real_guids(a), _real_guids(b)), by_both, by_name):
-        found = _match(*keys)
+        match = _match(*keys)
         taken = np.zeros(b.sizes.nodes + 1, bool)
         taken[to_b[to_b >= 0]] = True
-        to_b = np.where((to_b < 0) & (found >= 0) & ~taken[found], found, to_b)
+        to_b = np.where((to_b < 0) & (match >= 0) & ~taken[match], match, to_b)
     return to_b
 
 
@@ -171,8 +171,8 @@ def _plain(name: str) -> str:
 
 def _real_guids(f: Fabric) -> np.ndarray:
     """NodeGUIDs, 0 for generated ones: those only count nodes, so equal ones mean nothing."""
-    made = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
-    return np.where(made, np.uint64(0), f.node_guid)
+    generated = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
+    return np.where(generated, np.uint64(0), f.node_guid)
 
 
 def _match(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -193,32 +193,35 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
     for node in np.flatnonzero(to_b < 0).tolist():
         name = a.node_name(node)
         yield Change("node-removed", (name,), name, "", f"{_kind(a, node)} {name} is gone")
-    found = np.zeros(b.sizes.nodes, bool)
-    found[to_b[to_b >= 0]] = True
-    for node in np.flatnonzero(~found).tolist():
+    matched = np.zeros(b.sizes.nodes, bool)
+    matched[to_b[to_b >= 0]] = True
+    for node in np.flatnonzero(~matched).tolist():
         name = b.node_name(node)
         yield Change("node-added", (name,), "", name, f"{_kind(b, node)} {name} is new")
     same = np.flatnonzero(to_b >= 0)
     other = to_b[same]
     by_guid = (a.node_guid[same] == b.node_guid[other]).any()
-    made = (_real_guids(a)[same] == 0) | (_real_guids(b)[other] == 0)
+    generated = (_real_guids(a)[same] == 0) | (_real_guids(b)[other] == 0)
     for i in np.flatnonzero((a.node_desc[same] != b.node_desc[other]).any(axis=1)).tolist():
         old, new = a.node_name(int(same[i])), b.node_name(int(other[i]))
         if _plain(old) != _plain(new):
-            how = "by its cables" if made[i] else f"GUID {int(a.node_guid[same[i]]):#018x}"
+            how = "by its cables" if generated[i] else f"GUID {int(a.node_guid[same[i]]):#018x}"
             yield Change("node-renamed", (new,), old, new, f"{old} is now called {new} ({how})")
-    for i in np.flatnonzero((a.node_guid[same] != b.node_guid[other]) & by_guid & ~made).tolist():
+    for i in np.flatnonzero((a.node_guid[same] != b.node_guid[other]) & by_guid & ~generated).tolist():
         old, new = (f"{int(g):#018x}" for g in (a.node_guid[same[i]], b.node_guid[other[i]]))
         name = b.node_name(int(other[i]))
         yield Change("node-guid", (name,), old, new, f"{name} has GUID {new}, before {old}: another device")
-    for kind, column, what in (("node-type", "node_type", "kind"), ("node-ports", "node_nports", "number of ports")):
+    for kind, column, property_ in (
+        ("node-type", "node_type", "kind"),
+        ("node-ports", "node_nports", "number of ports"),
+    ):
         x, y = getattr(a, column)[same], getattr(b, column)[other]
         for i in np.flatnonzero(x != y).tolist():
             name = b.node_name(int(other[i]))
             old, new = str(int(x[i])), str(int(y[i]))
             if column == "node_type":
                 old, new = _kind(a, int(same[i])), _kind(b, int(other[i]))
-            yield Change(kind, (name,), old, new, f"{name}: {what} was {old}, is {new}")
+            yield Change(kind, (name,), old, new, f"{name}: {property_} was {old}, is {new}")
 
 
 def _ports_in_b(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
@@ -287,8 +290,8 @@ def _links(a: Fabric, b: Fabric, same: list[tuple[int, int]]) -> Iterator[Change
     if not same or not (_records(a, "speeds") and _records(b, "speeds")):
         return
     pairs = np.array(same)
-    known = ((a.cable_port[pairs[:, 0]] >= 0).all(axis=1)) & ((b.cable_port[pairs[:, 1]] >= 0).all(axis=1))
-    pairs = pairs[known]
+    complete = ((a.cable_port[pairs[:, 0]] >= 0).all(axis=1)) & ((b.cable_port[pairs[:, 1]] >= 0).all(axis=1))
+    pairs = pairs[complete]
     ports = [f.cable_port[pairs[:, i], 0] for i, f in enumerate((a, b))]
     codes = [active_speed_codes(f.port_info, f.port_mlnx_speed)[p] for f, p in zip((a, b), ports, strict=True)]
     width = [PortInfo.link_width_active.get(f.port_info)[p] for f, p in zip((a, b), ports, strict=True)]
@@ -301,12 +304,12 @@ def _links(a: Fabric, b: Fabric, same: list[tuple[int, int]]) -> Iterator[Change
 
 
 def _link_change(kind: str, ends: tuple[str, ...], old: str, new: str) -> Change:
-    what = kind.split("-")[1]
-    return Change(kind, ends, old, new, f"cable {' - '.join(ends)}: {what} was {old}, is {new}")
+    property_ = kind.split("-")[1]
+    return Change(kind, ends, old, new, f"cable {' - '.join(ends)}: {property_} was {old}, is {new}")
 
 
-def _records(f: Fabric, what: str) -> bool:
-    return f.source.format == "generated" or what in f.source.records
+def _records(f: Fabric, kind: str) -> bool:
+    return f.source.format == "generated" or kind in f.source.records
 
 
 def _lids(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:

@@ -39,17 +39,17 @@ def at_generation(fabric: Fabric, name: str) -> Fabric:
     """A copy in which the links that most adapters have run at ``name``; links that were some
     generations slower or faster stay so many away (SDR and GDR are the ends). Widths, cables and
     lengths stay. Raises :class:`UnknownName` for no generation."""
-    target, made = speed_named(name), fabric.copy()
+    target, fabric_ = speed_named(name), fabric.copy()
     place = lambda code: np.searchsorted(STEPS, code, side="right") - 1
     shift = int(place(target.code)) - int(place(SPEED_BY_NAME[main_generation(fabric)].code))
-    active = active_speed_codes(made.port_info, made.port_mlnx_speed).astype(np.int64)
+    active = active_speed_codes(fabric_.port_info, fabric_.port_mlnx_speed).astype(np.int64)
     moved = lambda code: np.where(code > 0, STEPS[np.clip(place(code) + shift, 0, len(STEPS) - 1)], 0)
-    supported = moved(supported_speed_codes(made, np.arange(made.sizes.ports)))
-    linked = made.linked & (active > 0)
-    made.port_mlnx_speed[:] = write_speeds(made.port_info, supported, np.where(linked, moved(active), 0))
-    stated = PortInfo.cap_mask2.get(made.port_info).astype(np.int64)
+    supported = moved(supported_speed_codes(fabric_, np.arange(fabric_.sizes.ports)))
+    linked = fabric_.linked & (active > 0)
+    fabric_.port_mlnx_speed[:] = write_speeds(fabric_.port_info, supported, np.where(linked, moved(active), 0))
+    stated = PortInfo.cap_mask2.get(fabric_.port_info).astype(np.int64)
     ends = stated > 0
     for generation, bits in OF_SPEEDS.items():
         stated = np.where(supported >= SPEED_BY_NAME[generation].code, stated | int(bits), stated & ~int(bits))
-    PortInfo.cap_mask2.set(made.port_info, np.where(ends, stated, 0))
-    return made
+    PortInfo.cap_mask2.set(fabric_.port_info, np.where(ends, stated, 0))
+    return fabric_

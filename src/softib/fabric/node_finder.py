@@ -175,12 +175,12 @@ class NodeFinder:
         """Every node that ``name`` means. Raises :class:`UnknownName` with the nearest names where
         there is none."""
         names = self._names()
-        found = names.get(name) or self._hosts.get(name) or self._by_guid(name)
-        if not found and len(name.encode("utf-8", "replace")) == CUT:
-            found = [row for known, rows in names.items() if known.startswith(name) for row in rows]
-        if not found:
+        rows_of_name = names.get(name) or self._hosts.get(name) or self._by_guid(name)
+        if not rows_of_name and len(name.encode("utf-8", "replace")) == CUT:
+            rows_of_name = [row for full, rows in names.items() if full.startswith(name) for row in rows]
+        if not rows_of_name:
             raise UnknownName("node", name, [*names, *self._hosts])
-        return found
+        return rows_of_name
 
     def _by_guid(self, name: str) -> list[int]:
         hit = GUID.fullmatch(name)
@@ -207,10 +207,8 @@ class NodeFinder:
     def _ambiguous(self, name: str, rows: list[int]) -> InputError:
         f = self.fabric
         some = ", ".join(f"{f.node_name(row)!r} {int(f.node_guid[row]):#018x}" for row in rows[:SHOWN])
-        more = ", …" if len(rows) > SHOWN else ""
-        return InputError(
-            f"{name!r} means {counted(len(rows), 'node')} ({some}{more}); write one of them in full, or its GUID"
-        )
+        rest = ", …" if len(rows) > SHOWN else ""
+        return InputError(f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); use a whole name, or a GUID")
 
     def port(self, place: str) -> int:
         """Port row of ``place``: empty (the default host), a name or GUID, or either with a port

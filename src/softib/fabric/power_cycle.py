@@ -130,9 +130,11 @@ def forget(f: Fabric, node: int) -> None:
     for name in sorted(LAZY_COLUMNS - {"port_info_ext", "module_info"}):
         column = getattr(f, name)
         first_dim = COLUMN_BY_NAME[name].dims[0]
-        mine: np.ndarray = rows if first_dim == "ports" else np.array([switch]) if first_dim == "switches" else inside
-        if column[mine].view(np.uint8).any():
-            column[mine] = np.zeros(1, column.dtype)
+        cleared: np.ndarray = (
+            rows if first_dim == "ports" else np.array([switch]) if first_dim == "switches" else inside
+        )
+        if column[cleared].view(np.uint8).any():
+            column[cleared] = np.zeros(1, column.dtype)
     _fec(f, rows)
 
 
@@ -172,18 +174,18 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
         P.mcast_pkey_trap_suppression,
     ):
         field.set(info, 0, rows)
-    mine = info[rows]
+    of_rows = info[rows]
     P.gid_prefix.set(info, DEFAULT_GID_PREFIX, rows)
-    P.cap_mask.set(info, P.cap_mask.get(mine) & ~np.uint32(CapMask.IS_SM), rows)
-    P.link_width_enabled.set(info, P.link_width_supported.get(mine), rows)
-    P.link_speed_enabled.set(info, P.link_speed_supported.get(mine), rows)
-    P.link_speed_ext_enabled.set(info, P.link_speed_ext_supported.get(mine), rows)
-    P.link_speed_ext2_enabled.set(info, P.link_speed_ext2_supported.get(mine), rows)
+    P.cap_mask.set(info, P.cap_mask.get(of_rows) & ~np.uint32(CapMask.IS_SM), rows)
+    P.link_width_enabled.set(info, P.link_width_supported.get(of_rows), rows)
+    P.link_speed_enabled.set(info, P.link_speed_supported.get(of_rows), rows)
+    P.link_speed_ext_enabled.set(info, P.link_speed_ext_supported.get(of_rows), rows)
+    P.link_speed_ext2_enabled.set(info, P.link_speed_ext2_supported.get(of_rows), rows)
     f.port_mlnx_speed[rows, 1] = f.port_mlnx_speed[rows, 0]
     P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING), rows)
     # NeighborMTU is what the port may send at most; beyond the smallest only where there is a link.
-    P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(mine)), 1), rows)
-    vls = P.vl_cap.get(mine)  # a base port 0 has none: an unmanaged switch reads VLCap 0 there
+    P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(of_rows)), 1), rows)
+    vls = P.vl_cap.get(of_rows)  # a base port 0 has none: an unmanaged switch reads VLCap 0 there
     P.operational_vls.set(info, np.where(port0, np.minimum(vls, 1), vls), rows)
     P.subnet_timeout.set(info, np.where(external, 0, SUBNET_TIMEOUT), rows)
     P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0), rows)
@@ -220,8 +222,8 @@ def _default_entries(f: Fabric, rows: np.ndarray) -> None:
 
 
 def _fec(f: Fabric, rows: np.ndarray) -> None:
-    mine = f.port_info_ext[rows]
-    if mine.any():
+    of_rows = f.port_info_ext[rows]
+    if of_rows.any():
         for speed in ("fdr", "edr", "hdr", "ndr"):
-            supported = PortInfoExtended.fields[f"{speed}_fec_mode_supported"].get(mine)
+            supported = PortInfoExtended.fields[f"{speed}_fec_mode_supported"].get(of_rows)
             PortInfoExtended.fields[f"{speed}_fec_mode_enabled"].set(f.port_info_ext, supported, rows)

@@ -33,11 +33,11 @@ class SharpTree:
 def inside_switches(fabric: Fabric) -> np.ndarray:
     """bool[ports]: ports of the links between switches and their aggregation nodes, which are
     inside the switch: no cable, and no limit."""
-    found = np.zeros(fabric.sizes.ports, bool)
+    inside = np.zeros(fabric.sizes.ports, bool)
     ports = fabric.node_base[fabric.sharp_node] + 1
-    found[ports] = True
-    found[fabric.port_peer[ports[fabric.port_peer[ports] >= 0]]] = True
-    return found
+    inside[ports] = True
+    inside[fabric.port_peer[ports[fabric.port_peer[ports] >= 0]]] = True
+    return inside
 
 
 def sharp_trees(fabric: Fabric) -> list[SharpTree]:
@@ -53,18 +53,18 @@ def sharp_trees(fabric: Fabric) -> list[SharpTree]:
     for row, node in enumerate(f.sharp_node.tolist()):
         row_of_lid[lid[f.node_base[node] + 1]] = row
     row_of_lid[0] = ABSENT
-    found = []
+    trees = []
     for tree in np.flatnonzero(enabled.any(axis=0)).tolist():
-        mine = np.flatnonzero(enabled[:, tree])
-        head = f.sharp_tree[mine, tree]
-        qp = f.sharp_qp[mine, TreeConfig.parent_qpn.get(head)]
+        members = np.flatnonzero(enabled[:, tree])
+        head = f.sharp_tree[members, tree]
+        qp = f.sharp_qp[members, TreeConfig.parent_qpn.get(head)]
         above = np.where(QPCConfig.qp_state.get(qp) == ENABLED, row_of_lid[QPCConfig.remote_lid.get(qp)], ABSENT)
         parent = np.full(f.sizes.sharps, ABSENT, np.int32)
-        parent[mine] = np.where((above >= 0) & enabled[np.maximum(above, 0), tree], above, ROOT)
-        quota = f.sharp_quota[mine, tree]
+        parent[members] = np.where((above >= 0) & enabled[np.maximum(above, 0), tree], above, ROOT)
+        quota = f.sharp_quota[members, tree]
         osts, buffers, payload = (
             int(q.get(quota).min()) for q in (QuotaConfig.osts, QuotaConfig.buffers, QuotaConfig.payload)
         )
         streaming = bool((TreeConfig.kind.get(head) == STREAMING).any())
-        found.append(SharpTree(tree, parent, streaming, osts, buffers, payload))
-    return found
+        trees.append(SharpTree(tree, parent, streaming, osts, buffers, payload))
+    return trees

@@ -1,7 +1,7 @@
 """Congestion control attributes (IBA annex A10.4.3), declared once.
 
-Class 0x21, class version 2. The CC_Key is at octet 24 of the MAD, the attribute at octet 64, except
-CongestionLog, which begins at octet 32 and takes the log area too.
+Class 0x21, class version 2. The CC_Key is at byte 24 of the MAD, the attribute at byte 64, except CongestionLog,
+which begins at byte 32 and includes the log area.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ CC_LOG_AT = 32
 CCT_BLOCK = 64
 """Entries of a CongestionControlTable block; AttributeModifier is the block."""
 SWITCH_PORT_BLOCK = 48
-"""Ports of a SwitchPortCongestionSetting block, as ibccquery and ibccconfig ask: all of the 192
-octets. (OpenSM's header declares 32, but its congestion manager never sends the attribute.)"""
+"""Ports of a SwitchPortCongestionSetting block, as in ibccquery and ibccconfig: all of the 192 bytes. (OpenSM's
+header declares 32, but its congestion manager never sends the attribute.)"""
 
 
 class CongestionInfo(Structure, size=4, attr=0x11, section="A10.4.3.3"):
-    """What the node can do."""
+    """Capabilities of the node."""
 
     congestion_info = field(16, "bit 0: credit starvation (switches)")
     control_table_cap = field(8, "CA: blocks of 64 entries of its CongestionControlTable")
 
 
 class CongestionKeyInfo(Structure, size=16, attr=0x12, section="A10.4.3.4"):
-    """The CC_Key: it guards congestion control of the port."""
+    """The CC_Key, which protects congestion control of the port."""
 
     cc_key = field(64, "0: everybody may")
-    cc_key_protect_bit = field(1, "1: only who knows the CC_Key reads it")
+    cc_key_protect_bit = field(1, "1: readable only with the CC_Key")
     _reserved0 = reserved(15)
-    cc_key_lease_period = field(16, "seconds until the protect bit falls, 0 = never")
+    cc_key_lease_period = field(16, "seconds until the protect bit is cleared, 0 = never")
     cc_key_violations = field(16, "MADs with a wrong CC_Key; a Set of 0 clears")
 
 
@@ -61,15 +61,15 @@ class CongestionLogSwitch(Structure, size=224, attr=0x13, section="A10.4.3.5"):
     """The last 15 packets that a switch marked; entries are CongestionLogEventSwitch."""
 
     log_type = field(8, "1")
-    congestion_flags = field(8, "bit 0: credit starvation took place")
+    congestion_flags = field(8, "bit 0: credit starvation occurred")
     log_events_counter = field(16, "events since the log was set up, stops at its maximum")
     current_time_stamp = field(32, "TimeStamp at the answer")
     port_map = array(32, 8, "256 bits: ports that marked packets")
-    events = array(180, 8, "15 entries of 12 octets")
+    events = array(180, 8, "15 entries of 12 bytes")
 
 
 class CongestionLogEventSwitch(Structure, size=12, section="A10.4.3.5"):
-    """A packet that was marked."""
+    """A marked packet."""
 
     slid = field(16, "source of the packet")
     dlid = field(16, "destination of the packet")
@@ -88,7 +88,7 @@ class CongestionLogCA(Structure, size=224, attr=0x13, section="A10.4.3.5"):
     threshold_congestion_event_map = field(16, "SLs that reached their threshold")
     _reserved0 = reserved(16)
     current_time_stamp = field(32, "TimeStamp at the answer")
-    events = array(208, 8, "13 entries of 16 octets")
+    events = array(208, 8, "13 entries of 16 bytes")
 
 
 class CongestionLogEventCA(Structure, size=16, section="A10.4.3.5"):
@@ -105,15 +105,15 @@ class CongestionLogEventCA(Structure, size=16, section="A10.4.3.5"):
 
 
 class SwitchCongestionSetting(Structure, size=76, attr=0x14, section="A10.4.3.6"):
-    """How a switch marks. A Set changes the components whose bit is in ControlMap."""
+    """Marking by a switch. A Set changes the components whose bit is in ControlMap."""
 
     control_map = field(32, "bit 0 VictimMask, 1 CreditMask, 2 Threshold and PacketSize, 3 CS_…, 4 MarkingRate")
-    victim_mask = array(32, 8, "256 bits: ports that mark also what is a victim, port 0 last")
+    victim_mask = array(32, 8, "256 bits: ports that also mark victims, port 0 last")
     credit_mask = array(32, 8, "256 bits: ports that apply credit starvation")
     threshold = field(4, "0 never marks … 15 marks most eagerly")
     _reserved0 = reserved(4)
-    packet_size = field(8, "smaller packets are not marked, 64-octet units")
-    cs_threshold = field(4, "the same of credit starvation")
+    packet_size = field(8, "smaller packets are not marked, in units of 64 bytes")
+    cs_threshold = field(4, "the same for credit starvation")
     _reserved1 = reserved(12)
     cs_return_delay = field(16, "shift (2) and multiplier (14)")
     marking_rate = field(16, "mean number of packets between two marks")
@@ -133,24 +133,24 @@ class SwitchPortCongestionSettingElement(Structure, size=4, section="A10.4.3.7")
 class SwitchPortCongestionSetting(Structure, size=192, attr=0x15, section="A10.4.3.7"):
     """A block of 48 ports, SwitchPortCongestionSettingElement each."""
 
-    elements = array(192, 8, "48 entries of 4 octets, port 48 * block first")
+    elements = array(192, 8, "48 entries of 4 bytes, port 48 * block first")
 
 
 class CACongestionEntry(Structure, size=8, section="A10.4.3.8"):
-    """How the flows of one SL react."""
+    """Reaction of the flows of one SL."""
 
-    ccti_timer = field(16, "1.024 us units until the CCTI falls by one")
-    ccti_increase = field(8, "what a BECN adds to the CCTI")
-    trigger_threshold = field(8, "CCTI that is logged")
-    ccti_min = field(8, "the CCTI does not fall below")
+    ccti_timer = field(16, "1.024 us units until the CCTI decreases by one")
+    ccti_increase = field(8, "increase of the CCTI by a BECN")
+    trigger_threshold = field(8, "CCTI at which an event is logged")
+    ccti_min = field(8, "lower limit of the CCTI")
 
 
 class CACongestionSetting(Structure, size=132, attr=0x16, section="A10.4.3.8"):
-    """How a CA port reacts. A Set changes the entries of the SLs in ControlMap."""
+    """Reaction of a CA port. A Set changes the entries of the SLs in ControlMap."""
 
-    port_control = field(16, "bit 0: 0 each QP, 1 each SL of the port is slowed")
+    port_control = field(16, "bit 0: 0 each QP, 1 each SL of the port is throttled")
     control_map = field(16, "SLs whose entries a Set changes")
-    entries = array(128, 8, "16 entries of 8 octets, by SL")
+    entries = array(128, 8, "16 entries of 8 bytes, by SL")
 
 
 class CongestionControlTable(Structure, size=132, attr=0x17, section="A10.4.3.9"):

@@ -1,7 +1,6 @@
-"""Communication management MADs (IBA 12.6), declared once. All of them begin at octet 24 of the
-MAD.
+"""Communication management MADs (IBA 12.6), declared once. All of them begin at byte 24 of the MAD.
 
-Octets beyond what the specification names (GIDs, private data) are arrays of octets.
+Bytes beyond the fields of the specification (GIDs, private data) are byte arrays.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class CmAttr(IntEnum):
 
 
 class Transport(IntEnum):
-    """REQ.transport_service_type; XRC is the extended type 1 beside EXTENDED (IBA 12.6.5)."""
+    """REQ.transport_service_type; XRC is the extended type 1 with EXTENDED (IBA 12.6.5)."""
 
     RC = 0
     UC = 1
@@ -57,7 +56,7 @@ class Transport(IntEnum):
 
 
 class RejectReason(IntEnum):
-    """REJ.reason (IBA 12.6.7.2): those that are sent here."""
+    """REJ.reason (IBA 12.6.7.2): those sent by softib."""
 
     NO_QP = 1
     NO_RESOURCES = 3
@@ -81,10 +80,10 @@ class SidrStatus(IntEnum):
 class REQ(Structure, size=232, attr=0x10, section="12.6.5"):
     """Request for communication."""
 
-    local_comm_id = field(32, "the sender's name of the connection")
+    local_comm_id = field(32, "local communication ID of the sender")
     _reserved0 = reserved(8)
     vendor_id = field(24, "vendor of enhanced connection establishment")
-    service_id = field(64, "who is asked for")
+    service_id = field(64, "requested service")
     local_ca_guid = field(64, "NodeGUID of the sender")
     _reserved1 = reserved(32)
     local_qkey = field(32, "Q_Key (RD)")
@@ -93,17 +92,17 @@ class REQ(Structure, size=232, attr=0x10, section="12.6.5"):
     local_eecn = field(24, "EE context (RD)")
     initiator_depth = field(8, "outstanding RDMA reads and atomics that the sender will have")
     remote_eecn = field(24, "EE context (RD)")
-    remote_cm_response_timeout = field(5, "how long the receiver may take: 4.096 us * 2^n")
+    remote_cm_response_timeout = field(5, "response time limit of the receiver: 4.096 us * 2^n")
     transport_service_type = field(2, "0 RC, 1 UC, 2 RD, 3 see extended_transport_type")
     end_to_end_flow_control = field(1, "the sender's receive queue gives credits")
     starting_psn = field(24, "first PSN of the sender")
-    local_cm_response_timeout = field(5, "how long the sender may take")
+    local_cm_response_timeout = field(5, "response time of the sender")
     retry_count = field(3, "retries of the receiver's QP")
     pkey = field(16, "partition of the connection")
     path_mtu = field(4, "MTU code")
     rdc_exists = field(1, "an RD channel exists")
     rnr_retry_count = field(3, "retries of the receiver's QP after RNR NAK")
-    max_cm_retries = field(4, "how often the sender asks")
+    max_cm_retries = field(4, "retries of the sender")
     srq = field(1, "the sender's QP has an SRQ")
     extended_transport_type = field(3, "1 XRC")
     primary_local_lid = field(16, "LID of the sender")
@@ -129,9 +128,9 @@ class MRA(Structure, size=232, attr=0x11, section="12.6.6"):
 
     local_comm_id = field(32, "the sender's name")
     remote_comm_id = field(32, "the receiver's name")
-    message = field(2, "what was received: 0 REQ, 1 REP, 2 LAP")
+    message = field(2, "the received message: 0 REQ, 1 REP, 2 LAP")
     _reserved0 = reserved(6)
-    service_timeout = field(5, "how long the sender will take")
+    service_timeout = field(5, "response time of the sender")
     _reserved1 = reserved(3)
     private_data = array(222, 8, "for the consumer")
 
@@ -139,9 +138,9 @@ class MRA(Structure, size=232, attr=0x11, section="12.6.6"):
 class REJ(Structure, size=232, attr=0x12, section="12.6.7"):
     """Reject."""
 
-    local_comm_id = field(32, "the sender's name; 0: it has none")
+    local_comm_id = field(32, "communication ID of the sender; 0: none")
     remote_comm_id = field(32, "the receiver's name")
-    message = field(2, "what is rejected: 0 REQ, 1 REP, 2 none (timeout)")
+    message = field(2, "the rejected message: 0 REQ, 1 REP, 2 none (timeout)")
     _reserved0 = reserved(6)
     info_length = field(7, "octets of ARI")
     _reserved1 = reserved(1)
@@ -157,14 +156,14 @@ class REP(Structure, size=232, attr=0x13, section="12.6.8"):
     remote_comm_id = field(32, "the receiver's name")
     local_qkey = field(32, "Q_Key (RD)")
     local_qpn = field(24, "QP of the sender")
-    vendor_id_h = field(8, "vendor of enhanced connection establishment, high octet")
+    vendor_id_h = field(8, "vendor of enhanced connection establishment, high byte")
     local_eecn = field(24, "EE context (RD)")
     vendor_id_m = field(8, "middle octet")
     starting_psn = field(24, "first PSN of the sender")
     vendor_id_l = field(8, "low octet")
     responder_resources = field(8, "outstanding RDMA reads and atomics that the sender serves")
     initiator_depth = field(8, "outstanding RDMA reads and atomics that the sender will have")
-    target_ack_delay = field(5, "how long the sender's adapter takes to acknowledge")
+    target_ack_delay = field(5, "acknowledge delay of the sender's adapter")
     failover_accepted = field(2, "alternate path accepted")
     end_to_end_flow_control = field(1, "the sender's receive queue gives credits")
     rnr_retry_count = field(3, "retries of the receiver's QP after RNR NAK")
@@ -201,22 +200,22 @@ class DREP(Structure, size=232, attr=0x16, section="12.6.11"):
 
 
 class SIDR_REQ(Structure, size=232, attr=0x17, section="12.11.1"):
-    """Service ID resolution request: which QP serves this ID?"""
+    """Service ID resolution request for the QP that serves an ID."""
 
-    request_id = field(32, "the sender's name of the request")
+    request_id = field(32, "request ID of the sender")
     pkey = field(16, "partition")
     _reserved0 = reserved(16)
-    service_id = field(64, "who is asked for")
+    service_id = field(64, "requested service")
     private_data = array(216, 8, "for the consumer")
 
 
 class SIDR_REP(Structure, size=232, attr=0x18, section="12.11.2"):
     """Service ID resolution reply."""
 
-    request_id = field(32, "the receiver's name of the request")
+    request_id = field(32, "request ID of the receiver")
     status = field(8, "SidrStatus")
-    info_length = field(8, "octets of additional information")
-    vendor_id_h = field(16, "vendor of enhanced connection establishment, high octets")
+    info_length = field(8, "bytes of additional information")
+    vendor_id_h = field(16, "vendor of enhanced connection establishment, high bytes")
     qpn = field(24, "QP of the service")
     vendor_id_l = field(8, "low octet")
     service_id = field(64, "as asked")
@@ -226,14 +225,13 @@ class SIDR_REP(Structure, size=232, attr=0x18, section="12.11.2"):
 
 
 class CmaHeader(Structure, size=36, section="A11.3"):
-    """First octets of the private data of REQ and SIDR_REQ: IP addresses of the connection (annex
-    A11)."""
+    """First bytes of the private data of REQ and SIDR_REQ: IP addresses of the connection (annex A11)."""
 
     version = field(8, "0")
     ip_version = field(4, "4 or 6")
     _reserved0 = reserved(4)
     port = field(16, "source port")
-    source = array(16, 8, "source address; IPv4 in the last 4 octets")
+    source = array(16, 8, "source address; IPv4 in the last 4 bytes")
     target = array(16, 8, "destination address")
 
 

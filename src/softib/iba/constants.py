@@ -1,4 +1,4 @@
-"""Numbers that the specification fixes. The section stands beside each group."""
+"""Numbers fixed by the specification. The section is given for each group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum, IntFlag
 # -- addresses (IBA 4.1.3) --
 LID_NONE = 0
 LID_UCAST_MAX = 0xBFFF
-"""Highest unicast LID: 49,151 of them, LMC copies counted."""
+"""Highest unicast LID: 49,151 of them, including LMC copies."""
 LID_MCAST_MIN = 0xC000
 LID_MCAST_MAX = 0xFFFE
 LID_PERMISSIVE = 0xFFFF
@@ -99,7 +99,7 @@ RESPONSE_BIT = 0x80
 
 
 DR_DIRECTION = 0x8000
-"""Of MADHeader.Status in directed-route SMPs: set on the way back (IBA 14.2.1.2)."""
+"""Of MADHeader.Status in directed-route SMPs: set on the return path (IBA 14.2.1.2)."""
 
 
 class MadStatus(IntEnum):
@@ -185,8 +185,8 @@ class CapMask(IntFlag):
 
 
 SM_SUPPORTS_EXTENDED_SPEEDS = 1 << 31
-"""AttributeModifier of PortInfo: the requester knows the components of extended speeds (IBA
-14.2.5.6, SMSupportExtendedSpeeds)."""
+"""AttributeModifier of PortInfo: the requester supports the components of extended speeds (IBA 14.2.5.6,
+SMSupportExtendedSpeeds)."""
 
 
 class CapMask2(IntFlag):

@@ -1,4 +1,4 @@
-"""The two checksums of a packet (IBA 7.8): ICRC over what no switch changes, VCRC over everything.
+"""The two checksums of a packet (IBA 7.8): ICRC over the fields that no switch changes, VCRC over everything.
 
 The ICRC is Ethernet's CRC-32, which :mod:`zlib` has. The VCRC of many packets at once is
 :func:`softib.iba.crc_kernels.vcrcs`.
@@ -19,11 +19,11 @@ BECN_BYTE = BTH.fecn.byte
 
 
 def icrc(packet: bytes) -> bytes:
-    """The four bytes of the ICRC behind ``packet`` (LRH up to the payload and its padding), as they
-    are sent (IBA 7.8.1).
+    """The four bytes of the ICRC after ``packet`` (LRH up to the payload and its padding), as they are sent (IBA
+    7.8.1).
 
-    What switches and routers may change counts as ones: with a GRH all of the LRH, traffic class,
-    flow label and hop limit; without one LRH.VL; and the byte of BTH with FECN and BECN. Raises
+    Fields that switches and routers may change count as ones: with a GRH all of the LRH, traffic class, flow label
+    and hop limit; without one LRH.VL; and the byte of BTH with FECN and BECN. Raises
     :class:`ValueError` for a packet without a transport header.
     """
     masked = bytearray(packet)

@@ -1,5 +1,5 @@
-"""Facts about a part from its NodeInfo: lookups by DeviceID over :mod:`softib.iba.catalogue`, and how an
-aggregation node is known."""
+"""Facts about a part from its NodeInfo: lookups by DeviceID over :mod:`softib.iba.catalogue`, and the recognition
+of aggregation nodes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ physical ports."""
 
 
 def _first_id(generation: str, parts: dict[str, Any]) -> int:
-    """DeviceID of the part that stands for a generation: of the fastest one that has a DeviceID,
-    where that one has none yet."""
+    """DeviceID of the typical part of a generation: of the fastest one with a DeviceID, if that generation has none
+    yet."""
     ids = parts[generation].device_ids
     return int(ids[0] if ids else [p.device_ids[0] for p in parts.values() if p.device_ids][-1])
 
@@ -27,26 +27,25 @@ SWITCH_BY_GENERATION = {generation: _first_id(generation, SWITCH_OF) for generat
 AR_SWITCHES = frozenset(number for part in SWITCHES if part.adaptive_routing for number in part.device_ids)
 """DeviceIDs of switches that can route adaptively."""
 MELLANOX = 0x2C9
-"""IEEE OUI that Mellanox/NVIDIA parts carry as VendorID."""
+"""IEEE OUI that is the VendorID of Mellanox/NVIDIA parts."""
 
 MELLANOX_PARTS = frozenset(number for number, part in PART_BY_ID.items() if part.vendor == "NVIDIA")
-"""DeviceIDs of their parts that the catalogue has."""
+"""DeviceIDs of their parts in the catalogue."""
 
 AGGREGATION_NODE_ID = 0xCF09
 """DeviceID that every SHARP aggregation node of an ibdiagnet dump of 2023 has (Quantum-2)."""
 
 AGGREGATION_NODE_DESC = "Mellanox Technologies Aggregation Node"
-"""NodeDescription of the same."""
+"""NodeDescription of these nodes."""
 AGGREGATION_NODE = b"Aggregation Node"
-"""Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port behind
-its last external one (41 of Quantum, 65 of Quantum-2). It computes for others and runs no program.
+"""Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port after its last
+external one (41 of Quantum, 65 of Quantum-2). It reduces data for others and runs no program.
 """
 
 
 def is_host(node_type: np.ndarray, node_desc: np.ndarray) -> np.ndarray:
-    """bool[nodes]: nodes on which programs run, and nothing else is a host anywhere in softib:
-    channel adapters, without SHARP aggregation nodes (firmware inside a switch) and without routers
-    (which forward between subnets)."""
+    """bool[nodes]: nodes on which programs run, the only definition of a host in softib: channel adapters, without
+    SHARP aggregation nodes (firmware inside a switch) and without routers (which forward between subnets)."""
     return (node_type == NodeType.CA) & ~is_aggregation_node(node_desc)
 
 

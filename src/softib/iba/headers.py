@@ -24,7 +24,7 @@ __all__ = [
 
 
 class LNH(IntEnum):
-    """LRH.LNH: which header follows (IBA 7.7.5)."""
+    """LRH.LNH: the next header (IBA 7.7.5)."""
 
     RAW = 0
     IPV6 = 1
@@ -76,7 +76,7 @@ class LRH(Structure, size=8, section="7.7"):
     lnh = field(2, "LNH: 2 = BTH follows, 3 = GRH follows")
     dlid = field(16, "destination LID")
     _reserved1 = reserved(5)
-    pkt_len = field(11, "4-octet words from LRH to ICRC")
+    pkt_len = field(11, "4-byte words from LRH to ICRC")
     slid = field(16, "source LID")
 
 
@@ -86,9 +86,9 @@ class GRH(Structure, size=40, section="8.3"):
     ip_ver = field(4, "6")
     tclass = field(8, "traffic class")
     flow_label = field(20, "flow label")
-    pay_len = field(16, "octets from behind the GRH to the ICRC")
+    pay_len = field(16, "bytes from the end of the GRH to the ICRC")
     next_header = field(8, "0x1b = IBA transport")
-    hop_limit = field(8, "routers it may pass")
+    hop_limit = field(8, "routers that it may pass")
     sgid = array(2, 64, "source GID: prefix, GUID")
     dgid = array(2, 64, "destination GID: prefix, GUID")
 
@@ -99,14 +99,14 @@ class BTH(Structure, size=12, section="9.2"):
     opcode = field(8, "transport service and operation; 0x64 = UD SEND only")
     se = field(1, "solicited event")
     mig_req = field(1, "path migration state")
-    pad_count = field(2, "octets that pad the payload to words")
+    pad_count = field(2, "bytes that pad the payload to words")
     tver = field(4, "0")
     pkey = field(16, "P_Key")
     fecn = field(1, "forward congestion notification")
     becn = field(1, "backward congestion notification")
     _reserved0 = reserved(6)
     dest_qp = field(24, "destination QP")
-    ack_req = field(1, "an acknowledgement is wanted")
+    ack_req = field(1, "an acknowledgement is requested")
     _reserved1 = reserved(7)
     psn = field(24, "packet sequence number")
 
@@ -137,7 +137,7 @@ class AETH(Structure, size=4, section="9.3.5"):
 class ImmDt(Structure, size=4, section="9.3.6"):
     """Immediate data."""
 
-    imm_data = field(32, "as the sender gave it")
+    imm_data = field(32, "as given by the sender")
 
 
 class AtomicETH(Structure, size=28, section="9.3.4"):
@@ -145,11 +145,11 @@ class AtomicETH(Structure, size=28, section="9.3.4"):
 
     va = field(64, "remote address")
     rkey = field(32, "R_Key")
-    swap_data = field(64, "what is added, or written when the comparison holds")
+    swap_data = field(64, "the operand: added, or written if the comparison holds")
     cmp_data = field(64, "what is compared")
 
 
 class AtomicAckETH(Structure, size=8, section="9.5.3"):
     """Atomic acknowledgement extended transport header."""
 
-    orig_rem_data = field(64, "what stood there before")
+    orig_rem_data = field(64, "the value before the operation")

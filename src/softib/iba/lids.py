@@ -1,5 +1,4 @@
-"""LIDs that ports have already, and which of them may stand (IBA 4.1.3: unicast, aligned to their
-LMC, owned once)."""
+"""LIDs that ports already have, and which of them may stay (IBA 4.1.3: unicast, aligned to their LMC, unique)."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ __all__ = ["blocks_of", "may_stand"]
 
 
 def may_stand(lid: np.ndarray, lmc: np.ndarray, subnet: np.ndarray | None = None) -> np.ndarray:
-    """bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. Of several
-    owners of one LID in a ``subnet`` (int64[ports]; None: all ports are on one) the first keeps it;
-    a block stays only whole, so an owner that lost one of its LIDs has none."""
+    """bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. Of several owners of one LID in
+    a ``subnet`` (int64[ports]; None: all ports are in one) the first keeps it; a block must stay whole, so an owner
+    that lost one of its LIDs has none."""
     lid, size = lid.astype(np.int64), 1 << lmc.astype(np.int64)
     good: np.ndarray = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
     rows = np.flatnonzero(good)

@@ -1,7 +1,7 @@
-"""Link speeds and widths: the one table of them, for Python (:mod:`softib.iba.rates`) and for C.
+"""Link speeds and widths: their only table, for Python (:mod:`softib.iba.rates`) and for C.
 
 ``softib.preload.build`` runs this file by its path while the package is being built, and writes a C
-header from it, so it imports the standard library alone. Sources: IBA 5.6 and 14.2.5.6. Latencies
+header from it, so it imports only the standard library. Sources: IBA 5.6 and 14.2.5.6. Latencies
 of devices are in :mod:`softib.iba.catalogue`.
 """
 
@@ -14,12 +14,11 @@ from dataclasses import dataclass
 class LinkSpeed:
     """One generation of lanes.
 
-    ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` what is left after
-    encoding. ``speed_bit`` is the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in
+    ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` the rate after encoding. ``speed_bit`` is
+    the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in
     LinkSpeedExt*, ``ext2_bit`` in LinkSpeedExt2*, ``mlnx_bit`` in the Mellanox ExtendedPortInfo.
-    ``pam4`` lanes carry two bits a symbol and need forward error correction. ``kernel_rate`` is a
-    lane's rate in 100 Mb/s as Linux rounds it (drivers/infiniband/core/sysfs.c, ``rate_show``;
-    ``ib_port_attr_to_speed_info``).
+    ``pam4`` lanes carry two bits a symbol and need forward error correction. ``kernel_rate`` is a lane's rate in
+    100 Mb/s as rounded by Linux (drivers/infiniband/core/sysfs.c, ``rate_show``; ``ib_port_attr_to_speed_info``).
     """
 
     name: str

@@ -1,5 +1,4 @@
-"""Communication management and SA MADs as octets, one at a time, from their declarations in
-``iba``.
+"""Encoding of single communication management and SA MADs, from their declarations in ``iba``.
 
 One Python integer holds the structure: a connection costs five of these, and NumPy's cost for each
 field would be ten times as much.
@@ -24,7 +23,7 @@ _NAMES = ("base", "klass", "version", "method", "status", "specific", "tid", "at
 
 
 class Codec:
-    """Octets ↔ fields of one structure; arrays of octets are ``bytes``."""
+    """Bytes ↔ fields of one structure; byte arrays are ``bytes``."""
 
     def __init__(self, structure: type[Structure]):
         self.size = structure.size
@@ -35,8 +34,7 @@ class Codec:
             self._fields[f.name] = (bits - f.offset - f.width, (1 << f.width) - 1, octets)
 
     def pack(self, **values: Any) -> bytes:
-        """Its octets; values beyond a field's width lose their high bits, octets are padded with
-        zeros."""
+        """Its bytes; values beyond a field's width lose their high bits, byte arrays are padded with zeros."""
         whole = 0
         for name, value in values.items():
             shift, mask, octets = self._fields[name]
@@ -46,13 +44,13 @@ class Codec:
         return whole.to_bytes(self.size, "big")
 
     def unpack(self, octets: bytes) -> dict[str, Any]:
-        """All named fields of the octets at the front."""
+        """All named fields of the leading bytes."""
         whole = int.from_bytes(octets[: self.size], "big")
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, (shift, mask, size) in self._fields.items():
             value = (whole >> shift) & mask
-            found[name] = value.to_bytes(size, "big") if size else value
-        return found
+            fields[name] = value.to_bytes(size, "big") if size else value
+        return fields
 
 
 _codecs: dict[type[Structure], Codec] = {}
@@ -60,14 +58,14 @@ _codecs: dict[type[Structure], Codec] = {}
 
 def codec(structure: type[Structure]) -> Codec:
     """The codec of ``structure``, made once."""
-    found = _codecs.get(structure)
-    if found is None:
-        found = _codecs[structure] = Codec(structure)
-    return found
+    cached = _codecs.get(structure)
+    if cached is None:
+        cached = _codecs[structure] = Codec(structure)
+    return cached
 
 
 class Head:
-    """MADHeader (IBA 13.4.3) of octets."""
+    """MADHeader (IBA 13.4.3) of these bytes."""
 
     __slots__ = _NAMES
 
@@ -87,7 +85,7 @@ class Head:
 
 
 def head_of(klass: int, version: int, method: int, tid: int, attr: int, modifier: int = 0) -> bytes:
-    """The 24 octets of MADHeader."""
+    """The 24 bytes of MADHeader."""
     return _HEAD.pack(1, klass, version, method, 0, 0, tid, attr, 0, modifier)
 
 
@@ -98,7 +96,7 @@ def cm_mad(attr: int, tid: int, modifier: int = 0, **fields: Any) -> bytes:
 
 
 def parse_cm(mad: bytes) -> tuple[Head, dict[str, Any]] | None:
-    """Header and fields; None where it is no message of this class that is known."""
+    """Header and fields; None if it is not a known message of this class."""
     head = Head(mad)
     if head.klass != CM_CLASS or head.version != CLASS_VERSION or head.attr not in MESSAGES:
         return None

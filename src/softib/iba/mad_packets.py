@@ -1,5 +1,4 @@
-"""MADs as the packets that cables carry: LRH, BTH, DETH, the MAD, invariant and variant CRC (IBA
-7.7, 9.2, 9.3, 7.8)."""
+"""MADs as packets on the wire: LRH, BTH, DETH, the MAD, invariant and variant CRC (IBA 7.7, 9.2, 9.3, 7.8)."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from softib.iba.crc_kernels import vcrcs
 from softib.iba.headers import BTH, DETH, LNH, LRH
 from softib.iba.smp import MadHeader
 
-__all__ = ["GSI_QKEY", "MAD_AT", "PACKET_SIZE", "mad_packets"]
+__all__ = ["GSI_QKEY", "MAD_AT", "PACKET_SIZE", "mad_packets", "with_crcs"]
 
 MAD_AT = LRH.size + BTH.size + DETH.size
 ICRC_AT = MAD_AT + MAD_SIZE
@@ -54,8 +53,23 @@ def mad_packets(
     )
     out[:, :MAD_AT] = np.concatenate(headers, axis=1)
     out[:, MAD_AT:ICRC_AT] = mad
-    for row in out:
-        row[ICRC_AT:-VCRC_SIZE] = np.frombuffer(icrc(row[:ICRC_AT].tobytes()), np.uint8)
-    if n:
-        vcrcs(out[:, :-VCRC_SIZE], out[:, -VCRC_SIZE:])
+    _seal(out)
     return out
+
+
+def with_crcs(content: np.ndarray) -> np.ndarray:
+    """The packet whose LRH to padding are ``content`` (uint8[n]), with both CRCs."""
+    packet = np.zeros((1, len(content) + ICRC_SIZE + VCRC_SIZE), np.uint8)
+    packet[0, : len(content)] = content
+    _seal(packet)
+    sealed: np.ndarray = packet[0]
+    return sealed
+
+
+def _seal(packets: np.ndarray) -> None:
+    """Write both CRCs at the end of each row."""
+    end = -ICRC_SIZE - VCRC_SIZE
+    for row in packets:
+        row[end:-VCRC_SIZE] = np.frombuffer(icrc(row[:end].tobytes()), np.uint8)
+    if len(packets):
+        vcrcs(packets[:, :-VCRC_SIZE], packets[:, -VCRC_SIZE:])

@@ -1,4 +1,4 @@
-"""Notices and what each trap says (IBA 13.4.8.2 and 14.2.5.1).
+"""Notices and the contents of each trap (IBA 13.4.8.2 and 14.2.5.1).
 
 ``Notice`` is the attribute as an SMP carries it; its ``data_details`` hold one of the ``Trap…``
 structures below.
@@ -24,14 +24,14 @@ __all__ = [
 
 
 class ClassPortInfo(Structure, size=72, attr=0x01, section="13.4.8.1"):
-    """What a class on this port can do, where its traps go, and whether requests are redirected."""
+    """Capabilities of a class on this port, the destination of its traps, and whether requests are redirected."""
 
     base_version = field(8, "1")
     class_version = field(8, "1 for PerfMgt")
     cap_mask = field(16, "PerfMgt: 8 AllPortSelect, 9 IsExtendedWidthSupported, 10 …NoIETF, 12 PortXmitWait")
     cap_mask2 = field(27, "class-specific capabilities")
     resp_time_value = field(5, "longest answer time 4.096 us * 2^n")
-    redirect_gid = array(2, 64, "GID to ask instead: prefix, GUID")
+    redirect_gid = array(2, 64, "GID to send requests to instead: prefix, GUID")
     redirect_tc = field(8, "traffic class")
     redirect_sl = field(4, "SL")
     redirect_fl = field(20, "flow label")
@@ -52,8 +52,7 @@ class ClassPortInfo(Structure, size=72, attr=0x01, section="13.4.8.1"):
 
 
 class Notice(Structure, size=64, attr=0x02, section="13.4.8.2"):
-    """Something happened. (A subnet administrator's copy has the issuer's GID behind these 64
-    octets.)"""
+    """Something happened. (A subnet administrator's copy has the issuer's GID after these 64 bytes.)"""
 
     is_generic = field(1, "1: the trap number is the specification's")
     type = field(7, "0 fatal, 1 urgent, 2 security, 3 subnet management, 4 informational")
@@ -92,7 +91,7 @@ class TrapCapMaskChange(Structure, size=54, section="14.2.5.1 trap 144"):
     _reserved0 = reserved(16)
     lid = field(16, "LID of the port")
     _reserved1 = reserved(15)
-    other_local_changes = field(1, "1: change_flags says what changed")
+    other_local_changes = field(1, "1: change_flags has the change")
     cap_mask = field(32, "CapabilityMask now")
     _reserved2 = reserved(10)
     change_flags = field(6, "bit 0 NodeDescription, 1 LinkWidthEnabled, 2 LinkSpeedEnabled, 3 SM priority")
@@ -109,7 +108,7 @@ class TrapSysImageGuid(Structure, size=54, section="14.2.5.1 trap 145"):
 
 
 class TrapBadMKey(Structure, size=54, section="14.2.5.1 trap 256"):
-    """An SMP came with a wrong M_Key."""
+    """An SMP arrived with a wrong M_Key."""
 
     _reserved0 = reserved(16)
     lid = field(16, "source LID of the SMP")
@@ -120,14 +119,14 @@ class TrapBadMKey(Structure, size=54, section="14.2.5.1 trap 256"):
     attr_mod = field(32, "AttributeModifier of the SMP")
     mkey = field(64, "M_Key of the SMP")
     _reserved2 = reserved(8)
-    dr_notice = field(1, "1: the SMP came by directed route")
+    dr_notice = field(1, "1: the SMP arrived by directed route")
     dr_path_truncated = field(1, "1: longer than the field below")
     dr_hop_count = field(6, "entries of the return path")
     dr_return_path = array(30, 8, "return path of the SMP")
 
 
 class TrapBadKey(Structure, size=54, section="14.2.5.1 traps 257, 258"):
-    """257 a packet came with a wrong P_Key, 258 with a wrong Q_Key."""
+    """257 a packet arrived with a wrong P_Key, 258 with a wrong Q_Key."""
 
     _reserved0 = reserved(16)
     lid1 = field(16, "source of the packet")
@@ -145,7 +144,7 @@ class TrapBadKey(Structure, size=54, section="14.2.5.1 traps 257, 258"):
 class TrapBadSwitchPKey(Structure, size=54, section="14.2.5.1 trap 259"):
     """A switch port refused a packet for its P_Key."""
 
-    data_valid = field(16, "which of the following are known")
+    data_valid = field(16, "which of the following fields are known")
     lid1 = field(16, "source of the packet")
     lid2 = field(16, "destination of the packet")
     pkey = field(16, "the P_Key")

@@ -1,12 +1,11 @@
-"""Captures that Wireshark reads: the one writer of files whose records are InfiniBand packets from
-the LRH to the VCRC.
+"""Captures for Wireshark: the only writer of files whose records are InfiniBand packets from the LRH to the VCRC.
 
-Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*,
-which names the port of each packet and says in which direction it passed
-(draft-ietf-opsawg-pcapng). In both the link type is 197 = LINKTYPE_ERF, whose records of type 21
-hold InfiniBand packets behind 16 bytes: time, type, flags, lengths (Endace's Extensible Record
-Format). The plain link type 247 = LINKTYPE_INFINIBAND stands in the tcpdump project's list, but
-Wireshark (4.0) does not read it.
+Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*, which has the
+port and direction of each packet (draft-ietf-opsawg-pcapng). In both, the link type is 197 = LINKTYPE_ERF, whose
+records of type 21 hold InfiniBand
+packets after 16 bytes: time, type, flags, lengths (Endace's Extensible Record Format). The plain link type 247 =
+LINKTYPE_INFINIBAND is in the tcpdump project's list, but Wireshark (4.0) does
+not read it.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def _fill_erf(records: np.ndarray, packets: np.ndarray, ns: np.ndarray) -> None:
 
 def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
     """Records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``, nanoseconds
-    since 1970: one number for all, or int64[n]. Write its bytes behind :data:`FILE_HEADER`."""
+    since 1970: one number for all, or int64[n]. Append these bytes after :data:`FILE_HEADER`."""
     n, size = packets.shape
     records = np.zeros(n, _record(size))
     records["s"], records["ns"] = np.divmod(np.asarray(ns, np.uint64), np.uint64(NS_PER_S))
@@ -136,7 +135,7 @@ def _option(code: int, value: bytes) -> bytes:
 
 
 class PcapFile:
-    """A capture that is being written, as pcap: packets of one size at a time. Each call raises
+    """A pcap capture in progress: packets of one size at a time. Each call raises
     :class:`InputError`, one line, where the file cannot be written; after :meth:`close` or
     :meth:`abandon` they do nothing."""
 
@@ -150,12 +149,12 @@ class PcapFile:
         self.flush()
 
     def head(self) -> bytes:
-        """What the file begins with."""
+        """The beginning of the file."""
         return FILE_HEADER
 
     @property
     def is_open(self) -> bool:
-        """Does it still take packets?"""
+        """Does it still accept packets?"""
         return self._file is not None
 
     def write(self, packets: np.ndarray, ns: Any) -> None:
@@ -163,11 +162,11 @@ class PcapFile:
         self.put(pcap_records(packets, ns).tobytes())
 
     def put(self, octets: bytes) -> None:
-        """Bytes of records that are made already."""
+        """Bytes of prepared records."""
         self._call(lambda file: file.write(octets))
 
     def flush(self) -> None:
-        """Let readers see what was written; cheap to call often."""
+        """Let readers see the written packets; cheap to call often."""
         self._call(lambda file: file.flush())
 
     def close(self) -> None:
@@ -176,14 +175,14 @@ class PcapFile:
         self._file = None
 
     def abandon(self) -> None:
-        """Write no more, whatever the file says."""
+        """Stop writing, ignoring errors of the file."""
         self._file = None
 
-    def _call(self, what: Any) -> None:
+    def _call(self, action: Any) -> None:
         if self._file is None:
             return
         try:
-            what(self._file)
+            action(self._file)
         except OSError as error:
             raise self._wrong(error) from None
 
@@ -199,7 +198,7 @@ class PcapngFile(PcapFile):
         super().__init__(path)
 
     def head(self) -> bytes:
-        """What the file begins with."""
+        """The beginning of the file."""
         return pcapng_head(self.interfaces)
 
     def write_mixed(
@@ -210,8 +209,8 @@ class PcapngFile(PcapFile):
         direction: np.ndarray,
     ) -> None:
         """Packets of several sizes in the order of the columns ``ns``, ``interface`` and
-        ``direction``. Each group: rows of the columns, and their packets (uint8[rows, size]);
-        together the groups have each row once."""
+        ``direction``. Each group: rows of the columns, and their packets (uint8[rows, size]); together the groups
+        have each row exactly once."""
         size = np.zeros(len(ns), np.int64)
         for rows, packets in groups:
             size[rows] = _block(packets.shape[1]).itemsize

@@ -1,8 +1,7 @@
-"""Performance management (IBA 16.1): what an agent can, and its mandatory attributes: samples and
-PortCounters.
+"""Performance management (IBA 16.1): an agent's capabilities, and its mandatory attributes: samples and PortCounters.
 
-All attributes of the class begin at octet 64 of the MAD. Data counters are in 4-octet words, wait
-and congestion times in ticks, everything else in events. Counter names are the specification's. The
+All attributes of the class begin at byte 64 of the MAD. Data counters are in 4-byte words, wait and congestion
+times in ticks, everything else in events. Counter names are the specification's. The
 optional attributes: :mod:`softib.iba.perf_optional`, :mod:`softib.iba.perf_optional`,
 :mod:`softib.iba.perf_optional`.
 """
@@ -56,7 +55,7 @@ class SampleStatus(IntEnum):
 
 
 class PortSamplesControl(Structure, attr=0x10, section="16.1.3.2"):
-    """Which counters are sampled, when and for how long.
+    """The sampled counters, and the time and duration of sampling.
 
     ``tick``: Linux' qib driver reports 0, 1, 3 at SDR, DDR, QDR for a fixed 4 ns clock: multiples
     of ten bit times. ``counter_select`` 1 to 5: PortXmitData, PortRcvData, PortXmitPkts,
@@ -80,10 +79,10 @@ class PortSamplesControl(Structure, attr=0x10, section="16.1.3.2"):
     vendor_mask = field(64, "vendor counters that exist")
     sample_start = field(32, "ticks until sampling begins")
     sample_interval = field(32, "ticks of sampling")
-    tag = field(16, "handed through to the results")
-    counter_select = array(15, 16, "what counters 0 to 14 count")
+    tag = field(16, "copied to the results")
+    counter_select = array(15, 16, "the quantities of counters 0 to 14")
     _reserved4 = reserved(32)
-    samples_only_option_mask = field(64, "optional counters that exist as samples alone")
+    samples_only_option_mask = field(64, "optional counters that exist only as samples")
 
 
 class PortSamplesResult(Structure, size=64, attr=0x11, section="16.1.3.4"):
@@ -108,7 +107,7 @@ class PortCounters(Structure, size=44, attr=0x12, section="16.1.3.5"):
     port_rcv_errors = field(16, "packets with an error")
     port_rcv_remote_physical_errors = field(16, "packets with the bad-packet delimiter EBP")
     port_rcv_switch_relay_errors = field(16, "packets that a switch could not forward")
-    port_xmit_discards = field(16, "packets discarded on the way out")
+    port_xmit_discards = field(16, "packets discarded at egress")
     port_xmit_constraint_errors = field(8, "packets not sent: P_Key or raw filter")
     port_rcv_constraint_errors = field(8, "packets not accepted: P_Key or raw filter")
     counter_select2 = field(8, "bit 0: PortXmitWait is written by a Set")
@@ -120,4 +119,4 @@ class PortCounters(Structure, size=44, attr=0x12, section="16.1.3.5"):
     port_rcv_data = field(32, "4-octet words received")
     port_xmit_pkts = field(32, "packets sent")
     port_rcv_pkts = field(32, "packets received")
-    port_xmit_wait = field(32, "ticks with data and without credit or turn")
+    port_xmit_wait = field(32, "ticks with data to send but without credit or arbitration")

@@ -1,7 +1,7 @@
 """Optional attributes of performance management (IBA 16.1.4): counters of 64 bits, causes of
 errors, counters by opcode and by VL, flow control.
 
-ClassPortInfo says which counters PortCountersExtended has (:class:`softib.iba.perf.CapMask`). It
+ClassPortInfo lists the counters of PortCountersExtended (:class:`softib.iba.perf.CapMask`). It
 has no bit for the others: an agent that lacks one answers with status 0x0C (IBA 13.4.7).
 """
 
@@ -43,12 +43,12 @@ class PortExtendedSpeedsCounters(Structure, size=152, attr=0x1F, section="16.1.4
     _reserved1 = reserved(48)
     counter_select = field(64, "counters that a Set writes")
     sync_header_error_counter = field(16, "blocks with a bad sync header")
-    unknown_block_counter = field(16, "blocks of unknown type")
+    unknown_block_counter = field(16, "RS-FEC: corrected blocks")
     error_detection_counter = array(12, 16, "by lane")
     fec_correctable_block_ctr = array(12, 32, "by lane")
     fec_uncorrectable_block_ctr = array(12, 32, "by lane")
-    port_fec_correctable_block_ctr = field(32, "RS-FEC: blocks that it corrected")
-    port_fec_uncorrectable_block_ctr = field(32, "RS-FEC: blocks that it could not correct")
+    port_fec_correctable_block_ctr = field(32, "RS-FEC: uncorrectable blocks")
+    port_fec_uncorrectable_block_ctr = field(32, "RS-FEC: corrected symbols")
     port_fec_corrected_symbol_ctr = field(32, "RS-FEC: symbols that it corrected")
 
 
@@ -113,7 +113,7 @@ class PortXmitDataSL(Structure, size=68, attr=0x36, section="A10"):
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
     counter_select = field(16, "counters that a Set writes")
-    xmit_data_sl = array(16, 32, "4-octet words by SL")
+    xmit_data_sl = array(16, 32, "4-byte words by SL")
 
 
 class PortRcvDataSL(Structure, size=68, attr=0x37, section="A10"):
@@ -122,12 +122,11 @@ class PortRcvDataSL(Structure, size=68, attr=0x37, section="A10"):
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
     counter_select = field(16, "counters that a Set writes")
-    rcv_data_sl = array(16, 32, "4-octet words by SL")
+    rcv_data_sl = array(16, 32, "4-byte words by SL")
 
 
 class PortCountersExtended(Structure, size=184, attr=0x1D, section="16.1.4.11"):
-    """The same in 64 bits. Everything from ``symbol_error_counter`` on exists where CapabilityMask2
-    bit 1 says so."""
+    """The same in 64 bits. Everything from ``symbol_error_counter`` on exists if CapabilityMask2 bit 1 is set."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")
@@ -165,7 +164,7 @@ class PortRcvErrorDetails(Structure, size=16, attr=0x15, section="16.1.4.1"):
     counter_select = field(16, "counters that a Set writes")
     port_local_physical_errors = field(16, "CRC and delimiter errors")
     port_malformed_packet_errors = field(16, "malformed packets")
-    port_buffer_overrun_errors = field(16, "no room although credit was given")
+    port_buffer_overrun_errors = field(16, "no buffer space although credit was given")
     port_dlid_mapping_errors = field(16, "no forwarding entry")
     port_vl_mapping_errors = field(16, "SL maps to VL15")
     port_looping_errors = field(16, "forwarded to the port it came from")
@@ -218,11 +217,11 @@ class PortVLOpData(Structure, size=68, attr=0x1A, section="16.1.4.6"):
     op_code = field(8, "opcode that is counted")
     port_select = field(8, "portnum")
     counter_select = field(16, "counters that a Set writes")
-    port_vl_op_data = array(16, 32, "4-octet words by VL")
+    port_vl_op_data = array(16, 32, "4-byte words by VL")
 
 
 class PortVLXmitFlowCtlUpdateErrors(Structure, size=8, attr=0x1B, section="16.1.4.7"):
-    """Flow-control updates that came too late, by VL."""
+    """Flow-control updates that arrived too late, by VL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")

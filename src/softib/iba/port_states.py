@@ -1,5 +1,4 @@
-"""The port state machine as a table: what Set(PortInfo) may ask for in each state (IBA 7.2.7 and
-14.2.5.6)."""
+"""The port state machine as a table: requests that Set(PortInfo) may contain in each state (IBA 7.2.7 and 14.2.5.6)."""
 
 from __future__ import annotations
 
@@ -10,14 +9,14 @@ from softib.iba.constants import PortState
 __all__ = ["INVALID", "STATE_AFTER_SET", "WIDTH_ALL"]
 
 INVALID = 255
-"""Entry of a request that answers with ``MadStatus.BAD_FIELD`` and changes nothing."""
+"""Entry of a request that gets ``MadStatus.BAD_FIELD`` and changes nothing."""
 
 WIDTH_ALL = 0xFF
 """PortInfo.LinkWidthEnabled: all that LinkWidthSupported has (IBA 14.2.5.6)."""
 
 _S = PortState
 _ALLOWED = {
-    # A port moves up one step at a time; INIT is reached by training alone, never by request.
+    # A port moves up one step at a time; INIT is reached only by training, never by request.
     _S.DOWN: {_S.NO_CHANGE: _S.DOWN, _S.DOWN: _S.DOWN},
     _S.INIT: {_S.NO_CHANGE: _S.INIT, _S.DOWN: _S.DOWN, _S.ARMED: _S.ARMED},
     _S.ARMED: {_S.NO_CHANGE: _S.ARMED, _S.DOWN: _S.DOWN, _S.ARMED: _S.ARMED, _S.ACTIVE: _S.ACTIVE},

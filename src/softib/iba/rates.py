@@ -1,4 +1,4 @@
-"""Link widths, speeds and what they carry.
+"""Link widths, speeds and data rates.
 
 A *speed* is named by its generation (``"EDR"``), a *width* by its lanes. The table itself is
 :mod:`softib.iba.link_speeds`, which the preload libraries are built from, too.
@@ -31,11 +31,11 @@ SPEED_BY_CODE = {s.code: s for s in SPEEDS}
 LANES_BY_BIT = {bit: lanes for lanes, bit in WIDTH_BITS.items()}
 
 MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
-"""PortInfo.NeighborMTU code → octets."""
+"""PortInfo.NeighborMTU code → bytes."""
 
 
 def speed_named(name: str) -> LinkSpeed:
-    """The generation called ``name`` (any case); raises :class:`UnknownName`."""
+    """The generation named ``name`` (any case); raises :class:`UnknownName`."""
     try:
         return SPEED_BY_NAME[name.upper()]
     except KeyError:

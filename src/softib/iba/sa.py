@@ -1,8 +1,7 @@
-"""Subnet administration: its MAD header, its records, and which bit of a component mask means what
-(IBA 15.2).
+"""Subnet administration: its MAD header, its records, and the meaning of the bits of a component mask (IBA 15.2).
 
-``COMPONENTS[Record][bit]`` is the name of the field that component-mask bit ``bit`` selects, None
-where the component is reserved. The numbers are those that clients use (rdma-core
+``COMPONENTS[Record][bit]`` is the name of the field selected by component-mask bit ``bit``, None if the component
+is reserved. The numbers are those that clients use (rdma-core
 ``ib_sa.h``/OpenSM's ``ib_types.h``, which follow the order of components in the tables of IBA
 15.2.5): a component that was split later kept its old bit.
 """
@@ -90,13 +89,13 @@ __all__ = [
 
 
 class RmppHeader(Structure, size=12, section="13.6.2.1"):
-    """The reliable multi-packet header, octets 24-35 of a MAD of a class that has it."""
+    """The reliable multi-packet header, bytes 24-35 of a MAD of a class that has it."""
 
     version = field(8, "1")
     type = field(8, "RmppType")
     resp_time = field(5, "RRespTime 4.096 us * 2^n; 31: none given")
     flags = field(3, "RmppFlag")
-    status = field(8, "why it stopped or was aborted")
+    status = field(8, "reason of a stop or abort")
     segment = field(32, "DATA: SegmentNumber; ACK: the last one received in order")
     length = field(32, "DATA: PayloadLength; ACK: NewWindowLast")
 
@@ -121,10 +120,10 @@ class SaHeader(Structure, size=56, section="15.2.1.1"):
     rmpp_status = field(8, "RMPPStatus")
     segment = field(32, "SegmentNumber")
     length = field(32, "PayloadLength")
-    sm_key = field(64, "SM_Key: a requester that has it is trusted")
-    attr_offset = field(16, "from one record of a table to the next, in 8 octets")
+    sm_key = field(64, "SM_Key: marks a requester as trusted")
+    attr_offset = field(16, "distance between records of a table, in units of 8 bytes")
     _reserved2 = reserved(16)
-    comp_mask = field(64, "which components of the record the answer must have")
+    comp_mask = field(64, "components that the answer must match")
 
 
 def _names(of: type[Structure], octets: int | None = None) -> list[str | None]:
@@ -311,8 +310,8 @@ def mask_of(record: type[Structure], *names: str) -> int:
     no bit."""
     bits = 0
     for name in names:
-        found = [1 << i for i, n in enumerate(COMPONENTS[record]) if n == name]
-        if not found:
+        positions = [1 << i for i, n in enumerate(COMPONENTS[record]) if n == name]
+        if not positions:
             raise KeyError(f"{record.__name__} has no component {name}")
-        bits |= sum(found)
+        bits |= sum(positions)
     return bits

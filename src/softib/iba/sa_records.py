@@ -1,4 +1,4 @@
-"""The records of subnet administration (IBA 15.2.5), each as it stands behind the header."""
+"""The records of subnet administration (IBA 15.2.5), as they follow the header."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _copies(of: type[Structure], octets: int | None = None) -> dict[str, Field]:
 
 
 class NodeRecord(Structure, size=112, attr=0x11, section="15.2.5.2"):
-    """NodeInfo and NodeDescription of an end port (108 octets, padded)."""
+    """NodeInfo and NodeDescription of an end port (108 bytes, padded)."""
 
     lid = field(16, "LID of the end port")
     _reserved0 = reserved(16)
@@ -52,7 +52,7 @@ class PortInfoRecord(Structure, size=72, attr=0x12, section="15.2.5.3"):
 
     endport_lid = field(16, "LID of the end port (of port 0 for all ports of a switch)")
     portnum = field(8, "port")
-    options = field(8, "bit 7: a question for the full PortInfo")
+    options = field(8, "bit 7: a request for the full PortInfo")
     vars().update(_copies(smp.PortInfo))
 
 
@@ -129,13 +129,13 @@ class GUIDInfoRecord(Structure, size=72, attr=0x30, section="15.2.5.18"):
 
 
 class ServiceRecord(Structure, size=176, attr=0x31, section="15.2.5.14"):
-    """A service that somebody offers."""
+    """A service offered by a port."""
 
     service_id = field(64, "ServiceID")
     service_gid = array(2, 64, "GID that offers it")
     service_pkey = field(16, "P_Key to reach it")
     _reserved0 = reserved(16)
-    service_lease = field(32, "seconds; 0xffffffff for ever")
+    service_lease = field(32, "seconds; 0xffffffff: forever")
     service_key = array(2, 64, "required to delete the record")
     service_name = text(64, "UTF-8")
     data8 = array(16, 8, "of the service")
@@ -157,7 +157,7 @@ class PKeyTableRecord(Structure, size=72, attr=0x33, section="15.2.5.11"):
 class PathRecord(Structure, size=64, attr=0x35, section="15.2.5.16"):
     """A path from one end port to another."""
 
-    service_id = field(64, "ServiceID that the path is for")
+    service_id = field(64, "ServiceID of the path")
     dgid = array(2, 64, "destination: prefix, GUID")
     sgid = array(2, 64, "source: prefix, GUID")
     dlid = field(16, "destination")
@@ -167,8 +167,8 @@ class PathRecord(Structure, size=64, attr=0x35, section="15.2.5.16"):
     flow_label = field(20, "for the GRH")
     hop_limit = field(8, "for the GRH")
     tclass = field(8, "for the GRH")
-    reversible = field(1, "1: the same path back")
-    numb_path = field(7, "question: how many are wanted")
+    reversible = field(1, "1: the same path in both directions")
+    numb_path = field(7, "request: the number wanted")
     pkey = field(16, "P_Key of both ends")
     qos_class = field(12, "QoS class")
     sl = field(4, "service level")
@@ -193,7 +193,7 @@ class VLArbRecord(Structure, size=72, attr=0x36, section="15.2.5.9"):
 
 
 class MCMemberRecord(Structure, size=56, attr=0x38, section="15.2.5.17"):
-    """A multicast group, or a member of one (52 octets, padded)."""
+    """A multicast group, or a member of one (52 bytes, padded)."""
 
     mgid = array(2, 64, "the group")
     port_gid = array(2, 64, "the member")
@@ -212,21 +212,20 @@ class MCMemberRecord(Structure, size=56, attr=0x38, section="15.2.5.17"):
     hop_limit = field(8, "for the GRH")
     scope = field(4, "scope of the MGID")
     join_state = field(4, "JoinState")
-    proxy_join = field(1, "somebody else joined it")
+    proxy_join = field(1, "joined by proxy")
     _reserved0 = reserved(23)
 
 
 class MultiPathRecord(Structure, size=24, attr=0x3A, section="15.2.5.20"):
-    """Asks for paths between two sets of end ports; the GIDs of the sources, then of the
-    destinations, follow."""
+    """Request for paths between two sets of end ports; the GIDs of the sources, then of the destinations, follow."""
 
     raw_traffic = field(1, "0: IBA packets")
     _reserved0 = reserved(3)
     flow_label = field(20, "for the GRH")
     hop_limit = field(8, "for the GRH")
     tclass = field(8, "for the GRH")
-    reversible = field(1, "1: the same path back")
-    numb_path = field(7, "how many are wanted")
+    reversible = field(1, "1: the same path in both directions")
+    numb_path = field(7, "the number wanted")
     pkey = field(16, "P_Key of both ends")
     qos_class = field(12, "QoS class")
     sl = field(4, "service level")
@@ -236,7 +235,7 @@ class MultiPathRecord(Structure, size=24, attr=0x3A, section="15.2.5.20"):
     rate = field(6, "rate code")
     packet_life_time_selector = field(2, "Selector")
     packet_life_time = field(6, "4.096 us * 2^n")
-    service_id_8msb = field(8, "upper octet of the ServiceID")
+    service_id_8msb = field(8, "top byte of the ServiceID")
     independence = field(2, "1: as independent as possible")
     _reserved1 = reserved(6)
     sgid_count = field(8, "GIDs of sources")
@@ -252,10 +251,10 @@ class InformInfo(Structure, size=36, attr=0x03, section="13.4.8.3"):
     lid_range_end = field(16, "issuers")
     _reserved0 = reserved(16)
     is_generic = field(8, "1: traps of the specification")
-    subscribe = field(8, "1 subscribe, 0 no longer")
+    subscribe = field(8, "1 subscribe, 0 unsubscribe")
     type = field(16, "Notice.Type; 0xffff: all")
     trap_number = field(16, "generic: trap, 0xffff: all; else DeviceID")
-    qpn = field(24, "where reports go, 0 in a subscription: to QP1")
+    qpn = field(24, "destination QP of reports, 0 in a subscription: QP1")
     _reserved1 = reserved(3)
     resp_time_value = field(5, "4.096 us * 2^n")
     _reserved2 = reserved(8)
@@ -263,10 +262,10 @@ class InformInfo(Structure, size=36, attr=0x03, section="13.4.8.3"):
 
 
 class InformInfoRecord(Structure, size=64, attr=0xF3, section="15.2.5.12"):
-    """A subscription (60 octets, padded)."""
+    """A subscription (60 bytes, padded)."""
 
     subscriber_gid = array(2, 64, "who")
-    enum = field(16, "which of the subscriber's")
+    enum = field(16, "number among the subscriber's")
     _reserved_gap = reserved(48)
     vars().update(_copies(InformInfo))
 
@@ -275,13 +274,13 @@ class SaNotice(Structure, size=80, attr=0x02, section="13.4.8.2"):
     """A notice as SA reports it: with the GID of its issuer."""
 
     notice = array(64, 8, "Notice")
-    issuer_gid = array(2, 64, "who raised it: prefix, GUID")
+    issuer_gid = array(2, 64, "the issuer: prefix, GUID")
 
 
 class TraceRecord(Structure, size=44, attr=0x39, section="15.2.5.19"):
-    """One node on a path (SubnAdmGetTraceTable, asked with a PathRecord). Layout as in opa-ff's
-    ``ib_sa_records.h``; IDs are what the administrator likes, as long as equal ones mean the same
-    within a generation."""
+    """One node on a path (SubnAdmGetTraceTable, requested with a PathRecord). Layout as in opa-ff's
+    ``ib_sa_records.h``; IDs are chosen by the administrator, as long as equal ones mean the same within a
+    generation."""
 
     gid_prefix = field(64, "of the subnet")
     id_generation = field(16, "changes when IDs mean something else")
@@ -289,5 +288,5 @@ class TraceRecord(Structure, size=44, attr=0x39, section="15.2.5.19"):
     node_type = field(8, "as NodeInfo's")
     node_id = field(64, "the node")
     chassis_id = field(64, "its chassis")
-    entry_port_id = field(64, "port by which the path comes in, 0 at its begin")
-    exit_port_id = field(64, "port by which it goes out, 0 at its end")
+    entry_port_id = field(64, "ingress port, 0 at the beginning of the path")
+    exit_port_id = field(64, "egress port, 0 at the end of the path")

@@ -13,7 +13,7 @@ class MadHeader(Structure, size=24, section="13.4.3"):
     class_version = field(8, "1 for SMPs and PerfMgt, 2 for SA and CC")
     method = field(8, "Method; bit 7 = response")
     status = field(16, "MadStatus; directed-route SMPs: bit 15 = direction")
-    hop_pointer = field(8, "directed route only: where the SMP is on its path")
+    hop_pointer = field(8, "directed route only: position of the SMP on its path")
     hop_count = field(8, "directed route only: hops of the path")
     tid = field(64, "TransactionID")
     attr_id = field(16, "AttributeID")
@@ -35,13 +35,13 @@ class Smp(Structure, size=256, section="14.2.1"):
 
 
 class NodeDescription(Structure, size=64, attr=0x10, section="14.2.5.2"):
-    """Text that names a node to people."""
+    """Text that names a node for people."""
 
     node_description = text(64, "NUL-padded UTF-8")
 
 
 class NodeInfo(Structure, size=64, attr=0x11, section="14.2.5.3"):
-    """What a node is."""
+    """Identity and type of a node."""
 
     base_version = field(8, "MAD base version")
     class_version = field(8, "SMP class version")
@@ -63,7 +63,7 @@ class SwitchInfo(Structure, size=64, attr=0x12, section="14.2.5.4"):
     linear_fdb_cap = field(16, "entries of the linear forwarding table")
     random_fdb_cap = field(16, "entries of the random forwarding table")
     mcast_fdb_cap = field(16, "entries of the multicast forwarding table")
-    linear_fdb_top = field(16, "highest LID that is looked up")
+    linear_fdb_top = field(16, "highest LID in use")
     default_port = field(8, "random FDB: port of unknown LIDs")
     default_mcast_primary_port = field(8, "port of multicast without an entry")
     default_mcast_not_primary_port = field(8, "the same, arrived on the primary port")
@@ -72,14 +72,14 @@ class SwitchInfo(Structure, size=64, attr=0x12, section="14.2.5.4"):
     optimized_sl2vl = field(2, "OptimizedSLtoVLMappingProgramming")
     lids_per_port = field(16, "random FDB: LIDs per port")
     partition_enforcement_cap = field(16, "P_Key entries of an external port")
-    inbound_enforcement_cap = field(1, "can check P_Keys of what comes in")
-    outbound_enforcement_cap = field(1, "can check P_Keys of what goes out")
-    filter_raw_inbound_cap = field(1, "can drop raw packets that come in")
-    filter_raw_outbound_cap = field(1, "can drop raw packets that go out")
+    inbound_enforcement_cap = field(1, "can check P_Keys of incoming packets")
+    outbound_enforcement_cap = field(1, "can check P_Keys of outgoing packets")
+    filter_raw_inbound_cap = field(1, "can drop incoming raw packets")
+    filter_raw_outbound_cap = field(1, "can drop outgoing raw packets")
     enhanced_port0 = field(1, "port 0 is a full endpoint")
     _reserved0 = reserved(3)
     _reserved1 = reserved(8)
-    mcast_fdb_top = field(16, "highest MLID that is looked up")
+    mcast_fdb_top = field(16, "highest MLID in use")
 
 
 class GUIDInfo(Structure, size=64, attr=0x14, section="14.2.5.5"):
@@ -115,7 +115,7 @@ class PortInfo(Structure, size=64, attr=0x15, section="14.2.5.6"):
     master_sm_sl = field(4, "SL to reach the SM")
     vl_cap = field(4, "1: VL0, 2: VL0-1, 3: VL0-3, 4: VL0-7, 5: VL0-14")
     init_type = field(4, "InitType")
-    vl_high_limit = field(8, "bytes of high priority, in 4 KiB, before low gets a turn")
+    vl_high_limit = field(8, "bytes of high priority, in 4 KiB, before low priority is served")
     vl_arb_high_cap = field(8, "entries of the high-priority VLArb table")
     vl_arb_low_cap = field(8, "entries of the low-priority VLArb table")
     init_type_reply = field(4, "InitTypeReply")
@@ -123,15 +123,15 @@ class PortInfo(Structure, size=64, attr=0x15, section="14.2.5.6"):
     vl_stall_count = field(3, "timed-out packets before a VL is stalled")
     hoq_life = field(5, "head-of-queue lifetime 4.096 us * 2^n")
     operational_vls = field(4, "as vl_cap")
-    partition_enforcement_inbound = field(1, "P_Key check on the way in")
-    partition_enforcement_outbound = field(1, "P_Key check on the way out")
-    filter_raw_inbound = field(1, "drop raw packets coming in")
-    filter_raw_outbound = field(1, "drop raw packets going out")
+    partition_enforcement_inbound = field(1, "P_Key check of incoming packets")
+    partition_enforcement_outbound = field(1, "P_Key check of outgoing packets")
+    filter_raw_inbound = field(1, "drop incoming raw packets")
+    filter_raw_outbound = field(1, "drop outgoing raw packets")
     mkey_violations = field(16, "SMPs with a wrong M_Key")
     pkey_violations = field(16, "packets with a wrong P_Key")
     qkey_violations = field(16, "packets with a wrong Q_Key")
     guid_cap = field(8, "entries of the GUID table")
-    client_reregister = field(1, "SM asks clients to subscribe again")
+    client_reregister = field(1, "the SM requests clients to register again")
     mcast_pkey_trap_suppression = field(2, "MulticastPKeyTrapSuppressionEnabled")
     subnet_timeout = field(5, "trap interval and subnet delay 4.096 us * 2^n")
     _reserved1 = reserved(3)
@@ -192,7 +192,7 @@ class SMInfo(Structure, size=64, attr=0x20, section="14.2.5.13"):
 
 
 class MlnxExtPortInfo(Structure, size=64, attr=0xFF90, section="Mellanox vendor attribute"):
-    """Mellanox ExtendedPortInfo: tells FDR10 from QDR."""
+    """Mellanox ExtendedPortInfo: distinguishes FDR10 from QDR."""
 
     _reserved0 = reserved(24)
     state_change_enable = field(8, "which fields a Set changes")
@@ -205,7 +205,7 @@ class MlnxExtPortInfo(Structure, size=64, attr=0xFF90, section="Mellanox vendor 
 
 
 class PortInfoExtended(Structure, size=64, attr=0x33, section="14.2.5.19"):
-    """Forward error correction of a port (asked where CapabilityMask2 has bit 1)."""
+    """Forward error correction of a port (exists if CapabilityMask2 has bit 1)."""
 
     cap_mask = field(32, "which of the following exist")
     fec_mode_active = field(16, "0 none, 1 FireCode, 2 RS, 3 low-latency RS")
@@ -227,11 +227,11 @@ BASE_VERSION_AT, CLASS_AT, VERSION_AT, METHOD_AT = (
 )
 STATUS_AT, HOP_POINTER_AT, HOP_COUNT_AT = MadHeader.status.byte, MadHeader.hop_pointer.byte, MadHeader.hop_count.byte
 STATUS_CODE_AT = STATUS_AT + 1
-"""Of the lower byte of the status, which says why a request was refused (IBA 13.4.7); the upper one
-is the class's, and an SMP's D bit."""
+"""Of the lower byte of the status, which has the reason of a refusal (IBA 13.4.7); the upper one is the class's,
+and an SMP's D bit."""
 TID_AT, ATTR_AT, MODIFIER_AT = MadHeader.tid.byte, MadHeader.attr_id.byte, MadHeader.attr_mod.byte
 MKEY_AT, DR_SLID_AT, DR_DLID_AT = Smp.mkey.byte, Smp.dr_slid.byte, Smp.dr_dlid.byte
 DATA_AT = Smp.data.byte
 """Of the attribute in an SMP, and of the data in a PerfMgt MAD."""
 INITIAL_PATH_AT, RETURN_PATH_AT = Smp.initial_path.byte, Smp.return_path.byte
-"""Of entry 0, which no route uses."""
+"""Of entry 0, which is unused."""

@@ -20,8 +20,8 @@ columns alike, because everything is an operation on ``uint8[..., size]``:
   ``[n, size]``);
 * ``SMInfo.dump(buf)`` → one line per field.
 
-Bits that no field names are kept by ``set`` and, because ``unpack`` returns reserved fields too
-(``_reserved…``), every byte string survives ``pack(**unpack(x)) == x``.
+Unnamed bits are kept by ``set`` and, because ``unpack`` returns reserved fields too (``_reserved…``), every byte
+string survives ``pack(**unpack(x)) == x``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Field:
 
     @property
     def width(self) -> int:
-        """All bits, elements counted."""
+        """All bits, including all elements."""
         return self.bits * self.count
 
     @property
@@ -89,7 +89,7 @@ class Field:
     def set(self, buf: np.ndarray, value: Any, where: Any = None) -> None:
         """Write value(s) in place. ``where`` (index or mask of rows) limits the write to some rows.
 
-        Values beyond the field's width raise ``ValueError``: nothing is silently cut off.
+        Values beyond the field's width raise ``ValueError``: nothing is truncated silently.
         """
         rows = buf if where is None else buf[where]
         if self.is_text:
@@ -113,7 +113,7 @@ class Field:
         if first == last:
             shift = 7 - (offset + self.bits - 1) % 8
             return np.asarray((buf[..., first] >> shift) & np.uint8(self.mask)).astype(self.dtype, copy=False)
-        if self.bits in _BIG_ENDIAN and offset % 8 == 0:  # a whole number: one view, where the loop takes a dozen steps
+        if self.bits in _BIG_ENDIAN and offset % 8 == 0:  # a whole number: one view instead of a loop of a dozen steps
             octets = np.ascontiguousarray(buf[..., first : last + 1], np.uint8)
             return octets.view(_BIG_ENDIAN[self.bits])[..., 0].astype(self.dtype)
         acc = np.zeros(buf.shape[:-1], np.uint64)
@@ -158,12 +158,12 @@ def text(octets: int, doc: str) -> Any:
 
 
 def reserved(bits: int) -> Any:
-    """``bits`` bits that the specification reserves: kept as found, shown by no dump."""
+    """``bits`` bits that the specification reserves: kept unchanged, omitted in dumps."""
     return Field(bits, "reserved")
 
 
 class Structure:
-    """Base of every declared wire structure (see the module's text)."""
+    """Base of every declared wire structure (see the module's docstring)."""
 
     size: ClassVar[int] = 0
     attr: ClassVar[int | None] = None
@@ -180,10 +180,10 @@ class Structure:
             setattr(cls, name, f)
             offset += f.width
         if offset % 8:
-            raise TypeError(f"{cls.__name__}: {offset} bits is no whole number of octets")
+            raise TypeError(f"{cls.__name__}: {offset} bits is no whole number of bytes")
         cls.size = size or offset // 8
         if offset > cls.size * 8:
-            raise TypeError(f"{cls.__name__}: fields take {offset // 8} octets, more than {cls.size}")
+            raise TypeError(f"{cls.__name__}: fields take {offset // 8} bytes, more than {cls.size}")
         for name, f in _split_reserved([("_reserved_tail", Field(cls.size * 8 - offset, "reserved"))]):
             if f.bits:
                 f.place(name, offset)
@@ -202,7 +202,7 @@ class Structure:
         if isinstance(buf, bytes | bytearray | memoryview):
             data = np.frombuffer(bytes(buf), np.uint8)
             if len(data) != cls.size:
-                raise ValueError(f"{cls.__name__} is {cls.size} octets, got {len(data)}")
+                raise ValueError(f"{cls.__name__} is {cls.size} bytes, got {len(data)}")
             return {n: _plain(f, f.get(data)) for n, f in cls.fields.items()}
         return {n: f.get(buf) for n, f in cls.fields.items()}
 
@@ -243,8 +243,7 @@ class Structure:
 
 
 def _split_reserved(items: list[tuple[str, Any]]) -> list[tuple[str, Field]]:
-    """Keep only fields, and cut reserved stretches into pieces of at most 64 aligned bits (so they
-    round-trip)."""
+    """Keep only fields, and split reserved ranges into pieces of at most 64 aligned bits (so they round-trip)."""
     out: list[tuple[str, Field]] = []
     offset = 0
     for name, f in items:

@@ -1,1 +1,1 @@
-"""What failed jobs, kernels and managers print, read as events: :func:`softib.job_logs.read.read_logs`."""
+"""Output of failed jobs, kernels and managers, read as events: :func:`softib.job_logs.read.read_logs`."""

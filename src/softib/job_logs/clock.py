@@ -1,4 +1,4 @@
-"""The times that lines begin with, as seconds since 1970. A time without a zone is of this machine's zone."""
+"""The times at the beginning of lines, as seconds since 1970. A time without a zone is of this machine's zone."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _MONTHS = {
 
 
 def time_of(line: str, year: int) -> float | None:
-    """The time in ``line``; None where it has none that is one. ``year``: of lines without a year."""
+    """The time in ``line``; None if it has no valid one. ``year``: for lines without a year."""
     head = line[:200]
-    if found := _EPOCH.search(head):
-        return float(found[1])
-    if found := _ISO.search(head):
-        y, mo, d, h, mi, s, part, zone = found.groups()
+    if match := _EPOCH.search(head):
+        return float(match[1])
+    if match := _ISO.search(head):
+        y, mo, d, h, mi, s, part, zone = match.groups()
         return _seconds((int(y), int(mo), int(d), int(h), int(mi), int(s)), part, zone)
-    if found := _GLOG.search(head):
-        mo, d, h, mi, s, part = found.groups()
+    if match := _GLOG.search(head):
+        mo, d, h, mi, s, part = match.groups()
         return _seconds((year, int(mo), int(d), int(h), int(mi), int(s)), part, None)
-    if found := _SYSLOG.search(head):
-        month, d, h, mi, s, y = found.groups()
+    if match := _SYSLOG.search(head):
+        month, d, h, mi, s, y = match.groups()
         return _seconds((int(y or year), _MONTHS[month], int(d), int(h), int(mi), int(s)), None, None)
     return None
 

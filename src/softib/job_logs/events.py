@@ -1,4 +1,4 @@
-"""An event of a log: which symptom it is of, when, and which ports it names."""
+"""An event of a log: its symptom, its time, and the ports that it names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SYMPTOMS: dict[str, str] = {
     "retry-exceeded": "transport retry counter exceeded (12)",
     "connect-failed": "a connection could not be made",
     "receive-timeout": "a receiver waited for data until its time limit",
-    "collective-stuck": "all ranks began a collective and none ended",
+    "collective-stuck": "all ranks began a collective but none ended it",
     "collective-timeout": "a collective reached its time limit",
     "time-limit": "the job reached its time limit",
     "peer-lost": "the other process closed its connection",
@@ -44,16 +44,16 @@ SYMPTOMS: dict[str, str] = {
     "node-left": "a manager reports that a node or port left the subnet",
     "link-errors": "a manager or kernel reports errors of a link",
 }
-"""Symptom → what it means; the first one that a log has is the nearest to the cause."""
+"""Symptom → meaning; the first one in this order that a log has is the closest to the cause."""
 
 
 @dataclass(frozen=True)
 class End(Result):
-    """How a log names one end of a connection: whatever it states."""
+    """A log's description of one end of a connection."""
 
     host: str = ""
     device: str = ""
-    """``mlx5_0``, with ``:1`` where the port is stated."""
+    """``mlx5_0``, with ``:1`` if the port is stated."""
     gid: str = ""
     lid: int = 0
 
@@ -72,7 +72,7 @@ class Event(Result):
     symptom: str
     """A key of :data:`SYMPTOMS`."""
     reader: str
-    """Which program's lines these are."""
+    """The program that printed these lines."""
     text: str
     """The first of the lines."""
     file: str
@@ -89,7 +89,7 @@ class Event(Result):
 
 @dataclass(frozen=True)
 class RankState:
-    """What a dump of the flight recorder says of one process group of one rank."""
+    """State of one process group of one rank in a dump of the flight recorder."""
 
     rank: int
     group: str
@@ -102,11 +102,11 @@ class RankState:
 
 @dataclass
 class JobLog:
-    """Everything that was read of one job."""
+    """Everything read about one job."""
 
     events: list[Event] = field(default_factory=list)
     pairs: list[tuple[End, End]] = field(default_factory=list)
-    """Ends that the log states beside its errors: perftest's and ibv_rc_pingpong's addresses."""
+    """Ends stated in the log apart from errors: perftest's and ibv_rc_pingpong's addresses."""
     hosts: list[str] = field(default_factory=list)
     """Host names that lines begin with."""
     job_ids: list[str] = field(default_factory=list)
@@ -115,4 +115,4 @@ class JobLog:
     problems: list[str] = field(default_factory=list)
     ranks: list[RankState] = field(default_factory=list, metadata=key(hidden=True))
     written_s: float | None = None
-    """When the newest of the files was written last."""
+    """Time of the last write to the newest of the files."""

@@ -1,7 +1,7 @@
-"""PyTorch's flight recorder: what each rank had begun and ended when the watchdog ended the job.
+"""PyTorch's flight recorder: the collectives that each rank had begun and ended when the watchdog ended the job.
 
-A dump is JSON, or a pickle of plain values. Unpickling runs what a stranger wrote, so only opcodes
-that build numbers, texts, lists and mappings are followed; any name of a class or function ends it.
+A dump is JSON, or a pickle of plain values. Unpickling runs foreign code, so only opcodes that build numbers,
+texts, lists and mappings are followed; any name of a class or function ends it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class _PlainValues(pickle.Unpickler):
 
 
 def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
-    """States of the dump's rank by process group; None for a file that is no dump. Raises
-    :class:`UnreadableFile` for a pickle with more than plain values, and one that is cut."""
+    """States of the dump's rank by process group; None for other files. Raises :class:`UnreadableFile`
+    for a pickle with more than plain values, and a truncated one."""
     data = content(path, DUMP_LIMIT, "flight recorder's dump").data
     try:
         if data.lstrip()[:1] == b"{":
@@ -44,7 +44,7 @@ def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
             stated = _PlainValues(io.BytesIO(data)).load()
     except ValueError:
         return None
-    except Exception as error:  # a pickle of a stranger raises whatever it likes
+    except Exception as error:  # a foreign pickle may raise any exception
         raise UnreadableFile(
             f"{shown_name(path)}: a pickle that is not read ({shown(str(error), 80)}); only numbers, texts, lists and "
             f"mappings are: use the JSON dump"
@@ -57,8 +57,8 @@ def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
 def _rank_of(path: str | os.PathLike[str], stated: dict[str, Any]) -> int:
     if isinstance(stated.get("rank"), int):
         return int(stated["rank"])
-    found = re.search(r"(\d+)(?:\.\w+)?$", os.fspath(path))
-    return int(found[1][:9]) if found else 0
+    number = re.search(r"(\d+)(?:\.\w+)?$", os.fspath(path))
+    return int(number[1][:9]) if number else 0
 
 
 def _states(stated: dict[str, Any], rank: int) -> list[RankState]:

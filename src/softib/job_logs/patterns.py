@@ -1,5 +1,4 @@
-"""What a reader of one program's lines is: regular expressions, each of one symptom, and the literal that
-such a line has."""
+"""A reader of one program's lines: regular expressions, each for one symptom, and a literal that such lines contain."""
 
 from __future__ import annotations
 
@@ -46,13 +45,13 @@ class Pattern:
     ``status`` and ``synd`` (numbers that give the symptom where :attr:`symptom` is empty), ``detail``."""
 
     trigger: bytes
-    """A literal that each such line has: most lines of a log are passed over by it."""
+    """A literal in each such line, by which most lines of a log are skipped."""
     regex: re.Pattern[str]
     symptom: str = ""
     continues: bool = False
-    """The line names ends of the event in front of it, and is none itself."""
+    """The line names ends of the preceding event, and is none itself."""
     pair: bool = False
-    """The line names an end of a connection in order, and is no error: ``local`` then ``remote``."""
+    """The line names an end of a working connection, and is no error: ``local`` then ``remote``."""
 
 
 @dataclass(frozen=True)

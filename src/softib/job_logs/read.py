@@ -1,7 +1,7 @@
-"""Logs of a job, whatever wrote them, as one :class:`~softib.job_logs.events.JobLog`.
+"""Logs of a job, from any program, as one :class:`~softib.job_logs.events.JobLog`.
 
-Files are streamed: memory holds one piece of a file and one event for each symptom and pair of ends,
-however many lines say the same. Each line is offered to every reader, so files may be mixed.
+Files are streamed: memory holds one piece of a file and one event for each symptom and pair of ends, for any number
+of repetitions. Each line is passed to every reader, so files may be mixed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from softib.job_logs.verbs_programs import MPI, PERFTEST, UCX, VERBS
 __all__ = ["READERS", "read_logs"]
 
 READERS = (NCCL, PYTORCH, PERFTEST, UCX, MPI, KERNEL, SLURM, SHELL, OPENSM, UFM, VERBS)
-"""In the order in which a line is offered; a line is an event of the first that takes it."""
+"""In the order in which a line is passed; the first reader that matches a line makes the event."""
 
 _BY_TRIGGER: dict[bytes, list[tuple[str, Pattern]]] = {}
 for _reader in READERS:
@@ -37,9 +37,9 @@ _ANY = re.compile(b"|".join(re.escape(t) for t in sorted({*_BY_TRIGGER, _JOB}, k
 _ORDER = {reader.name: i for i, reader in enumerate(READERS)}
 
 LINE_MOST = 4000
-"""Bytes of a line that are looked at."""
+"""Bytes of a line that are examined."""
 EVENTS_MOST = 20_000
-"""Different events that are kept; a log with more names that many pairs already."""
+"""Largest number of different events kept; a log with more has enough pairs already."""
 CONTINUES_WITHIN = 4
 """Lines after an event that may still name its ends."""
 _JOB_ID = re.compile(r"SLURM_JOB_?ID=(\d{1,12})|SLURM_JOBID=(\d{1,12})")
@@ -47,10 +47,10 @@ _HOSTNAME = re.compile(r"^\[?([A-Za-z][\w-]*\d[\w.-]*):\d+[: ]")
 
 
 def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
-    """Everything that the readers find in the files. Raises :class:`UnreadableFile` for one that
-    cannot be opened, :class:`InputError` for none."""
+    """Everything that the readers find in the files. Raises :class:`UnreadableFile` for a file that cannot be
+    opened, :class:`InputError` for none."""
     if not paths:
-        raise InputError("no log: give one file or more, or - for standard input")
+        raise InputError("no log: use at least one file, or - for standard input")
     log = JobLog()
     for path in paths:
         log.files.append(shown_name(path))
@@ -99,7 +99,7 @@ class _Scan:
         self.log.pairs += [p for p in self.pairs if p not in self.log.pairs]
 
     def _name_ends(self) -> None:
-        """Errors without ends in a file that states one connection are that connection's."""
+        """Errors without ends in a file with one connection belong to that connection."""
         if len(self.pairs) == 1:
             for event in self.events.values():
                 if not event.local and not event.remote:
@@ -107,9 +107,9 @@ class _Scan:
 
     def _block(self, block: bytes) -> None:
         at, counted = 0, 0
-        while found := _ANY.search(block, at):
-            begin = block.rfind(b"\n", 0, found.start()) + 1
-            end = block.find(b"\n", found.end())
+        while match := _ANY.search(block, at):
+            begin = block.rfind(b"\n", 0, match.start()) + 1
+            end = block.find(b"\n", match.end())
             end = len(block) if end < 0 else end
             counted += block.count(b"\n", at, begin)
             self._one(block[begin : min(end, begin + LINE_MOST)], self.line + counted + 1)
@@ -119,8 +119,8 @@ class _Scan:
 
     def _one(self, raw: bytes, line: int) -> None:
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
-        if b"SLURM_JOB" in raw and (found := _JOB_ID.search(text)):
-            job = found[1] or found[2]
+        if b"SLURM_JOB" in raw and (job_id := _JOB_ID.search(text)):
+            job = job_id[1] or job_id[2]
             if job not in self.log.job_ids:
                 self.log.job_ids.append(job)
         for reader, pattern in _candidates(raw):
@@ -182,7 +182,7 @@ class _Scan:
 
 
 def _candidates(raw: bytes) -> list[tuple[str, Pattern]]:
-    """Patterns whose literal the line has, in the order of the readers."""
+    """Patterns whose literal is in the line, in the order of the readers."""
     some = [one for trigger, several in _BY_TRIGGER.items() if trigger in raw for one in several]
     return sorted(some, key=lambda one: _ORDER[one[0]])
 
@@ -222,14 +222,14 @@ def _ends(groups: dict[str, str]) -> tuple[End, End]:
 
 def _lid(text: str, base: int) -> int:
     try:
-        found = int(text, base) if text else 0
+        lid = int(text, base) if text else 0
     except ValueError:
         return 0
-    return found if 0 < found < 0xC000 else 0
+    return lid if 0 < lid < 0xC000 else 0
 
 
 def _gid(text: str) -> str:
-    """A GID as IPv6 writes it; "" for none and for ``::``."""
+    """A GID in IPv6 notation; "" for none and for ``::``."""
     import ipaddress
 
     if "." not in text and text.count(":") < 2:
@@ -246,12 +246,12 @@ def _gid(text: str) -> str:
     return "" if address == ipaddress.IPv6Address(0) else str(address)
 
 
-def _merged(one: End, more: End) -> End:
-    return End(one.host or more.host, one.device or more.device, one.gid or more.gid, one.lid or more.lid)
+def _merged(one: End, other: End) -> End:
+    return End(one.host or other.host, one.device or other.device, one.gid or other.gid, one.lid or other.lid)
 
 
 def _add_rank_events(log: JobLog) -> None:
-    """What the states of ranks say together: some behind the others, or all in one collective."""
+    """The combined state of ranks: some behind the others, or all in one collective."""
     by_group: dict[str, dict[int, RankState]] = {}
     for state in log.ranks:
         ranks = by_group.setdefault(state.group, {})
@@ -259,9 +259,9 @@ def _add_rank_events(log: JobLog) -> None:
         if old is None or (state.begun, state.ended) > (old.begun, old.ended):
             ranks[state.rank] = state
     for group, ranks in sorted(by_group.items()):
-        if len(ranks) < 2 or (found := _stuck(list(ranks.values()))) is None:
+        if len(ranks) < 2 or (stuck := _stuck(list(ranks.values()))) is None:
             continue
-        symptom, text, detail = found
+        symptom, text, detail = stuck
         log.events.append(
             Event(symptom, "PyTorch", shown(f"{group}: {text}" if group else text, 300), log.files[0], 0, detail=detail)
         )
@@ -283,5 +283,5 @@ def _stuck(states: list[RankState]) -> tuple[str, str, str] | None:
     if len(last) > 1:
         return "collective-mismatch", f"collective {most}: {' and '.join(sorted(last)[:3])}", ""
     if all(s.begun == most for s in states):
-        return "collective-stuck", f"collective {most}: all {len(states)} ranks began it, and none ended it", ""
+        return "collective-stuck", f"collective {most}: all {len(states)} ranks began it, but none ended it", ""
     return None

@@ -1,4 +1,5 @@
-"""Programs on verbs: perftest, the pingpongs of libibverbs, UCX, Open MPI and whatever prints ``ibv_wc_status_str``."""
+"""Programs on verbs: perftest, the pingpongs of libibverbs, UCX, Open MPI and any program that prints
+``ibv_wc_status_str``."""
 
 from __future__ import annotations
 

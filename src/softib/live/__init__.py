@@ -1,1 +1,1 @@
-"""The running fabric: wall clock, sockets, and the mapping that other processes see."""
+"""The running fabric: the wall clock, the sockets, and the mapping that other processes read."""

@@ -1,8 +1,8 @@
-"""Which users a running fabric serves: its own and root. The kernel reports the user at the other
+"""Which users may use a running fabric: its own and root. The kernel reports the user at the other
 end of a Unix socket.
 
-Stream and seqpacket sockets have the peer's credentials since connect(2) (SO_PEERCRED); a datagram
-carries its sender's where the receiver asked for them (SO_PASSCRED, SCM_CREDENTIALS): unix(7).
+Stream and seqpacket sockets carry the peer's credentials from connect(2) on (SO_PEERCRED); a datagram carries its
+sender's credentials if the receiver requested them (SO_PASSCRED, SCM_CREDENTIALS): unix(7).
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ MOST_LINES = 16
 
 @dataclass(frozen=True)
 class Credentials:
-    """A process as the kernel reports it; ``pid`` is 0 where its PID namespace is not visible from
-    here."""
+    """A process as the kernel reports it; ``pid`` is 0 if its PID namespace is not visible from here."""
 
     pid: int
     uid: int
@@ -40,7 +39,7 @@ def peer_of(sock: socket.socket) -> Credentials:
 
 
 def sender_of(ancillary: Iterable[tuple[int, int, bytes]]) -> Credentials | None:
-    """The sender of a datagram, from what came beside it; None where the kernel did not name one."""
+    """The sender of a datagram, from its ancillary data; None if the kernel did not name one."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(data) >= UCRED.size:
             pid, uid, _ = UCRED.unpack_from(data)
@@ -49,7 +48,7 @@ def sender_of(ancillary: Iterable[tuple[int, int, bytes]]) -> Credentials | None
 
 
 def user_name(uid: int) -> str:
-    """``uid 1000 (alice)``, or without the name where the system knows none."""
+    """``uid 1000 (alice)``, or without the name if the system knows none."""
     try:
         return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
     except (KeyError, OSError):
@@ -57,7 +56,7 @@ def user_name(uid: int) -> str:
 
 
 class Admission:
-    """Admits the user of this process and root to a socket, ``place`` in the log. The first refusal
+    """Admits the user of this process and root to a socket, which the log calls ``place``. The first refusal
     of each user is logged."""
 
     def __init__(self, place: str):
@@ -65,7 +64,7 @@ class Admission:
         self._refused: set[int] = set()
 
     def admits(self, client: Credentials | None) -> bool:
-        """True where the fabric serves ``client``. A sender without credentials is refused."""
+        """True if the fabric serves ``client``. A sender without credentials is refused."""
         if client is not None and client.uid in (os.geteuid(), 0):
             return True
         uid = -1 if client is None else client.uid

@@ -1,8 +1,7 @@
-"""Layouts and constants that C and Python share, read from the C header, so that each is declared
-once.
+"""Reads layouts and constants that C and Python share from the C header, so that each is declared once.
 
-Only what a shared layout may use is read: ``struct name { … };`` of fixed-width integers, ``char``
-and arrays of them. Everything else in a structure is an error, never a guess. Alignment is C's
+Only constructs that a shared layout may use are read: ``struct name { … };`` of fixed-width integers, ``char`` and
+arrays of them. Anything else in a structure is an error. Alignment is C's
 (natural).
 """
 
@@ -43,7 +42,7 @@ class CHeader:
         self._constants: dict[str, int] = {}
 
     def types(self) -> dict[str, np.dtype]:
-        """Every structure by name. Raises :class:`SoftibBug` where a member is not allowed."""
+        """Every structure by name. Raises :class:`SoftibBug` if a member is not allowed."""
         if self._types is None:
             text = _COMMENT.sub(" ", self.path.read_text(encoding="ascii"))
             self._types = {name: np.dtype(self._members(body), align=True) for name, body in _STRUCT.findall(text)}
@@ -54,7 +53,7 @@ class CHeader:
         return [_member(self.path, m) for m in members if m]
 
     def layout(self, name: str) -> Layout:
-        """The structure ``name`` for single messages: quicker than a dtype of one element."""
+        """The structure ``name`` for single messages: faster than a dtype of one element."""
         if name not in self._layouts:
             self._layouts[name] = Layout(self.types()[name], name)
         return self._layouts[name]
@@ -64,7 +63,7 @@ class CHeader:
         return self.macro(self.prefix + name)
 
     def macro(self, name: str) -> int:
-        """The number of the macro ``name``. Raises :class:`SoftibBug` where there is none."""
+        """The number of the macro ``name``. Raises :class:`SoftibBug` if there is none."""
         if name not in self._constants:
             text = self.path.read_text(encoding="ascii")
             hit = re.search(rf"^#define\s+{name}\s+(\w+)\s*$", text, re.MULTILINE)
@@ -112,7 +111,7 @@ class Layout:
 def _member(header: Path, text: str) -> tuple:
     hit = _MEMBER.fullmatch(text)
     if hit is None or (hit[1] not in TYPES and (hit[1] != "char" or not hit[3])):
-        raise SoftibBug(f"{header}: {text!r} is no member that a shared layout may have")
+        raise SoftibBug(f"{header}: {text!r} is not a member that a shared layout may have")
     if hit[1] == "char":
         return hit[2], f"S{hit[3]}"
     return (hit[2], TYPES[hit[1]], (int(hit[3]),)) if hit[3] else (hit[2], TYPES[hit[1]])

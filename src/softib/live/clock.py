@@ -1,5 +1,4 @@
-"""The clocks of everything that runs: monotonic, in picoseconds; and a clock of rounds that never goes
-back."""
+"""The clocks of everything that runs: a monotonic clock in picoseconds, and a clock of rounds that never goes back."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ __all__ = ["SteadyClock", "clock_ps"]
 
 
 class SteadyClock:
-    """Nanoseconds since 1970: the wall clock when it was made, and what the monotonic clock counted
-    since. A clock that is set later shows in the next one that is made."""
+    """Nanoseconds since 1970: the wall clock when the object was made, plus the time that the monotonic clock has
+    counted since. If the clock is set later, the next object that is made shows it."""
 
     def __init__(self) -> None:
         self._wall, self._since = time.time_ns(), time.monotonic_ns()
@@ -24,5 +23,5 @@ class SteadyClock:
 
 
 def clock_ps() -> int:
-    """The monotonic wall clock in picoseconds."""
+    """The monotonic clock in picoseconds."""
     return time.monotonic_ns() * 1000

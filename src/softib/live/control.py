@@ -1,4 +1,4 @@
-"""The control socket of a running fabric: one JSON line to the daemon, one back. Client functions
+"""The control socket of a running fabric: one JSON line to the daemon, one line back. Client functions
 (:func:`ask`, :func:`attach`, :func:`stop`) and the daemon's server."""
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ __all__ = ["ControlServer", "ask", "attach", "stop"]
 
 LONGEST_LINE = 1 << 16
 ANY_VERSION = ("down",)
-"""Operations that another version of softib may ask for too. Requests without a version are of the
-daemon's own kind."""
+"""Operations that another version of softib may also request. Requests without a version come from the daemon's own
+version."""
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class ControlServer(UnixServer):
     """Listens at ``path`` and answers each line with what ``operations[line["op"]]`` returns.
 
-    An operation's :class:`SoftibError` becomes ``{"error": its line}``; what is no JSON object, or
-    too long, too. What fails otherwise is ours: ``{"error": …, "bug": true}``, and ``report_bug``
-    is called.
+    An operation's :class:`SoftibError` becomes ``{"error": its line}``; so does a line that is not a JSON object or
+    is too long. Any other failure is a bug of softib: ``{"error": …, "bug": true}``, and ``report_bug`` is called.
     """
 
     def __init__(
@@ -54,17 +53,16 @@ class ControlServer(UnixServer):
         self.expect(sock)
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """Serve it all the same: with no descriptor left ``softib status`` and ``softib down`` are
-        needed most."""
+        """Serve it all the same: ``softib status`` and ``softib down`` are needed most when no descriptor is left."""
         self.accepted(sock)
 
     def listen_to(self, sock: socket.socket) -> None:
-        """Read lines, and answer each."""
+        """Read lines and answer each."""
         part = receive(sock, LONGEST_LINE)
         if part is None:
             return
         got = self.open.get(sock)
-        if got is None:  # dismissed in this round of the loop
+        if got is None:  # closed earlier in this round of the loop
             return
         got += part
         while b"\n" in got:
@@ -80,21 +78,21 @@ class ControlServer(UnixServer):
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             request = json.loads(line)
-            json.dumps(request, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            json.dumps(request, ensure_ascii=False).encode()  # half a surrogate pair is not text
             operation = self.operations[request["op"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
         version = request.pop("version", __version__)
         if version != __version__ and request["op"] not in ANY_VERSION:
             return {
-                "error": f"this fabric runs under softib {__version__}, and you are softib {version}; use the same, or "
-                "stop it with 'softib down' and start it again"
+                "error": f"this fabric runs softib {__version__}, and this is softib {version}; use the same version, "
+                "or stop it with 'softib down' and start it again"
             }
         try:
             answer = operation(request)
             json.dumps(answer)
             return answer
-        except OSError as error:  # the machine's: a full file system, no descriptor left
+        except OSError as error:  # a failure of the machine: a full file system, no descriptor left
             return {"error": f"the daemon: {error.filename or self.path.parent}: {error.strerror or error}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
@@ -120,15 +118,14 @@ class ControlServer(UnixServer):
 
 VERSION = __version__
 PATIENCE_S = 30.0
-"""A daemon that computes routes answers when it is done."""
+"""A daemon that computes routes answers only when it has finished."""
 
 
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
     """The daemon's answer to ``{"op": op, …}``.
 
-    Raises :class:`InputError` with the daemon's reason where it refuses (as it does to another
-    version of softib), :class:`SoftibBug` where it met a bug, :class:`PeerError` where it
-    does not answer.
+    Raises :class:`InputError` with the daemon's reason if it refuses (as it does for another version of softib),
+    :class:`SoftibBug` if it met a bug, :class:`PeerError` if it does not answer.
     """
     line = json.dumps({"op": op, "version": VERSION, **more}).encode() + b"\n"
     got = b""
@@ -155,8 +152,9 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
 def attach(
     instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None
 ) -> dict[str, Any]:
-    """The daemon's answer to a program that wants a place. Paths in its ``env`` are below the
-    fabric's directory as it is called here: in a container it may be mounted elsewhere."""
+    """The daemon's answer to a program that wants a place on the fabric. Paths in its ``env`` are below the
+    fabric's directory as
+    this process names it: in a container it may be mounted elsewhere."""
     attached = ask(instance, "attach", node=node, port=port, rank=rank)
     env = attached["env"]
     theirs = os.path.dirname(env["SOFTIB_UMAD"])
@@ -166,24 +164,24 @@ def attach(
 
 
 STOP_S = 15.0
-"""How long a daemon that was asked to stop may go on serving."""
+"""How long a daemon may go on serving after it was told to stop."""
 REMOVE_S = 120.0
-"""How long it may take after that to remove its files: thousands (every node that was used has a
-/sys of its own), and milliseconds each on a busy disk."""
+"""How long it may take after that to remove its files: there are thousands (every node that was used has its own
+/sys), and each takes milliseconds on a busy disk."""
 
 
 def stop(instance: Instance) -> None:
-    """Ask the daemon to stop, and wait until it is gone. Raises :class:`PeerError` where it still
-    serves after :data:`STOP_S`, or removes files :data:`REMOVE_S` later."""
+    """Tell the daemon to stop, and wait until it has ended. Raises :class:`PeerError` if it still serves after
+    :data:`STOP_S`, or still removes files :data:`REMOVE_S` later."""
     ask(instance, "down", STOP_S)
     began = time.monotonic()
     while instance.held():
         spent = time.monotonic() - began
         if spent > STOP_S and instance.control.exists():
-            raise PeerError(f"the daemon of {instance.name!r} was asked to stop and still runs; see 'softib status'")
+            raise PeerError(f"the daemon of {instance.name!r} was told to stop but still runs; see 'softib status'")
         if spent > STOP_S + REMOVE_S:
             raise PeerError(
-                f"the daemon of {instance.name!r} has stopped and still removes its files in {instance.folder}; a "
+                f"the daemon of {instance.name!r} has stopped but still removes its files in {instance.folder}; a "
                 f"runtime directory in memory (tmpfs) is faster"
             )
         time.sleep(0.02)

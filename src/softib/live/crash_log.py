@@ -1,5 +1,4 @@
-"""Bugs of softib in a running fabric: one line to people, the traceback to the log, and the fabric
-goes on."""
+"""Bugs of softib in a running fabric: a line for people, the traceback in the log, and the fabric keeps running."""
 
 from __future__ import annotations
 
@@ -13,25 +12,25 @@ from pathlib import Path
 __all__ = ["CrashLog", "ReportBug", "raised", "say"]
 
 ReportBug = Callable[[str], None]
-"""Called inside an ``except``: what was being done when it happened."""
+"""Called inside an ``except`` with what was being done when the exception occurred."""
 MOST_TRACEBACKS = 50
-"""A bug that every MAD meets must not fill a disk."""
+"""A bug that every MAD triggers must not fill a disk."""
 
 
 def say(text: str) -> None:
-    """One line to people, on stderr: the log of a detached daemon. A file system without room costs
-    the line, not the fabric."""
+    """One line for people, on stderr: the log of a detached daemon. If the file system is full, the line is lost,
+    but the fabric keeps running."""
     with contextlib.suppress(OSError):
         print(f"softib: {text}", file=sys.stderr, flush=True)
 
 
 def raised(doing: str) -> None:
-    """Report a bug where there is no log: the exception goes on."""
+    """Report a bug if there is no log: the exception is raised again."""
     raise
 
 
 class CrashLog:
-    """Keeps tracebacks in ``log``; ``count`` of them so far, ``last`` as text."""
+    """Keeps tracebacks in ``log``; ``count`` is their number so far, ``last`` the last one as text."""
 
     def __init__(self, log: Path):
         self.log, self.count, self.last = log, 0, ""

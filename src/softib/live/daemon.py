@@ -1,8 +1,8 @@
-"""A running fabric: its arrays in shared memory, agents, servers and perhaps a subnet manager,
-driven by one event loop in one thread.
+"""A running fabric: its arrays in shared memory, agents, servers and possibly a subnet manager, driven by one event
+loop in one thread.
 
-A peer of the loop registers its sockets in the selector with a function of the ready events as
-data, and says how long it can wait without them. No peer blocks, so none delays another.
+A peer of the loop registers its sockets in the selector with a function of the ready events as data, and reports
+how long it can wait without them. No peer blocks, so none delays another.
 """
 
 from __future__ import annotations
@@ -50,16 +50,15 @@ class Peer(Protocol):
     """Something that the loop drives besides its sockets."""
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until :meth:`tick` has something to do (infinite: it waits for its sockets
-        alone)."""
+        """Seconds until :meth:`tick` has something to do (infinite: it only waits for its sockets)."""
 
     def tick(self, now_ps: int) -> None:
-        """Do what is due. Called after each wait, early ones too."""
+        """Do what is due. Called after each wait, even one that ended early."""
 
 
 class EventLoop:
-    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` gets
-    how many sockets are ready before they are handled."""
+    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` gets the number of
+    ready sockets before they are handled."""
 
     def __init__(
         self, selector: selectors.BaseSelector, *peers: Peer, on_ready: Callable[[int], None] = lambda sockets: None
@@ -67,7 +66,7 @@ class EventLoop:
         self.selector, self.peers, self.on_ready = selector, list(peers), on_ready
 
     def step(self, timeout_s: float) -> None:
-        """Wait for at most ``timeout_s`` and handle everything that is there."""
+        """Wait for at most ``timeout_s`` and handle everything that has arrived."""
         now_ps = clock_ps()
         ready = self.selector.select(min(timeout_s, *(peer.wait_s(now_ps) for peer in self.peers)))
         self.on_ready(len(ready))
@@ -79,16 +78,15 @@ class EventLoop:
 
 PAUSE_S = 0.05
 DESCRIPTORS = 1 << 16
-"""Descriptors that the daemon allows itself, where the hard limit does."""
+"""Descriptors that the daemon raises its limit to, if the hard limit allows it."""
 IDLE_S = 0.25
-"""Longest wait of the loop: how late a signal is noticed at most."""
+"""Longest wait of the loop: the longest delay before a signal is noticed."""
 LEAST_ROOM = 1 << 16
-"""Octets; a file system with less left is called full."""
+"""Bytes; a file system with less left counts as full."""
 
 
 def _raise_descriptor_limit() -> None:
-    """Each program takes several descriptors here; the soft limit is for programs that use
-    select(2)."""
+    """Each program takes several descriptors here; the soft limit is meant for programs that use select(2)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -99,11 +97,12 @@ def _raise_descriptor_limit() -> None:
 @dataclass(frozen=True)
 class Settings:
     """The options of ``softib up``. ``sm``: internal, external (a stock one will attach) or none.
-    ``node``: the one that the internal manager sits on (None:
+    ``node``: the node of the internal manager (None:
     :func:`~softib.fabric.node_finder.default_port`). ``udp``: serve on this UDP port of the
-    loopback instead of abstract Unix sockets. ``config``: of the internal manager, ``reread`` gives
-    it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what programs send
-    takes the wire's time."""
+    loopback instead of abstract Unix sockets. ``config``: the configuration of the internal manager; ``reread``
+    reads it from its files again. ``pcap``: capture MADs into this file. ``pace``: messages of programs take as
+    long as
+    on the wire."""
 
     source: str = ""
     sm: str = "internal"
@@ -116,15 +115,15 @@ class Settings:
 
 
 class Daemon:
-    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` where a socket
-    or the shared fabric cannot be. ``began`` (monotonic seconds) is what ``ready_s`` counts from.
+    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` if a socket or the shared
+    fabric cannot be made. ``ready_s`` counts from ``began`` (monotonic seconds).
     """
 
     def __init__(self, instance: Instance, fabric: Fabric, settings: Settings, began: float | None = None):
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
-        power_on(fabric, keep_lids=True)  # before: in shared memory a look at a page that no one wrote costs it
+        power_on(fabric, keep_lids=True)  # before: in shared memory, reading a page that was never written allocates it
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
@@ -160,18 +159,17 @@ class Daemon:
         self.stopping = self.reload = False
         self.manager_failed = False
         self.partitions: str | None = None
-        """The file of partitions that a program gave its manager while it ran."""
+        """The partition file that a program gave its manager while it ran."""
 
     # -- life --
 
     @property
     def ready(self) -> bool:
-        """The subnet is up as far as this daemon is to bring it up."""
+        """The subnet is up as far as this daemon has to bring it up."""
         return self.manager is None or self.manager.ready
 
     def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:
-        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_step`` is called after each
-        :meth:`step`."""
+        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_step`` is called after each :meth:`step`."""
         _raise_descriptor_limit()
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "reload", True))
@@ -185,10 +183,10 @@ class Daemon:
             self.close()
 
     def step(self) -> None:
-        """The internal manager works, then programs are served once. An exception in it is logged,
-        and the fabric goes on."""
-        self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
-        if self.reload:  # SIGHUP, as OpenSM takes it
+        """The internal manager works, then programs are served once. An exception in it is logged, and the fabric
+        keeps running."""
+        self._publish()  # before a sweep, which takes time: programs whose cable was pulled learn it now
+        if self.reload:  # SIGHUP has the same meaning as for OpenSM
             self.reload = False
             try:
                 self.sweep(reload=True)
@@ -202,12 +200,13 @@ class Daemon:
             self.loop.step(wait_s)
         except Exception:
             self.crash_log("serving")
-            time.sleep(PAUSE_S)  # whatever it is may come again at once
+            time.sleep(PAUSE_S)  # whatever failed may fail again at once
 
     def _manage(self) -> float:
-        """Let the internal manager work; seconds until it wants to again. One that fails is taken
-        off its port: what it programmed stays. Before the subnet is up nothing is there to keep, so
-        then the failure is the daemon's."""
+        """Let the internal manager work; returns the seconds until it wants to work again. If it fails, it is
+        removed from its port;
+        its programming stays. Before the subnet is up there is nothing to keep, so then the daemon
+        fails too."""
         if self.manager is None or self.manager_failed:
             return IDLE_S
         now_ps = clock_ps()
@@ -224,7 +223,7 @@ class Daemon:
             return IDLE_S
 
     def _publish(self) -> None:
-        """Tell applications what MADs and faults changed, and count what they sent."""
+        """Report to applications what MADs and faults changed, and count what they sent."""
         try:
             if self.shared.epoch != self.router.epoch:
                 self.faults.faults.publish()  # a link that trained to another speed has another rate
@@ -244,8 +243,7 @@ class Daemon:
             self.crash_log("telling applications")
 
     def _watch_room(self) -> None:
-        """Log it once when the file system of the fabric's directory is full, and again after it
-        had room."""
+        """Log once that the file system of the fabric's directory is full, and again after it has had room."""
         full = self.verbs.memory.room() < LEAST_ROOM
         if full and not self._full:
             say(
@@ -255,13 +253,13 @@ class Daemon:
         self._full = full
 
     def sweep(self, reload: bool = False, partitions: str | None = None) -> int:
-        """The internal manager looks at the subnet again, after reading its files with ``reload``.
-        ``partitions``: its file of partitions from now on. Returns the sweeps so far.
+        """The internal manager sweeps the subnet again, after reading its files if ``reload``.
+        ``partitions``: its partition file from now on. Returns the sweeps so far.
         :class:`InputError` where there is none, or a file cannot be used (the manager goes on as
         before then)."""
         if self.manager is None or self.manager_failed:
             raise InputError(
-                f"{self.instance.name} has no internal subnet manager that could sweep; 'softib up --sm internal' "
+                f"{self.instance.name} has no internal subnet manager to sweep with; 'softib up --sm internal'  "
                 f"gives one"
             )
         sweeps = self.manager.sm.sweeps
@@ -275,7 +273,7 @@ class Daemon:
         """The internal manager programs the partitions that the file ``path`` names, alone; False where
         that takes :meth:`sweep` with a whole file. :class:`InputError` as there."""
         if self.manager is None or self.manager_failed:
-            raise InputError(f"{self.instance.name} has no internal subnet manager that could program partitions")
+            raise InputError(f"{self.instance.name} has no internal subnet manager to program partitions with")
         return self.manager.repartition(parse_changes(read_text(path, "changed partitions"), path))
 
     def stop(self) -> None:
@@ -283,7 +281,7 @@ class Daemon:
         self.stopping = True
 
     def close(self) -> None:
-        """Close every socket and give the name free."""
+        """Close every socket and free the name."""
         self.server.close()
         self.umads.close()
         self.verbs.close()

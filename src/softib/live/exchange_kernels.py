@@ -1,8 +1,8 @@
-"""The MADs that a program sent at once, in tables that kernels take whole, and the compiled call in
-which the fabric's agents answer them, whatever protocol they came by.
+"""The MADs that a program sent together, in tables that kernels take whole, and the compiled call in which the
+fabric's agents answer them, whatever protocol they arrived by.
 
 A server of one protocol puts a program's MADs into ``requests``; :func:`answer` fills ``answers``
-and writes into the :data:`Exchange` what goes where; the server reads it from there.
+and writes into the :data:`Exchange` where everything goes; the server reads it from there.
 """
 
 from typing import Any
@@ -20,20 +20,19 @@ from softib.jit import kernel, table
 from softib.mad.batch import COLUMNS, MadBatch, SendStatus, mad_columns
 
 BATCH = 64
-"""MADs that are answered in one call: more than a socket's queue holds (10), so they are drained at
-once."""
+"""MADs that are answered in one call: more than a socket's queue holds (10), so all of a queue is taken in one call."""
 COUNTS = 7
 
 Exchange: Any = table(
     "Exchange",
     [*OUTCOME_FIELDS, "fate", "reply_row", "reply_answer", "forward_row", "forward_answer", "forward_port", "counts"],
 )
-"""What became of a batch; arrays int64[n], each in the order of the requests.
+"""The outcome of a batch; arrays int64[n], each in the order of the requests.
 
 The first are those of :data:`softib.agents.layout.Outcome`. What goes back to the sender:
 ``reply_row`` the request, ``reply_answer`` the row of ``answers``, or -1 for a request that comes
-back as timed out. What another program must handle: ``forward_row`` the request, ``forward_answer``
-the row of ``answers`` with the MAD as it arrives, ``forward_port`` the end port that it is for.
+back as timed out. What another program must handle: ``forward_row`` the request, ``forward_answer`` the row of
+``answers`` with the MAD as it arrives, ``forward_port`` the end port of its destination.
 ``counts`` int64[7]: see :mod:`softib.live.exchange_kernels`. ``fate`` is scratch.
 """
 
@@ -50,8 +49,7 @@ def replies_of(exchange: Any, sent: MadBatch, answered: MadBatch, first: int, en
     """Replies ``first`` to ``end`` - 1 of a batch: answers, and requests that come back as timed
     out.
 
-    ``sent`` and ``answered`` are the requests and answers of ``exchange``; what is returned may
-    share their memory.
+    ``sent`` and ``answered`` are the requests and answers of ``exchange``; the returned arrays may share their memory.
     """
     taken = exchange.reply_answer[first:end]
     came_back = np.flatnonzero(taken < 0)
@@ -69,13 +67,13 @@ PORT_INFO = int(c.SmpAttr.PORT_INFO)
 TIMED_OUT = int(SendStatus.TIMEOUT)
 
 REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED, LAST = range(7)
-"""What ``counts`` holds: REPLIES, FORWARDS, SENT and LAST (MADs) of the last batch, the rest summed
-up until the caller clears it."""
+"""The entries of ``counts``: REPLIES, FORWARDS, SENT and LAST (MADs) of the last batch, the rest summed up until
+the caller clears it."""
 
 
 @inner
 def is_request(m):
-    """True when MAD ``m`` (uint8[256]) wants an answer or a TrapRepress: a TrapRepress is a
+    """True if MAD ``m`` (uint8[256]) wants an answer or is a trap, which wants a TrapRepress: a TrapRepress is a
     response (IBA 13.4.5)."""
     return not m[METHOD_AT] & RESPONSE_BIT and m[METHOD_AT] != TRAP_REPRESS
 
@@ -85,17 +83,17 @@ def answer(t, v, q, a, x, port, number, now, n, classes):
     """Answer the first ``n`` of the requests ``q`` that program ``number`` on ``port`` sent (see
     :mod:`softib.live.exchange_kernels`).
 
-    ``classes`` (uint8[256]) remembers the classes that the program sends. ``v``:
-    :class:`softib.live.verbs.traffic.Cells`; what applications sent is in the counters before
-    anybody reads them.
+    ``classes`` (uint8[256]) records the classes that the program sends. ``v``:
+    :class:`softib.live.verbs.traffic.Cells`; what applications sent is added to the counters before anything reads
+    them.
     """
     reads_counters = False
     for r in range(n):
         m = q.mad[r]
         q.status[r] = 0
         x.fate[r] = 0
-        # A request carries the program's number in the upper 16 bits of its TID, so that a response finds back; so does
-        # a trap.
+        # A request carries the program's number in the upper 16 bits of its TID, so that its response finds the way
+        # back; so does a trap.
         if is_request(m):
             classes[m[CLASS_AT]] = 1
             m[TID_AT] = (number >> 8) & 255
@@ -113,7 +111,7 @@ def answer(t, v, q, a, x, port, number, now, n, classes):
 
 @inner
 def address_answers(q, a, x):
-    """Fill in what of an answer's address is its request's."""
+    """Fill in the part of an answer's address that comes from its request."""
     for k in range(x.served[0]):
         r = x.row[k]
         a.sqp[k], a.dqp[k] = q.dqp[r], q.sqp[r]

@@ -1,9 +1,8 @@
-"""Running fabrics by name: one directory each, and a lock that its daemon holds as long as it
-lives.
+"""Running fabrics by name: one directory each, and a lock that its daemon holds while it runs.
 
-The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that
-variable; only its user may enter. ``lock`` is held with flock(2), which the kernel releases however
-the daemon dies: what a killed daemon leaves keeps no other from starting.
+The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that variable; only its
+user may enter. ``lock`` is held with flock(2), which the kernel releases however the daemon
+dies: the remains of a killed daemon do not keep another from starting.
 """
 
 from __future__ import annotations
@@ -24,30 +23,29 @@ from softib.live.admission import user_name
 __all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running", "stale"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-"""So that it is a file name, and fits into a socket's address (108 octets)."""
+"""So that it is a file name, and fits into a socket's address (108 bytes)."""
 CLAIM_S = 0.5
 KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
-"""What outlives a daemon: the internal manager gives ports the LIDs they had, and knows their
-M_Keys."""
+"""Files that outlive a daemon: the internal manager gives ports their previous LIDs, and has their M_Keys."""
 
 
 def name_of(label: str) -> str:
-    """``label`` (what a fabric.yaml states as its name, or a file's name), as far as the name of a
-    running fabric may have it."""
+    """``label`` (the name in a fabric.yaml, or a file's name), as far as it is allowed in the name of a running
+    fabric."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", label)[:40].lstrip("._-") or "fabric"
 
 
 def root() -> Path:
-    """The directory of all running fabrics of this user, made when absent.
+    """The directory of all running fabrics of this user, created if absent.
 
-    Raises :class:`InputError` where it is somebody else's, or open to others.
+    Raises :class:`InputError` if it belongs to someone else, or is open to others.
     """
     path = _root_path()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = path.lstat()
     except OSError as error:
-        raise InputError(f"{path}: cannot keep running fabrics there: {error.strerror or error}") from None
+        raise InputError(f"{path}: cannot be used for running fabrics: {error.strerror or error}") from None
     if info.st_uid != os.getuid():
         raise InputError(
             f"{path}: belongs to {user_name(info.st_uid)}, and softib runs as {user_name(os.getuid())}; set "
@@ -55,7 +53,7 @@ def root() -> Path:
             "directory of this user, or run softib as the other one"
         )
     if not path.is_dir() or path.is_symlink() or info.st_mode & 0o077:
-        raise InputError(f"{path}: is open to other users, or no directory; remove it, or set XDG_RUNTIME_DIR")
+        raise InputError(f"{path}: is open to other users, or not a directory; remove it, or set XDG_RUNTIME_DIR")
     return path
 
 
@@ -91,11 +89,11 @@ class Instance:
 
     @property
     def log(self) -> Path:
-        """What a detached daemon prints."""
+        """The output of a detached daemon."""
         return self.folder / "log"
 
     def held(self) -> bool:
-        """True while a daemon lives."""
+        """True while a daemon runs."""
         try:
             fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -109,12 +107,12 @@ class Instance:
         return False
 
     def octets(self) -> int:
-        """What :meth:`clear` would free."""
+        """Bytes that :meth:`clear` would free."""
         parts = [p for p in self.folder.iterdir() if p.name not in KEPT]
         return sum(p.lstat().st_blocks * 512 for part in parts for p in (part, *part.rglob("*")))
 
     def clear(self) -> None:
-        """Remove what a daemon keeps there, or a dead one left: everything except what is ``KEPT``."""
+        """Remove the files of the daemon, or those that a dead one left: everything except ``KEPT``."""
         for path in self.folder.iterdir():
             if path.name in KEPT:
                 continue
@@ -124,7 +122,7 @@ class Instance:
                 path.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Remove the directory of a fabric that never ran. No-op where a daemon holds the name."""
+        """Remove the directory of a fabric that never ran. Does nothing if a daemon holds the name."""
         with contextlib.suppress(InputError, OSError):
             claimed = claim(self.name)
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -139,19 +137,20 @@ class Instance:
 
 
 def check_name(name: str) -> str:
-    """``name``, or :class:`InputError` where it cannot be one."""
+    """``name``, or :class:`InputError` if it is not allowed."""
     if not NAME.fullmatch(name):
         raise InputError(f"{name!r} cannot be the name of a fabric; use up to 40 letters, digits, '.', '_' and '-'")
     return name
 
 
 def _taken(name: str) -> InputError:
-    return InputError(f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name")
+    return InputError(
+        f"a fabric named {name!r} is already running; 'softib down {name}' stops it, --name gives another name"
+    )
 
 
 def free(name: str) -> Instance:
-    """The instance of ``name``, which no daemon holds now. Raises :class:`InputError` where one
-    does."""
+    """The instance of ``name``, which no daemon holds now. Raises :class:`InputError` if one does."""
     instance = Instance(check_name(name), root() / name)
     if instance.held():
         raise _taken(name)
@@ -159,12 +158,12 @@ def free(name: str) -> Instance:
 
 
 def claim(name: str) -> Instance:
-    """Become the one daemon of ``name``; what a dead one left is removed. Raises
+    """Become the one daemon of ``name``; the remains of a dead one are removed. Raises
     :class:`InputError` while it runs."""
     instance = Instance(check_name(name), root() / name)
     instance.folder.mkdir(mode=0o700, exist_ok=True)
     fd = os.open(instance.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    until = time.monotonic() + CLAIM_S  # a process that only looks holds it for a moment
+    until = time.monotonic() + CLAIM_S  # a process that only checks it holds it for a moment
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -180,7 +179,7 @@ def claim(name: str) -> Instance:
 
 
 def running() -> list[Instance]:
-    """Every fabric of this user that runs, by name. Makes nothing where none ever ran."""
+    """Every running fabric of this user, by name. Creates nothing if none ever ran."""
     instances: list[Instance] = []
     if not _root_path().exists():
         return instances
@@ -196,9 +195,8 @@ def _killed() -> list[Instance]:
 
 
 def stale(prune: bool = False) -> list[tuple[str, int]]:
-    """Fabrics of this user whose daemon was killed, by name, and the octets that each has left;
-    with ``prune`` they are freed. What the next ``up`` of the name goes on with (its LIDs, the log)
-    stays."""
+    """Fabrics of this user whose daemon was killed, by name, and the bytes that each has left; with ``prune`` they
+    are freed. The files that the next ``up`` of the name uses (its LIDs, the log) stay."""
     left = []
     for instance in _killed():
         octets = instance.octets()
@@ -220,9 +218,9 @@ def find(name: str | None) -> Instance:
             f"--name {name}' starts the fabric again"
         )
     if not here:
-        what = f"no fabric named {name!r} is running" if name is not None else "no fabric is running"
+        absent = f"no fabric named {name!r} is running" if name is not None else "no fabric is running"
         left = f" (killed: {', '.join(killed[:5])}; see 'softib status')" if killed else ""
-        raise InputError(f"{what}; start one with 'softib up SOURCE'{left}")
+        raise InputError(f"{absent}; start one with 'softib up SOURCE'{left}")
     names = [s.name for s in here]
     if name is None:
         if len(here) > 1:

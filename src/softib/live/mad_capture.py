@@ -1,9 +1,9 @@
-"""Every MAD of a running fabric in a capture file that Wireshark reads: ``softib up --pcap FILE``.
+"""Every MAD of a running fabric in a capture file for Wireshark: ``softib up --pcap FILE``.
 
 A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches its
-requester; an RMPP message is its segments and their acknowledgements (:mod:`softib.mad.rmpp`). Off,
-this costs the daemon one look at an attribute a batch; on, programs' requests come by Python one
-batch at a time. The format is that of :mod:`softib.iba.pcap`.
+requester; an RMPP message is its segments and their acknowledgements (:mod:`softib.mad.rmpp`). When it is off, the
+daemon only reads an attribute for each batch; when it is on, programs' requests pass through Python one batch at a
+time. The format is that of :mod:`softib.iba.pcap`.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ __all__ = ["MadCapture"]
 
 
 class MadCapture:
-    """Writes MADs of ``fabric`` to ``path``. Raises :class:`InputError` where the file cannot be
-    written. A file system that is full ends the capture with one line on stderr, never the fabric.
+    """Writes MADs of ``fabric`` to ``path``. Raises :class:`InputError` if the file cannot be written. A full file
+    system ends the capture with one line on stderr, never the fabric.
     ``clock``: ns since 1970."""
 
     def __init__(self, path: str | Path, fabric: Fabric, clock: Callable[[], int] = time.time_ns):
         self.path, self.fabric, self.clock = Path(path), fabric, clock
         self.packets = 0
         self.whole: Callable[[np.ndarray], bool] = lambda mad: True
-        """Is this response (uint8[256]) for an agent that takes RMPP messages whole, and
-        acknowledges their segments?"""
+        """Is this response (uint8[256]) for an agent that takes RMPP messages whole, and acknowledges their
+        segments?"""
         self.message: Callable[[], bytes | None] = lambda: None
-        """All of the RMPP message of a batch whose first octets are the datagram."""
+        """The whole RMPP message of a batch whose first bytes are the datagram."""
         self._file = PcapFile(self.path)
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
-        """What a manager, or a device with a trap, sent from ``port``, and the devices' answers."""
+        """MADs that a manager, or a device with a trap, sent from ``port``, and the devices' answers."""
         self._send(sent, port, sent.payload)
         self._write_answers(answers, port)
 
     def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
-        """What a program on ``port`` sent, and what goes back; a request that comes back as timed
-        out never was on a cable again."""
+        """MADs that a program on ``port`` sent, and those that go back; a request that is returned as timed out was
+        not on a cable a second time."""
         message = self.message()
         self._send(sent, port, {0: message} if message else None)
         self._write_answers(replies[replies.status == SendStatus.OK], port)
@@ -61,7 +61,7 @@ class MadCapture:
         self._write(answers.mad, answers.slid, answers.dlid, answers.sl, pkeys, answers.sqp, answers.dqp)
 
     def _lids(self, mad: np.ndarray, port: int) -> np.ndarray:
-        """SLIDs of what ``port`` sends: permissive in directed SMPs (IBA 14.2.1.2)."""
+        """SLIDs of the MADs that ``port`` sends: permissive in directed SMPs (IBA 14.2.1.2)."""
         lid = int(PortInfo.lid.get(self.fabric.port_info[port]))
         return np.where(mad[:, CLASS_AT] == MgmtClass.SUBN_DR, LID_PERMISSIVE, lid)
 
@@ -72,8 +72,8 @@ class MadCapture:
         return table[np.where(index < len(table), index, 0)]
 
     def _send(self, sent: MadBatch, port: int, long: dict[int, bytes] | None) -> None:
-        """Write what a program or manager sent from ``port``, RMPP messages as segments; ``long``:
-        whole messages by row."""
+        """Write the MADs that a program or manager sent from ``port``, RMPP messages as segments; ``long``: whole
+        messages by row."""
         mad, pkeys = sent.mad, self._pkeys(port, sent.pkey_index)
         ends = (self._lids(mad, port), sent.dlid, sent.sl, pkeys, sent.sqp, sent.dqp)
         messages = dict(long or {})

@@ -1,8 +1,7 @@
-"""Where MADs of programs go: to the fabric's agents, to another program on the addressed port, or
-back with status 110.
+"""Where MADs of programs go: to the fabric's agents, to another program on the addressed port, or back with status 110.
 
-No sockets here, and no protocol: stations (:mod:`~softib.live.station`) are handed in, each takes
-and gives MADs as :class:`~softib.mad.batch.MadBatch`.
+No sockets here, and no protocol: stations (:mod:`~softib.live.station`) are passed in, and each takes and gives
+MADs as :class:`~softib.mad.batch.MadBatch`.
 """
 
 from __future__ import annotations
@@ -34,28 +33,28 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Batches of one client in a row before the others are served; and where there is only one (a step
+"""Batches of one client in a row before the others are served; and the number if there is only one client (a step
 of the loop costs as much as five MADs)."""
 TRAPS_A_STEP = 64
-"""What thousands of devices report does not keep programs waiting."""
+"""Reports of thousands of devices do not keep programs waiting."""
 
 
 class MadRouter:
     """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the
     configuration.
 
-    A server puts what a program sent into ``requests`` (:data:`~softib.mad.batch.MadColumns`) and
-    calls :meth:`handle`, or a kernel of its own around :func:`softib.live.exchange_kernels.answer`,
+    A server puts a program's MADs into ``requests`` (:data:`~softib.mad.batch.MadColumns`) and
+    calls :meth:`handle`, or its own kernel around :func:`softib.live.exchange_kernels.answer`,
     and :meth:`finish` after it.
     """
 
     def __init__(self, plane: AgentPlane, cells: Any = None):
-        """``cells``: what applications count (:class:`softib.live.verbs.traffic.Cells`; None: there
+        """``cells``: the traffic counts of applications (:class:`softib.live.verbs.traffic.Cells`; None: there
         are none)."""
         self.plane, self.fabric = plane, plane.fabric
         self.cells = no_cells() if cells is None else cells
         self.report_bug: ReportBug = raised
-        """Called where softib's code fails; requests that were under way are given back."""
+        """Called when softib's code fails; requests under way are returned."""
         self.stations = Stations()
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
@@ -69,8 +68,7 @@ class MadRouter:
         self._sent, self._answered = batch_of(self.requests), batch_of(self.answers)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self.tap: Callable[[int, MadBatch, MadBatch], None] | None = None
-        """Sees each batch of a program: its port, what it sent and the replies
-        (:class:`~.pcap.MadCapture`)."""
+        """Gets each batch of a program: its port, its MADs and the replies (:class:`~.pcap.MadCapture`)."""
         self._answer(0, 0, 0, 0, np.zeros(256, np.uint8))  # compiles now, not while the first program waits
 
     def _answer(self, port: int, number: int, now_ps: int, n: int, classes: np.ndarray) -> None:
@@ -81,20 +79,19 @@ class MadRouter:
     # -- stations --
 
     def join(self, station: Station) -> None:
-        """From now on ``station`` gets what is for it."""
+        """From now on ``station`` gets the MADs for its port."""
         self.stations[station.number] = station
         self.announce(station.port)
 
     def leave(self, station: Station) -> None:
-        """``station`` left; a port without a manager no longer says IsSM."""
+        """``station`` left; a port without a manager no longer has IsSM set."""
         self.stations.pop(station.number, None)
         self._give_back_all(self.waiting.take_of(station.number))
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for
-        its manager. A change raises trap 144, which tells the master of a manager that came or
-        went."""
+        """Keep CapabilityMask.IsSM of ``port`` correct (IBA 14.2.5.6): the port's driver sets it for its manager. A
+        change raises trap 144, which reports to the master a manager that appeared or left."""
         before = self.fabric.port_info[port].tobytes()
         now_ps = clock_ps()
         self.plane.set_is_sm(port, self.stations.has_manager(port), now_ps)
@@ -102,16 +99,15 @@ class MadRouter:
             self.epoch += 1
             self.traps(now_ps)
 
-    # -- what programs send --
+    # -- MADs of programs --
 
     def handle(self, sender: Station, n: int, now_ps: int) -> None:
-        """Answer, forward or give back the first ``n`` of ``requests``, which ``sender`` sent."""
+        """Answer, forward or return the first ``n`` of ``requests``, which ``sender`` sent."""
         if self.answer(sender, n, now_ps):
             self.finish(sender, now_ps)
 
     def answer(self, sender: Station, n: int, now_ps: int) -> bool:
-        """What :meth:`handle` does before :meth:`finish`; False where an exception was raised, which is
-        reported."""
+        """The part of :meth:`handle` before :meth:`finish`; False if an exception was raised, which is reported."""
         self.counts[:] = 0
         try:
             self._answer(sender.port, sender.number, now_ps, n, sender.classes)
@@ -132,13 +128,12 @@ class MadRouter:
         return True
 
     def capture(self, writer: MadCapture) -> None:
-        """From now on ``writer`` sees every MAD; programs' requests are no longer pumped past
-        Python."""
+        """From now on ``writer`` gets every MAD; programs' requests no longer bypass Python."""
         self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 
     def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> None:
-        """Let ``pump`` receive, answer and send again and again in one compiled call, for at most
-        the number of batches that it is called with, and finish."""
+        """Let ``pump`` receive, answer and send repeatedly in one compiled call, for at most the number of batches
+        that it is called with, and finish."""
         self.counts[:] = 0
         try:
             pump(PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE)
@@ -149,8 +144,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """The requests among ``rows`` of ``requests`` go back as timed out, so that their senders
-        do not wait for what failed."""
+        """The requests among ``rows`` of ``requests`` are returned as timed out, so that their senders do not wait
+        for something that failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()
             if not is_response(back.mad[0]):
@@ -159,7 +154,7 @@ class MadRouter:
                 sender.deliver(back)
 
     def finish(self, sender: Station, now_ps: int) -> None:
-        """What the kernels leave to do after a batch (of ``counts``)."""
+        """The work that the kernels leave after a batch (of ``counts``)."""
         replies, forwards, sets, bounces, sent, received, _ = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
@@ -189,7 +184,7 @@ class MadRouter:
                     octets = self.segments.octets() if i == 0 else 0
                     self.segments.count(mad, octets, int(arrived.dlid[i]), int(arrived.sl[i]), sender.port, port)
             except Exception:
-                self.report_bug("handing a MAD over")
+                self.report_bug("delivering a MAD")
                 target = None
             if target is None:
                 self.give_back(sender, (int(rows[i]),))
@@ -198,20 +193,20 @@ class MadRouter:
                 self._remember(mad, requests[i : i + 1], sender, target)
 
     def _remember(self, handed: np.ndarray, request: MadBatch, sender: Station, target: Station) -> None:
-        """A request that ``target`` has now waits for its answer; an answer ends that."""
+        """A request that ``target`` now has waits for its answer; an answer ends that."""
         if is_response(handed):
             self.waiting.answered(handed)
         elif getattr(sender, "waits_forever", False) and handed[METHOD_AT] != Method.SEND:
             self.waiting.keep(request, sender, target.number, clock_ps())
 
     def _give_back_all(self, requests: Iterable[Forwarded]) -> None:
-        """Give unanswered requests back to their senders."""
+        """Return unanswered requests to their senders."""
         for forwarded in requests:
             forwarded.request.status[:] = SendStatus.TIMEOUT
             self.bounced += 1
             forwarded.sender.deliver(forwarded.request)
 
-    # -- what the fabric and managers in this process send --
+    # -- MADs of the fabric and of managers in this process --
 
     def fold(self, now_ps: int) -> None:
         """Add what applications have sent to the counters of the ports on the way."""
@@ -219,8 +214,7 @@ class MadRouter:
             fold_cells(self.plane.tables, self.cells, now_ps)
 
     def send(self, batch: MadBatch, port: int, now_ps: int) -> MadBatch:
-        """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered
-        to them."""
+        """``batch`` leaves ``port``; returns the agents' answers. MADs for programs are delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
         self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # the administrator's answers change nothing
@@ -229,10 +223,9 @@ class MadRouter:
         return answers
 
     def deliver(self, delivery: Delivery) -> list[int]:
-        """Hand over what reached the ports of programs. Returns the rows that no station takes.
+        """Deliver MADs that reached the ports of programs. Returns the rows that no station takes.
 
-        A message longer than a MAD goes whole to a station that takes such; others get its first
-        256 octets.
+        A station that takes long messages gets them whole; others get their first 256 bytes.
         """
         arrived = delivery.batch
         arrived.slid[arrived.dlid == LID_PERMISSIVE] = LID_PERMISSIVE
@@ -257,8 +250,8 @@ class MadRouter:
         return untaken
 
     def traps(self, now_ps: int) -> None:
-        """Send the traps that devices raised and those that are not repressed yet, as far as their
-        time has come, each to the manager that its port knows. :meth:`tick` sends the rest."""
+        """Send the traps that devices raised and those that are not repressed yet, as far as they are due, each to
+        the manager that its port has recorded. :meth:`tick` sends the rest."""
         self.trap_queue.collect(now_ps)
         for _ in range(TRAPS_A_STEP):
             try:
@@ -281,8 +274,8 @@ class MadRouter:
     # -- time, as a peer of the event loop --
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until a request's time is over, a trap is sent again, or a device samples
-        (infinite: nothing waits)."""
+        """Seconds until a request's time is over, a trap is sent again, or a device samples (infinite: there is
+        nothing to wait for)."""
         if self.plane.tables.notice_count[0]:
             return 0.0
         due = [
@@ -291,8 +284,7 @@ class MadRouter:
         return max(0.0, (min(due) - now_ps) / 1e12) if due else math.inf
 
     def tick(self, now_ps: int) -> None:
-        """Give back what programs did not answer in time, send the traps that are due, and let
-        devices sample."""
+        """Return requests that programs did not answer in time, send the traps that are due, and let devices sample."""
         self._give_back_all(self.waiting.take_expired(now_ps))
         self.traps(now_ps)
         if self.plane.tables.samplers[0, 0]:

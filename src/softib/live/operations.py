@@ -1,6 +1,6 @@
 """Operations of the control socket on a running fabric: ``status``, ``attach``, ``fault``, ``sweep``,
-``down`` and others; and the hosts on which a parallel job's ranks sit: ``mpirun -np 2 softib run --
-./program`` puts each on one of its own."""
+``down`` and others; and the hosts on which a parallel job's ranks run: ``mpirun -np 2 softib run --
+./program`` puts each on its own host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Operations", "Ranks"]
 
 
 class Ranks:
-    """Which node a rank sits on."""
+    """The node of a rank."""
 
     def __init__(self, finder: NodeFinder):
         self.finder = finder
@@ -31,10 +31,10 @@ class Ranks:
         self._more = self._each_host()
 
     def of(self, node: str, rank: int | None) -> tuple[str, int | None]:
-        """``--node`` for this rank, and the row of the host instead where none was named.
+        """``--node`` for this rank, or the row of the host if no node was named.
 
-        ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and begins
-        again behind the last. Without a name it is the r-th host. Raises :class:`InputError`:
+        ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and the list starts again
+        behind the last. Without a name it is the r-th host. Raises :class:`InputError`:
         several names and no rank, or no host.
         """
         if node:
@@ -43,9 +43,8 @@ class Ranks:
                 raise InputError(f"--node {node}: an empty name between commas")
             if len(names) > 1 and rank is None:
                 raise InputError(
-                    f"--node {node}: several nodes are for ranks, and no launcher (mpirun, srun, torchrun) says "
-                    f"which one "
-                    "this is; name one node, or start 'mpirun -np N softib run --node A,B -- CMD'"
+                    f"--node {node}: several nodes need ranks, and no launcher (mpirun, srun, torchrun) reports "
+                    "which rank this is; name one node, or start 'mpirun -np N softib run --node A,B -- CMD'"
                 )
             return names[(rank or 0) % len(names)], None
         return "", None if rank is None else self._host(rank)
@@ -79,14 +78,14 @@ MOST_NAMES = 1000
 
 
 class Operations:
-    """Each takes a request and returns what the answer has. What cannot be done raises
+    """Each takes a request and returns the contents of the answer. An impossible request raises
     :class:`InputError`."""
 
     def __init__(self, daemon: Daemon):
         self.daemon = daemon
 
     def table(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        """Operation → what answers a request for it."""
+        """Maps each operation to the method that answers it."""
         return {
             "status": lambda request: self.status(),
             "attach": self.attach,
@@ -101,13 +100,13 @@ class Operations:
         }
 
     def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Every file of ``view`` says what is true now: ``{"files"}`` that changed."""
+        """Updates every file of ``view``: the ``{"files"}`` that changed."""
         view = self.daemon.umads.views.known.get(str(request.get("view")))
         return {"files": 0 if view is None else view.refresh_all()}
 
     def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Octets that programs have moved over the ports of ``view`` (without one: of all hosts):
-        ``{"verbs", "ip"}``, the latter by IP over them."""
+        """Bytes that programs have moved over the ports of ``view`` (without one: of all hosts): ``{"verbs",
+        "ip"}``, the latter by IP over them."""
         f, name = self.daemon.fabric, request.get("view")
         view = self.daemon.umads.views.known.get(str(name))
         every = [] if name is not None else np.flatnonzero(f.is_host[f.port_node] & (f.port_num > 0)).tolist()
@@ -120,7 +119,7 @@ class Operations:
 
     def _nodes(self, request: dict[str, Any]) -> dict[str, Any]:
         """Names of the nodes that begin with ``prefix``, at most ``MOST_NAMES``: ``{"nodes"}``.
-        With ``type`` those of one NodeType."""
+        With ``type`` only those of one NodeType."""
         f, prefix, kind = self.daemon.fabric, request.get("prefix") or "", request.get("type")
         names = (f.node_name(n) for n in range(f.sizes.nodes) if kind is None or int(f.node_type[n]) == kind)
         return {"nodes": list(islice((name for name in names if name.startswith(str(prefix))), MOST_NAMES))}
@@ -133,33 +132,33 @@ class Operations:
         """See :meth:`~softib.live.daemon.Daemon.sweep`: ``{"sweeps"}`` before it."""
         partitions = request.get("partitions")
         if not isinstance(partitions, str | None):
-            raise InputError("sweep wants partitions, the path of a file")
+            raise InputError("sweep needs partitions, the path of a file")
         return {"sweeps": self.daemon.sweep(bool(request.get("reload") or partitions), partitions)}
 
     def _partitions(self, request: dict[str, Any]) -> dict[str, Any]:
-        """See :meth:`~softib.live.daemon.Daemon.repartition`: ``{"programmed"}`` says whether it did."""
+        """See :meth:`~softib.live.daemon.Daemon.repartition`: ``{"programmed"}``: whether it did."""
         if not isinstance(request.get("file"), str):
-            raise InputError("partitions wants file, the path of the changed partitions")
+            raise InputError("partitions needs file, the path of the changed partitions")
         return {"programmed": self.daemon.repartition(request["file"])}
 
     def _job(self, request: dict[str, Any]) -> dict[str, Any]:
         """An aggregation tree for ``hosts`` (names): see
         :func:`~softib.live.internal_sm.manager.job_of`."""
         if self.daemon.manager is None or self.daemon.manager_failed:
-            raise InputError(f"{self.daemon.instance.name} has no internal subnet manager, which gives jobs trees")
+            raise InputError(f"{self.daemon.instance.name} has no internal subnet manager, which gives trees to jobs")
         hosts = request.get("hosts")
         if not isinstance(hosts, list) or not hosts:
-            raise InputError("job wants hosts, a list of names")
+            raise InputError("job needs hosts, a list of names")
         guids = [int(self.daemon.fabric.node_guid[self.daemon.server.finder.adapter(str(name))]) for name in hosts]
         return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming"))).to_json()
 
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
         ``{"place", "name", "portnum", "env", "ports", "manager"}``; ``ports``: row and name of each
-        port that it sees, ``manager``: the one that softib's manager sits on, or ""."""
+        port that it sees, ``manager``: the port of softib's manager, or ""."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
-            raise InputError("attach wants node, a text, and port and rank, numbers")
+            raise InputError("attach needs node, a text, and port and rank, numbers")
         finder, f = self.daemon.server.finder, self.daemon.fabric
         node, host = self.daemon.ranks.of(node, rank)
         if host is not None:
@@ -196,5 +195,5 @@ class Operations:
         }
 
     def status(self) -> dict[str, Any]:
-        """Everything that ``softib status --json`` says."""
+        """Everything that ``softib status --json`` reports."""
         return status_of(self.daemon).to_json()

@@ -1,5 +1,4 @@
-"""Processes of this machine (proc(5)): the one reader of /proc, and the processes of jobs with their
-environment."""
+"""Processes of this machine (proc(5)): the only reader of /proc, and the processes of jobs with their environment."""
 
 from __future__ import annotations
 
@@ -32,15 +31,15 @@ __all__ = [
 STATE, PARENT, START_TIME = 0, 1, 19
 """Fields 3, 4 and 22 of ``/proc/PID/stat``, counted behind the command's name."""
 ENDED = (b"Z", b"X", b"x")
-"""A zombie, or dead: it executes nothing any more."""
+"""A zombie, or dead: it no longer executes anything."""
 CANNOT_LOOK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that say nothing about the process."""
+"""Errors that do not mean that the process has ended."""
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """Fields of ``/proc/PID/stat`` from the third on; empty where there is no such process. The
-    second is the command's name, which may hold spaces and parentheses. None where this process
-    cannot look: no descriptor or memory is left."""
+    """Fields of ``/proc/PID/stat`` from the third on; empty if there is no such process. The second is the
+    command's name, which may contain spaces and parentheses. None if this process cannot read them: no
+    descriptor or memory is left."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError as error:
@@ -50,27 +49,26 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def process_start(pid: int) -> int:
-    """When ``pid`` began, in clock ticks after boot; 0 = there is no such process, or it cannot be
-    looked at now."""
+    """When ``pid`` began, in clock ticks after boot; 0 = there is no such process, or it cannot be read now."""
     fields = _stat(pid)
     return int(fields[START_TIME]) if fields else 0
 
 
 def is_running(pid: int, started: int) -> bool:
-    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie
-    does not. One that cannot be looked at now counts as running."""
+    """Does the process that began at ``started`` (clock ticks after boot) still run? A zombie
+    does not. One that cannot be read now counts as running."""
     fields = _stat(pid)
     return fields is None or (bool(fields) and int(fields[START_TIME]) == started and fields[STATE] not in ENDED)
 
 
 def has_ended(pid: int) -> bool:
-    """No such process, or a zombie. False where it cannot be looked at now."""
+    """No such process, or a zombie. False if it cannot be read now."""
     fields = _stat(pid)
     return fields is not None and (not fields or fields[STATE] in ENDED)
 
 
 def parents() -> dict[int, int]:
-    """Process → parent, of every process that may be looked at."""
+    """Maps each process that may be read to its parent."""
     parent_of = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _stat(int(entry))):
@@ -79,12 +77,12 @@ def parents() -> dict[int, int]:
 
 
 def processes() -> list[int]:
-    """All that may be looked at, in order."""
+    """All that may be read, in order."""
     return sorted(parents())
 
 
 def read_environment(pid: int) -> dict[str, str]:
-    """With which it began (``environ``); empty where it may not be read, or is no more."""
+    """The environment with which it began (``environ``); empty if it may not be read, or has ended."""
     try:
         text = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -106,7 +104,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def working_directory(pid: int) -> str | None:
-    """Its current directory; None where it may not be looked at, or is no more."""
+    """Its current directory; None if it may not be read, or has ended."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
@@ -114,7 +112,7 @@ def working_directory(pid: int) -> str | None:
 
 
 def command_name(pid: int) -> bytes:
-    """Its command's name (15 bytes at most); empty where there is no such process."""
+    """Its command's name (15 bytes at most); empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/comm").read_bytes().strip()
     except OSError:
@@ -128,7 +126,7 @@ def descriptor_path(pid: int, fd: int) -> Path:
 
 def udp_holder(port: int) -> tuple[int, int] | None:
     """User and process that have bound UDP ``port`` of IPv4 in this network namespace (process 0:
-    of another user, or not visible); None where it is free."""
+    of another user, or not visible); None if it is free."""
     try:
         lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     except OSError:
@@ -140,7 +138,7 @@ def udp_holder(port: int) -> tuple[int, int] | None:
 
 
 def _holder_of(link: str) -> int:
-    """The first process with a descriptor of ``link``; 0 where none is visible."""
+    """The first process with a descriptor of ``link``; 0 if none is visible."""
     for pid in processes():
         try:
             for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -158,7 +156,7 @@ NUMBER = re.compile(r"\((\d+)\)$")
 
 @dataclass(frozen=True)
 class JobProcess:
-    """``environment`` is that with which it began; ``host`` as the job has it."""
+    """``environment`` is the one with which it began; ``host`` is the job's name for its host."""
 
     host: str
     pid: int
@@ -167,18 +165,17 @@ class JobProcess:
 
 
 class JobProcesses:
-    """Those that this user may look at (proc(5): ``environ`` needs the same user, or root), read
-    once when first asked for.
+    """Those that this user may read (proc(5): ``environ`` needs the same user, or root), read once, on first use.
 
-    ``folder``: of a running fabric, whose programs know their node (``SOFTIB_PLACE``). Without, a
-    process is on the host that this machine is called.
+    ``folder``: of a running fabric, whose programs have their node in ``SOFTIB_PLACE``. Without it, a process is on
+    the host with this machine's name.
     """
 
     def __init__(self, folder: Path | None = None):
         self.folder = folder
 
     def of(self, job: str, hosts: Sequence[str]) -> Iterator[JobProcess]:
-        """Processes on the job's hosts, less those that Slurm started for another one."""
+        """Processes on the job's hosts, without those that Slurm started for another job."""
         number = NUMBER.search(job)
         for host in hosts:
             for p in self._by_host.get(host.partition(".")[0], ()):

@@ -1,5 +1,5 @@
-"""What programs wrote down under ``SOFTIB_RECORD`` (``softib run --record``): the files of all
-their threads as columns."""
+"""The events that programs recorded under ``SOFTIB_RECORD`` (``softib run --record``): the files of all their
+threads as columns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NO_RANK = 0xFFFFFFFF
 
 
 def threads_in(folder: Path) -> list[RecordedThread]:
-    """The threads that wrote to ``folder``, by process and time. Raises :class:`InputError` where a
-    file was cut, or had no room."""
+    """The threads that wrote to ``folder``, by process and time. Raises :class:`InputError` if a file was cut, or
+    had no room."""
     heads = [(path, head) for path in sorted(folder.glob("*.events")) if (head := _head(path)) is not None]
     rate = _ns_of_a_tick([head for _, head in heads])
     threads = [one for path, head in heads if (one := _thread(path, head, rate)) is not None]
@@ -32,7 +32,7 @@ def threads_in(folder: Path) -> list[RecordedThread]:
 
 
 def _head(path: Path) -> np.void | None:
-    """Of one file; None where its thread wrote no event."""
+    """The contents of one file; None if its thread wrote no event."""
     if path.stat().st_size <= HEAD_OCTETS:
         return None
     head: np.void = np.fromfile(path, HEADER.types()["softib_record_head"], 1)[0]
@@ -40,21 +40,21 @@ def _head(path: Path) -> np.void | None:
         raise InputError(f"{path}: not written by this version of softib")
     if head["lost"]:
         raise InputError(
-            f"{path}: {int(head['lost']):,} events found no room; give --record a file where there is more"
+            f"{path}: {int(head['lost']):,} events found no room; give --record a file system with more room"
         )
     return head
 
 
 def _ns_of_a_tick(heads: list[np.void]) -> float:
-    """By the thread that was there longest: one counter of one machine, and what was killed early
-    has no second moment worth the name."""
+    """From the thread that ran longest: all share one counter of the machine, and the second moment of a program
+    that was killed early is too imprecise."""
     spans = [(int(h["ticks"][1]) - int(h["ticks"][0]), int(h["ns"][1]) - int(h["ns"][0])) for h in heads]
     ticks, ns = max(spans, default=(1, 1))
     return ns / max(ticks, 1)
 
 
 def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
-    """One file; None where its thread wrote no event."""
+    """One file; None if its thread wrote no event."""
     events = np.fromfile(path, HEADER.types()["softib_record_event"], offset=HEAD_OCTETS)
     ended = events["type"] == 0
     events = events[: int(np.argmax(ended)) if ended.any() else len(events)]

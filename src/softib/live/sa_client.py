@@ -1,8 +1,8 @@
-"""Asks the subnet administration of a running fabric, as a program on one of its hosts would: tables
-of records, and the SLs of one path, of some or of all (IBA 15.2.5.16).
+"""Queries the subnet administration of a running fabric like a program on one of its hosts: tables of records, and
+the SLs of one path, of some or of all (IBA 15.2.5.16).
 
-The master answers: the daemon's manager or a stock one. Only MADs go there, through the same socket
-as those of ``libsoftib-umad.so``; RMPP messages arrive whole.
+The master answers: the daemon's manager or a stock one. Only MADs are sent, through the same socket as those of
+``libsoftib-umad.so``; RMPP messages arrive whole.
 """
 
 from __future__ import annotations
@@ -43,22 +43,21 @@ __all__ = [
 ]
 
 WINDOW = 8
-"""Queries at once: the administrator always has the next one, and none waits for its time-out."""
+"""Queries at the same time: the administrator always has the next one, and none waits for its time-out."""
 GETS = 64
-"""Of queries with one record each: they take no turn of an RMPP window."""
+"""The same for queries with one record each: they do not need an RMPP window."""
 TIMEOUT_MS, RETRIES = 10_000, 2
 GSI_QKEY = 0x80010000
 SA_HEADER = 20
-"""Octets of the SA's own header, which PayloadLength counts, too."""
+"""Bytes of the SA's own header, which PayloadLength also counts."""
 CLASS_VERSION = 2
 
 
 class SaTables:
-    """A umad device of the host that ``attached`` (the daemon's reply to ``attach``) describes,
-    opened for one agent.
+    """A umad device of the host that ``attached`` (the daemon's reply to ``attach``) describes, opened for one agent.
 
-    ``lid`` and ``sl`` are those of the subnet manager, as the host's PortInfo says. A context
-    manager. Raises :class:`PeerError` where the device cannot be opened.
+    ``lid`` and ``sl`` are those of the subnet manager, from the host's PortInfo. A context
+    manager. Raises :class:`PeerError` if the device cannot be opened.
     """
 
     def __init__(self, attached: dict[str, Any], lid: int, sl: int = 0, patience_s: float = 120.0):
@@ -86,12 +85,10 @@ class SaTables:
     def tables(
         self, record: type[Structure], queries: Sequence[dict[str, Any]], *, one: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """SubnAdmGetTable of each query (component → value): its number and uint8[records,
-        record.size], as answers come. ``one``: SubnAdmGet, for queries of which each has one
-        record, or none.
+        """SubnAdmGetTable of each query (component → value): its number and uint8[records, record.size], in the
+        order of the answers. ``one``: SubnAdmGet, for queries that have one record or none.
 
-        Raises :class:`PeerError` where the administration refuses, does not answer, or takes longer
-        than its time.
+        Raises :class:`PeerError` if the administration refuses, does not answer, or takes longer than its time.
         """
         method, window = (SaMethod.GET, GETS) if one else (SaMethod.GET_TABLE, WINDOW)
         waiting: dict[int, int] = {}
@@ -147,7 +144,7 @@ class SaTables:
                     return os.pread(whole.fileno(), octets, 0)
             if head["status"]:
                 raise PeerError("the subnet administration does not answer")
-            if octets <= MAD_SIZE:  # longer: the announcement of what comes next
+            if octets <= MAD_SIZE:  # longer: the announcement of the next part
                 return message[HEAD_SIZE:]
 
 
@@ -165,19 +162,19 @@ def _records(message: bytes, record: type[Structure]) -> np.ndarray:
         return np.zeros((0, record.size), np.uint8)
     if (
         len(message) == MAD_SIZE
-    ):  # one segment: PayloadLength says what of it is data (IBA 13.6.2.3), the rest is padding
+    ):  # one segment: PayloadLength gives its length of data (IBA 13.6.2.3), the rest is padding
         data = data[: max(int(SaHeader.length.get(np.frombuffer(message[:SA_DATA], np.uint8))) - SA_HEADER, 0)]
     return data[: len(data) // step * step].reshape(-1, step)[:, : record.size]
 
 
 def _big(value: int, octets: int) -> int:
-    """A value that the kernel's ABI has big endian, as this machine's integer."""
+    """A value that is big endian in the kernel's ABI, as this machine's integer."""
     return int.from_bytes(value.to_bytes(octets, "big"), "little" if np.little_endian else "big")
 
 
 MOST_PAIRS = 4_000_000
-"""A PathRecord is 64 octets, and OpenSM makes some 30,000 to 100,000 of them a second: 2,000 hosts
-are asked in a minute or two."""
+"""A PathRecord is 64 bytes, and OpenSM makes some 30,000 to 100,000 of them a second: the paths of 2,000 hosts take
+a minute or two."""
 PATIENCE_S = 180.0
 
 
@@ -188,18 +185,17 @@ def path_sls(
     port: int | None = None,
 ) -> np.ndarray:
     """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``,
-    :data:`NO_PATH` where the SA reports none. One query a source (GetTable by SLID), several at
-    once, on the subnet of port row ``port`` (None: of the default port).
+    :data:`NO_PATH` if the SA reports none. One query a source (GetTable by SLID), several at the same time, on
+    the subnet of port row ``port`` (None: of the default port).
 
-    Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one
-    that does not answer within :data:`PATIENCE_S`; and where one pair has paths of several SLs
-    (LMC), which a matrix cannot hold.
+    Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one that does not
+    answer within :data:`PATIENCE_S`; also if one pair has paths of several SLs (LMC), which a matrix cannot hold.
     """
     sources = np.flatnonzero(~graph.end_is_switch)
     pairs = len(sources) * len(graph.end_lid)
     if pairs > MOST_PAIRS:
         raise PeerError(
-            f"{counted(pairs, 'path')} {plural(pairs, 'is', 'are')} too many to ask for (at most {MOST_PAIRS:,})"
+            f"{counted(pairs, 'path')} {plural(pairs, 'is', 'are')} too many to query (at most {MOST_PAIRS:,})"
         )
     attached, (lid, sl) = manager_of(instance, port)
     end_of = np.full(1 << 16, -1, np.int32)
@@ -213,8 +209,8 @@ def path_sls(
             if done % 64 == 0:
                 progress(f"paths of {done:,} of {counted(len(sources), 'port')}")
             a, b = end_of[PathRecord.slid.get(records)], end_of[PathRecord.dlid.get(records)]
-            known = (a >= 0) & (b >= 0)
-            a, b, sl_of = a[known], b[known], np.asarray(PathRecord.sl.get(records), np.uint8)[known]
+            listed = (a >= 0) & (b >= 0)
+            a, b, sl_of = a[listed], b[listed], np.asarray(PathRecord.sl.get(records), np.uint8)[listed]
             before = sls[a, b]
             sls[a, b] = sl_of
             if ((before != NO_PATH) & (before != sl_of)).any() or (sls[a, b] != sl_of).any():
@@ -225,11 +221,11 @@ def path_sls(
 
 
 def manager_of(instance: Instance, port: int | None = None) -> tuple[dict[str, Any], tuple[int, int]]:
-    """The daemon's answer to a program on the subnet of port row ``port`` (None: of the default
-    port), on the default port where that is there, and LID and SL of the master, as PortInfo says.
+    """The daemon's answer to a program on the subnet of port row ``port`` (None: of the default port), on the
+    default port if that is in the subnet, and LID and SL of the master from PortInfo.
 
-    Raises :class:`PeerError` where none has been there, or where it has left: no port with that LID
-    says IsSM any more, so a question would wait for its timeout."""
+    Raises :class:`PeerError` if there has been none, or if it has left: no port with that LID has IsSM set any
+    more, so a query would wait for its timeout."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)
@@ -257,8 +253,8 @@ ONE_PATH_S = 10.0
 
 
 def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -> int:
-    """SL of the path between two LIDs, asked on the subnet of port row ``port`` (None: of the
-    default port). Raises :class:`PeerError` where no administration answers, or it knows no path."""
+    """SL of the path between two LIDs, queried on the subnet of port row ``port`` (None: of the default port).
+    Raises :class:`PeerError` if no administration answers, or it has no path."""
     attached, (lid, sl) = manager_of(instance, port)
     with SaTables(attached, lid, sl, ONE_PATH_S) as sa:
         for _, records in sa.tables(PathRecord, [{"slid": slid, "dlid": dlid}]):
@@ -272,18 +268,17 @@ RECORDS_A_QUERY = 400
 """Records of a long answer that take as long as a query of one: 0.74 us each beside 0.3 ms
 (docs/figures.md)."""
 MOST_RECORDS = 40_000_000
-"""All paths of 6,300 end ports, which softib's manager answers in half a minute. OpenSM makes some
-30,000 to 100,000 a second: there :data:`PATIENCE_S` ends it."""
+"""All paths of 6,300 end ports, for which softib's manager needs half a minute. OpenSM makes some 30,000 to
+100,000 a second: for it :data:`PATIENCE_S` is the limit."""
 
 
 def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int | None = None) -> np.ndarray:
-    """SL (int16) of the path from each LID of ``slid`` to that of ``dlid``, :data:`NO_RECORD` where
-    the administration has none, asked on the subnet of port row ``port`` (None: of the default
-    port). One query a source (SubnAdmGetTable by SLID) where that is less work than one a pair
-    (SubnAdmGet).
+    """SL (int16) of the path from each LID of ``slid`` to that of ``dlid``, :data:`NO_RECORD` if the administration
+    has none, queried on the subnet of port row ``port`` (None: of the default
+    port). One query for each source (SubnAdmGetTable by SLID) if that is less work than one for each pair (SubnAdmGet).
 
-    Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`,
-    more than :data:`MOST_RECORDS`, and where it has no path at all.
+    Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`, more than
+    :data:`MOST_RECORDS`, or no path at all.
     """
     sources, row = np.unique(np.asarray(slid, np.int64), return_inverse=True)
     ends = int(np.asarray(dlid).max(initial=0))  # LIDs are dense: about as many records a source
@@ -292,7 +287,7 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int |
     if records > MOST_RECORDS:
         raise PeerError(
             f"{counted(len(slid), 'path')} of {counted(len(sources), 'port')} {plural(len(sources), 'is', 'are')} "
-            f"too many to ask for"
+            f"too many to query"
         )
     sls = np.full(len(slid), NO_RECORD, np.int16)
     attached, (lid, sl) = manager_of(instance, port)

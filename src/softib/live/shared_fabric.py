@@ -7,9 +7,9 @@ The layout is ``preload/shared_fabric.h``; each column of :data:`softib.fabric.c
 one entry of its directory.
 
 Memory: the file's blocks are reserved at once, so a full file system is one line at the start,
-never a SIGBUS later. :data:`~softib.fabric.columns.LAZY_COLUMNS` lie in a memfd, which costs what
-was written and belongs to no file system that could be full. On such memory a *look* through a
-mapping costs a page too (shmem faults allocate), so nothing here reads a lazy column that way:
+never a SIGBUS later. :data:`~softib.fabric.columns.LAZY_COLUMNS` lie in a memfd, which takes only the memory that
+was written and belongs to no file system that could be full. *Reading* such memory through a mapping also allocates
+the page (shmem faults allocate), so nothing here reads a lazy column that way:
 :meth:`SharedFabric.snapshot` reads the extents that exist.
 """
 
@@ -54,13 +54,13 @@ def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
     bases = {kind.base for kind, *_ in dtype.fields.values()}
     base = bases.pop()
     if bases or dtype.itemsize % base.itemsize:
-        raise SoftibBug(f"column {column.name}: a record of several types has no place in the shared fabric")
+        raise SoftibBug(f"column {column.name}: a record of several types cannot be in the shared fabric")
     return base.str, (dtype.itemsize // base.itemsize,)
 
 
 class SharedFabric:
-    """A mapped fabric. ``fabric`` has its arrays; ``epoch`` may be written by the daemon alone.
-    ``files`` are the descriptors of both files, to read, in the daemon (elsewhere none)."""
+    """A mapped fabric. ``fabric`` has its arrays; only the daemon may write ``epoch``.
+    ``files`` are the descriptors of both files, for reading, in the daemon (elsewhere none)."""
 
     def __init__(self, fabric: Fabric, header: np.ndarray, files: tuple[int, ...] = ()):
         self.fabric, self.header, self.files = fabric, header, files
@@ -78,7 +78,7 @@ class SharedFabric:
     def create(cls, path: Path, fabric: Fabric) -> SharedFabric:
         """Write ``fabric`` to a new file at ``path`` (mode 0600) and map it.
 
-        Raises :class:`InputError` where the file system has no room for it.
+        Raises :class:`InputError` if the file system has no room for it.
         """
         types = HEADER.types()
         texts = _texts(fabric)
@@ -87,8 +87,8 @@ class SharedFabric:
         ends = [_pages(texts_at + len(texts)), 0]
         for entry, column in zip(directory, COLUMNS, strict=True):
             array = getattr(fabric, column.name)
-            dtype, more = _plain(column)
-            shape = (*array.shape, *more)
+            dtype, inner = _plain(column)
+            shape = (*array.shape, *inner)
             store = LAZY if column.name in LAZY_COLUMNS else EAGER
             entry["name"], entry["dtype"], entry["writer"], entry["store"] = column.name, dtype, column.writer, store
             entry["offset"], entry["ndim"] = ends[store], len(shape)
@@ -115,22 +115,21 @@ class SharedFabric:
 
     @classmethod
     def open(cls, path: Path) -> SharedFabric:
-        """Map the file at ``path`` read-only. Raises :class:`UnreadableFile` where it is no shared
-        fabric of this version, or its daemon has ended."""
+        """Map the file at ``path`` read-only. Raises :class:`UnreadableFile` if it is not a shared fabric of this
+        version, or its daemon has ended."""
         header, octets, lazy = _parts(path, _map)
         return cls(_fabric_of(header, octets, lazy), header)
 
     @classmethod
     def snapshot(cls, path: Path) -> Fabric:
-        """A copy of the shared fabric at ``path``, in memory of its own; raises as :meth:`open`
-        does.
+        """A copy of the shared fabric at ``path``, in separate memory; raises as :meth:`open` does.
 
-        It is of one moment only where the epoch that the *daemon* reports did not move meanwhile.
+        It is a copy of one moment only if the epoch that the *daemon* reports did not change meanwhile.
         """
         return _fabric_of(*_parts(path, _read))
 
     def close(self) -> None:
-        """Let go of what the daemon holds beside the mapping."""
+        """Release what the daemon holds beside the mapping."""
         for fd in self.files:
             os.close(fd)
         self.files = ()
@@ -141,7 +140,7 @@ def _pages(octets: int) -> int:
 
 
 def _reserve(path: Path, size: int) -> mmap.mmap:
-    """A new file of ``size`` octets, mapped. Its blocks are reserved now: a full file system is an
+    """A new file of ``size`` bytes, mapped. Its blocks are reserved now: a full file system is an
     error here, not a SIGBUS later."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -158,7 +157,7 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
 
 
 def _sparse(size: int) -> tuple[int, mmap.mmap]:
-    """A descriptor of ``size`` octets that cost nothing until they are written, and their mapping."""
+    """A descriptor of ``size`` bytes that take no memory until they are written, and their mapping."""
     fd = os.memfd_create(LAZY_NAME, os.MFD_CLOEXEC)
     os.ftruncate(fd, max(size, PAGE))
     return fd, mmap.mmap(fd, max(size, PAGE))
@@ -187,7 +186,7 @@ def _map(fd: int, size: int) -> Octets:
 
 
 def _read(fd: int, size: int) -> Octets:
-    """A copy of the file: its data only, holes stay zeros that cost nothing."""
+    """A copy of the file: only its data; holes stay zeros that take no memory."""
     octets = np.zeros(size, np.uint8)
     at = 0
     while True:
@@ -196,7 +195,7 @@ def _read(fd: int, size: int) -> Octets:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            return octets  # nothing but a hole from here on
+            return octets  # only a hole from here on
         end = min(os.lseek(fd, at, os.SEEK_HOLE), size)
         while at < end:
             got = os.preadv(fd, [octets[at:end].data], at)
@@ -208,7 +207,7 @@ def _read(fd: int, size: int) -> Octets:
 
 
 def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, Octets, Octets]:
-    """Header, and the octets of both files, as ``take`` gets them."""
+    """Header, and the bytes of both files, as ``take`` reads them."""
     kind = HEADER.types()["softib_shared_fabric"]
     octets = _open(path, take, kind.itemsize)
     header = octets[: kind.itemsize].view(kind).reshape(())
@@ -219,8 +218,8 @@ def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, 
 
 
 def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) -> Octets:
-    """The second file: the daemon's descriptor where its pid leads to it, else as the daemon hands
-    it over: in another container the pid is another's."""
+    """The second file: opened from the daemon's descriptor if its pid leads there, else received from the daemon:
+    in another container the pid belongs to another process."""
     pid, size = int(header["pid"]), int(header["lazy_size"])
     link = descriptor_path(pid, int(header["lazy_fd"]))
     with contextlib.suppress(OSError):
@@ -237,13 +236,12 @@ def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) ->
 
 
 def asks_for_files() -> bytes:
-    """The greeting of a reader, which gets the descriptors of the fabric's files and joins nothing."""
+    """The greeting of a reader, which receives the descriptors of the fabric's files and joins nothing."""
     return b"".join(SERVER.constant(name).to_bytes(4, "little") for name in ("SERVER_MAGIC", "SERVER_VERSION"))
 
 
 def _handed_over(address: Path) -> list[int]:
-    """The descriptors that the daemon at the socket ``address`` hands over; none where there is
-    none."""
+    """The descriptors that the daemon at the socket ``address`` sends; empty if there is no daemon."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(ANSWER_S)
         sock.connect(str(address))
@@ -257,7 +255,7 @@ def _open(path: Path, take: Callable[[int, int], Octets], least: int) -> Octets:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < max(least, 1):
-                raise UnreadableFile(f"{path}: {size} bytes are no shared fabric")
+                raise UnreadableFile(f"{path}: {size} bytes are not a shared fabric")
             return take(file.fileno(), size)
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
@@ -279,7 +277,7 @@ def _fabric_of(header: np.ndarray, octets: Octets, lazy: Octets) -> Fabric:
 
 
 def _fabric_over(stores: tuple[Octets, Octets], directory: np.ndarray, like: Fabric) -> Fabric:
-    """A fabric whose columns are views of ``stores`` (eager, lazy); the rest is ``like``'s."""
+    """A fabric whose columns are views of ``stores`` (eager, lazy); everything else comes from ``like``."""
     new = copy.copy(like)
     sizes: dict[str, int] = {}
     for entry in directory:

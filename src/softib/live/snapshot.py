@@ -1,7 +1,7 @@
 """A running fabric as any other source: a copy of its arrays at one moment.
 
-What discovery would find is what counts: a cable whose ends are not LinkUp (failed, disabled, far
-end dead) is not in the copy, as ``ibnetdiscover`` would not list it.
+It holds what discovery would find: a cable whose ends are not LinkUp (failed, disabled, far end dead) is not in the
+copy, as ``ibnetdiscover`` would not list it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PAUSE_S = 0.1
 
 
 def read(instance: Instance) -> ReadResult:
-    """A private copy of the fabric of ``instance``: tables, states and counters as they stand.
+    """A private copy of the fabric of ``instance``: tables, states and counters as they are now.
 
-    ``extra["path_sls"]`` asks its subnet administration for the SLs of all paths between the ends
+    ``extra["path_sls"]`` queries its subnet administration for the SLs of all paths between the ends
     of a graph (:func:`softib.live.sa_client.path_sls`), ``extra["pair_sls"]`` for those of
-    some pairs (:func:`softib.live.sa_client.pair_sls`). Raises :class:`PeerError` where
-    its configuration never stands still, or its daemon has ended.
+    some pairs (:func:`softib.live.sa_client.pair_sls`). Raises :class:`PeerError` if its configuration keeps
+    changing, or its daemon has ended.
     """
     fabric = _still(instance)
     of_source = fabric.source.records & {"lengths"}
@@ -49,10 +49,9 @@ def read(instance: Instance) -> ReadResult:
 
 
 def _still(instance: Instance) -> Fabric:
-    """A copy during which nothing was configured: the epoch that the daemon publishes is the same
-    before and after.
+    """A copy during which nothing was configured: the epoch that the daemon publishes is the same before and after.
 
-    (The one in the mapping lags a step of the daemon's loop behind what it writes.)
+    (The one in the mapping lags the daemon's writes by a step of its loop.)
     """
     until = time.monotonic() + PATIENCE_S
     before = ask(instance, "status")["epoch"]
@@ -71,14 +70,13 @@ def _still(instance: Instance) -> Fabric:
 
 
 def _down(f: Fabric) -> np.ndarray:
-    """Cables that carry nothing. One with an unknown far end counts by the end that there is."""
+    """Cables without a working link. A cable with an unknown far end is judged by its known end."""
     up = PortInfo.port_phys_state.get(f.port_info) == PhysState.LINK_UP
     return np.flatnonzero(~np.where(f.cable_port >= 0, up[f.cable_port], True).all(axis=1))
 
 
 def _managers(f: Fabric) -> list[dict[str, object]]:
-    """Ports that say IsSM. The master of a subnet is the one whose LID its ports hold as that of
-    their manager."""
+    """Ports with IsSM set. The master of a subnet is the manager whose LID its ports hold as MasterSMLID."""
     ends, subnet = f.end_ports(), subnet_of(f)
     says = ends[(PortInfo.cap_mask.get(f.port_info[ends]) & CapMask.IS_SM) > 0]
     masters = {master_port(f, ends[subnet[ends] == number]) for number in np.unique(subnet[says]).tolist()}

@@ -1,9 +1,9 @@
-"""Stations: the programs and managers on the ports of a running fabric that take MADs, and the
-requests that one of them handed to another.
+"""Stations: the programs and managers on the ports of a running fabric that take MADs, and the requests that one of
+them passed to another.
 
-The stock preload library has no timeouts: a request that a program swallows (OpenSM does so with
-SMInfo while it starts, and a killed one with everything) would hold its sender for ever. So it
-comes back with status 110, as a kernel would report it. Programs under softib's library have
+The stock preload library has no timeouts: a request that a program drops (OpenSM does so with SMInfo while it
+starts, and a killed program with everything) would make its sender wait without end. So it is returned with
+status 110, as a kernel would report it. Programs under softib's library have
 timeouts of their own.
 """
 
@@ -23,14 +23,12 @@ __all__ = ["TIMEOUT_PS", "Forwarded", "ForwardedRequests", "Station", "Stations"
 
 
 TIMEOUT_PS = 2 * 10**12
-"""More than OpenSM lets a transaction take (200 ms, 3 retries), and what one repetition of
-libibmad's (1 s) takes."""
+"""More than OpenSM lets a transaction take (200 ms, 3 retries), and as long as one repetition of libibmad's (1 s)."""
 
 
 @dataclass
 class Forwarded:
-    """A request as it was received (one row), the station that sent it, and the number of the one
-    that has it."""
+    """A request as it was received (one row), the station that sent it, and the number of the station that has it."""
 
     request: MadBatch
     sender: Any
@@ -42,10 +40,10 @@ class ForwardedRequests:
     """The requests of all stations, by TID (its upper 16 bits name the station)."""
 
     def __init__(self) -> None:
-        self._by_tid: dict[bytes, Forwarded] = {}  # in the order of their deadlines: the timeout is one
+        self._by_tid: dict[bytes, Forwarded] = {}  # in the order of their deadlines: all have the same timeout
 
     def keep(self, request: MadBatch, sender: Any, target: int, now_ps: int) -> None:
-        """``request`` (one row) of ``sender`` was handed to station ``target``."""
+        """``request`` (one row) of ``sender`` was passed to station ``target``."""
         tid = _tid(request.mad[0])
         self._by_tid.pop(tid, None)
         self._by_tid[tid] = Forwarded(request.copy(), sender, target, now_ps + TIMEOUT_PS)
@@ -70,7 +68,7 @@ class ForwardedRequests:
         return taken
 
     def take_of(self, number: int) -> list[Forwarded]:
-        """Station ``number`` left: its requests are forgotten, those that it had are taken."""
+        """Station ``number`` left: its requests are forgotten, those that it had are returned."""
         ended = {tid: f for tid, f in self._by_tid.items() if number in (f.target, f.sender.number)}
         for tid in ended:
             del self._by_tid[tid]
@@ -84,8 +82,8 @@ def _tid(mad: np.ndarray) -> bytes:
 class Station(Protocol):
     """A receiver of MADs on a port: a program behind a socket, or a subnet manager in this process.
 
-    One whose program has no timeouts says so with ``waits_forever = True``: then the router gives
-    its requests back.
+    A station whose program has no timeouts has ``waits_forever = True``: then the router returns its unanswered
+    requests.
     """
 
     number: int
@@ -94,11 +92,11 @@ class Station(Protocol):
     classes: np.ndarray
 
     def takes(self, mad: np.ndarray) -> bool:
-        """May this MAD (uint8[256]) be handed over?"""
+        """May this MAD (uint8[256]) be delivered?"""
 
     def deliver(self, batch: MadBatch) -> None:
-        """Here are MADs as they arrive, and own requests that come back with status TIMEOUT. Copy
-        what is to be kept."""
+        """Takes MADs as they arrive, and own requests that are returned with status TIMEOUT. The station must copy
+        what it keeps."""
 
 
 class Stations(dict[int, Station]):
@@ -109,16 +107,15 @@ class Stations(dict[int, Station]):
         return (s for s in self.values() if s.port == port)
 
     def has_manager(self, port: int) -> bool:
-        """Does a subnet manager sit on ``port``?"""
+        """Does ``port`` have a subnet manager?"""
         return any(s.issm for s in self.at(port))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """The station on ``port`` that takes this MAD: a response (and the TrapRepress of a trap) goes
-        to the client of its TID, a request to the manager there, or else to another program that speaks
-        the class; None where no station may get it.
+        """The station on ``port`` that takes this MAD: a response (and the TrapRepress of a trap) goes to the
+        client of its TID, a request to the manager there, or else to another program that uses the class; None if
+        no station may get it.
 
-        A program that is no manager never gets its own request: by the TID it would take it for the
-        answer.
+        A program that is not a manager never gets its own request: by the TID it would take it for the answer.
         """
         if is_response(mad):
             requester = self.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))

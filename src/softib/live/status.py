@@ -1,4 +1,4 @@
-"""What the daemon says of a running fabric, as ``softib status --json`` prints it."""
+"""The daemon's report of a running fabric, as ``softib status --json`` prints it."""
 
 from __future__ import annotations
 
@@ -43,15 +43,14 @@ class LastSweep(Result):
     sent: int
     sets: int
     refused: dict[str, int]
-    """Method and attribute → requests that a node answered with an error."""
+    """Maps method and attribute to the requests that a node answered with an error."""
     not_active: int
     """Ports that did not become ACTIVE."""
 
 
 @dataclass
 class Administration(Result):
-    """Queries of the subnet administration by others: since it began, answered BUSY, and waiting
-    now."""
+    """Queries of the subnet administration by other programs: since it began, answered BUSY, and waiting now."""
 
     requests: int
     busy: int
@@ -61,18 +60,18 @@ class Administration(Result):
 
 @dataclass
 class ManagerStatus(Result):
-    """The subnet manager; all but ``kind`` only of the internal one."""
+    """The subnet manager; fields other than ``kind`` only for the internal one."""
 
     kind: str = field(metadata=key(type=Literal["internal", "external", "none"]))
     engine: str | None = field(default=None, metadata=key(optional=True))
     state: str | None = field(default=None, metadata=key(optional=True))
     """SMState (IBA 14.4.1), or FAILED."""
     phase: str | None = field(default=None, metadata=key(optional=True))
-    """What it is doing; empty while it rests."""
+    """Its present activity; empty while it is idle."""
     sweeps: int | None = field(default=None, metadata=key(optional=True))
     node: str | None = field(default=None, metadata=key(optional=True))
     engine_used: str | None = field(default=None, metadata=key(optional=True))
-    """The engine of the list that made the tables; empty before."""
+    """The engine of the list that made the tables; empty before the first sweep."""
     problems: list[str] | None = field(default=None, metadata=key(optional=True))
     sa: Administration | None = field(default=None, metadata=key(optional=True))
     report: LastSweep | None = field(default=None, metadata=key(optional=True))
@@ -118,7 +117,7 @@ class FabricStatus(Result):
     port_states: PortStates
     sm: ManagerStatus
     pace: bool
-    """What programs send takes the wire's time (softib up --pace)."""
+    """Messages of programs take as long as on the wire (softib up --pace)."""
     clients: list[Client]
     verbs: VerbsUsage
     mads: Mads
@@ -130,7 +129,7 @@ class FabricStatus(Result):
     shared_fabric: str
     sockname: str
     version: str
-    """The softib that runs it."""
+    """The version of softib that runs it."""
 
 
 @dataclass
@@ -141,7 +140,7 @@ class Status(Result):
 
 
 def status_of(daemon: Daemon) -> FabricStatus:
-    """What ``daemon`` says of its fabric now."""
+    """The report of ``daemon`` on its fabric now."""
     f, router = daemon.fabric, daemon.router
     states = np.bincount(f.port_state[f.linked], minlength=5)
     clients = (*daemon.server.clients.values(), *daemon.umads.files.values())

@@ -1,5 +1,5 @@
-"""``umad:DEVICE``: a subnet as a fabric, read with Gets alone: discovery, then forwarding, P_Key and
-SL2VL tables, and the subnet managers."""
+"""``umad:DEVICE``: a subnet as a fabric, read only with Gets: discovery, then forwarding, P_Key and SL2VL tables,
+and the subnet managers."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ __all__ = [
 
 
 SL2VL_MOST = 50_000
-"""Tables from input to output port of all switches; with more the SL2VL tables are left out (one
-Get each)."""
+"""Tables from input to output port of all switches; if there are more, the SL2VL tables are left out (one Get each)."""
 ENTRIES_A_SWITCH = 1 << 16
 Progress = Callable[[str, int, int], None]
-"""Called with (what is read, nodes found, MADs sent)."""
+"""Called with (the kind of reading, nodes found, MADs sent)."""
 Heard = Callable[[int, np.ndarray, np.ndarray], None]
 Lost = Callable[[int, np.ndarray, str], None]
 
@@ -57,8 +56,8 @@ Lost = Callable[[int, np.ndarray, str], None]
 @dataclass
 class Subnet:
     """What was read. ``lft`` uint8[switches, LIDs] in the order of ``switches`` (nodes of ``db``);
-    ``pkeys``: (port row, first entry, block); ``sl2vl``: (output port row, input portnum, 8
-    octets); ``others``: SMInfo by port row; ``mads`` sent."""
+    ``pkeys``: (port row, first entry, block); ``sl2vl``: (output port row, input portnum, 8 bytes); ``others``:
+    SMInfo by port row; ``mads`` sent."""
 
     db: Database = field(default_factory=Database)
     report: SweepReport = field(default_factory=SweepReport)
@@ -81,8 +80,8 @@ class SubnetReader:
         self.transactor = Transactor(config.window, config.timeout_ps, config.retries)
         self.pacing = Pacing(self.transactor)
 
-    def drive(self, what: str, heard: Heard, lost: Lost = lambda attr, tags, why: None) -> None:
-        """Send what is queued, and what answers queue, until all is answered or given up."""
+    def drive(self, phase: str, heard: Heard, lost: Lost = lambda attr, tags, why: None) -> None:
+        """Send what is queued, and what answers add to the queue, until all is answered or abandoned."""
         t, queue = self.transactor, self.queue
         inbox: MadBatch | None = None
         while len(queue) or t.busy:
@@ -97,12 +96,12 @@ class SubnetReader:
             while t.room > 0 and len(queue):
                 t.submit(*queue.take(t.room))
             inbox = self.pacing.exchange(self.wire, now_ps)
-            self.progress(what, self.subnet.db.n_nodes, t.sent)
+            self.progress(phase, self.subnet.db.n_nodes, t.sent)
 
-    # -- what is read --
+    # -- the readings --
 
     def nodes(self) -> None:
-        """Nodes and cables: the discovery of our subnet manager, which clears nothing."""
+        """Nodes and cables: the discovery of softib's subnet manager, without the part that clears trap bits."""
         s = self.subnet
         discovery = Discovery(s.db, self.queue, s.report, self.config)
         discovery.start()
@@ -110,7 +109,7 @@ class SubnetReader:
         discovery.finish()
 
     def managers(self) -> None:
-        """SMInfo of every port that says IsSM, the own one too: the manager may run beside us."""
+        """SMInfo of every port with IsSM set, including the own one: the manager may run on the same machine."""
         db, others = self.subnet.db, self.subnet.others
         says = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM > 0) & db.has_port_info & (db.port_route >= 0)
         ports = np.flatnonzero(says)
@@ -158,9 +157,9 @@ class SubnetReader:
         self.drive("P_Key tables", heard, self._lost("P_KeyTable", db.port_node, 1 << 16))
 
     def pkey_tables(self, ports: np.ndarray) -> dict[int, np.ndarray]:
-        """Port row → its whole P_Key table (uint16[entries]), of those of ``ports`` that answer all
-        of it, and are still where discovery saw them. A switch's external port has a table where
-        the switch enforces partitions."""
+        """Maps each port row to its whole P_Key table (uint16[entries]), for those of ``ports`` that answer all of
+        it, and are still where discovery found them. A switch's external port has a table if the switch enforces
+        partitions."""
         db = self.subnet.db
         blocks = pkey_blocks(db, ports)
         tables = {p: np.zeros((n, PKEY_BLOCK), np.uint16) for p, n in zip(ports.tolist(), blocks.tolist(), strict=True)}
@@ -240,7 +239,7 @@ def read_subnet(
 def read_nodes(
     wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
 ) -> Subnet:
-    """Nodes, ports, cables and managers alone, without any table."""
+    """Only nodes, ports, cables and managers, without any table."""
     reader = SubnetReader(wire, config or SmConfig(), progress)
     reader.nodes()
     if reader.subnet.db.sm_port >= 0:
@@ -251,18 +250,15 @@ def read_nodes(
 
 PREFIX = "umad:"
 PROGRAMMED, BARE = "running", "umad"
-"""Formats: a subnet that a manager programmed (its tables are judged as they are), and one that
-none did."""
+"""Formats: a subnet that a manager programmed (its tables are judged as they are), and one that no manager did."""
 RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "sm", "unlinked"})
 MLIDS = 1024
 
 
 def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> ReadResult:
-    """The subnet of ``umad:DEVICE`` (``umad:`` alone: the first port that is up). Nothing but Gets
-    is sent.
+    """The subnet of ``umad:DEVICE`` (``umad:`` alone: the first port that is up). Only Gets are sent.
 
-    Raises :class:`InputError` where there is no such device, :class:`MadTimeout` where the port
-    itself does not answer.
+    Raises :class:`InputError` if there is no such device, :class:`MadTimeout` if the port itself does not answer.
     """
     device = find_device(source.removeprefix(PREFIX) or None)
     port = UmadPort(device, ASKS)
@@ -275,8 +271,8 @@ def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> Re
 def read_wire(
     wire: MadWire, source: str, progress: Progress = lambda what, nodes, mads: None, device: str = ""
 ) -> ReadResult:
-    """The subnet behind an open ``wire``, under the name ``source``. Raises :class:`MadTimeout`
-    where the own port does not answer."""
+    """The subnet behind an open ``wire``, under the name ``source``. Raises :class:`MadTimeout` if the own port
+    does not answer."""
     subnet = read_subnet(wire, None, progress)
     if subnet.db.sm_port < 0:
         why = "; ".join(subnet.report.problems[:3]) or "its link is down"
@@ -288,8 +284,7 @@ def read_wire(
 
 
 def fabric_of(subnet: Subnet, name: str) -> Fabric:
-    """The arrays of what was read; nodes by NodeGUID, so that they do not depend on the order of
-    answers."""
+    """The arrays of the subnet; nodes are sorted by NodeGUID, so that they do not depend on the order of answers."""
     db = subnet.db
     order = np.argsort(db.node_guid, kind="stable")
     node_at = np.empty(db.n_nodes, np.int64)
@@ -314,8 +309,8 @@ def fabric_of(subnet: Subnet, name: str) -> Fabric:
     one = rows <= peers
     a, z = rows[one], peers[one]
     b.links(node_at[db.port_node[a]], db.port_num[a], node_at[db.port_node[z]], db.port_num[z])
-    known = np.flatnonzero(~db.is_switch[db.port_node] & (db.port_guid > 0))
-    b.port_guids(node_at[db.port_node[known]], db.port_num[known], db.port_guid[known])
+    hosts = np.flatnonzero(~db.is_switch[db.port_node] & (db.port_guid > 0))
+    b.port_guids(node_at[db.port_node[hosts]], db.port_num[hosts], db.port_guid[hosts])
     f = b.build()
     port_at = f.node_base[node_at[db.port_node]] + db.port_num.astype(np.int64)
     _images(f, db, order, port_at)
@@ -326,7 +321,7 @@ def fabric_of(subnet: Subnet, name: str) -> Fabric:
 
 
 def _images(f: Fabric, db: Database, order: np.ndarray, port_at: np.ndarray) -> None:
-    """What devices said of themselves; a port that said nothing is down."""
+    """The values that devices reported; a port that reported nothing is down."""
     f.node_desc[:] = db.node_desc[order]
     heard = db.has_port_info
     f.port_info[port_at[heard]] = db.port_info[heard]

@@ -1,8 +1,8 @@
 """Unix sockets of the daemon: listening, whole messages with descriptors, and messages that wait
 for room.
 
-Nothing that a client sends may hurt the daemon: no call here waits, and what is not understood ends
-one connection.
+Nothing that a client sends may harm the daemon: no call here waits, and a message that is not understood ends only
+its connection.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = [
 ]
 
 ACCEPTS = 64
-"""Connections that are taken in a row before others have the loop."""
+"""Connections that are accepted in a row before the loop serves others."""
 BACKLOG = 128
 GREETING_S = 10.0
-"""How long a connection may say nothing."""
+"""How long a connection may be silent at first."""
 MOST_VISITORS = 256
-"""Connections that have said nothing yet; beyond, the oldest is closed."""
+"""Connections that have sent nothing yet; beyond, the oldest is closed."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 INT = struct.calcsize("i")
@@ -55,8 +55,7 @@ SO_PEERPIDFD = 77
 
 
 def peer_pidfd(sock: socket.socket) -> int:
-    """A pidfd of the process at the other end, whatever namespace it is in; the caller closes it.
-    -1: the system has none."""
+    """A pidfd of the process at the other end, in any namespace; the caller closes it. -1: the system has none."""
     try:
         return int(sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD))
     except OSError:
@@ -64,12 +63,12 @@ def peer_pidfd(sock: socket.socket) -> int:
 
 
 def ancillary_of(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
-    """What ``sendmsg`` takes to pass ``fds`` on beside a message."""
+    """The argument of ``sendmsg`` that passes ``fds`` on with a message."""
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
 
 
 def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
-    """The descriptors that came beside a message. The caller closes them."""
+    """The descriptors that arrived with a message. The caller closes them."""
     fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -78,7 +77,7 @@ def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
 
 
 def receive(sock: socket.socket, size: int) -> bytes | None:
-    """The next message; ``b""``: the connection is closed, None: nothing is there now."""
+    """The next message; ``b""``: the connection is closed, None: none has arrived."""
     try:
         return sock.recv(size, socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -88,7 +87,7 @@ def receive(sock: socket.socket, size: int) -> bytes | None:
 
 
 def receive_fds(sock: socket.socket, size: int) -> tuple[bytes | None, list[int]]:
-    """As :func:`receive`, and the descriptors beside the message, which the caller closes."""
+    """As :func:`receive`, and the descriptors of the message, which the caller closes."""
     flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
     try:
         message, ancillary, _, _ = sock.recvmsg(size, ANCILLARY_SIZE, flags)
@@ -100,12 +99,11 @@ def receive_fds(sock: socket.socket, size: int) -> tuple[bytes | None, list[int]
 
 
 class SendQueue:
-    """Messages to one program, in their order. What its socket, which is registered in
-    ``selector``, does not take now waits until the selector reports room (:meth:`flush`). ``limit``
+    """Messages to one program, in their order. What does not fit now into its socket, which is registered in
+    ``selector``, waits until the selector reports room (:meth:`flush`). ``limit``
     messages wait at most: beyond them the newest is lost, or with ``keep_newest`` the oldest;
     ``lost`` counts them. While ``pause_at`` messages wait the selector reports nothing to read: the
-    program's own queue fills, and its writes block. ``broken``: the program does not exist any
-    more."""
+    program's own queue fills, and its writes block. ``broken``: the program no longer exists."""
 
     def __init__(
         self,
@@ -124,7 +122,7 @@ class SendQueue:
         return len(self._waiting)
 
     def send(self, message: Any, fd: int | None = None) -> None:
-        """Send ``message``, with a copy of ``fd`` beside it, behind what waits already. Never
+        """Send ``message``, with a copy of ``fd``, behind those that already wait. Never
         blocks."""
         if not self._waiting and self._transmit(message, fd):
             return
@@ -141,7 +139,7 @@ class SendQueue:
         try:
             if fd is None:
                 self.sock.send(message, SEND)
-            else:  # socket.send_fds of Python 3.11 leaves the flags out, and would wait
+            else:  # socket.send_fds of Python 3.11 ignores the flags, and would wait
                 self.sock.sendmsg([message], ancillary_of([fd]), SEND)
         except BlockingIOError:
             return False
@@ -178,12 +176,12 @@ class SendQueue:
 
 class UnixServer:
     """Listens at ``path`` (mode 0600) in the daemon's selector, for its own user and root.
-    Subclasses say in :meth:`accepted` what becomes of a connection.
+    Subclasses decide in :meth:`accepted` what becomes of a connection.
 
-    A connection that says nothing (one of the ``visitors``) is closed after :data:`GREETING_S`, or
-    earlier when it is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in
+    A connection that sends nothing (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if it
+    is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in
     reserve: when the process has no other, it takes a connection that :meth:`accepted_last`
-    answers, where a listener that is left alone would be ready without end.
+    answers, as otherwise the listener would be ready without end.
     """
 
     kind = socket.SOCK_STREAM
@@ -202,7 +200,7 @@ class UnixServer:
             self._listener.close()
             if error.errno is None:  # Python's own check of the address's length
                 raise InputError(
-                    f"{path}: longer than a socket's path may be (107 bytes); set XDG_RUNTIME_DIR to a shorter "
+                    f"{path}: longer than the path of a socket may be (107 bytes); set XDG_RUNTIME_DIR to a shorter "
                     f"directory"
                 ) from None
             raise
@@ -230,7 +228,7 @@ class UnixServer:
                 self._drop_oldest()
 
     def _is_waited_for(self) -> bool:
-        """A program waits to be accepted; accept(2) wants a descriptor before it looks."""
+        """A program waits to be accepted; accept(2) needs a free descriptor first."""
         waiting = select.poll()
         waiting.register(self._listener, select.POLLIN)
         return bool(waiting.poll(0))
@@ -250,7 +248,7 @@ class UnixServer:
         return True
 
     def _accept_last(self) -> bool:
-        """Take a connection with the descriptor in reserve. False: that one is gone too."""
+        """Take a connection with the descriptor in reserve. False: that one has gone too."""
         if self._reserve is None:
             return self._drop_oldest()
         os.close(self._reserve)
@@ -266,7 +264,7 @@ class UnixServer:
         return True
 
     def restore_reserve(self) -> None:
-        """Open the descriptor in reserve where it was used. Subclasses that keep a last connection
+        """Open the descriptor in reserve if it was used. Subclasses that keep a last connection
         call it when that is closed."""
         if self._reserve is None:
             with contextlib.suppress(OSError):
@@ -281,10 +279,10 @@ class UnixServer:
         answer first."""
         sock.close()
 
-    # -- those that say nothing --
+    # -- silent connections --
 
     def expect(self, sock: socket.socket) -> None:
-        """``sock`` is to speak within :data:`GREETING_S` from now."""
+        """``sock`` must send something within :data:`GREETING_S` from now."""
         self.visitors.pop(sock, None)
         self.visitors[sock] = time.monotonic() + GREETING_S
 
@@ -299,7 +297,7 @@ class UnixServer:
         return True
 
     def expire(self) -> None:
-        """Close the connections whose time to speak is over. The daemon calls it a few times a
+        """Close the connections whose time to send a greeting is over. The daemon calls it a few times a
         second."""
         self.restore_reserve()
         if self._paused:
@@ -314,7 +312,7 @@ class UnixServer:
                 self.dismiss(sock)
 
     def listen_to(self, sock: socket.socket) -> None:
-        """Handle what a visitor has said, if anything."""
+        """Handle what a visitor has sent, if anything."""
         raise NotImplementedError
 
     def dismiss(self, sock: socket.socket) -> None:
@@ -324,7 +322,7 @@ class UnixServer:
         sock.close()
 
     def close(self) -> None:
-        """Hang up on those that have not spoken yet, stop listening and remove the socket."""
+        """Close connections that have not sent anything yet, stop listening and remove the socket."""
         for sock in list(self.visitors):
             self.dismiss(sock)
         if not self._paused:
@@ -338,7 +336,7 @@ class UnixServer:
 
 class SeqpacketServer(UnixServer):
     """A server of whole messages. A program's first one is its greeting, which :meth:`greeted`
-    answers; ``longest`` is how long a message may be. Until then nothing is kept of it."""
+    answers; ``longest`` is the greatest length of a message. Until then nothing is stored for it."""
 
     kind = socket.SOCK_SEQPACKET
     longest = 4096
@@ -348,13 +346,13 @@ class SeqpacketServer(UnixServer):
         self.refusal(0)  # reads the declaration of the messages, while there are descriptors
 
     def accepted(self, sock: socket.socket) -> None:
-        """Wait for the greeting; it is mostly there already."""
+        """Wait for the greeting; it has usually arrived already."""
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self.listen_to(sock))
         self.expect(sock)
         self.listen_to(sock)
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """Answer with EMFILE, where the greeting is there."""
+        """Answer with EMFILE, if the greeting has arrived."""
         if receive(sock, self.longest):
             with contextlib.suppress(OSError):
                 sock.send(self.refusal(errno.EMFILE), SEND)
@@ -368,8 +366,9 @@ class SeqpacketServer(UnixServer):
             self.greeted(sock, message)
 
     def greeted(self, sock: socket.socket, message: bytes) -> None:
-        """The first message (empty: the program has hung up). ``sock`` is the subclass's from here
-        on, to keep or to close."""
+        """The first message (empty: the program has closed the connection). ``sock`` belongs to the subclass from
+        here on, to
+        keep or to close."""
         raise NotImplementedError
 
     def refusal(self, error: int) -> bytes:

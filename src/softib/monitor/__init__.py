@@ -1,2 +1,2 @@
-"""Watching a fabric: rounds of counters by MADs, what files and a Prometheus server tell, their
-history, and the metrics that an exporter offers."""
+"""Monitoring a fabric: rounds of counters by MADs, data from files and a Prometheus server, their history, and the
+metrics of an exporter."""

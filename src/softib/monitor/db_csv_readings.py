@@ -1,5 +1,5 @@
-"""Readings of ports from ibdiagnet's .db_csv: PM_INFO, ticks, what FEC does, raw bit error ratios,
-and the time that the file states."""
+"""Readings of ports from ibdiagnet's .db_csv: PM_INFO, ticks, FEC results, raw bit error ratios, and the time
+stated in the file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from softib.monitor.reading import BELOW_ZERO, Reading
 __all__ = ["put_counter", "read_db_csv"]
 
 PHY_BER, RAW_BER = "PHY_DB16", ("field12", "field13")
-"""Section of ``--get_phy_info`` whose unnamed columns 12 to 17 are mantissa and exponent of the
-raw, effective and symbol bit error ratio (so public readers of such files take them)."""
+"""Section of ``--get_phy_info`` whose unnamed columns 12 to 17 are mantissa and exponent of the raw, effective and
+symbol bit error ratio (as public readers of such files interpret them)."""
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
 NARROW = {
     name: f.mask
@@ -34,8 +34,8 @@ NARROW = {
     for name, f in struct.fields.items()
     if 8 <= f.bits <= 32 or name.endswith(("integrity_errors", "overrun_errors"))
 }
-"""Largest value of the narrow field of each counter: a file shows the larger of both fields, so one
-that stands there may have stopped."""
+"""Largest value of the narrow field of each counter: a file shows the larger of both fields, so a counter at this
+value may have stopped."""
 
 
 def put_counter(reading: Reading, name: str, rows: np.ndarray, values: np.ndarray) -> None:
@@ -47,8 +47,7 @@ def put_counter(reading: Reading, name: str, rows: np.ndarray, values: np.ndarra
 
 
 def read_db_csv(file: str, reading: Reading) -> int | None:
-    """PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; the time that RUN_INFO
-    states."""
+    """PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; the time in RUN_INFO."""
     wanted = ("PM_INFO", "PM_PORT_SAMPLES_CONTROL", "RUN_INFO", PHY_BER)
     quiet = Problems("")
     sections, _ = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet)
@@ -78,7 +77,7 @@ def read_db_csv(file: str, reading: Reading) -> int | None:
 
 
 def _raw_ber(s: Section, reading: Reading) -> None:
-    """The bit error ratio before FEC: mantissa and exponent, as register PPCNT has them."""
+    """The bit error ratio before FEC: mantissa and exponent, as in register PPCNT."""
     mantissa, exponent = RAW_BER
     if not s.has("NodeGuid", "PortNum", mantissa, exponent):
         return
@@ -105,8 +104,8 @@ def _rows_in(
 
 
 def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.ndarray) -> None:
-    """What ``ibdiagnet --extended_speeds all`` adds to PM_INFO: errors by lane, and what FEC corrected
-    and could not correct (PortExtendedSpeedsCounters)."""
+    """Additions of ``ibdiagnet --extended_speeds all`` to PM_INFO: errors by lane, corrected and uncorrectable FEC
+    errors (PortExtendedSpeedsCounters)."""
     for name, columns in names.EXTENDED_SPEEDS.items():
         values, there = _most(pm, columns, at)
         if there.any():
@@ -128,8 +127,7 @@ def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.nda
 
 
 def _most(pm: Section, columns: Iterable[str], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The largest of the columns that are there, of the section's rows ``at``, and where any says
-    something."""
+    """The largest of the existing columns, for the section's rows ``at``, and where any has a value."""
     best, there = np.zeros(len(at), np.uint64), np.zeros(len(at), bool)
     for column in (c for c in columns if pm.has(c)):
         values, present = pm.counters(column)

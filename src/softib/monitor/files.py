@@ -1,11 +1,11 @@
-"""Readings from files that others collected: ibdiagnet's .db_csv, UFM telemetry, and what
-perfquery, ibqueryerrors and ibdiagnet's .pm print of a fabric that another file names.
+"""Readings from files collected by other tools: ibdiagnet's .db_csv, UFM telemetry, and the output of perfquery,
+ibqueryerrors and ibdiagnet's .pm for a fabric in another file.
 
-Two files of different times make one interval. Their times are those that a .db_csv states
-(RUN_INFO, Date), else those of the files.
+Two files of different times make one interval. Their times are those stated in a .db_csv (RUN_INFO, Date), else
+those of the files.
 
-ibqueryerrors prints only what is above its thresholds: a port or counter that it leaves out is at
-most its threshold, not unknown. The tool ends with what it looked at::
+ibqueryerrors prints only values above its thresholds: an omitted port or counter is at most at its threshold, not
+unknown. The tool's last lines list what it read::
 
     ##          32 ports checked, 0 ports have errors beyond threshold
     ## Thresholds: [SymbolErrorCounter = 20][LinkDownedCounter = 3]       none: 0
@@ -48,7 +48,7 @@ _THRESHOLDS = re.compile(r"## Thresholds:(.*)")
 _SUPPRESSED = re.compile(r"## Suppressed:(.*)")
 _ONE = re.compile(r"\[(\w{1,60}) = (\d{1,20})\]")
 _COUNTERS = {name.lower(): counter for counter, name in SHORT.items()}
-"""Names as the tool prints them → counters."""
+"""Names as printed by the tool → counters."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class LeftOut:
 
 
 def left_out(file: str) -> LeftOut | None:
-    """What the end of an output of ibqueryerrors says; None for any other file."""
+    """The data at the end of an output of ibqueryerrors; None for any other file."""
     checked, thresholds, suppressed = -1, {}, set()
     for line in read_lines(Path(file), Problems("")):
         if m := _CHECKED.match(line):
@@ -76,14 +76,14 @@ def left_out(file: str) -> LeftOut | None:
 
 
 UNREAD = np.uint64(2**64 - 1)
-"""Stands in a fabric's counters where a file said nothing."""
+"""Value in a fabric's counters if a file had none."""
 COMMON = 0.5
-"""Two files are of one fabric when at least this share of the smaller one's devices is in both."""
+"""Two files are of one fabric if at least this share of the smaller one's devices is in both."""
 
 
 @dataclass
 class Snapshot:
-    """One file: its ports, what they read, and what in it could not be used."""
+    """One file: its ports, their readings, and unusable parts."""
 
     file: str
     ports: ObservedPorts
@@ -94,16 +94,16 @@ class Snapshot:
 def observations_of_files(
     files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
 ) -> tuple[Observations, list[Problem]]:
-    """What rose from each of ``files`` to the next, in the order of their times. ``fabric``: the
-    source that names ports, for files that hold counters alone.
+    """Increases from each of ``files`` to the next, in the order of their times. ``fabric``: the source of the
+    ports, for files that contain only counters.
 
-    Raises :class:`InputError` for less than two, for two of one time, for one of another fabric,
-    and for two that have no port in common.
+    Raises :class:`InputError` for fewer than two, for two of the same time, for one of another fabric, and for two
+    without a common port.
     """
     if len(files) < 2:
-        raise InputError(f"{files[0] if files else 'observe'}: one file is one reading; give a second, later one")
+        raise InputError(f"{files[0] if files else 'observe'}: one file is one reading; add a second, later one")
     if times_ns is not None and len(times_ns) != len(files):
-        raise InputError(f"{len(times_ns)} times for {counted(len(files), 'file')}; give one each")
+        raise InputError(f"{len(times_ns)} times for {counted(len(files), 'file')}; use one for each")
     shots = [read_snapshot(f, fabric, None if times_ns is None else times_ns[i]) for i, f in enumerate(files)]
     shots.sort(key=lambda s: int(s.reading.time_ns.max(initial=0)))
     intervals: list[Interval] = []
@@ -113,7 +113,7 @@ def observations_of_files(
         rose = between(before.reading, after.reading)
         if not (rose.end_ns > rose.begin_ns).any():
             raise InputError(
-                f"{before.file} and {after.file}: no port was read in both; give two readings of the same ports"
+                f"{before.file} and {after.file}: no port was read in both; use two readings of the same ports"
             )
         intervals.append(rose)
         ports = merged_ports(ports, after.ports)
@@ -121,19 +121,18 @@ def observations_of_files(
 
 
 def checked_pair(before: Snapshot, after: Snapshot) -> None:
-    """Raises :class:`InputError` where the two are of different fabrics, or the second is not
-    later."""
+    """Raises :class:`InputError` if the two are of different fabrics, or the second is not later."""
     old, new = np.unique(before.ports.node_guid), np.unique(after.ports.node_guid)
     both = len(np.intersect1d(old, new))
     if both < COMMON * min(len(old), len(new)) or not both:
         raise InputError(
             f"{after.file} is of another fabric than {before.file}: {both} of its {counted(len(new), 'device')} "
-            f"{plural(len(new), 'is', 'are')} in both; give two files of one fabric"
+            f"{plural(len(new), 'is', 'are')} in both; use two files of one fabric"
         )
     first, second = (int(s.reading.time_ns.max(initial=0)) for s in (before, after))
     if second <= first:
         raise InputError(
-            f"{before.file} and {after.file} are of the same time ({_when(first)}); give two of different times"
+            f"{before.file} and {after.file} are of the same time ({_when(first)}); use two of different times"
         )
 
 
@@ -150,7 +149,7 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
             result = load(file, notice=lambda line: None)
         except UnknownFormat as error:
             raise UnknownFormat(
-                f"{error}; counters alone (perfquery, ibqueryerrors) need the fabric's file beside them"
+                f"{error}; counters alone (perfquery, ibqueryerrors) also need the fabric's file"
             ) from None
         shot = snapshot_of(result, file, time_ns)
     else:
@@ -161,15 +160,12 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
         shot = Snapshot(file, ports, reading, _text_counters(file, f, rows, reading))
         _finish(shot, f, rows, time_ns)
     if not shot.reading.answered.any():
-        raise InputError(
-            f"{file}: no counters in it; ibdiagnet writes PM_INFO with its option --pm, or give perfquery's output"
-        )
+        raise InputError(f"{file}: no counters in it; use ibdiagnet --pm, which writes PM_INFO, or perfquery's output")
     return shot
 
 
 def snapshot_of(result: ReadResult, file: str, time_ns: int | None = None) -> Snapshot:
-    """The ports of ``file`` (or of what is no file), which was read as ``result``, with the
-    counters that it holds, if any."""
+    """The ports of ``file`` (or of other input), which was read as ``result``, with its counters, if any."""
     f, rows, stated = result.fabric, rows_of(result.fabric), None
     ports = ports_of(f, rows, result.extra)
     reading = Reading.empty(ports.node_guid, ports.portnum)
@@ -191,8 +187,7 @@ def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) ->
 
 
 def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
-    """UFM telemetry; ``fabric`` names the ports and says what each leads to, without it they are
-    GUIDs alone."""
+    """UFM telemetry; ``fabric`` has the ports and their peers, without it ports have only GUIDs."""
     samples, problems = read_telemetry(file)
     if fabric is None:
         guid = np.array([s.guid for s in samples], np.uint64)
@@ -247,7 +242,7 @@ def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> 
 
 
 def _bounded(file: str, f: Fabric, rows: np.ndarray, reading: Reading, out: LeftOut) -> list[Problem]:
-    """What ibqueryerrors did not print is at most its threshold, of the ports that it looked at."""
+    """Values not printed by ibqueryerrors are at most at the threshold, for the ports that it read."""
     cabled = int((f.port_cable[rows] >= 0).sum())
     whole = out.checked >= cabled
     for name, most in out.most.items():
@@ -261,8 +256,7 @@ def _bounded(file: str, f: Fabric, rows: np.ndarray, reading: Reading, out: Left
         Problem(
             file,
             0,
-            f"ibqueryerrors looked at {out.checked} of {cabled} cabled ports; what those that it does not list "
-            f"count is not known",
+            f"ibqueryerrors read {out.checked} of {cabled} cabled ports; the counters of unlisted ports are unknown",
         )
     ]
 

@@ -1,11 +1,11 @@
-"""Intervals kept as Parquet files, and asked with DuckDB.
+"""Intervals stored as Parquet files, and queried with DuckDB.
 
-A directory holds ``rounds/`` (one file a round, written beside and renamed, so a crash in the
-middle of writing loses that round alone) and ``hours/`` (the rounds of a full hour in one file, of
-which the parts are removed once it is complete; a part whose hour stands already is not read).
-``ports/`` has the ports as they were at a time, ``manager/`` what rounds showed of the subnet
-manager. Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``, ``begin_ns``,
-``end_ns``, one a counter (NULL where its increase is not known), and ``level_…``.
+A directory holds ``rounds/`` (one file a round, written under a temporary name and renamed, so a crash during the
+write loses only that round) and ``hours/`` (the rounds of a full hour in one file, whose parts are removed once it
+is complete; parts of an hour with a file are not read).
+``ports/`` has the ports over time, ``manager/`` the subnet manager's state by round. Columns of a row: ``round_ns``
+(end of the round), ``guid``, ``portnum``, ``begin_ns``,
+``end_ns``, one a counter (NULL if its increase is unknown), and ``level_…``.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ __all__ = ["History"]
 HOUR_NS = 3600 * 10**9
 LOCK = "writer.lock"
 COMMON = 0.5
-"""Two lists of ports are of one fabric when at least this share of the smaller one's devices is in
-both."""
+"""Two lists of ports are of one fabric if at least this share of the smaller one's devices is in both."""
 
 
 class History:
-    """What is kept in ``folder``. ``keep_days``: older files are removed at each new hour (0:
+    """The history in ``folder``. ``keep_days``: older files are removed at each new hour (0:
     never). Raises :class:`MissingLibrary` without pyarrow and DuckDB."""
 
     def __init__(self, folder: str | os.PathLike[str], keep_days: float = 30.0):
@@ -59,11 +58,10 @@ class History:
     # -- writing --
 
     def claim(self, ports: ObservedPorts) -> None:
-        """Be the one that writes here, until :meth:`release` or the end of the process, for the
-        fabric that has ``ports``.
+        """Become the only writer, until :meth:`release` or the end of the process, for the fabric that has ``ports``.
 
-        Raises :class:`InputError` where another process writes here (both would count every
-        increase twice), and where what is kept is of another fabric. A directory that cannot be
+        Raises :class:`InputError` if another process writes here (both would count every increase twice), and if
+        the history is of another fabric. A directory that cannot be
         written is reported by :meth:`append`.
         """
         try:
@@ -75,11 +73,11 @@ class History:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.release()
-            raise InputError(f"{self.folder}: another process keeps its history here; give another directory") from None
+            raise InputError(f"{self.folder}: another process keeps its history here; use another directory") from None
         kept = self.topologies()
         if len(kept) and not _common(ports, self.ports_of(int(kept[-1]))):
             self.release()
-            raise InputError(f"{self.folder}: what is kept here is of another fabric; give another directory")
+            raise InputError(f"{self.folder}: this history is of another fabric; use another directory")
 
     def release(self) -> None:
         """Let others write here."""
@@ -88,7 +86,7 @@ class History:
             self._lock = None
 
     def append(self, ports: ObservedPorts, interval: Interval) -> None:
-        """Keep one interval. Raises :class:`InputError` where the directory cannot be written."""
+        """Keep one interval. Raises :class:`InputError` if the directory cannot be written."""
         try:
             for name in ("rounds", "hours", "ports"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
@@ -105,8 +103,8 @@ class History:
             raise InputError(f"{self.folder}: the history cannot be written: {error.strerror or error}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
-        """Keep what a round showed of the subnet manager, in ``manager/``, a file a day (written
-        whole: it is small). Raises :class:`InputError` where it cannot be written."""
+        """Store a round's state of the subnet manager, in ``manager/``, a file a day (written as a whole: it is
+        small). Raises :class:`InputError` if it cannot be written."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -121,8 +119,7 @@ class History:
             raise InputError(f"{folder}: the history cannot be written: {error}") from None
 
     def manager_rounds(self) -> list[ManagerRound]:
-        """What rounds showed of the subnet manager, oldest first; none where nothing of it was
-        kept."""
+        """States of the subnet manager by round, oldest first; none if nothing was stored."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -133,7 +130,7 @@ class History:
         return [ManagerRound(**row) for row in rows]
 
     def _write(self, table: pyarrow.Table, path: Path) -> None:
-        """Whole or not at all: written under another name, flushed to the disk, renamed."""
+        """Complete or absent: written under another name, flushed to the disk, renamed."""
         import pyarrow.parquet as parquet
 
         part = path.with_suffix(".part")
@@ -144,7 +141,7 @@ class History:
         os.replace(part, path)
 
     def compact(self, now_ns: int) -> None:
-        """Join the rounds of hours that are over, and remove what is older than :attr:`keep_days`."""
+        """Merge the rounds of past hours, and remove files older than :attr:`keep_days`."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -172,18 +169,18 @@ class History:
                 if (int(path.stem) + 1) * 24 * HOUR_NS < oldest:
                     path.unlink(missing_ok=True)
             stale = [p for p in sorted((self.folder / "ports").glob("*.parquet")) if int(p.stem) < oldest]
-            for path in stale[:-1]:  # the newest of them still names what came after it
+            for path in stale[:-1]:  # the newest of them still applies to later rounds
                 path.unlink(missing_ok=True)
 
     # -- reading --
 
     @property
     def size_bytes(self) -> int:
-        """What its files hold."""
+        """Size of its files."""
         return sum(p.stat().st_size for p in self.folder.glob("*/*.parquet"))
 
     def files(self) -> list[Path]:
-        """Every file with rounds that counts, oldest first."""
+        """Every valid file with rounds, oldest first."""
         hours = sorted((self.folder / "hours").glob("*.parquet"))
         by_hour: dict[int, list[Path]] = {}
         for path in sorted((self.folder / "rounds").glob("*.parquet")):
@@ -220,8 +217,8 @@ class History:
         return connection
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows of a question over ``intervals`` and ``ports``. Raises :class:`InputError` for one
-        that DuckDB does not take."""
+        """Rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for one that DuckDB
+        rejects."""
         import duckdb
 
         try:
@@ -246,8 +243,8 @@ class History:
         return observations_of(self._all_ports(), intervals)
 
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
-        """(clock time from which on the last rounds between two times have no more than ``rows``
-        ports together, how many rounds those are, how many there are). At least one round."""
+        """(clock time from which on the last rounds between two times have at most ``rows`` ports together, the
+        number of those rounds, the number of all). At least one round."""
         columns = (
             self.connect()
             .execute(
@@ -269,8 +266,8 @@ class History:
         return np.asarray(rows["round_ns"], np.int64)
 
     def of_port(self, guid: int, portnum: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Interval:
-        """What one port did: an :class:`Interval` whose rows are not ports but this port's
-        intervals, oldest first. None of them: no rows."""
+        """One port's history: an :class:`Interval` whose rows are not ports but this port's intervals, oldest
+        first. None of them: no rows."""
         table = (
             self.connect()
             .sql(
@@ -284,13 +281,13 @@ class History:
         return interval_of(columns, slice(0, table.num_rows))
 
     def topologies(self) -> np.ndarray:
-        """Clock times from which each kept state of the ports and cables held, oldest first
-        (int64[k] in nanoseconds): a new one is kept when it changed."""
+        """Clock times from which each stored state of ports and cables applied, oldest first (int64[k] in
+        nanoseconds): a new one is stored after a change."""
         return np.array(sorted(int(p.stem) for p in (self.folder / "ports").glob("*.parquet")), np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
-        """The ports that held from ``since_ns`` (one of :meth:`topologies`) on. Raises
-        :class:`UnreadableFile` where they are gone meanwhile."""
+        """The ports that applied from ``since_ns`` (one of :meth:`topologies`) on. Raises :class:`UnreadableFile` if
+        they were removed meanwhile."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -311,15 +308,15 @@ class History:
 
 
 def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Are half of the devices of the smaller one in both? A fabric grows and loses nodes, and is
-    the same one still."""
+    """Are half of the devices of the smaller one in both? A fabric may grow and lose nodes, and stays the same
+    fabric."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
 
 
 def _not_in(whole: Path, parts: list[Path]) -> list[Path]:
-    """Those of the rounds ``parts`` that the file of their hour lacks: all where there is none,
-    else those of a poller whose clock was set back into that hour."""
+    """Those of the rounds ``parts`` missing in the file of their hour: all if there is none, else those of a poller
+    whose clock was set back into that hour."""
     import pyarrow.parquet as parquet
 
     if not whole.exists():

@@ -37,7 +37,7 @@ def manager_schema() -> pyarrow.Schema:
 
 
 def table_of(one: Interval, now: int) -> pyarrow.Table:
-    """An interval whose round ended at ``now`` (clock, ns); what is not known is NULL."""
+    """An interval whose round ended at ``now`` (clock, ns); unknown values are NULL."""
     import pyarrow
 
     columns: dict[str, Any] = {
@@ -55,7 +55,7 @@ def table_of(one: Interval, now: int) -> pyarrow.Table:
 
 
 def interval_of(columns: dict[str, Any], part: slice) -> Interval:
-    """The rows ``part`` of columns as :func:`table_of` makes them."""
+    """The rows ``part`` of columns as in :func:`table_of`."""
 
     def plain(name: str) -> np.ndarray:
         return np.asarray(columns[name][part.start : part.stop].to_numpy(zero_copy_only=False))
@@ -100,7 +100,7 @@ def table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
 
 
 def ports_of_table(table: pyarrow.Table) -> ObservedPorts:
-    """Ports from a table as :func:`table_of_ports` makes it."""
+    """Ports from a table as in :func:`table_of_ports`."""
 
     def column(name: str, dtype: Any) -> np.ndarray:
         return np.asarray(table.column(name).to_numpy(), dtype)

@@ -1,14 +1,14 @@
-"""From two readings to what each counter rose by, where that is known; and intervals in a row as
-one table of observations.
+"""From two readings to the increase of each counter, if it is known; and consecutive intervals as one table of
+observations.
 
-Counters of a port never fall by themselves and stop at the largest value of their field (IBA
-16.1.3.5). So nothing is known of a counter that fell (somebody cleared it, or the device
-restarted), of the others of its port in that interval (they were cleared with it, and may have
-passed their old value since), of one that stands at its largest value, or of a port that one of the
-readings lacks. No increase is ever negative. That a counter stands there is reported by a level,
-``stuck_NAME``: 1 it stands at its largest value, 2 it got there in this interval (so it counted,
-and no one knows how much), 0 it counts on. ``least_port_fec_corrected_symbol_ctr`` tells what that
-counter rose by at least when it got there, or passed it.
+Counters of a port never decrease by themselves and stop at the largest value of their field (IBA 16.1.3.5). So
+increases are unknown in these cases: a counter decreased (it was cleared, or the device restarted);
+the others of its port in that interval (they were cleared with it, and may have passed their old value since); a
+counter at its largest value; a port missing in one of the readings. No increase is ever negative. A level,
+``stuck_NAME``, reports a counter at its largest value: 1 it
+is there, 2 it got there in this interval (so it counted an unknown number), 0 it is not.
+``least_port_fec_corrected_symbol_ctr`` is the known minimum of that
+counter's increase when it got there, or passed it.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ __all__ = [
 ]
 
 STUCK = "stuck_"
-"""Prefix of the level of a counter that stands at its largest value."""
+"""Prefix of the level of a counter at its largest value."""
 
 LEAST = "least_"
-"""Prefix of the level that tells what a counter rose by at least, where it got to its largest value
-in the interval or passed it."""
+"""Prefix of the level with the known minimum of a counter's increase, if it reached its largest value in the
+interval or passed it."""
 SYMBOLS, BLOCKS = "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"
-"""32 bits wide: at 4x NDR and a bit error ratio of 1e-3 the first is full after 10 s. Some devices
-begin again at 0 there."""
+"""32 bits wide: at 4x NDR and a bit error ratio of 1e-3 the first is full after 10 s. Some devices restart at 0
+there."""
 
 RESTARTED = 0.5
-"""Share of the ports of a device that had counted something and fell, above which it restarted:
-then nothing is known of any of its ports."""
+"""Share of the nonzero ports of a device that decreased, above which it restarted: then nothing is known about any
+of its ports."""
 
 
 @dataclass
 class Interval:
-    """What rose between two readings of the same ports (``guid``, ``portnum``): columns as
-    :class:`~softib.diags.observations.Observations` has them."""
+    """Increases between two readings of the same ports (``guid``, ``portnum``): columns as in
+    :class:`~softib.diags.observations.Observations`."""
 
     guid: np.ndarray
     portnum: np.ndarray
@@ -66,8 +66,8 @@ class Interval:
 
 
 def between(before: Reading, after: Reading) -> Interval:
-    """What rose from ``before`` to ``after``; rows are those of ``after``, and a port that
-    ``before`` lacks has begin = end."""
+    """Increases from ``before`` to ``after``; rows are those of ``after``, and a port missing in ``before`` has
+    begin = end."""
     rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
     good = there & after.answered & before.answered[rows]
     begin = np.where(good, before.time_ns[rows], after.time_ns)
@@ -95,7 +95,7 @@ def between(before: Reading, after: Reading) -> Interval:
             level[STUCK + name] = _stuck(name, after, before, rows, both[name])
         then = before.value[name][rows] if name in before.value else now
         sure = both[name] & ~fell & ~after.stuck[name] & ~_at_most(after, name)
-        # Of a counter that was at most T, what it reads beyond T is the least that it rose by.
+        # For a counter that was at most T, the excess over T is the known minimum of its increase.
         sure &= ~_at_most(before, name)[rows] | (now > then)
         if name == SYMBOLS and name in before.value:
             full = both[name] & after.stuck[name] & ~before.stuck[name][rows] & ~fell
@@ -109,8 +109,8 @@ def between(before: Reading, after: Reading) -> Interval:
 
 
 def carried(before: Reading | None, now: Reading) -> Reading:
-    """``now``, with the counters of ``before`` for each port that ``now`` did not read: what these
-    ports count while they are silent is the increase of one long interval. Levels of such ports are
+    """``now``, with the counters of ``before`` for each port that ``now`` did not read: the counts of silent ports
+    become the increase of one long interval. Levels of such ports are
     unknown. Rows are sorted by NodeGUID and portnum."""
     if before is None:
         return now
@@ -147,8 +147,8 @@ def carried(before: Reading | None, now: Reading) -> Reading:
 
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
-    """Ports whose count of corrected symbols fell while that of corrected blocks rose: it passed
-    its largest value, and was not cleared. bool[n]"""
+    """Ports whose count of corrected symbols decreased while that of corrected blocks rose: it passed its largest
+    value, and was not cleared. bool[n]"""
     if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
         return np.zeros(len(after), bool)
     symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))
@@ -161,7 +161,7 @@ def _at_most(reading: Reading, name: str) -> np.ndarray:
 
 
 def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: np.ndarray) -> np.ndarray:
-    """The level ``stuck_NAME``. float64[n], NaN where the counter was not read."""
+    """The level ``stuck_NAME``. float64[n], NaN if the counter was not read."""
     stands = after.stuck[name]
     arrived = both & stands
     if name in before.stuck:
@@ -184,8 +184,7 @@ def same_ports(
 
 
 def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Ports of devices of which more than :data:`RESTARTED` of the ports that had counted fell.
-    bool[n]"""
+    """Ports of devices of which more than :data:`RESTARTED` of the nonzero ports decreased. bool[n]"""
     if not fell.any():
         return np.zeros(len(guid), bool)
     _, device = np.unique(guid, return_inverse=True)
@@ -195,8 +194,8 @@ def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.nd
 
 
 def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
-    """``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port that an
-    interval lacks has begin = end and nothing known there."""
+    """``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port missing in an interval has
+    begin = end and only unknown values there."""
     n, k = len(ports), len(intervals)
     begin, end = np.zeros((k, n), np.int64), np.zeros((k, n), np.int64)
     names = list(dict.fromkeys(name for one in intervals for name in one.increase))
@@ -232,13 +231,13 @@ def interval_at(seen: Observations, k: int) -> Interval:
 def _rows(ports: ObservedPorts, one: Interval) -> np.ndarray:
     rows, there = same_ports(one.guid, one.portnum, ports.node_guid, ports.portnum)
     if not there.all():
-        raise InputError("an interval has ports that the table of ports lacks")
+        raise InputError("an interval has ports missing in the table of ports")
     return rows
 
 
 def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
-    """The row in ``older`` of each port of ``newer``, where the same cable is in it (int64[n]; -1:
-    the port is new, or leads to another one)."""
+    """The row in ``older`` of each port of ``newer`` with the same cable (int64[n]; -1: the port is new, or has
+    another peer)."""
     a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
     if not len(a):
         return np.full(len(b), -1, np.int64)
@@ -250,7 +249,7 @@ def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
 
 
 def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
-    """All ports of both; of a port that both have, what ``newer`` says (its LID, its peer). A port
+    """All ports of both; for a port in both, the data of ``newer`` (its LID, its peer). A port
     without a peer in ``newer`` keeps that of ``older``, unless this one has another peer now."""
     a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
     if len(a) == len(b) and (a == b).all() and not ((newer.peer < 0) & (older.peer >= 0)).any():

@@ -1,5 +1,5 @@
-"""What rose in the last twenty minutes, in few intervals: what the rules over counters judge while
-somebody watches."""
+"""Increases of the last twenty minutes, in few intervals: the input of the rules over counters in continuous
+monitoring."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from softib.monitor.reading import Reading
 __all__ = ["JUDGED_S", "ROWS", "JudgedWindow"]
 
 JUDGED_S = 1200.0
-"""Rules judge what rose in the last twenty minutes, …"""
+"""Rules judge increases over the last twenty minutes, …"""
 MOST_PARTS, LEAST_PARTS = 40, 4
 ROWS = 500_000
-"""… in at most so many intervals: all of a port's counters take some 300 octets each."""
+"""… in at most this many intervals: all of a port's counters take some 300 bytes each."""
 
 
 class JudgedWindow:
-    """Rounds in a row (:meth:`add`), as :attr:`observations` of their last :data:`JUDGED_S`
-    seconds."""
+    """Consecutive rounds (:meth:`add`), as :attr:`observations` of their last :data:`JUDGED_S` seconds."""
 
     def __init__(self) -> None:
         self._parts: deque[Interval] = deque()
@@ -31,7 +30,7 @@ class JudgedWindow:
         self._ports: ObservedPorts | None = None
 
     def add(self, now: Reading, ports: ObservedPorts) -> None:
-        """Take one round of ``ports``."""
+        """Add one round of ``ports``."""
         self._ports = ports if self._ports is None else merged_ports(self._ports, ports)
         parts = int(np.clip(ROWS // max(1, len(now)), LEAST_PARTS, MOST_PARTS))
         self._last = carried(self._last, now)

@@ -1,5 +1,5 @@
-"""The forwarding tables of a subnet, read again now and then, for rules that follow waiting ports
-through them; and the jobs whose traffic may take each cable."""
+"""The forwarding tables of a subnet, reread periodically, for rules that follow waiting ports through them; and the
+jobs whose traffic may use each cable."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ __all__ = ["JobsCrossing", "LatestTables"]
 
 LEAST_S = 60.0
 SHARE = 0.05
-"""Reading the tables takes at most this share of the time."""
+"""Largest share of the time spent on reading tables."""
 
 
 class LatestTables:
-    """Called with the ports that are watched: the tables as they were read last, None where there
-    are none. One thread."""
+    """Called with the observed ports: returns the tables as last read, None if there are none. One thread."""
 
     def __init__(self, wire: MadWire, name: str):
         self._wire, self._name = wire, name
@@ -42,12 +41,12 @@ class LatestTables:
         return None if result is None or "lfts" not in result.fabric.source.records else tables_of(result.fabric, ports)
 
     def result(self, ports: ObservedPorts) -> ReadResult | None:
-        """The subnet with its tables, as it was read last."""
+        """The subnet with its tables, as last read."""
         began = time.monotonic()
         moved = self._of is not None and bool((same_cables(self._of, ports) < 0).any())
         if began >= self._due_s or moved:
             self._of = ports
-            with contextlib.suppress(SoftibError):  # then the tables of before
+            with contextlib.suppress(SoftibError):  # then the previous tables
                 self._read = read_wire(self._wire, self._name)
             took = time.monotonic() - began
             self._due_s = time.monotonic() + max(LEAST_S, took / SHARE)
@@ -55,8 +54,8 @@ class LatestTables:
 
 
 class JobsCrossing:
-    """Jobs of ``file`` (as :func:`softib.jobs_on` takes it) on the fabric that ``tables`` reads. A
-    file that cannot be read is one line to ``notice``; the jobs of before hold."""
+    """Jobs of ``file`` (as in :func:`softib.jobs_on`) on the fabric read by ``tables``. An unreadable file
+    is one line to ``notice``; the previous jobs are kept."""
 
     def __init__(self, file: str, tables: LatestTables, notice: Callable[[str], None]):
         self._file, self._tables, self._notice = file, tables, notice
@@ -65,7 +64,7 @@ class JobsCrossing:
         self._failed = ""
 
     def follow(self, ports: ObservedPorts) -> None:
-        """Place the jobs again where the file or the tables changed."""
+        """Place the jobs again if the file or the tables changed."""
         from softib.analysis.jobs.files import read_jobs
         from softib.analysis.jobs.links import place_jobs
         from softib.analysis.pipeline import quietly
@@ -81,14 +80,14 @@ class JobsCrossing:
         self._of = stamp, result
         try:
             stated = read_jobs(self._file)
-            found = routed(replace(result, fabric=result.fabric.copy()), None, None, quietly)
-            self._links = place_jobs(found.fabric, found.graph, found.lft, stated)
+            tables = routed(replace(result, fabric=result.fabric.copy()), None, None, quietly)
+            self._links = place_jobs(tables.fabric, tables.graph, tables.lft, stated)
             self._failed = ""
         except SoftibError as error:
             if str(error) != self._failed:
-                self._notice(f"{error}; findings name the jobs of before")
+                self._notice(f"{error}; findings name the previous jobs")
             self._failed = str(error)
 
     def __call__(self, node_guid: int, portnum: int) -> Sequence[str]:
-        """Names of the jobs that cross the cable there."""
+        """Names of the jobs whose traffic crosses the cable there."""
         return () if self._links is None else self._links.crossing(node_guid, portnum)

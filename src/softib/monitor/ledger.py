@@ -1,6 +1,5 @@
-"""What was wrong with each cable and device until now: when it was first seen, how often it came
-back, and who repaired it. One file beside the exporter's memory of ports
-(:mod:`softib.monitor.seen_ports`)."""
+"""Faults of each cable and device until now: when they were first seen, how often they recurred, and who repaired
+them. One file next to the exporter's memory of ports (:mod:`softib.monitor.seen_ports`)."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ __all__ = ["Episode", "Fault", "Ledger", "Repair", "ledger_of", "repaired"]
 
 MONTH_S = 30 * 86400.0
 MOST = 100
-"""Episodes, and repairs, that are kept of one cable or device: the last ones."""
+"""Number of episodes, and of repairs, kept for one cable or device: the last ones."""
 
 
 @dataclass
 class Episode:
-    """From when to when something was wrong, in seconds since 1970; ``codes`` of its findings."""
+    """Beginning and end of a fault, in seconds since 1970; ``codes`` of its findings."""
 
     first_s: float
     last_s: float
@@ -32,7 +31,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class Repair:
-    """Who repaired it, when (seconds since 1970), and what was done."""
+    """Person, time (seconds since 1970) and description of a repair."""
 
     time_s: float
     by: str
@@ -41,8 +40,8 @@ class Repair:
 
 @dataclass
 class Fault:
-    """One cable or device: ``names`` of its ends or of the device, the episodes, the repairs;
-    ``series``: the labels of its findings, as they were exported last."""
+    """One cable or device: ``names`` of its ends or of the device, the episodes, the repairs; ``series``: the
+    labels of its findings, as last exported."""
 
     key: str
     names: list[str]
@@ -56,23 +55,23 @@ class Fault:
 
     @property
     def standing(self) -> Episode | None:
-        """The episode that lasts; None: all is well."""
+        """The current episode; None: there is no fault."""
         return next((e for e in self.episodes if e.standing), None)
 
     @property
     def repaired_s(self) -> float:
-        """When it was repaired last; 0: never."""
+        """Time of the last repair; 0: never."""
         return max((r.time_s for r in self.repairs), default=0.0)
 
 
 def ledger_of(memory: Path) -> Path:
-    """Where the ledger of the exporter is that keeps what it saw in ``memory``."""
+    """Path of the ledger of the exporter that keeps its memory in ``memory``."""
     return memory.with_name(f"ledger-{memory.name}")
 
 
 class Ledger:
-    """Faults by key in :attr:`faults`, kept in ``path`` (None: in memory alone) for ``keep_s``
-    seconds after they were last seen (0: for ever)."""
+    """Faults by key in :attr:`faults`, stored in ``path`` (None: only in memory) for ``keep_s`` seconds after they
+    were last seen (0: forever)."""
 
     def __init__(
         self, path: Path | None = None, keep_s: float = 0.0, notice: Callable[[str], None] = lambda line: None
@@ -84,18 +83,18 @@ class Ledger:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the file where another process wrote it."""
+        """Read the file if another process wrote it."""
         if self.path is not None and stamp_of(self.path) != self._stamp:
             self.faults = _load(self.path, self.notice)
             self._stamp = stamp_of(self.path)
 
-    def step(self, found: Iterable[tuple[str, Sequence[str], Sequence[str]]], now_s: float, holds_s: float) -> None:
-        """Take what is wrong now: (key, names, labels of the finding, its code first). What is not
-        wrong any more stands for ``holds_s`` seconds yet."""
+    def step(self, findings: Iterable[tuple[str, Sequence[str], Sequence[str]]], now_s: float, holds_s: float) -> None:
+        """Record the present faults: (key, names, labels of the finding, its code first). Faults no longer present are
+        kept for another ``holds_s`` seconds."""
         with locked(self.path):
             self.refresh()
             present: set[str] = set()
-            for key, names, labels in found:
+            for key, names, labels in findings:
                 fault = self.faults.setdefault(key, Fault(key, list(names)))
                 fault.names = list(names)
                 fault.series = [*(fault.series if key in present else ()), list(labels)]
@@ -124,7 +123,7 @@ class Ledger:
             _write(self.path, self.faults)
         except OSError as error:
             if not self._unkept:
-                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart forgets the ledger")
+                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart loses the ledger")
             self._unkept = True
         else:
             self._unkept = False
@@ -132,19 +131,19 @@ class Ledger:
 
 
 def repaired(path: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
-    """Write into the ledger at ``path`` that the cables or devices ``names`` (``leaf-1``,
-    ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName` for a name
-    that the ledger lacks."""
+    """Record in the ledger at ``path`` that the cables or devices ``names`` (``leaf-1``, ``leaf-1[3]``) were
+    repaired, and return their faults. Raises :class:`UnknownName` for a name missing in the
+    ledger."""
     with locked(path):
         faults = _load(path, lambda line: None)
         wanted: dict[str, Fault] = {}
         for name in names:
-            mine = {k: f for k, f in faults.items() if name in f.names}
-            if not mine:
+            named = {k: f for k, f in faults.items() if name in f.names}
+            if not named:
                 raise UnknownName(
                     "cable or device in the ledger", name, sorted({n for f in faults.values() for n in f.names})
                 )
-            wanted |= mine
+            wanted |= named
         for fault in wanted.values():
             fault.repairs = [*fault.repairs, repair][-MOST:]
             for episode in fault.episodes:
@@ -190,5 +189,5 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[str, Fault]:
         )
         return {f.key: f for f in faults}
     except (InputError, OSError, ValueError, TypeError):
-        notice(f"{path}: cannot be read; the ledger begins again")
+        notice(f"{path}: cannot be read; a new ledger begins")
         return {}

@@ -1,9 +1,9 @@
-"""The subnet manager's state beside the ports', so that a stall of the manager is distinguished from
-one of the network.
+"""The subnet manager's state in addition to the ports', so that a stall of the manager is distinguished from one of
+the network.
 
-By MADs alone: SMInfo of every manager (state, priority, ActCount, which a living master raises; IBA
-14.2.5.13), asked each round. Of a running softib fabric its daemon tells more: sweeps and their
-time, what the last sweep could not do, traps.
+By MADs alone: SMInfo of every manager (state, priority, ActCount, which a living master increases; IBA 14.2.5.13),
+read in each round. For a running softib fabric, its daemon adds more: sweeps and their time, problems of
+the last sweep, traps.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ __all__ = ["Manager", "ManagerWatch"]
 CLASS_PORT_INFO = 0x01
 """The one attribute that every class has (IBA 13.4.8.1)."""
 STALLED_S = 30.0
-"""A master whose ActCount stood still this long while its port answered works no longer (three of
-OpenSM's light sweeps of 10 s)."""
+"""A master whose ActCount did not change for this time while its port answered is stalled (three of OpenSM's light
+sweeps of 10 s)."""
 KEPT = 120
-"""Rounds that are remembered."""
+"""Number of rounds kept."""
 MISSED = 3
-"""Rounds in a row in which a master's port answered everything but SMInfo, from which on it is
-taken for stalled: a process that hangs answers none."""
+"""Consecutive rounds in which a master's port answered everything but SMInfo, from which on it counts as stalled: a
+hanging process answers none."""
 
 
 @dataclass
 class Manager:
     """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (SMState's name), ``priority``,
     ``act_count``; ``answers``: it answered in the last round; ``still_s``: seconds since its
-    ActCount last rose (0: it just did, or was first seen); ``missed``: rounds in a row in which it
-    did not answer although the agents of its port did."""
+    ActCount last rose (0: it just did, or was first seen); ``missed``: consecutive rounds without its answer
+    although the agents of its port answered."""
 
     guid: int
     lid: int
@@ -57,19 +57,19 @@ class Manager:
 
     @property
     def stalled(self) -> bool:
-        """The port answers, the manager does not move, or answers nothing: its process hangs, and
-        the network does not."""
+        """The port answers, but the manager makes no progress or does not answer: its process hangs, the network
+        does not."""
         moves = self.missed < MISSED and (self.still_s <= STALLED_S or not self.answers)
         return self.state == "MASTER" and not moves
 
 
 @dataclass
 class ManagerWatch:
-    """Follows the managers of the subnet that ``poller`` reads. ``reported``: what the daemon of a
-    running fabric says of its own manager (its ``status``), {} elsewhere; ``answer_s``: how long
-    the last SMInfo took (NaN: none came), ``sa_answer_s`` the last query of the master's subnet
-    administration; ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its
-    report of a light sweep has none); ``rounds``: what the last rounds showed of the master."""
+    """Follows the managers of the subnet read by ``poller``. ``reported``: the daemon's report on its own
+    manager (its ``status``), {} elsewhere; ``answer_s``: duration of the last SMInfo (NaN: none came),
+    ``sa_answer_s`` of the last query of the master's subnet administration; ``sweep_s``: seconds by phase of the
+    last sweep reported by the daemon (its report of a light sweep has none); ``rounds``: states of the master in
+    the last rounds."""
 
     opened: Opened
     poller: Poller
@@ -84,7 +84,7 @@ class ManagerWatch:
     _waits: tuple[int, float] = (0, 0.0)
 
     def step(self) -> None:
-        """Ask every manager for its SMInfo, and the daemon for its status."""
+        """Read SMInfo of every manager, and the daemon's status."""
         guids, lids = self._where()
         now = time.monotonic()
         for one in self.managers.values():
@@ -107,15 +107,14 @@ class ManagerWatch:
         self.rounds.append(self._round())
 
     def _master(self) -> tuple[int, int, str]:
-        """(PortGUID, LID, node) of the master: the manager that says so, else the one that the ports'
-        PortInfo names."""
+        """(PortGUID, LID, node) of the master: the manager in that state, else the one named in the ports' PortInfo."""
         masters = [m for m in self.managers.values() if m.state == "MASTER" and m.answers]
         lid = masters[0].lid if masters else self.poller.master_lid
         ports = self.poller.targets.ports
         rows = np.flatnonzero(ports.lid == lid) if lid else np.zeros(0, np.int64)
-        known = next((g for g, m in self.managers.items() if m.lid == lid), 0) if lid else 0
+        stated = next((g for g, m in self.managers.items() if m.lid == lid), 0) if lid else 0
         return (
-            known or (int(ports.node_guid[rows[0]]) if len(rows) else 0),
+            stated or (int(ports.node_guid[rows[0]]) if len(rows) else 0),
             lid,
             ports.node[rows[0]] if len(rows) else "",
         )
@@ -149,8 +148,7 @@ class ManagerWatch:
         )
 
     def _mean_wait(self) -> float:
-        """Mean wait of the queries that the running fabric's own manager answered since the last
-        round (NaN: none)."""
+        """Mean wait of the queries answered by the running fabric's own manager since the last round (NaN: none)."""
         waits = self.reported.get("sm", {}).get("sa", {}).get("wait")
         if not waits:
             return float("nan")
@@ -163,8 +161,8 @@ class ManagerWatch:
         )
 
     def _unanswered(self, now: float) -> None:
-        """Managers that did not answer SMInfo: their ports' agents may have (a manager answers it,
-        not the agent of its port; IBA 14.4)."""
+        """Managers that did not answer SMInfo: the agents of their ports may have answered (SMInfo is answered by a
+        manager, not by the agent of its port; IBA 14.4)."""
         last, ports = self.poller.last, self.poller.targets.ports
         for guid, one in self.managers.items():
             if one.answers or last is None or len(last) != len(ports):
@@ -174,8 +172,7 @@ class ManagerWatch:
             one.missed = one.missed + 1 if well else 0
 
     def _administration(self) -> None:
-        """Time one query of the master's subnet administration: also of one that leaves SMInfo
-        unanswered."""
+        """Time one query of the master's subnet administration, even if the manager leaves SMInfo unanswered."""
         self.sa_answer_s, self.sa_answered = float("nan"), None
         master = [m.lid for m in self.managers.values() if m.answers and m.state == "MASTER"] or [
             self.poller.master_lid
@@ -193,13 +190,13 @@ class ManagerWatch:
         self.poller.gets.run(batch, np.zeros(1, np.int64), 1, heard)
 
     def _where(self) -> tuple[list[int], np.ndarray]:
-        """PortGUIDs and LIDs of the ports that say IsSM, or that discovery found to have a manager."""
+        """PortGUIDs and LIDs of the ports with IsSM, or on which discovery found a manager."""
         t, poller = self.poller.targets, self.poller
         says = PortInfo.cap_mask.get(poller._info) & int(CapMask.IS_SM) > 0
         lids = dict.fromkeys(t.ports.lid[says].tolist())
-        known = poller.manager_lids
-        lids.update(dict.fromkeys(known.values()))
-        by_lid = {lid: guid for guid, lid in known.items()}
+        managers = poller.manager_lids
+        lids.update(dict.fromkeys(managers.values()))
+        by_lid = {lid: guid for guid, lid in managers.items()}
         lids_there = [lid for lid in lids if lid]
         return [by_lid.get(lid, lid) for lid in lids_there], np.array(lids_there, np.uint16)
 

@@ -1,5 +1,5 @@
-"""What modules measure, as levels of observations, and what they are, as texts: from the register
-image that devices answer and files fill (:class:`~softib.iba.vendor.mlnx.ModuleInfo`)."""
+"""Measurements of modules as levels of observations, and their identity as texts: from the register image in
+answers of devices and in files (:class:`~softib.iba.vendor.mlnx.ModuleInfo`)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ MODULE_LEVELS = (
     "module_tx_bias_high_ma",
     "module_tx_bias_low_ma",
 )
-"""Measured: of eight lanes the weakest (bias: the highest). ``module_rx_lane``: which lane that is,
-from 0. The rest are the module's own alarm thresholds."""
+"""Measurements: the weakest of eight lanes (bias: the highest). ``module_rx_lane``: number of that lane, from 0. The
+rest are the module's own alarm thresholds."""
 DARK_DBM = -40.0
-"""What no light at all reads: SFF-8636 measures down to 0.1 µW."""
+"""Reading without any light: SFF-8636 measures down to 0.1 µW."""
 CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
 """ModuleInfo.cable_type in words."""
 
 
 def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
     """Vendor, part number and serial number of modules, length (metres) and kind of their cables,
-    by their images (uint8[n, 208]); "" where no module told. object[n] each"""
+    by their images (uint8[n, 208]); "" without data from a module. object[n] each"""
     M = ModuleInfo
     texts = {
         name: np.array([_ascii(row) for row in field.get(image)], object)
@@ -51,8 +51,8 @@ def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
-    """Levels of ports by their images (uint8[n, 208]); NaN where the module does not measure it, or
-    no module told. float64[n] each"""
+    """Levels of ports by their images (uint8[n, 208]); NaN if the module does not measure it, or did not answer.
+    float64[n] each"""
     M, able = ModuleInfo, ModuleInfo.monitor_cap_mask.get(image).astype(np.int64)
     rx, weakest = _lanes(M.rx_power.get(image), M.tx_bias.get(image))
     tx, _ = _lanes(M.tx_power.get(image), M.tx_bias.get(image))
@@ -80,8 +80,8 @@ def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _lanes(power: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The least power of the lanes that the module has (those with power or bias; a cable of four
-    lanes reads zeros in the others), and which lane."""
+    """The least power of the module's lanes (those with power or bias; a cable of four lanes reads zeros in the
+    others), and the lane's number."""
     there = (power > 0) | (bias > 0)
     shown = np.where(there, power.astype(np.float64), np.inf)
     least = shown.min(axis=-1)

@@ -1,4 +1,4 @@
-"""What a SOURCE of rounds is: a running fabric by name, or ``umad:DEVICE``."""
+"""Resolution of a SOURCE of rounds: a running fabric by name, or ``umad:DEVICE``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PREFIX = "umad:"
 
 @dataclass
 class Opened:
-    """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None:
-    there is no daemon). ``memory``: where its exporter keeps what it saw (None: nowhere).
-    ``other_subnets``: which subnets of the fabric the wire does not lead to ("": none)."""
+    """An open wire into a subnet; ``status`` reads the status from the daemon of a running fabric (None: there is
+    no daemon). ``memory``: the file of its exporter's memory (None: none).
+    ``other_subnets``: subnets of the fabric that the wire does not reach ("": none)."""
 
     wire: MadWire
     name: str
@@ -35,11 +35,10 @@ class Opened:
 
 
 def memory_of(source: str) -> Path:
-    """The file in which the exporter of ``source`` keeps what it saw: with a running fabric it
-    goes, of hardware it is in ``$STATE_DIRECTORY``, ``$XDG_STATE_HOME/softib`` or
-    ``~/.local/state/softib``.
+    """The file of the memory of the exporter of ``source``: for a running fabric it is removed with it, for
+    hardware it is in ``$STATE_DIRECTORY``, ``$XDG_STATE_HOME/softib`` or ``~/.local/state/softib``.
 
-    Raises :class:`InputError` for what is neither."""
+    Raises :class:`InputError` for other sources."""
     if source.startswith(PREFIX):
         state = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
         folder = (
@@ -50,18 +49,18 @@ def memory_of(source: str) -> Path:
         return folder / f"seen-{source.removeprefix(PREFIX).replace('/', '-') or 'default'}.json"
     instance = _instance(source)
     if instance is None:
-        raise InputError(f"{source}: no running fabric of that name; give one of 'softib status', or umad:DEVICE")
+        raise InputError(f"{source}: no running fabric of that name; use one of 'softib status', or umad:DEVICE")
     return instance.folder / "seen_ports.json"
 
 
 def is_live(source: str) -> bool:
-    """Is ``source`` something that rounds can be read from?"""
+    """Can rounds be read from ``source``?"""
     return source.startswith(PREFIX) or _instance(source) is not None
 
 
 def open_source(source: str) -> Opened:
-    """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for what is
-    neither, :class:`PeerError` where the daemon does not answer."""
+    """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for other sources,
+    :class:`PeerError` if the daemon does not answer."""
     from softib.live.umad_client.abi import ASKS
 
     classes = {**ASKS, **dict.fromkeys((int(MgmtClass.PERF), int(MgmtClass.VENDOR_MLNX), int(MgmtClass.SUBN_ADM)), 0)}

@@ -1,13 +1,12 @@
-"""The performance manager: rounds of Gets over a fabric for counters, devices that answered, and states; on
-a wire, without a clock of its own but that of the readings.
+"""The performance manager: rounds of Gets over a fabric for counters, answering devices, and states; on a wire,
+without a clock except that of the readings.
 
-A round asks every port for PortCountersExtended and, where these lack the error counters,
-PortCounters; then every end port for NodeInfo, because a LID may meanwhile be another device's;
-then causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) where their
-totals rose. PortInfo and PortExtendedSpeedsCounters are asked of all ports each round on fabrics of
-up to :data:`SMALL` ports, and in turn on larger ones; so are the registers of modules and FEC
-histograms, of devices that let them be read (:mod:`softib.monitor.registers`). Nothing but Gets is
-sent.
+A round reads PortCountersExtended of every port and, if these lack the error counters, PortCounters; then NodeInfo
+of every end port, because a LID may have moved to another device; then causes (PortRcvErrorDetails,
+PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) if their totals rose. PortInfo and PortExtendedSpeedsCounters
+are read from all ports each round on fabrics of up to
+:data:`SMALL` ports, and in turn on larger ones; so are the registers of modules and FEC histograms, of devices with
+readable registers (:mod:`softib.monitor.registers`). Only Gets are sent.
 """
 
 from __future__ import annotations
@@ -37,23 +36,22 @@ __all__ = ["COLLECTORS", "MOST_SKIPPED", "SMALL", "Pace", "Poller", "Round", "Si
 
 
 COLLECTORS = ("details", "fec", "modules", "manager", "findings")
-"""What may be left out of rounds, and of what is made of them: causes of errors and discards
-(PortRcvErrorDetails …), FEC counters and histograms, what modules measure, the subnet manager, the
-findings of the rules."""
+"""Optional parts of rounds and their results: causes of errors and discards (PortRcvErrorDetails …), FEC counters
+and histograms, modules, the subnet manager, the findings of the rules."""
 MOST_SKIPPED = 64
-"""Rounds that a device which never answers is left alone at most; it begins with 1 and doubles."""
+"""Largest number of rounds for which a silent device is skipped; it begins with 1 and doubles."""
 
 
 class SilentDevices:
-    """Which devices (by NodeGUID) missed how many rounds in a row, and until which round each is
-    left alone."""
+    """Devices (by NodeGUID) with their number of consecutive missed rounds, and the round until which each is
+    skipped."""
 
     def __init__(self) -> None:
         self._missed: dict[int, int] = {}
         self._skip_until: dict[int, int] = {}
 
     def skipped(self, guids: np.ndarray, round_: int) -> np.ndarray:
-        """Those of ``guids`` that are left alone in this round. bool[d]"""
+        """Those of ``guids`` that are skipped in this round. bool[d]"""
         away = [g for g, until in self._skip_until.items() if until > round_]
         return np.isin(guids, np.array(away, np.uint64))
 
@@ -63,12 +61,12 @@ class SilentDevices:
         self._skip_until[guid] = round_ + 1 + min(MOST_SKIPPED, 1 << (missed - 1))
 
     def ask_soon(self, guid: int) -> None:
-        """It gave a sign of life: ask it in the next round."""
+        """It showed activity: read it in the next round."""
         self._skip_until.pop(guid, None)
 
     def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:
-        """What a round showed: GUIDs that were silent, and that answered. True when one of the
-        second had been silent before."""
+        """Result of a round: GUIDs that were silent, and that answered. True if one of the second had been silent
+        before."""
         for guid in silent.tolist():
             self.missed(guid, round_)
         back = [g for g in well.tolist() if g in self._missed] if self._missed else []
@@ -79,19 +77,19 @@ class SilentDevices:
 
 
 SMALL = 10_000
-"""Ports up to which a round reads everything."""
+"""Number of ports up to which a round reads everything."""
 APART = 10
 """On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of
 ten (an interval needs two in a row)."""
 HURRIED_S = 60.0
-"""The subnet is looked at this often while something is down: what comes back is seen soon."""
+"""Interval of discovery while something is down: items that come back are seen soon."""
 OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
 
 
 @dataclass(frozen=True)
 class Pace:
-    """``most``: requests in flight at one device; ``timeout_ps`` and ``retries`` of each;
-    ``rediscover_s``: how often the whole subnet is looked at again."""
+    """``most``: requests in flight at one device; ``timeout_ps`` and ``retries`` of each; ``rediscover_s``:
+    interval of discovery of the whole subnet."""
 
     most: int = 4
     timeout_ps: int = 200 * 10**9
@@ -101,8 +99,8 @@ class Pace:
 
 @dataclass
 class Round:
-    """One round: its ``reading``, the ``targets`` that it is of, how many MADs and seconds it took,
-    and NodeGUIDs of devices that did not answer."""
+    """One round: its ``reading``, its ``targets``, its number of MADs and seconds, and NodeGUIDs of devices that
+    did not answer."""
 
     reading: Reading
     targets: Targets
@@ -131,27 +129,26 @@ class Poller:
         self.keeps_down = False
         """Rounds also read ports whose link went down after an earlier discovery."""
         self.hurried = False
-        """Something is known to be down that the last discovery did not find."""
+        """Something that the last discovery did not find is known to be down."""
         self.discover()
 
-    # -- what there is --
+    # -- discovery --
 
     @property
     def last(self) -> Reading | None:
-        """What the last round read."""
+        """The result of the last round."""
         return self._last
 
     @property
     def master_lid(self) -> int:
-        """The LID that most end ports have for the master subnet manager (PortInfo.MasterSMLID); 0:
-        none."""
+        """The master subnet manager's LID in most end ports (PortInfo.MasterSMLID); 0: none."""
         lids = PortInfo.master_sm_lid.get(self._info)
         lids = lids[lids > 0]
         return int(np.bincount(lids).argmax()) if len(lids) else 0
 
     def discover(self) -> None:
-        """Discover the whole subnet again: devices, LIDs, cables, what each agent can. Raises
-        :class:`MadTimeout` where the own port does not answer."""
+        """Discover the whole subnet again: devices, LIDs, cables, capabilities of agents. Raises :class:`MadTimeout`
+        if the own port does not answer."""
         subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
         if subnet.db.sm_port < 0:
             raise MadTimeout(
@@ -187,8 +184,7 @@ class Poller:
     # -- rounds --
 
     def round(self) -> Round:
-        """Read everything once. Counters without an answer are absent; no value of an earlier round
-        takes their place."""
+        """Read everything once. Counters without an answer are absent; no earlier value replaces them."""
         every_s = min(HURRIED_S, self.pace.rediscover_s) if self.hurried else self.pace.rediscover_s
         if self._stale or self.now_ns() - self._discovered_ns > every_s * 1e9:
             self.discover()
@@ -212,8 +208,8 @@ class Poller:
         return Round(r, t, self.gets.sent - sent, time.monotonic() - began, t.device_guid[silent | away], self.rounds)
 
     def _who(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        """Is each LID still the device that it was? Ports of one that is not are not read, and the
-        subnet is discovered again before the next round."""
+        """Does each LID still belong to the same device? If not, its ports are not read, and the subnet is discovered
+        again before the next round."""
         t = self.targets
         right = np.zeros(len(t.end_lid), bool)
         wanted = np.arange(len(t.end_lid))
@@ -234,7 +230,7 @@ class Poller:
         return silent
 
     def _causes(self, r: Reading) -> None:
-        """Details where they may have moved; where their totals stand still, they stand still."""
+        """Details that may have changed; if their totals did not change, they did not."""
         last = self._last
         same = (
             last is not None
@@ -260,7 +256,7 @@ class Poller:
             self._attribute(r, attribute, np.flatnonzero(r.answered & ~still & self._has(attribute)))
 
     def _has(self, attribute: Attribute) -> np.ndarray:
-        """Ports whose agent did not say that it lacks the attribute. bool[n]"""
+        """Ports whose agent did not report that it lacks the attribute. bool[n]"""
         return np.asarray(~self._refused[attribute.id][self.targets.end])
 
     def _attribute(self, r: Reading, attribute: Attribute, rows: np.ndarray) -> None:
@@ -278,14 +274,12 @@ class Poller:
         self.gets.run(port_gets(attribute.id, t, rows), t.device[rows], len(t.device_guid), heard, lost)
 
     def _wanted_now(self) -> np.ndarray:
-        """Ports of which this round asks what changes slowly: all of a small fabric, a tenth of a
-        large one. bool[n]"""
+        """Ports whose slowly changing data this round reads: all of a small fabric, a tenth of a large one. bool[n]"""
         n = len(self.targets)
         return np.ones(n, bool) if n <= SMALL else np.arange(n) % APART == self.rounds % APART
 
     def _states(self, r: Reading) -> None:
-        """PortInfo: of all ports or of those whose turn it is, and of those whose link counters
-        moved."""
+        """PortInfo: of all ports or of those whose turn it is, and of those whose link counters changed."""
         t, last = self.targets, self._last
         due = self._wanted_now()
         if last is not None and len(last) == len(r):
@@ -301,7 +295,7 @@ class Poller:
         self._ask(batch, t.device[rows], heard)
         up = PortInfo.port_phys_state.get(self._info) == PhysState.LINK_UP
         if (up & (PortInfo.port_phys_state.get(t.info) != PhysState.LINK_UP)).any():
-            self._stale = True  # a link that the discovery did not see: it may lead elsewhere now
+            self._stale = True  # a link unknown to discovery: its peer may have changed
         unknown = ~r.answered
         lanes, lane_gbps = lanes_of(self._info)
         for name, values in (

@@ -1,5 +1,5 @@
-"""PortCountersExtended of every port, and PortCounters where these lack the error counters: a port
-is read whole or not at all. What each performance agent can is in its ClassPortInfo."""
+"""PortCountersExtended of every port, and PortCounters if these lack the error counters: a port is read completely
+or not at all. The capabilities of each performance agent are in its ClassPortInfo."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["PerformanceAgents", "PortCounters", "read_performance_agents", "read
 @dataclass
 class PerformanceAgents:
     """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 without
-    an answer), ``tick`` (symbols, float64[e]; nan without an answer). ``silent``: which
-    devices did not answer. bool[d]"""
+    an answer), ``tick`` (symbols, float64[e]; nan without an answer). ``silent``: devices that did not answer.
+    bool[d]"""
 
     cap: np.ndarray
     cap2: np.ndarray
@@ -32,7 +32,7 @@ class PerformanceAgents:
 
 
 def read_performance_agents(gets: PacedGets, targets: Targets) -> PerformanceAgents:
-    """Ask the agent of each end port."""
+    """Read ClassPortInfo of the agent of each end port."""
     n = len(targets.end_lid)
     agents = PerformanceAgents(np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, np.nan), np.zeros(0, bool))
 
@@ -47,7 +47,7 @@ def read_performance_agents(gets: PacedGets, targets: Targets) -> PerformanceAge
 
 
 def read_ticks(gets: PacedGets, targets: Targets, agents: PerformanceAgents) -> None:
-    """PortSamplesControl.Tick of the first port of each agent stands for all of its ports."""
+    """PortSamplesControl.Tick of the first port of each agent is used for all of its ports."""
     _, first = np.unique(targets.end, return_index=True)
 
     def heard(tags: np.ndarray, mad: np.ndarray) -> None:
@@ -59,35 +59,33 @@ def read_ticks(gets: PacedGets, targets: Targets, agents: PerformanceAgents) -> 
 
 
 OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.CapMask.QP1_DROPPED}
-"""Fields of PortCounters that mean something only where ClassPortInfo.CapabilityMask has the bit
-(IBA 16.1.3.1)."""
+"""Fields of PortCounters that are valid only if ClassPortInfo.CapabilityMask has the bit (IBA 16.1.3.1)."""
 
 
 class PortCounters:
-    """The counters of ``targets``, whose ``agents`` say which they have. ``now_ns`` dates each
+    """The counters of ``targets``; ``agents`` lists the counters of each. ``now_ns`` dates each
     answer."""
 
     def __init__(self, gets: PacedGets, targets: Targets, agents: PerformanceAgents, now_ns: Callable[[], int]):
         self.gets, self.targets, self.agents, self.now_ns = gets, targets, agents, now_ns
         t = targets
         cap = agents.cap[t.end]
-        more = agents.cap2[t.end] & int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS) > 0
-        self._wide = more | (cap & int(perf.CapMask.EXTENDED_WIDTH) > 0)
+        additional = agents.cap2[t.end] & int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS) > 0
+        self._wide = additional | (cap & int(perf.CapMask.EXTENDED_WIDTH) > 0)
         self._extended = self._wide | (cap & int(perf.CapMask.EXTENDED_WIDTH_NO_IETF) > 0)
-        self._more = more
+        self._more = additional
         rows = np.arange(len(t))
-        plain, extended = rows[~more], rows[self._extended]
+        plain, extended = rows[~additional], rows[self._extended]
         self._main_rows = np.concatenate([plain, extended])
         self._is_extended = np.arange(len(self._main_rows)) >= len(plain)
         self._main = MadBatch.concat([port_gets(PLAIN.id, t, plain), port_gets(EXTENDED.id, t, extended)])
 
     def read(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        """Read them into ``r`` but those of the devices ``away`` (bool[d]). Returns which devices
-        were silent. bool[d]"""
+        """Read them into ``r``, except those of the devices ``away`` (bool[d]). Returns the devices that were silent.
+        bool[d]"""
         t = self.targets
         wanted = np.flatnonzero(~away[t.device[self._main_rows]])
-        # A port counts as read when all that it was asked is there: half of a port would look like
-        # a counter that stands still.
+        # A port counts as read if all its requests were answered: half of a port would look like an unchanged counter.
         missing = np.bincount(self._main_rows, minlength=len(t))
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:

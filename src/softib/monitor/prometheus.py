@@ -1,14 +1,13 @@
-"""A Prometheus server as a source: what it scraped from ``softib exporter`` or treydock's exporter,
-by its HTTP API.
+"""A Prometheus server as a source: data scraped from ``softib exporter`` or treydock's exporter, through its HTTP API.
 
-Samples are floats there: counters of bytes above 2^53 have lost their last digits. The label
-``guid`` of an HCA is its PortGUID; with a fabric beside, ports have their NodeGUID again.
+Samples are floats there: counters of bytes above 2^53 have lost their last digits. The label ``guid`` of an HCA is
+its PortGUID; with a fabric given, ports get their NodeGUID again.
 
-Two exporters of one fabric (a pair, in case one fails) report the same port at different times,
-and each of its own last round; what the second told may be older than what the first did before. So
-the counters of a port are those of one exporter (labels ``job`` and ``instance``), and increases
-are between its own scrapes. Exporters of different ports (one of switches, one of HCAs)
-are put side by side: each scrape belongs to that of the first one that is nearest in time.
+Two exporters of one fabric (a redundant pair) report the same port at different times, each from its own last
+round; the second's value may be older than the first's. So the counters of
+a port come from one exporter (labels ``job`` and ``instance``), and increases are between its own scrapes.
+Exporters of different ports (one of switches, one of HCAs) are combined: each scrape
+belongs to the nearest one in time of the first exporter.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ Target = tuple[str, str]
 
 
 MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
-"""Times of an exporter times its ports, in all; exporters."""
+"""Limits: times of an exporter multiplied by its ports, in all; exporters."""
 
 
 def target_of(labels: Mapping[str, str]) -> Target:
-    """Whose series it is."""
+    """The exporter of a series."""
     return labels.get("job", ""), labels.get("instance", "")
 
 
@@ -70,8 +69,8 @@ class Scrapes:
         self._keys: dict[Target, set[Key]] = {}
 
     def add(self, target: Target, field: str, key: Key, values: Iterable[tuple[float, float]], factor: int) -> None:
-        """A series: (clock time in seconds, value) of a counter of a port, ``factor`` of which make
-        one of PerfMgt's units."""
+        """A series: (clock time in seconds, value) of a counter of a port; ``factor`` of its units are one of
+        PerfMgt's."""
         times = self._found.setdefault(target, {})
         self._keys.setdefault(target, set()).add(key)
         for at_s, value in values:
@@ -81,12 +80,11 @@ class Scrapes:
             self._samples[target] = self._samples.get(target, 0) + 1
 
     def refuse_too_many(self, url: str) -> None:
-        """Raises :class:`PeerError` where the scrapes cannot be those of exporters: each reads its
-        ports at few times."""
+        """Raises :class:`PeerError` if the scrapes cannot be those of exporters: each reads its ports at few times."""
         readings = sum(len(times) * len(self._keys[target]) for target, times in self._found.items())
         if readings > MOST_READINGS or len(self._found) > MOST_TARGETS:
             raise PeerError(
-                f"{url}: {len(self._found):,} exporters with {readings:,} readings of ports; ask for less time, or "
+                f"{url}: {len(self._found):,} exporters with {readings:,} readings of ports; use a shorter time, or "
                 f"fewer exporters"
             )
 
@@ -106,7 +104,7 @@ class Scrapes:
         return max((t for times in self._found.values() for t in times), default=0) / 1e9
 
     def intervals(self) -> list[Interval]:
-        """What rose between scrapes, oldest first."""
+        """Increases between scrapes, oldest first."""
         owned = self._owned()
         if not owned:
             return []
@@ -123,8 +121,8 @@ class Scrapes:
         return [_joined(parts[at]) for at in sorted(parts)]
 
     def _owned(self) -> dict[Target, list[Key]]:
-        """The ports of each exporter: a port is that of the first that has it; the
-        one with most samples comes first."""
+        """The ports of each exporter: a port belongs to the first that has it; the exporter with most samples comes
+        first."""
         left = {key for of in self._keys.values() for key in of}
         owned: dict[Target, list[Key]] = {}
         for target in sorted(self._samples, key=lambda t: (-self._samples[t], t)):
@@ -193,10 +191,10 @@ def observations_of_server(
     time_s: float | None = None,
     node_guids: Mapping[int, int] | None = None,
 ) -> Observations:
-    """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds, or of those
-    before the clock time ``time_s``. ``fabric``: the source whose NodeGUIDs the ports get,
-    ``node_guids``: the same, by PortGUID. Raises :class:`PeerError` where it does not answer,
-    :class:`InputError` where it has nothing of a fabric."""
+    """Data of the server at ``url`` for the last ``rounds`` × ``every_s`` seconds, or for those before the clock
+    time ``time_s``. ``fabric``: the source of the ports' NodeGUIDs, ``node_guids``: the same, by
+    PortGUID. Raises :class:`PeerError` if it does not answer, :class:`InputError` if
+    it has no data of a fabric."""
     window_s = max(1, round(rounds * every_s))
     scrapes = Scrapes()
     for one in ask(url, f"{SELECTOR}[{window_s}s]", time_s):
@@ -207,10 +205,10 @@ def observations_of_server(
     scrapes.refuse_too_many(url)
     if scrapes.most < 2:
         raise InputError(
-            f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for "
-            f"more time, or let it scrape 'softib exporter'"
+            f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: use "
+            f"a longer time, or let it scrape 'softib exporter'"
         )
-    # Cables as of the last scrape: of an exporter that has stopped since, the server says nothing more of now.
+    # Cables as of the last scrape: for an exporter that has stopped since, the server has no present data.
     ports, intervals = ports_of_keys(url, scrapes.keys, scrapes.last_s), scrapes.intervals()
     if fabric is not None:
         node_guids = _node_guids(fabric)
@@ -228,7 +226,7 @@ def _node_guids(fabric: str) -> dict[int, int]:
 
 
 def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
-    """NodeGUIDs for PortGUIDs; one that ``whose`` does not know stays. uint64[n]"""
+    """NodeGUIDs for PortGUIDs; one missing in ``whose`` stays. uint64[n]"""
     return np.array([whose.get(g, g) for g in guid.tolist()], np.uint64)
 
 
@@ -253,8 +251,7 @@ def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> Observed
 
 
 def ask(url: str, query: str, time_s: float | None = None) -> list[Series]:
-    """The result of an instant query, now or at a clock time. Raises :class:`PeerError` where no
-    Prometheus answers."""
+    """The result of an instant query, now or at a clock time. Raises :class:`PeerError` if no Prometheus answers."""
     return answer_of(url, "query", {"query": query} | ({} if time_s is None else {"time": f"{time_s:.3f}"}))
 
 
@@ -265,8 +262,7 @@ def ask_range(url: str, query: str, since_s: float, until_s: float, step_s: floa
 
 
 def error_metrics() -> str:
-    """A selector of all counters of errors that :data:`softib.monitor.ranking.ERRORS` names, under
-    treydock's names."""
+    """A selector of all error counters in :data:`softib.monitor.ranking.ERRORS`, under treydock's names."""
     names = "|".join(c.treydock for c in PORT_COUNTERS if c.field in ERRORS)
     return f"{{__name__=~'infiniband_(switch|hca)_port_({names})_total'}}"
 
@@ -278,13 +274,13 @@ def ports_at(url: str, time_s: float) -> ObservedPorts:
 
 
 def key_of(labels: Mapping[str, str]) -> Key | None:
-    """(GUID, portnum) of a series; None where it has none."""
+    """(GUID, portnum) of a series; None if it has none."""
     guid, portnum = _GUID.fullmatch(labels.get("guid", "")), whole_number(labels.get("port", ""))
     return None if guid is None or portnum is None or portnum > 255 else (int(guid[1], 16), portnum)
 
 
 def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> ObservedPorts:
-    """The ports ``keys`` with what the uplink metrics say of them."""
+    """The ports ``keys`` with the data of the uplink metrics."""
     n = len(keys)
     row = {key: i for i, key in enumerate(keys)}
     rows_of: dict[int, list[int]] = {}
@@ -314,6 +310,6 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
         if key is None or value is None or value < 0:
             continue
         rows = rows_of.get(key[0], []) if "port" not in labels else [row[key]] if key in row else []
-        rate[rows] = value * 8 / 1e9  # of an HCA each port has a GUID of its own, and no number here
+        rate[rows] = value * 8 / 1e9  # each port of an HCA has its own GUID, and no number here
     guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
     return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)

@@ -1,7 +1,6 @@
-"""Answers of a Prometheus server's HTTP API, each bounded in bytes and in time, and checked: what
-is behind an address is a stranger's.
+"""Answers of a Prometheus server's HTTP API, each limited in bytes and in time, and checked: the server is not trusted.
 
-No redirect is followed and no packed answer unpacked; a series keeps the samples that are numbers
+No redirect is followed and no compressed answer decompressed; a series keeps the samples that are numbers
 (Prometheus itself writes NaN and Inf).
 """
 
@@ -32,7 +31,7 @@ PATIENCE_S = 30.0
 MOST_OCTETS = 128 << 20
 """Longest answer in bytes: five million samples."""
 MOST_PARTS = 8_000_000
-"""Objects and lists in an answer: an answer of that size has fewer."""
+"""Objects and lists in an answer: a valid answer of that size has fewer."""
 CHUNK = 1 << 18
 LAST_S = 9e9
 """A clock time after all others."""
@@ -40,22 +39,22 @@ LAST_S = 9e9
 
 @dataclass(frozen=True)
 class Series:
-    """One series: its labels (printable, of bounded length) and its samples as (clock time in
-    seconds, value), finite numbers all."""
+    """One series: its labels (printable, of bounded length) and its samples as (clock time in seconds, value), all
+    finite numbers."""
 
     labels: dict[str, str]
     samples: list[tuple[float, float]]
 
     @property
     def last(self) -> float | None:
-        """The last value; None where it is no number."""
+        """The last value; None if it is no number."""
         return self.samples[-1][1] if self.samples else None
 
 
-def answer_of(url: str, what: str, given: dict[str, str]) -> list[Series]:
-    """The series that the server at ``url`` answers to ``/api/v1/WHAT``. Raises :class:`PeerError`
-    where no Prometheus answers, too late, or with too much."""
-    address = f"{url.rstrip('/')}/api/v1/{what}?{urllib.parse.urlencode(given)}"
+def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
+    """The series in the server's answer to ``/api/v1/WHAT`` at ``url``. Raises :class:`PeerError` if no Prometheus
+    answers, too late, or with too much."""
+    address = f"{url.rstrip('/')}/api/v1/{call}?{urllib.parse.urlencode(given)}"
     deadline = time.monotonic() + PATIENCE_S
     try:
         data = _fetched(address, deadline)
@@ -64,13 +63,13 @@ def answer_of(url: str, what: str, given: dict[str, str]) -> list[Series]:
         error.close()
         if where:
             raise PeerError(
-                f"{url}: the server redirects to {shown(where, NAME)}; give that address if it is right"
+                f"{url}: the server redirects to {shown(where, NAME)}; use that address if it is right"
             ) from None
         raise PeerError(f"{url}: the server answers {error.code} {error.reason}; is it a Prometheus?") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         overdue = time.monotonic() >= deadline
         why = (
-            f"nothing whole in {PATIENCE_S:g} s"
+            f"no complete answer in {PATIENCE_S:g} s"
             if overdue
             else str(getattr(error, "reason", error)) or type(error).__name__
         )
@@ -79,10 +78,9 @@ def answer_of(url: str, what: str, given: dict[str, str]) -> list[Series]:
 
 
 def series_of(url: str, data: bytes) -> list[Series]:
-    """The series in an answer of the server at ``url``. Raises :class:`PeerError` for bytes that
-    are none."""
+    """The series in an answer of the server at ``url``. Raises :class:`PeerError` for other data."""
     if data.count(b"{") + data.count(b"[") > MOST_PARTS:
-        raise PeerError(f"{url}: the answer has more than {MOST_PARTS:,} parts; ask for less time")
+        raise PeerError(f"{url}: the answer has more than {MOST_PARTS:,} parts; use a shorter time")
     try:
         document = load_json(data)
     except ValueError as error:
@@ -94,7 +92,7 @@ def series_of(url: str, data: bytes) -> list[Series]:
         texts: dict[str, str] = {}  # labels repeat
         return [_one(one, texts) for one in result]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        raise PeerError(f"{url}: what answers is no Prometheus") from None
+        raise PeerError(f"{url}: the server is no Prometheus") from None
 
 
 def _one(one: dict[str, Any], texts: dict[str, str]) -> Series:
@@ -116,26 +114,25 @@ def _text(label: str, texts: dict[str, str]) -> str:
 
 
 def _fetched(address: str, deadline: float) -> bytes:
-    """The body. Raises what urllib raises, and :class:`ValueError` for one that is too long, late
-    or packed."""
+    """The body. Raises the errors of urllib, and :class:`ValueError` for an answer that is too long, late or
+    compressed."""
     parts: list[bytes] = []
     size = 0
     with _Deadline(deadline) as limit, _opener(limit).open(address, timeout=PATIENCE_S) as answer:
         if answer.headers.get("content-encoding", "identity").lower() != "identity":
-            raise ValueError("the answer is packed, though softib asks for none that is")
+            raise ValueError("the answer is compressed, although softib requests none")
         while part := answer.read1(CHUNK):
             size += len(part)
             parts.append(part)
             if size > MOST_OCTETS:
-                raise ValueError(f"the answer has more than {MOST_OCTETS >> 20} MiB; ask for less time")
+                raise ValueError(f"the answer has more than {MOST_OCTETS >> 20} MiB; use a shorter time")
         if answer.length or time.monotonic() >= deadline:
-            raise ValueError(f"the answer ends after {size:,} bytes, before its end")
+            raise ValueError(f"the answer ends early, after {size:,} bytes")
     return b"".join(parts)
 
 
 class _Deadline:
-    """Cuts the connections of one request at a time, whatever they wait for: the timeouts of
-    sockets begin again with every byte."""
+    """Cuts the connections of one request at a given time: the timeouts of sockets restart with every byte."""
 
     def __init__(self, deadline: float):
         self.connections: list[socket.socket] = []
@@ -153,19 +150,18 @@ class _Deadline:
             connection.close()
 
     def take(self, connection: socket.socket) -> None:
-        """One more connection. (Of its own descriptor: TLS takes the other.)"""
+        """One more connection. (With a separate descriptor: TLS takes the other.)"""
         self.connections.append(socket.socket(fileno=os.dup(connection.fileno())))
 
     def cut(self) -> None:
-        """The time is over."""
+        """The time has expired."""
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
 def _opener(limit: _Deadline) -> urllib.request.OpenerDirector:
-    """HTTP and HTTPS (through a proxy where the environment names one), and nothing else: no
-    redirects, files or FTP."""
+    """HTTP and HTTPS (through a proxy if the environment names one), and nothing else: no redirects, files or FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

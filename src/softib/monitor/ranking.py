@@ -1,5 +1,5 @@
-"""The ports and jobs that matter now, from one interval: busiest, most waiting, erring. Jobs are found
-by the names of their hosts."""
+"""The most relevant ports and jobs, from one interval: busiest, most waiting, erring. Jobs are matched by the
+names of their hosts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ERRORS = (
     "vl15_dropped",
     "port_fec_uncorrectable_block_ctr",
 )
-"""Counters whose rise is an error of the link or a lost packet."""
+"""Counters whose increase is an error of the link or a lost packet."""
 ORDERS = ("busy", "waiting", "errors")
 
 
@@ -46,16 +46,16 @@ class PortRow(Result):
     sent_gbps: float
     received_gbps: float
     utilization: float
-    """Share of what its link can carry; NaN unknown."""
+    """Share of the link's capacity; NaN unknown."""
     waiting: float
     """Share of the time in which data waited for credits; NaN unknown."""
     errors: tuple[tuple[str, int], ...] = field(metadata=key(json=dict, type=dict[str, int]))
-    """Counters that rose, and by how much."""
+    """Counters that increased, with their increases."""
 
 
 def ranked(ports: ObservedPorts, one: Interval, order: str, most: int) -> list[PortRow]:
-    """At most ``most`` ports that did something, the first by ``order`` first; ports with equal
-    values in the order of their GUIDs. ``one`` is of just these ports."""
+    """At most ``most`` active ports, sorted by ``order``; ports with equal values by their GUIDs. ``one`` has
+    exactly these ports."""
     busy, waiting, errors = np.nan_to_num(utilization(one)), np.nan_to_num(wait_ratio(one)), np.zeros(len(one.guid))
     for name in ERRORS:
         if name in one.increase:
@@ -94,17 +94,17 @@ class JobRow(Result):
     name: str = field(metadata=key("job"))
     hosts: int
     seen: int
-    """Hosts of it that were seen."""
+    """Number of its hosts that were seen."""
     sent_gbps: float
     received_gbps: float
     waiting: float
     """The largest share of time in which data waited at a host or on the cables to it."""
     errors: int
-    """What error counters of both ends of these cables rose by."""
+    """Increases of the error counters at both ends of these cables."""
 
 
 def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) -> list[JobRow]:
-    """One row a job, those that send most first. ``one`` is of just these ports."""
+    """One row per job, those that send most first. ``one`` has exactly these ports."""
     of_host = _ports_of_hosts(ports)
     seconds = np.maximum((one.end_ns - one.begin_ns) / 1e9, 1e-9)
     nothing = np.zeros(len(ports))
@@ -137,12 +137,12 @@ def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) 
 
 
 def _ports_of_hosts(ports: ObservedPorts) -> dict[str, list[int]]:
-    """Rows of ports by every name that a scheduler may have for their host."""
+    """Rows of ports by every name that a scheduler may use for their host."""
     rows_of: dict[str, list[int]] = {}
     for row in np.flatnonzero(~ports.switch).tolist():
         name = ports.node[row]
         both = adapter_of(name)
         host = both[0] if both else name
-        for known in dict.fromkeys((name, host, host.partition(".")[0])):
-            rows_of.setdefault(known, []).append(row)
+        for name_of_host in dict.fromkeys((name, host, host.partition(".")[0])):
+            rows_of.setdefault(name_of_host, []).append(row)
     return rows_of

@@ -1,5 +1,5 @@
-"""One round's reading: the value of every counter of every port, and the levels that each port
-reports; which counters are read, from which attribute, and how wide each is."""
+"""One round's reading: the value of every counter of every port, and the levels that each port reports; the
+counters, their attributes, and their widths."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["ATTRIBUTES", "BELOW_ZERO", "COUNTERS", "DETAILS", "FEC", "MAIN", "At
 
 @dataclass(frozen=True)
 class Attribute:
-    """A PerfMgt attribute and those of its fields that count; ``totals`` are counters of
-    PortCounters that rise with any of them (none: nothing else tells that it moved)."""
+    """A PerfMgt attribute and its counting fields; ``totals`` are counters of PortCounters that rise with any of
+    them (none: no other counter shows a change)."""
 
     struct: type[Structure]
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ _NOT_COUNTING = ("port_select", "counter_select", "counter_select2")
 
 
 def counter_fields(struct: type[Structure]) -> tuple[str, ...]:
-    """Fields that count, in wire order."""
+    """Counting fields, in wire order."""
     return tuple(f.name for f in struct.named() if f.name not in _NOT_COUNTING)
 
 
@@ -57,10 +57,10 @@ DETAILS = (
         ("link_error_recovery_counter", "link_downed_counter"),
     ),
 )
-"""Read once at first, then where their totals rose (IBA 16.1.3.5 defines PortRcvErrors and
-PortXmitDiscards as the sum of these causes; PortRcvSwitchRelayErrors that of DLID mapping, VL
-mapping and looping; a flow-control watchdog that expires has the link recover, 7.9.4, which counts
-or fails). An agent that says that it lacks one is not asked for it until the next discovery."""
+"""Read once at first, then where their totals rose (IBA 16.1.3.5 defines PortRcvErrors and PortXmitDiscards as the
+sum of these causes; PortRcvSwitchRelayErrors as that of DLID mapping, VL mapping and looping; an expired
+flow-control watchdog starts recovery of the link, 7.9.4, which counts or fails). If an agent reports that it lacks
+one, it is not requested until the next discovery."""
 FEC = Attribute(perf_optional.PortExtendedSpeedsCounters, counter_fields(perf_optional.PortExtendedSpeedsCounters))
 """Counters by lane are summed under the field's name, as those by VL are."""
 MAIN = (PLAIN, EXTENDED)
@@ -69,17 +69,17 @@ ATTRIBUTES = (*MAIN, *DETAILS, FEC)
 COUNTERS: tuple[str, ...] = tuple(
     dict.fromkeys((*EXTENDED.names, *PLAIN.names, *(n for a in (*DETAILS, FEC) for n in a.names)))
 )
-"""Every counter that a reading may have, under its PerfMgt name."""
+"""Every possible counter of a reading, under its PerfMgt name."""
 
 BASIC = EXTENDED.names[:4]
-"""Of PortCountersExtended: all that CapabilityMask bit 10 (NoIETF) promises."""
+"""Of PortCountersExtended: all counters of CapabilityMask bit 10 (NoIETF)."""
 WIDE = EXTENDED.names[:8]
-"""What bit 9 promises; the rest needs CapabilityMask2 bit 1."""
+"""The counters of bit 9; the rest needs CapabilityMask2 bit 1."""
 
 
 BELOW_ZERO = np.uint64(1 << 63)
-"""No counter gets here: a 64-bit field that reads so much has fallen below 0 (PortRcvErrors of a
-real ConnectX-7 reads -40), and tells nothing."""
+"""No counter reaches this value: a 64-bit field above it has been decremented below 0 (PortRcvErrors of a real
+ConnectX-7 reads -40), and has no meaning."""
 
 
 @dataclass
@@ -88,10 +88,10 @@ class Reading:
 
     ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the
     right device. ``value``: counter → uint64[n]; ``have``: counter → bool[n], read in this round,
-    and not below 0; ``stuck``: counter → bool[n], it stands at the largest value of a field
-    narrower than 64 bits, where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], it reads
-    this or less (a tool that prints what is above a threshold). ``level`` → float64[n], NaN
-    unknown. ``lanes``: uint64[n, 12], what FEC corrected on each lane (None: not read).
+    and not below 0; ``stuck``: counter → bool[n], it is at the largest value of a field narrower than 64 bits,
+    where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], it reads this or less (for
+    a tool that prints only values above a threshold). ``level`` → float64[n], NaN
+    unknown. ``lanes``: uint64[n, 12], FEC corrections on each lane (None: not read).
     """
 
     guid: np.ndarray
@@ -148,7 +148,7 @@ class Reading:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 
     def forget(self, rows: np.ndarray) -> None:
-        """The device that answered for ``rows`` was another one."""
+        """Another device answered for ``rows``."""
         self.answered[rows] = False
         for have in self.have.values():
             have[rows] = False

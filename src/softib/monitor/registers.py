@@ -1,5 +1,5 @@
-"""What Mellanox devices tell by their vendor class: firmware and board (as ``vendstat -N`` asks), and
-by AccessRegisterGMP, of devices that say they have it, modules and the histograms of RS-FEC."""
+"""Data of Mellanox devices through their vendor class: firmware and board (as in ``vendstat -N``), and through
+AccessRegisterGMP, if supported, modules and the histograms of RS-FEC."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ __all__ = ["HISTOGRAM", "Registers", "with_firmware"]
 
 
 MELLANOX = "0x0002c9"
-"""VendorID of NodeInfo of devices that know the class."""
+"""VendorID in NodeInfo of devices with the class."""
 EXT_AT = GeneralInfo.sw_major.byte - 1
 
 
 def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarray]:
-    """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of
-    devices that told; others keep "" and their DeviceID. Beside them: agents that let their
-    registers be read (bool[e])."""
+    """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of answering devices;
+    others keep "" and their DeviceID. Also returns the agents with readable registers (bool[e])."""
     t = targets
     _, first = np.unique(t.end, return_index=True)
     wanted = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)
@@ -58,23 +57,23 @@ def _version(data: np.ndarray) -> str:
     device = int(GeneralInfo.device_id.get(data))
     parts: tuple[int, ...] = ()
     if any(first <= device <= last for first, last in EXT_FW_DEVICES):
-        more = data[EXT_AT : EXT_AT + GeneralInfoExt.size]
-        parts = tuple(int(f.get(more)) for f in (GeneralInfoExt.major, GeneralInfoExt.minor, GeneralInfoExt.sub_minor))
+        ext = data[EXT_AT : EXT_AT + GeneralInfoExt.size]
+        parts = tuple(int(f.get(ext)) for f in (GeneralInfoExt.major, GeneralInfoExt.minor, GeneralInfoExt.sub_minor))
     if not any(parts):
         parts = tuple(int(f.get(data)) for f in (GeneralInfo.fw_major, GeneralInfo.fw_minor, GeneralInfo.fw_sub_minor))
     return ".".join(map(str, parts)) if any(parts) else ""
 
 
 HISTOGRAM = tuple(f"fec_codewords_{k}" for k in range(r.BINS))
-"""Counters of a reading: codewords that arrived with k symbols that RS-FEC corrected."""
+"""Counters of a reading: codewords with k symbols corrected by RS-FEC."""
 
 
 class Registers:
-    """What registers of ``targets`` tell, round by round. ``able`` bool[n]: ports whose device lets
-    its registers be read; ``fec`` bool[n]: ports that count what FEC does.
+    """Register data of ``targets``, round by round. ``able`` bool[n]: ports of devices with readable
+    registers; ``fec`` bool[n]: ports that count FEC results.
 
-    Which code each port has is asked once, and so is whether a module is in it: ports without one
-    are not asked again before the next discovery.
+    The code of each port is read once, and so is whether it has a module: ports without one are not read again
+    before the next discovery.
     """
 
     def __init__(self, gets: PacedGets, targets: Targets, able: np.ndarray, fec: np.ndarray):
@@ -86,11 +85,11 @@ class Registers:
         self._image[rows], self._plugged[rows] = images, images.any(axis=1)
 
     def texts(self) -> dict[str, np.ndarray]:
-        """What the modules are, as columns of ``ObservedPorts.text``; none where no module told."""
+        """Identity of the modules, as columns of ``ObservedPorts.text``; none without module data."""
         return module_texts(self._image) if self._plugged.any() else {}
 
     def histograms(self, reading: Reading) -> None:
-        """Codewords by the symbols that RS-FEC corrected in them, and how many it can."""
+        """Codewords by their number of symbols corrected by RS-FEC, and the largest correctable number."""
         rows, bins = read_histograms(
             self.gets, self.targets, np.flatnonzero(reading.answered & ~np.isnan(self._corrects))
         )
@@ -100,7 +99,7 @@ class Registers:
             reading.level["fec_corrects"] = np.where(reading.answered, self._corrects, np.nan)
 
     def modules(self, reading: Reading, due: np.ndarray) -> None:
-        """What modules measure, asked of the ports ``due``; of the others as it was read last."""
+        """Measurements of modules, read from the ports ``due``; for the others as last read."""
         if not self._plugged.any():
             return
         wanted = np.flatnonzero(due & reading.answered & self._plugged)
@@ -126,7 +125,7 @@ def _register_gets(number: int, targets: Targets, rows: np.ndarray, **index: int
 def _read(
     gets: PacedGets, targets: Targets, rows: np.ndarray, batch: MadBatch, at: int, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rows that answered, ``size`` octets of each from octet ``at`` of the register on)."""
+    """(rows that answered, ``size`` bytes of each from byte ``at`` of the register on)."""
     got, heard_rows = [], []
 
     def heard(tags: np.ndarray, mad: np.ndarray) -> None:
@@ -141,8 +140,7 @@ def _read(
 
 
 def read_modules(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows whose device answered for the module in the port, and the images (uint8[k, 208], zeros:
-    no module)."""
+    """Rows with an answer about the module in the port, and the images (uint8[k, 208], zeros: no module)."""
     batch = _register_gets(r.PDDR, targets, rows, page_select=r.MODULE_PAGE, module_info_ext=1)
     return _read(gets, targets, rows, batch, r.PortRegister.size, r.ModuleInfo.size)
 
@@ -155,8 +153,8 @@ def read_histograms(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tupl
 
 
 def read_ranges(gets: PacedGets, targets: Targets, rows: np.ndarray) -> np.ndarray:
-    """How many symbols of a codeword the active code of each port corrects (float64[n of targets];
-    NaN: no code, a code whose bins are of several numbers, or no answer)."""
+    """The number of symbols per codeword that the active code of each port corrects (float64[n of targets]; NaN: no
+    code, a code whose bins cover several numbers, or no answer)."""
     limit = np.full(len(targets), np.nan)
     heard, octets = _read(gets, targets, rows, _register_gets(r.PPHCR, targets, rows), 0, r.HistogramRanges.size)
     H = r.HistogramRanges

@@ -1,5 +1,5 @@
-"""Gets of performance and subnet management by LID, made from columns, and their pacing: at most a
-few in flight at a device."""
+"""Gets of performance and subnet management by LID, made from columns, and their pacing: a limited number in flight
+at a device."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from softib.monitor.targets import Targets
 __all__ = ["PacedGets", "PerDevice", "perf_gets", "port_gets", "sa_gets", "smp_gets", "vendor_gets"]
 
 PORT_SELECT_AT = DATA_AT + 1
-"""Octet of PortSelect in every PerfMgt attribute that counts (IBA 16.1.3)."""
+"""Byte of PortSelect in every counting PerfMgt attribute (IBA 16.1.3)."""
 Heard = Callable[[np.ndarray, np.ndarray], None]
 """Called with tags (int64[n]) and MADs (uint8[n, 256]) of answers with status 0."""
 Lost = Callable[[np.ndarray, bool], None]
-"""Called with tags, and whether the agent said that it has no such attribute (False: no answer
-came, or another refusal, which may pass)."""
+"""Called with tags, and whether the agent reported that it has no such attribute (False: no answer, or another
+refusal, which may be temporary)."""
 UNSUPPORTED, STATUS_CODE = 0x0C, 0x1C
-"""Status "method and attribute combination not supported", and the bits of the status that say so
-(IBA 13.4.7)."""
+"""Status "method and attribute combination not supported", and the bits of the status with this code (IBA 13.4.7)."""
 
 
 def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
@@ -81,10 +80,9 @@ def _gets(mgmt_class: MgmtClass, attr: int, lid: np.ndarray) -> MadBatch:
 
 
 class PerDevice:
-    """Requests that wait, in an order that visits the devices in turn; :meth:`take` gives those
-    that may leave now.
+    """Waiting requests, in an order that visits the devices in turn; :meth:`take` returns those that may be sent now.
 
-    ``device`` int32[n]: whose each request is; ``most``: requests in flight at one device.
+    ``device`` int32[n]: the device of each request; ``most``: requests in flight at one device.
     """
 
     def __init__(self, device: np.ndarray, devices: int, most: int):
@@ -120,7 +118,7 @@ class PerDevice:
 
 
 def rank_in_group(group: np.ndarray) -> np.ndarray:
-    """How many earlier entries have the same value. int64[n]"""
+    """Number of earlier entries with the same value. int64[n]"""
     order = np.argsort(group, kind="stable")
     sorted_group = group[order]
     first = np.searchsorted(sorted_group, sorted_group, "left")
@@ -146,10 +144,10 @@ class PacedGets:
     def run(
         self, batch: MadBatch, device: np.ndarray, devices: int, heard: Heard, lost: Lost = lambda tags, refused: None
     ) -> np.ndarray:
-        """Send every row of ``batch`` to its ``device`` and wait until all is answered or given up;
-        which devices were silent (bool[devices]).
+        """Send every row of ``batch`` to its ``device`` and wait until all are answered or abandoned; returns the
+        silent devices (bool[devices]).
 
-        What a device that fell silent was still to be asked is not sent, and not told to ``lost``.
+        Remaining requests to a silent device are not sent, and not reported to ``lost``.
         """
         t, queue = self.transactor, PerDevice(device, devices, self.most)
         inbox: MadBatch | None = None

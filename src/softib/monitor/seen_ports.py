@@ -1,8 +1,9 @@
-"""The ports and cables that an exporter has seen: what goes down stays known until it comes back,
-is moved, or is forgotten.
+"""The ports and cables that an exporter has seen: items that are down stay known until they come back, are moved,
+or are removed.
 
-A discovery finds what answers now, so a dead switch is not in it. This memory is kept in a file
-beside the exporter, so that a restart does not lose it.
+A discovery finds only answering devices, so a dead switch is not in it. This memory is kept in a file of the
+exporter, so
+that a restart does not lose it.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ __all__ = ["SeenPort", "SeenPorts", "forget", "locked", "stamp_of", "write_whole
 DOWN = 1
 """PortInfo.PortState."""
 COMMON = 0.5
-"""A file of which less than this share of the smaller fabric's devices is there belongs to another
-fabric."""
+"""A file with less than this share of the smaller fabric's devices belongs to another fabric."""
 Key = tuple[int, int]
 
 
@@ -53,8 +53,8 @@ class SeenPort:
 
 
 class SeenPorts:
-    """Ports by key in :attr:`ports`, kept in ``path`` (None: in memory alone). What is down for
-    ``keep_s`` seconds is forgotten (0: never)."""
+    """Ports by key in :attr:`ports`, stored in ``path`` (None: only in memory). Items that are down for ``keep_s``
+    seconds are removed (0: never)."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class SeenPorts:
         self.path, self.keep_s, self.notice = path, keep_s, notice
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
-        """NodeGUIDs of the devices that answered in one of the last two rounds: one that is cut off in
-        the middle of a round says nothing of the rest."""
+        """NodeGUIDs of the devices that answered in one of the last two rounds: a device cut off during a round
+        does not answer the rest."""
         self._silent = np.zeros(0, np.uint64)
         self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
@@ -81,9 +81,9 @@ class SeenPorts:
         now_s: float,
         fell: np.ndarray | None = None,
     ) -> bool:
-        """Take in one round: True where anything changed. ``silent``: NodeGUIDs of devices that did
-        not answer; ``fell``: ports that counted LinkDowned since the round before (bool[n]). A link
-        that fell meanwhile was up meanwhile: it is down from the next round on."""
+        """Add one round: True if anything changed. ``silent``: NodeGUIDs of devices that did not answer;
+        ``fell``: ports that counted LinkDowned since the previous round (bool[n]). A link that failed
+        meanwhile was up meanwhile: it is down from the next round on."""
         quiet = np.isin(ports.node_guid, silent[np.isin(silent, self._silent)])
         self._silent = silent
         state = reading.level.get("state", np.full(len(reading), np.nan))
@@ -110,7 +110,7 @@ class SeenPorts:
         return True
 
     def expect(self, ports: ObservedPorts) -> None:
-        """From the next round on these must be there."""
+        """These are expected from the next round on."""
         self._expected = {p.key: replace(p, down_since=None) for p in _of(ports)}
         self._shape = None
 
@@ -127,8 +127,7 @@ class SeenPorts:
     # -- the file --
 
     def _before(self, present: set[int]) -> dict[Key, SeenPort]:
-        """What was known until now: what the file has where somebody wrote it meanwhile, and what
-        is expected."""
+        """The previous knowledge: the file's contents if another process wrote it meanwhile, and the expected items."""
         if self.path is None or stamp_of(self.path) == self._stamp:
             before = self.ports
         else:
@@ -136,7 +135,7 @@ class SeenPorts:
             before = _load(self.path, self.notice)
             devices = {guid for guid, _ in before}
             if first and before and len(devices & present) < COMMON * min(len(devices), len(present)):
-                self.notice(f"{self.path}: is of another fabric; what was seen there is forgotten")
+                self.notice(f"{self.path}: is of another fabric; its contents are discarded")
                 before = {}
         expected, self._expected = self._expected, {}
         return {**expected, **before}
@@ -148,9 +147,7 @@ class SeenPorts:
             _write(self.path, self.ports)
         except OSError as error:
             if not self._unkept:
-                self.notice(
-                    f"{self.path}: cannot be written ({error.strerror or error}); a restart forgets what is down"
-                )
+                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart loses what is down")
             self._unkept = True
         else:
             self._unkept = False
@@ -158,11 +155,11 @@ class SeenPorts:
 
 
 def forget(path: Path, names: Sequence[str]) -> list[SeenPort]:
-    """Remove what is down from the memory at ``path``, and return it: everything, or the devices
-    and ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID) with the other ends of their cables.
-    Raises :class:`UnknownName` for what is not down."""
+    """Remove items that are down from the memory at ``path``, and return them: everything, or the devices and ports
+    ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID) with the other ends of their cables.
+    Raises :class:`UnknownName` for names that are not down."""
     if not path.exists():
-        raise InputError(f"{path}: no exporter keeps a memory there; start 'softib exporter' first")
+        raise InputError(f"{path}: no exporter has a memory there; start 'softib exporter' first")
     with locked(path):
         ports = _load(path, lambda line: None)
         down = {k: p for k, p in ports.items() if p.down_since is not None}
@@ -195,8 +192,8 @@ def _of(ports: ObservedPorts) -> list[SeenPort]:
 def _merged(
     before: Mapping[Key, SeenPort], now: list[SeenPort], linked: list[bool], now_s: float
 ) -> dict[Key, SeenPort]:
-    """What was seen before and what is there now. A port of a device that is there is left out when
-    its cable leads elsewhere now."""
+    """Items seen before, and present ones. A port of a present device is left out if its cable now leads
+    elsewhere."""
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
@@ -215,8 +212,8 @@ def _merged(
 
 
 def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key, SeenPort]:
-    """``before`` with the GUIDs of today, where a device with another GUID has a name that was and
-    is unique: a new board, or a plan that knows no GUIDs."""
+    """``before`` with present GUIDs, if a device with another GUID has a name that was and is unique: a new board,
+    or a plan without GUIDs."""
     present = {p.key[0]: p.node for p in now}
     absent = {p.key[0]: p.node for p in before.values() if p.key[0] not in present}
     if not absent:
@@ -258,7 +255,7 @@ def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Whole or not at all. Raises :class:`OSError`."""
+    """Complete or absent. Raises :class:`OSError`."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     os.replace(part, path)
@@ -300,8 +297,7 @@ def stamp_of(path: Path | None) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def locked(path: Path | None) -> Iterator[None]:
-    """Keep other processes from writing meanwhile; where the directory cannot be written,
-    :func:`_write` reports it."""
+    """Keep other processes from writing meanwhile; if the directory cannot be written, :func:`_write` reports it."""
     lock: Iterable[int] = ()
     if path is not None:
         with contextlib.suppress(OSError):

@@ -1,5 +1,4 @@
-"""What is polled: the ports that a discovery found, where their agents are, and what these can
-tell."""
+"""Targets of polling: the ports found by a discovery, the LIDs of their agents, and the agents' capabilities."""
 
 from __future__ import annotations
 
@@ -43,8 +42,8 @@ def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """Data rate in Gb/s that each link could train at, by what PortInfo says that both ends support
-    (``peer``: row of the other end, -1 unknown); NaN where one end tells nothing. float64[n]"""
+    """Data rate in Gb/s at which each link could train, from the capabilities of both ends in PortInfo (``peer``:
+    row of the other end, -1 unknown); NaN if one end is unknown. float64[n]"""
     code = np.zeros(len(info), np.int64)
     for s in SPEEDS:
         if s.ext2_bit:
@@ -52,7 +51,7 @@ def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
         elif s.ext_bit:
             has = (PortInfo.link_speed_ext_supported.get(info) & s.ext_bit) > 0
         elif s.mlnx_bit:
-            continue  # FDR10: a vendor's attribute tells it, PortInfo does not
+            continue  # FDR10: in a vendor's attribute, not in PortInfo
         else:
             has = (PortInfo.link_speed_supported.get(info) & s.speed_bit) > 0
         code[has] = s.code
@@ -62,18 +61,18 @@ def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
         lanes[(bits & bit) > 0] = n
     other = np.maximum(peer, 0)
     both, wide = np.minimum(code, code[other]), np.minimum(lanes, lanes[other])
-    known = (peer >= 0) & (both > 0) & (wide > 0)
-    return np.where(known, data_gbps(np.where(known, both, 0), np.where(known, wide, 0)), np.nan)
+    sure = (peer >= 0) & (both > 0) & (wide > 0)
+    return np.where(sure, data_gbps(np.where(sure, both, 0), np.where(sure, wide, 0)), np.nan)
 
 
 @dataclass(frozen=True)
 class Targets:
     """``n`` ports of ``d`` devices behind ``m`` end ports (LIDs).
 
-    ``ports`` sorted by (NodeGUID, portnum); ``device`` int32[n]: which node each is of
+    ``ports`` sorted by (NodeGUID, portnum); ``device`` int32[n]: the node of each
     (``device_guid`` uint64[d], ascending); ``end`` int32[n]: the end port whose LID reaches its
     agent; ``end_lid`` uint16[m], ``end_device`` int32[m], ``end_portnum`` uint8[m] (0: port 0 of a
-    switch); ``info`` uint8[n, 64]: PortInfo as the discovery read it; ``modifier`` uint32[n]: the
+    switch); ``info`` uint8[n, 64]: PortInfo as read by discovery; ``modifier`` uint32[n]: the
     AttributeModifier of PortInfo of each port.
     """
 
@@ -101,8 +100,8 @@ class Targets:
 
 
 def targets_of(db: Database, before: ObservedPorts | None = None) -> Targets:
-    """Ports with a link, of devices that have a LID, from what a discovery learned; of those
-    devices also the ports of ``before``, whose link may be down."""
+    """Ports with a link, of devices that have a LID, from the results of a discovery; for those devices also the
+    ports of ``before``, whose link may be down."""
     number = db.port_num.astype(np.int64)
     node = db.port_node.astype(np.int64)
     on_switch = db.is_switch[node]
@@ -158,8 +157,7 @@ def _names(db: Database) -> list[str]:
 
 
 def _texts(db: Database, node: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """What NodeInfo says of the maker, the chip and the port (PortGUID; of a switch's ports that of
-    its port 0)."""
+    """Maker, chip and port (PortGUID; for a switch's ports that of its port 0) from NodeInfo."""
     vendor = np.array([f"{v:#08x}" for v in db.vendor_id.tolist()], object)
     device = np.array([str(v) for v in db.device_id.tolist()], object)
     system = np.array([f"{v:#018x}" for v in db.sys_guid.tolist()], object)

@@ -1,10 +1,9 @@
-"""UFM telemetry as files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry
-endpoint. One sample a port; two files make an interval.
+"""UFM telemetry as files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry endpoint. One
+sample a port; two files make an interval.
 
 Names: samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and UFM's telemetry CSV
-(``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` holds octets, whatever its
-name says: a management datagram is 288 of them in the published sample. What is not in the tables
-here is left alone.
+(``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` holds bytes, despite its name: a management
+datagram is 288 of them in the published sample. Columns missing in these tables are ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ COUNTERS: dict[str, tuple[str, int]] = {
     "Link_Down_IB": ("link_downed_counter", 1),
 }
 COUNTERS |= {f"hist{k}": (f"fec_codewords_{k}", 1) for k in range(16)}
-"""Name there → (counter, its units in one of PerfMgt's). ``hist0`` … ``hist15``: codewords
+"""UFM's name → (counter, its units in one of PerfMgt's). ``hist0`` … ``hist15``: codewords
 by the symbols that RS(544,514) corrected in them (mstflint: pphcr, hist_type 1)."""
 KP4_CORRECTS = 15.0
 LEVELS = {
@@ -63,10 +62,10 @@ LEVELS = {
     "Module_Temperature": "module_temperature_c",
     "Chip_Temp": "temperature_c",
 }
-"""Name there → level of :class:`~softib.diags.observations.Observations`."""
+"""UFM's name → level of :class:`~softib.diags.observations.Observations`."""
 _GUID, _PORT, _TIME = ("node_guid", "Node_GUID"), ("port_num", "Port_Number", "Port"), ("timestamp",)
 _SPELLED = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in (*COUNTERS, *LEVELS, *_GUID, *_PORT, *_TIME)}
-"""Column names as tools spell them: ``Node GUID`` and ``NodeGUID``, ``raw_ber`` and ``Raw BER``."""
+"""Column names in the tools' spellings: ``Node GUID`` and ``NodeGUID``, ``raw_ber`` and ``Raw BER``."""
 _LARGEST = 2**64 - 1
 
 
@@ -82,7 +81,7 @@ class Sample:
 
 
 def is_telemetry(file: str) -> bool:
-    """Does the file begin as one of the two does?"""
+    """Does the file begin like one of the two?"""
     try:
         start = head(file, 4096).decode("utf-8", "replace").lstrip("\ufeff \r\n")
     except UnreadableFile:
@@ -90,15 +89,15 @@ def is_telemetry(file: str) -> bool:
     first = start.split("\n", 1)[0]
     names = first.split(",")
     as_csv = any(n in names for n in _GUID) and any(n in names for n in _PORT)
-    names = _spelled(names)  # of names that others use too, one more must be telemetry's
-    more = any(n in COUNTERS or n in LEVELS for n in names)
-    as_csv |= more and any(n in names for n in _GUID) and any(n in names for n in _PORT)
+    names = _spelled(names)  # for names also used by others, another column must be telemetry's
+    telemetry = any(n in COUNTERS or n in LEVELS for n in names)
+    as_csv |= telemetry and any(n in names for n in _GUID) and any(n in names for n in _PORT)
     return as_csv or (start[:1] in ("{", "[") and '"values"' in start and '"node_guid"' in start)
 
 
 def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
     """The newest sample of each port, by (NodeGUID, portnum), and what could not be read. Raises
-    :class:`UnreadableFile` for JSON or CSV that is none."""
+    :class:`UnreadableFile` for other JSON or CSV."""
     problems = Problems(file)
     newest: dict[tuple[int, int], Sample] = {}
     for number, row in enumerate(_rows(file, "\n".join(read_lines(Path(file), problems))), 1):
@@ -159,7 +158,7 @@ def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _number(value: Any) -> float | int | None:
-    """A number that is finite; whole ones stay whole."""
+    """A finite number; whole ones stay whole."""
     if isinstance(value, bool) or value is None:
         return None
     try:

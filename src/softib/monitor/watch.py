@@ -1,4 +1,4 @@
-"""Rounds of one subnet in a row, and what they tell together."""
+"""Consecutive rounds of one subnet, and their combined results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from softib.monitor.reading import Reading
 __all__ = ["Watch"]
 
 KEPT = 120
-"""Intervals that a watch remembers; older ones are in the history, where one is kept."""
+"""Number of intervals kept; older ones are in the history, if there is one."""
 
 
 class Watch:
-    """Reads ``opened`` round by round. ``round`` is the last one, ``interval`` what rose in it
-    (None: the first), ``manager`` what is known of the subnet manager."""
+    """Reads ``opened`` round by round. ``round`` is the last one, ``interval`` its increases (None: the first),
+    ``manager`` the state of the subnet manager."""
 
     def __init__(self, opened: Opened, pace: Pace | None = None, keep: int = KEPT):
         self.opened = opened
@@ -34,7 +34,7 @@ class Watch:
         self._intervals: deque[Interval] = deque(maxlen=keep)
 
     def step(self) -> Round:
-        """One round. Raises :class:`PeerError` where the fabric went down."""
+        """One round. Raises :class:`PeerError` if the fabric went down."""
         self.round = one = self.poller.round()
         if not len(one.reading):
             raise InputError(f"{self.opened.name}: no port has both a link and a LID; does a subnet manager run?")
@@ -48,8 +48,7 @@ class Watch:
         return one
 
     def run(self, rounds: int, every_s: float) -> None:
-        """``rounds`` rounds, each begun ``every_s`` seconds after the one before (at once where
-        that took longer)."""
+        """``rounds`` rounds, each begun ``every_s`` seconds after the previous one (at once if that took longer)."""
         for i in range(rounds):
             began = time.monotonic()
             self.step()
@@ -63,5 +62,5 @@ class Watch:
 
     @property
     def observations(self) -> Observations:
-        """What the last :data:`KEPT` intervals told."""
+        """Observations of the last :data:`KEPT` intervals."""
         return observations_of(self._ports, list(self._intervals))

@@ -1,6 +1,6 @@
-"""Rules for planning a fabric: which designs meet a demand, what growth changes, where racks stand
-and how long cables are, what it costs, and when Ethernet is enough.
+"""Rules for planning a fabric: designs that meet a demand, the effect of growth, positions of racks and lengths of
+cables, costs, and when Ethernet is enough.
 
-Everything here computes from its arguments: no subnet manager, no simulator. What runs those for a
-design is in :mod:`softib.analysis.planning`.
+Everything here is computed from its arguments: no subnet manager, no simulator. :mod:`softib.analysis.planning` runs
+those for a design.
 """

@@ -1,7 +1,7 @@
 """When InfiniBand pays, and when Ethernet is enough: rules with their reasons.
 
-The rules are those of practitioners (the numbers are theirs, see :data:`RULES`); what a simulation
-of the workload says about time and money stands beside them in :func:`softib.advise`.
+The rules are those of practitioners (the numbers are theirs, see :data:`RULES`); :func:`softib.advise` adds the
+time and cost from a simulation of the workload.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ BUSY = 0.05
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a workload. ``communication``: share of its time in communication on the
-    slowest network that was tried, 0 to 1; ``calls_a_second``: collective operations of a rank;
-    ``step_ms``: time between two exchanges of gradients; None: unknown. ``storage``: network of the
-    parallel file system, ``existing``: network that is there; empty: none. ``staff``: whether
-    somebody operates lossless Ethernet or InfiniBand already."""
+    """Known facts about a workload. ``communication``: share of its time in communication on the slowest network
+    tried, 0 to 1; ``calls_a_second``: collective operations of a rank;
+    ``step_ms``: time between two exchanges of gradients; None: unknown. ``storage``: network of the parallel file
+    system, ``existing``: existing network; empty: none. ``staff``: whether there are staff who
+    already operate lossless Ethernet or InfiniBand."""
 
     hosts: int
     gpus: int = 0
@@ -55,8 +55,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Opinion:
-    """One rule that applies: for ``verdict`` by ``reason``. ``decides``: it outweighs all that do
-    not."""
+    """One applicable rule: for ``verdict`` by ``reason``. ``decides``: it outweighs all rules that do not decide."""
 
     verdict: Verdict
     reason: str
@@ -65,8 +64,7 @@ class Opinion:
 
 @dataclass(frozen=True)
 class Rule:
-    """Where ``applies`` says so, ``reason`` (a format of ``f``, the facts) speaks for
-    ``verdict``."""
+    """If ``applies`` holds, ``reason`` (a format of ``f``, the facts) supports ``verdict``."""
 
     verdict: Verdict
     applies: Callable[[Facts], bool]
@@ -92,10 +90,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ethernet",
         lambda f: f.hosts <= 1,
-        "one node: its GPUs and processes talk over NVLink and memory, not over the fabric",
+        "one node: its GPUs and processes communicate over NVLink and memory, not over the fabric",
         decides=True,
     ),
-    Rule("ethernet", lambda f: f.kind == "independent", "independent jobs do not talk to each other", decides=True),
+    Rule(
+        "ethernet",
+        lambda f: f.kind == "independent",
+        "independent jobs do not communicate",
+        decides=True,
+    ),
     Rule("ethernet", lambda f: f.kind == "service", "services wait for clients and their own code", decides=True),
     Rule("ethernet", _idle, "only {f.communication:.1%} of the time is communication", decides=True),
     Rule(
@@ -146,8 +149,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("either", lambda f: f.hosts > 1, "vendor risk: one vendor builds InfiniBand switches; several build Ethernet"),
 )
-"""In the order in which they are shown; numbers are those of engineers' guides to InfiniBand, 2024 to
-2026. What no rule decides, time and money decide."""
+"""In display order; numbers are those of engineers' guides to InfiniBand, 2024 to 2026. If no rule decides, time
+and money decide."""
 
 
 def opinions(facts: Facts) -> tuple[Opinion, ...]:
@@ -156,8 +159,8 @@ def opinions(facts: Facts) -> tuple[Opinion, ...]:
 
 
 def verdict_of(given: tuple[Opinion, ...], per_money: Verdict | None = None) -> Verdict:
-    """The first rule that decides, else what gives more work for the money (``per_money``), else
-    the first other rule, else either."""
+    """The first rule that decides, else the network with more work for the money (``per_money``), else the first
+    other rule, else either."""
     for opinion in given:
         if opinion.decides:
             return opinion.verdict

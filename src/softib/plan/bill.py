@@ -1,7 +1,6 @@
-"""The bill of materials of a fabric: what is ordered, how many spares, and what it costs.
+"""The bill of materials of a fabric: items to order, number of spares, and cost.
 
-A price that the book does not have stays open: the item has no price, and every sum says how many
-items it leaves out.
+A price missing in the book stays open: the item has no price, and every sum gives the number of omitted items.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ COLUMNS = ("item", "part", "count", "spares", "price_low", "price_high", "total_
 
 @dataclass(frozen=True)
 class Item:
-    """A line: ``count`` needed and ``spares`` beside them; ``price`` of one (None: the book has
-    none). ``role``: switch, adapter or one of :class:`~softib.plan.plugs.Order`'s."""
+    """A line: ``count`` needed and ``spares`` in addition; ``price`` of one (None: not in the book). ``role``:
+    switch, adapter or one of :class:`~softib.plan.plugs.Order`'s."""
 
     role: str
     medium: str
@@ -53,7 +52,7 @@ class Item:
         return self.count + self.spares
 
     def row(self) -> tuple[Any, ...]:
-        """The values of :data:`COLUMNS`; prices None where there is none."""
+        """The values of :data:`COLUMNS`; prices None if unknown."""
         p = self.price
         if p is None:
             return (self.text, self.part, self.count, self.spares, None, None, None, None, "no price in the book")
@@ -87,8 +86,7 @@ class Bill:
         return tuple(i for i in self.items if i.price is None and i.pieces)
 
     def csv(self) -> str:
-        """The items as CSV with :data:`COLUMNS`; a price that is not known is empty, and its source
-        says so."""
+        """The items as CSV with :data:`COLUMNS`; an unknown price is empty, and its source says so."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -99,7 +97,7 @@ class Bill:
     @property
     def text(self) -> str:
         """The sum in one line."""
-        left = f", without {counted(len(self.open), 'item')} that the book has no price for" if self.open else ""
+        left = f", without {counted(len(self.open), 'item')} that have no price in the book" if self.open else ""
         return f"{self.currency} {self.low:,.0f} to {self.high:,.0f} (prices of {self.date}){left}"
 
 

@@ -1,7 +1,7 @@
-"""The cables of a placed fabric: length, medium, labels, bundles, and what is ordered.
+"""The cables of a placed fabric: length, medium, labels, bundles, and items to order.
 
-A cable is the shortest orderable length that covers its path, in the cheapest medium that reaches and
-that both of its cages can take (:mod:`softib.plan.plugs`).
+A cable is the shortest orderable length that covers its path, in the cheapest medium with that reach that both of
+its cages accept (:mod:`softib.plan.plugs`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Cables:
         return sorted(rows, key=lambda row: -row[2])
 
     def crowded_trays(self) -> list[tuple[str, int]]:
-        """(rack, cables) where more cables pass than the tray holds."""
+        """(rack, cables) if more cables pass than the tray holds."""
         most = self.layout.floor.tray_cables
         if most is None:
             return []
@@ -72,8 +72,8 @@ class Cables:
         return [(self.layout.floor.rack_name(int(r)), int(self.tray_load[r])) for r in over]
 
     def label(self, row: int, end: int) -> str:
-        """The label at ``end`` of a link: its own place, then the other (rack, unit, cage and port;
-        after TIA-606)."""
+        """The label at ``end`` of a link: its own location, then the other (rack, unit, cage and port; after
+        TIA-606)."""
         return f"{self._place(row, end)} / {self._place(row, 1 - end)}"
 
     def _place(self, row: int, end: int) -> str:

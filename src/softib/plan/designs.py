@@ -1,7 +1,7 @@
-"""Candidate designs for a demand: the topologies that hold the hosts with the fewest switches each.
+"""Candidate designs for a demand: the topologies that hold the hosts, each with the fewest switches.
 
-A candidate is parameters of a generator (:mod:`softib.fabric.topologies`), so counts are those of
-the fabric that the parameters build; no formula is stated a second time here.
+A candidate consists of parameters of a generator (:mod:`softib.fabric.topologies`), so counts are those of the
+built fabric; no formula is stated a second time here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ __all__ = ["Candidate", "Demand", "build", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
-"""Groups of a dragonfly+ that are tried; the paper builds up to 33 of radix 64."""
+"""Group counts of a dragonfly+ that are tried; the paper builds up to 33 of radix 64."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What is wanted: ``hosts`` with ``adapters`` ports each on the fabric, links of
-    ``generation``.
+    """The demand: ``hosts`` with ``adapters`` ports each on the fabric, links of ``generation``.
 
     ``gpus``: GPUs of a host (0: none). ``radix``: ports of a switch (None: the catalogue's switch of
     the generation). ``oversubscription``: host ports to uplinks at a leaf, 1 or more.
@@ -41,21 +40,21 @@ class Demand:
     name: str = "design"
 
     def __post_init__(self) -> None:
-        for what, value, least in (("hosts", self.hosts, 1), ("adapters", self.adapters, 1)):
+        for name, value, least in (("hosts", self.hosts, 1), ("adapters", self.adapters, 1)):
             if value < least:
-                raise InputError(f"{what} {value}: a design has at least {counted(least, what.removesuffix('s'))}")
+                raise InputError(f"{name} {value}: a design needs at least {counted(least, name.removesuffix('s'))}")
         if self.oversubscription < 1:
             raise InputError(
                 f"oversubscription {self.oversubscription:g}: use 1 for a full bisection, 2 for half as many uplinks"
             )
 
     @classmethod
-    def of_gpus(cls, gpus: int, per_host: int = 8, adapters: int | None = None, **more: Any) -> Demand:
-        """The demand of ``gpus`` GPUs, ``per_host`` in a host and by default an adapter for each
-        (the last host may have idle slots)."""
+    def of_gpus(cls, gpus: int, per_host: int = 8, adapters: int | None = None, **options: Any) -> Demand:
+        """The demand of ``gpus`` GPUs, ``per_host`` in a host and by default an adapter for each (the last host may
+        have idle slots)."""
         if gpus < 1 or per_host < 1:
-            raise InputError(f"{gpus} GPUs, {per_host} a host: both are at least 1")
-        return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **more)
+            raise InputError(f"{gpus} GPUs, {per_host} a host: both must be at least 1")
+        return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **options)
 
     @property
     def ports(self) -> int:
@@ -70,8 +69,8 @@ class Demand:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A design: ``parameters`` of topology ``kind``; ``room``: hosts that it can take (those of the
-    demand or more)."""
+    """A design: ``parameters`` of topology ``kind``; ``room``: hosts that it can hold (at least those of the
+    demand)."""
 
     label: str
     kind: str
@@ -88,7 +87,7 @@ def build(candidate: Candidate, name: str) -> Fabric:
 def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
     """The designs that meet ``demand``, and one line for each kind that cannot, with the reason.
 
-    Raises :class:`InputError` where none can.
+    Raises :class:`InputError` if none can.
     """
     designs: list[Candidate] = []
     refused: list[str] = []
@@ -100,7 +99,7 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
             continue
         designs.append(attempt)
     if not designs:
-        reasons = "; ".join(refused) or f"no switch of {demand.switch_ports} ports takes it"
+        reasons = "; ".join(refused) or f"no switch of {demand.switch_ports} ports holds it"
         raise InputError(f"no design for {counted(demand.hosts, 'host')} x {demand.adapters}: {reasons}")
     return designs, refused
 
@@ -129,7 +128,7 @@ def _rail_optimized(demand: Demand, common: dict[str, Any]) -> Iterator[Candidat
         RAILS,
         {**common, "nodes": demand.hosts, "rails": demand.adapters, "tiers": tiers},
         units * slots,
-        "adapter r of every host meets leaf r of its unit: rings and all-to-all inside a rail stay below one leaf",
+        "adapter r of every host is on leaf r of its unit: rings and all-to-all inside a rail stay below one leaf",
     )
 
 

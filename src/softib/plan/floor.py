@@ -1,4 +1,4 @@
-"""A floor plan: racks in rows, cable trays above them, and which device stands in which rack unit.
+"""A floor plan: racks in rows, cable trays above them, and the rack unit of each device.
 
 Rack ``A01`` is the first of row A. Trays run along every row and cross rows above each rack, or at
 the ends of the rows alone.
@@ -29,7 +29,7 @@ Where = Literal["start", "middle", "end"]
 
 
 class Device(BaseModel):
-    """What one kind of device takes in a rack."""
+    """Space and power of one kind of device in a rack."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,7 +38,7 @@ class Device(BaseModel):
 
 
 class Placed(BaseModel):
-    """A device that stands where the file says."""
+    """A device with a position in the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,17 +48,17 @@ class Placed(BaseModel):
 
 
 class Floor(BaseModel):
-    """``rows`` of ``racks`` racks, ``rack_units`` high and ``kw`` strong (None: no limit).
+    """``rows`` of ``racks`` racks, ``rack_units`` high and with ``kw`` of power (None: no limit).
 
-    ``switches`` says where in the floor's order the racks of switches stand; ``leaves`` whether
-    leaves stand with their hosts or with the other switches (auto: with the hosts where the hosts of
-    a leaf fill at most two racks, so that copper reaches them). ``crossing``: where trays lead from
-    row to row. ``adapters``: adapters of a host whose names do not tell (fat trees). Lengths in
+    ``switches``: the position of the racks of switches in the floor's order; ``leaves``: whether leaves are placed
+    with their hosts or with the other switches (auto: with the hosts if the hosts of a leaf fill at most two racks,
+    so that copper reaches them). ``crossing``: position of trays between rows.
+    ``adapters``: adapters of a host if names do not show it (fat trees). Lengths in
     metres: ``rack_pitch_m`` and ``row_pitch_m`` from one rack or row to the next, ``tray_m`` from
     the top of a rack to the tray, ``slack_m`` of each cable. ``tray_cables``: cables that a tray
     holds; ``bundle_cables``: cables in one bundle.
 
-    Defaults of a host: 8 U and 10.2 kW, the maximum that NVIDIA's data sheet of DGX H100 states; of a
+    Defaults of a host: 8 U and 10.2 kW, the maximum in NVIDIA's data sheet of DGX H100; of a
     switch: 1 U and 1.7 kW, that of QM9700 with active cables. Pitches are those of common halls.
     """
 
@@ -88,7 +88,7 @@ class Floor(BaseModel):
         return self.rows * self.racks
 
     def rack_name(self, rack: int) -> str:
-        """``A01``: row and place in it."""
+        """``A01``: row and position in it."""
         row, place = divmod(rack, self.racks)
         letters = ""
         row += 1
@@ -111,7 +111,7 @@ class Elevation:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where every node stands: ``rack`` and ``u`` int64[nodes] (the unit of its ports). ``elevations``
+    """Position of every node: ``rack`` and ``u`` int64[nodes] (the unit of its ports). ``elevations``
     by rack and unit; ``kw`` float64[racks]."""
 
     floor: Floor
@@ -180,8 +180,7 @@ class _Racks:
         return cls(floor, np.zeros(floor.n_racks), [set() for _ in range(floor.n_racks)])
 
     def put(self, rack: int, device: Device, from_top: bool) -> int | None:
-        """The lowest unit at which ``device`` fits into ``rack``, and take it; None: it does not
-        fit."""
+        """The lowest unit at which ``device`` fits into ``rack``, which it then occupies; None: it does not fit."""
         f = self.floor
         if f.kw is not None and self.kw[rack] + device.kw > f.kw + 1e-9:
             return None
@@ -200,10 +199,10 @@ class _Racks:
 
 def lay_out(fabric: Fabric, floor: Floor) -> Layout:
     """Place every host and switch of ``fabric``: hosts in their order from the first rack on,
-    switches in racks of their own (or leaves with their hosts).
+    switches in separate racks (or leaves with their hosts).
 
-    Raises :class:`InputError` where the floor has too few racks, a rack is too weak for one device,
-    or places overlap.
+    Raises :class:`InputError` if the floor has too few racks, a rack has too little power for one device, or
+    positions overlap.
     """
     hosts, leaf_of = _hosts(fabric, floor)
     racks = _Racks.of(floor)
@@ -276,8 +275,7 @@ def _hosts_a_rack(floor: Floor) -> int:
 
 
 def _hosts(fabric: Fabric, floor: Floor) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """Adapters by host, in the order of nodes; and the one leaf of each host, -1 where its adapters
-    meet several."""
+    """Adapters by host, in the order of nodes; and the only leaf of each host, -1 if its adapters are on several."""
     hosts: dict[str, list[int]] = {}
     for i, node in enumerate(int(n) for n in fabric.cas):
         name = fabric.node_name(node).split(" ")[0]
@@ -297,7 +295,7 @@ def _hosts(fabric: Fabric, floor: Floor) -> tuple[dict[str, list[int]], dict[str
 
 
 def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[str, list[int]], stand: Any) -> set[int]:
-    """Devices that the file places; the nodes that have their place."""
+    """Devices placed by the file; the nodes with a position."""
     by_name = {floor.rack_name(r): r for r in range(floor.n_racks)}
     switches = {fabric.node_name(int(n)): int(n) for n in fabric.switch_node}
     fixed: set[int] = set()
@@ -325,7 +323,7 @@ def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[st
 
 
 def _network_racks(floor: Floor, racks: _Racks, switches: int, hosts: int, per_rack: int) -> list[int]:
-    """The racks of switches: as many as they fill, at the start, middle or end of those in use."""
+    """The racks of switches: as many as needed, at the start, middle or end of those in use."""
     if not switches:
         return []
     by_units = floor.rack_units // floor.switch.units

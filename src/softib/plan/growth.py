@@ -1,5 +1,4 @@
-"""What growth costs in cabling: the cables of a fabric that stay, move and come when a larger one
-takes its place."""
+"""The cabling cost of growth: cables of a fabric that stay, move and are added when a larger one replaces it."""
 
 from __future__ import annotations
 
@@ -18,11 +17,9 @@ PADDED = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Growth:
-    """``kept``: cables between the same two nodes before and after. ``moved``: cables of today that
-    join two nodes which have fewer, or none, afterwards. ``new``: cables to buy if every moved one is
-    used again.
-    ``new_switches``, ``new_hosts``: devices that come; ``idle_switches``: devices that are no
-    longer used."""
+    """``kept``: cables between the same two nodes before and after. ``moved``: present cables between two nodes
+    that have fewer, or none, afterwards. ``new``: cables to buy if every moved one is reused.
+    ``new_switches``, ``new_hosts``: added devices; ``idle_switches``: devices that are no longer used."""
 
     kept: int
     moved: int
@@ -33,9 +30,9 @@ class Growth:
 
 
 def growth(before: Fabric, after: Fabric) -> Growth:
-    """Compare two fabrics by the names of their nodes: which port of a switch a cable takes is free.
+    """Compare two fabrics by the names of their nodes, without the ports of switches.
 
-    Names are the same where they differ by padding alone (``node-07`` and ``node-007``).
+    Names that differ only in padding are the same (``node-07`` and ``node-007``).
     """
     old, new = _cables(before), _cables(after)
     kept = (old & new).total()

@@ -1,9 +1,9 @@
-"""Plugs and cables that links need: which of them share a cage, and what is ordered for each.
+"""Plugs and cables of links: those that share a cage, and the items to order.
 
-An NDR or XDR switch has two ports in a cage, and a cage takes one plug. So both of its links are
+An NDR or XDR switch has two ports in a cage, and a cage holds one plug. So both of its links are
 copper or both are optical; copper from one cage leads to one other cage (a twin-port cable) or to
-two hosts (a splitter); a transceiver serves both ports. Older generations have a cage a port and a
-cable with both ends.
+two hosts (a splitter); a transceiver serves both ports. Older generations have one port per cage and cables with
+both ends.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def cage(portnum: int, generation: str) -> tuple[int, int]:
 
 
 def media_of(generation: str) -> tuple[Cable, ...]:
-    """The kinds of cable of a generation, cheapest and shortest first. Raises :class:`InputError`
-    where the catalogue has none."""
+    """The kinds of cable of a generation, cheapest and shortest first. Raises :class:`InputError` if the catalogue
+    has none."""
     media = tuple(c for c in CABLES if c.generation == generation)
     if not media:
-        known = ", ".join(dict.fromkeys(c.generation for c in CABLES))
-        raise InputError(f"no cable of {generation} has a published reach; softib knows those of {known}")
+        generations = ", ".join(dict.fromkeys(c.generation for c in CABLES))
+        raise InputError(f"no cable of {generation} has a published reach; softib knows those of {generations}")
     return media
 
 
@@ -75,7 +75,7 @@ class Order:
     metres: float
     count: int
     part: str
-    """The vendor's order number, empty where none is known."""
+    """The vendor's order number, empty if unknown."""
 
 
 def links_of(fabric: Fabric, generation: str) -> Links:
@@ -95,8 +95,8 @@ def links_of(fabric: Fabric, generation: str) -> Links:
 
 
 def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
-    """The kind of each link (index into :func:`media_of`) when links of one cage share a plug:
-    ``kind`` or a more expensive one, the cheapest that every cage can take."""
+    """The kind of each link (index into :func:`media_of`) when links of one cage share a plug: ``kind`` or a more
+    expensive one, the cheapest that every cage accepts."""
     media = media_of(links.generation)
     kind = kind.copy()
     if links.generation not in TWIN_PORT or not len(links):
@@ -109,7 +109,7 @@ def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
     numbers, of_end = np.unique(cages, return_inverse=True)
     of_end = of_end.reshape(cages.shape)
     switch = ~links.host
-    leads = np.where(links.host[:, ::-1], -1, cages[:, ::-1])  # where a plug leads: one cage, or hosts
+    leads = np.where(links.host[:, ::-1], -1, cages[:, ::-1])  # the other end of a plug: one cage, or hosts
     low, high = np.full(len(numbers), np.iinfo(np.int64).max), np.full(len(numbers), -2)
     np.minimum.at(low, of_end[switch], leads[switch])
     np.maximum.at(high, of_end[switch], leads[switch])
@@ -125,8 +125,8 @@ def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
 
 
 def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]:
-    """What is ordered for links of ``kind`` (shared by cages) and ``metres``; links of one copper
-    plug take the longer of both."""
+    """Items to order for links of ``kind`` (shared by cages) and ``metres``; links of one copper plug use the
+    longer of both."""
     media = media_of(links.generation)
     counts: Counter[tuple[str, int, float]] = Counter()
     fibre = np.array([c.medium in FIBRE for c in media])[kind] if len(links) else np.zeros(0, bool)
@@ -165,8 +165,8 @@ def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]
 
 
 def _part(kind: Cable, role: str, metres: float) -> str:
-    """``MFP7E10-N010``: the order number with the length as vendors write it (whole metres; half
-    metres with a letter: 00A is 0.5)."""
+    """``MFP7E10-N010``: the order number with the length in vendors' notation (whole metres; half metres with a
+    letter: 00A is 0.5)."""
     stem = kind.orders.get(role, "")
     if not stem or not metres:
         return stem

@@ -1,4 +1,4 @@
-"""What a fabric costs: a book of prices, and the items of a fabric. Every price has a range and a
+"""The cost of a fabric: a book of prices, and the items of a fabric. Every price has a range and a
 source; an item without a price is named, never guessed."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CostBook", "Price", "Range", "price_of", "read_book"]
 
 
 class Range(BaseModel):
-    """A price from ``low`` to ``high``, and whose it is."""
+    """A price from ``low`` to ``high``, and its source."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,9 +56,9 @@ class OrderPrice(Range):
 
 
 class Running(BaseModel):
-    """What a fabric costs while it runs. ``kwh``: a kilowatt-hour; ``pue``: power of the hall over
-    that of its devices; ``links_fail``, ``switches_fail``: share that fails in a month;
-    ``restock_months``: for how long spares last; ``years``: of the comparison."""
+    """Running costs of a fabric. ``kwh``: price of a kilowatt-hour; ``pue``: power of the hall divided by
+    that of its devices; ``links_fail``, ``switches_fail``: share that fails in a month; ``restock_months``: time
+    that spares must last; ``years``: of the comparison."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -87,7 +87,7 @@ class CostBook(BaseModel):
     running: Running = Field(default_factory=Running)
 
     def order(self, generation: str, role: str, medium: str, metres: float) -> Range | None:
-        """The price of one piece, None where the book has none."""
+        """The price of one piece, None if the book has none."""
         fits = (
             p
             for p in self.orders.get(generation, ())
@@ -98,14 +98,14 @@ class CostBook(BaseModel):
 
 @dataclass(frozen=True)
 class Price:
-    """``low`` and ``high`` of a whole fabric; ``missing``: items that the book has no price for,
-    without which there is none (both 0)."""
+    """``low`` and ``high`` of a whole fabric; ``missing``: items without a price in the book, in which case there
+    is no price (both 0)."""
 
     low: float
     high: float
     missing: tuple[str, ...]
     short: int = 0
-    """Cables whose length no one knows: they count as the shortest."""
+    """Cables of unknown length: they count as the shortest."""
 
     @property
     def middle(self) -> float:
@@ -124,7 +124,7 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
         content = read_text(where, "file of prices")
     data = load_plain_yaml(content, where, "file of prices")
     if not isinstance(data, Mapping):
-        raise InputError(f"{where}: prices are a mapping with currency, date, adapters, switch_ports and cables")
+        raise InputError(f"{where}: prices must be a mapping with currency, date, adapters, switch_ports and cables")
     try:
         return CostBook.model_validate(data)
     except ValidationError as invalid:
@@ -135,21 +135,20 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
 
 
 def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = False) -> Price:
-    """What ``fabric``, built of ``network``, costs: adapters by ports of hosts that are linked,
-    switches by their linked ports, cables by their length. Aggregation nodes are inside their
-    switches. A cable without a known length counts as the shortest. ``whole``: switches are bought
-    whole where the book has their price; only InfiniBand's are there, so networks are compared
-    without it."""
+    """The price of ``fabric`` in ``network``: adapters by linked ports of hosts, switches by their linked ports,
+    cables by their length. Aggregation nodes are inside their
+    switches. A cable without a known length counts as the shortest. ``whole``: whole switches are bought if the
+    book has their price; it has only InfiniBand's, so networks are compared without it."""
     f = fabric
     used = (f.port_peer >= 0) & ~inside_switches(f)
     switch = f.switch_of_node[f.port_node] >= 0
     low = high = 0.0
     missing: list[str] = []
 
-    def add(count: int, price: Range | None, what: str) -> None:
+    def add(count: int, price: Range | None, item: str) -> None:
         nonlocal low, high
         if price is None and count:
-            missing.append(f"{network} {what}")
+            missing.append(f"{network} {item}")
         elif price is not None:
             low, high = low + count * price.low, high + count * price.high
 
@@ -158,10 +157,10 @@ def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = Fals
         add(f.sizes.switches, book.switches[network], "switch")
     else:
         add(int((used & switch).sum()), book.switch_ports.get(network), "switch port")
-    known = sorted(book.cables.get(network, ()), key=lambda c: c.up_to_m)
+    cables = sorted(book.cables.get(network, ()), key=lambda c: c.up_to_m)
     cable = np.unique(f.port_cable[used & (f.port_cable >= 0)])
     lengths, counts = np.unique(np.nan_to_num(f.cable_length_m[cable]), return_counts=True)
     for metres, count in zip(lengths.tolist(), counts.tolist(), strict=True):
-        add(count, next((c for c in known if metres <= c.up_to_m), None), f"cable of {metres:g} m")
+        add(count, next((c for c in cables if metres <= c.up_to_m), None), f"cable of {metres:g} m")
     short = int(np.isnan(f.cable_length_m[cable]).sum())
     return Price(0.0, 0.0, tuple(missing), short) if missing else Price(low, high, (), short)

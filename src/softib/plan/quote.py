@@ -1,7 +1,7 @@
-"""A vendor's quote against what a fabric needs: which pieces it lacks, and which no one needs.
+"""A vendor's quote compared with the needs of a fabric: missing and superfluous pieces.
 
-Rows are distinguished by order numbers, else by words (``OSFP … transceiver``, ``splitter``). A row that
-is neither is named: a quote is not judged on what was not understood.
+Rows are recognised by order numbers, else by words (``OSFP … transceiver``, ``splitter``). Other rows are
+listed: a quote is not judged on rows that were not understood.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ WHOLE = {
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a quote: ``role`` is switch, adapter or one of :class:`~softib.plan.plugs.Order`'s;
-    empty where it was not understood."""
+    """A row of a quote: ``role`` is switch, adapter or one of :class:`~softib.plan.plugs.Order`'s; empty if it was
+    not understood."""
 
     number: int
     text: str
@@ -60,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Shortfall:
-    """``text`` of what is needed; ``needed`` pieces and ``offered``."""
+    """``text`` describes the needed item; ``needed`` pieces and ``offered``."""
 
     text: str
     needed: int
@@ -68,8 +68,7 @@ class Shortfall:
 
 
 def read_quote(path: str | os.PathLike[str]) -> list[Line]:
-    """The rows of a quote, CSV or XLSX, that have a count. Raises :class:`InputError` where no row
-    has one."""
+    """The rows of a quote, CSV or XLSX, that have a count. Raises :class:`InputError` if no row has one."""
     rows = _rows(path)
     column = next(
         (i for row in rows for i, cell in enumerate(row) if COUNT.match(cell.strip())),
@@ -135,7 +134,7 @@ def _line(number: int, text: str, count: int) -> Line:
 
 
 def _length_of(upper: str, part: str) -> float | None:
-    """The metres that an order number ends in: N010, N01A."""
+    """The metres at the end of an order number: N010, N01A."""
     match = re.search(re.escape(part.upper()) + r"(\d\d)(\d|A)", upper)
     if match is None:
         return None
@@ -143,12 +142,12 @@ def _length_of(upper: str, part: str) -> float | None:
 
 
 def check_quote(bill: Bill, lines: Sequence[Line]) -> tuple[list[Shortfall], list[str]]:
-    """What the quote lacks or has too many of, and one line for each row that was not understood.
+    """Missing and superfluous items of the quote, and one line for each row that was not understood.
 
-    Cables, splitters and fibres count by role and medium, longest first: a longer one of the same
-    medium serves. Switches, adapters and transceivers count by role alone. Spares are not asked for.
+    Cables, splitters and fibres count by role and medium, longest first: a longer one of the same medium is
+    accepted. Switches, adapters and transceivers count by role alone. Spares are not required.
     """
-    notes = [f"row {line.number} was not understood and is left out: {line.text}" for line in lines if not line.role]
+    notes = [f"row {line.number} was not understood and is omitted: {line.text}" for line in lines if not line.role]
     short: list[Shortfall] = []
     for role, text in WHOLE.items():
         needed = sum(i.count for i in bill.items if i.role == role)
@@ -161,7 +160,7 @@ def check_quote(bill: Bill, lines: Sequence[Line]) -> tuple[list[Shortfall], lis
 
 
 def _by_length(bill: Bill, lines: Sequence[Line], role: str) -> list[Shortfall]:
-    """Longest needs first, each from the shortest offer that serves."""
+    """Longest needs first, each from the shortest sufficient offer."""
     offers: Counter[tuple[str, float]] = Counter()
     for line in lines:
         if line.role == role:

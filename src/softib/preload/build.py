@@ -102,45 +102,45 @@ def compiler() -> str | None:
     return None
 
 
-def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-umad.so`` to ``to`` with ``more`` flags (``-fsanitize=address``), unless
+def compile_library(to: Path = LIBRARY, flags: Sequence[str] = ()) -> Path:
+    """Compile ``libsoftib-umad.so`` to ``to`` with ``flags`` flags (``-fsanitize=address``), unless
     it is current.
 
     Raises RuntimeError with the compiler's words.
     """
-    return _compile(to, sorted(SOURCES.glob("*.c")), _shared("libsoftib-umad.so"), [*include_flags(), *more])
+    return _compile(to, sorted(SOURCES.glob("*.c")), _shared("libsoftib-umad.so"), [*include_flags(), *flags])
 
 
-def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
+def compile_verbs(to: Path = VERBS_LIBRARY, flags: Sequence[str] = ()) -> Path:
     """Compile ``libsoftib-verbs.so`` to ``to``, and beside it ``opened/libibverbs.so``, with
-    ``more`` flags, unless they are current. Raises RuntimeError, also where headers are missing."""
+    ``flags`` flags, unless they are current. Raises RuntimeError, also where headers are missing."""
     missing = missing_headers()
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
     link = [*_shared(VERBS_SONAME), f"-Wl,--version-script={VERBS_SOURCES / 'versions.map'}"]
-    made = _compile(to, sorted(VERBS_SOURCES.rglob("*.c")), link, [*include_flags(), *more])
+    library = _compile(to, sorted(VERBS_SOURCES.rglob("*.c")), link, [*include_flags(), *flags])
     opened = to.parent / OPENED_AS.parent.name / OPENED_AS.name
-    _compile(opened, [], [*_shared(OPENED_AS.name), "-Wl,--no-as-needed", str(made)], more)
-    return made
+    _compile(opened, [], [*_shared(OPENED_AS.name), "-Wl,--no-as-needed", str(library)], flags)
+    return library
 
 
-def compile_mpi(to: Path = MPI_LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-mpi.so`` to ``to`` with ``more`` flags, unless it is current. Raises
+def compile_mpi(to: Path = MPI_LIBRARY, flags: Sequence[str] = ()) -> Path:
+    """Compile ``libsoftib-mpi.so`` to ``to`` with ``flags`` flags, unless it is current. Raises
     RuntimeError, also for a processor whose conventions it does not know."""
-    return _compile(to, sorted(MPI_SOURCES.glob("*.c")), _shared("libsoftib-mpi.so"), more)
+    return _compile(to, sorted(MPI_SOURCES.glob("*.c")), _shared("libsoftib-mpi.so"), flags)
 
 
-def compile_wait(to: Path = WAIT, more: Sequence[str] = ()) -> Path:
-    """Compile the program ``softib-wait`` to ``to`` with ``more`` flags, unless it is current.
+def compile_wait(to: Path = WAIT, flags: Sequence[str] = ()) -> Path:
+    """Compile the program ``softib-wait`` to ``to`` with ``flags`` flags, unless it is current.
     Raises RuntimeError."""
-    return _compile(to, sorted(WAIT_SOURCES.glob("*.c")), [], more)
+    return _compile(to, sorted(WAIT_SOURCES.glob("*.c")), [], flags)
 
 
-def compile_ipoib(to: Path = IPOIB, more: Sequence[str] = ()) -> Path:
-    """Compile the program ``softib-ipoib`` to ``to`` with ``more`` flags, unless it is current, and
+def compile_ipoib(to: Path = IPOIB, flags: Sequence[str] = ()) -> Path:
+    """Compile the program ``softib-ipoib`` to ``to`` with ``flags`` flags, unless it is current, and
     the library that it is linked with. Raises RuntimeError."""
-    verbs = compile_verbs(to.with_name(VERBS_LIBRARY.name), more)
-    return _compile(to, sorted(IPOIB_SOURCES.glob("*.c")), [str(verbs)], more)
+    verbs = compile_verbs(to.with_name(VERBS_LIBRARY.name), flags)
+    return _compile(to, sorted(IPOIB_SOURCES.glob("*.c")), [str(verbs)], flags)
 
 
 def _shared(soname: str) -> list[str]:
@@ -222,9 +222,9 @@ def include_flags() -> list[str]:
             file = GENERATED / name
             if not file.is_file() or file.read_text() != text:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                made = file.with_name(f".{file.name}.{os.getpid()}")
-                made.write_text(text)
-                made.replace(file)
+                scratch = file.with_name(f".{file.name}.{os.getpid()}")
+                scratch.write_text(text)
+                scratch.replace(file)
     return [f"-I{GENERATED}"]
 
 
@@ -277,30 +277,30 @@ def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[
     return subprocess.run(command, input=text, capture_output=True, text=True)
 
 
-def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], more: Sequence[str]) -> Path:
+def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequence[str]) -> Path:
     cc = compiler()
     if cc is None:
         raise RuntimeError("no C compiler; install gcc, or name one in CC")
-    digest = _digest(sources, [cc, *FLAGS, *link, *more])
+    digest = _digest(sources, [cc, *FLAGS, *link, *flags])
     if to.is_file() and digest in to.read_bytes():
         return to
     to.parent.mkdir(parents=True, exist_ok=True)
-    made = to.with_name(f".{to.name}.{os.getpid()}")
+    unfinished = to.with_name(f".{to.name}.{os.getpid()}")
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [str(Path(scratch, f"{p.parent.name}-{p.stem}.o")) for p in sources]
-        steps = [[*cc.split(), *FLAGS, *more, "-c", str(p), "-o", o] for p, o in zip(sources, objects, strict=True)]
+        steps = [[*cc.split(), *FLAGS, *flags, "-c", str(p), "-o", o] for p, o in zip(sources, objects, strict=True)]
         done = [*pool.map(_run, steps)]
         done.append(
             _run(
                 [
                     *cc.split(),
                     "-o",
-                    str(made),
+                    str(unfinished),
                     *objects,
                     "-Wl,-z,now",
                     f"-Wl,--build-id=0x{digest.hex()}",
                     *link,
-                    *more,
+                    *flags,
                     "-ldl",
                     "-lpthread",
                     "-lm",
@@ -309,9 +309,9 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], more: Seque
         )
     for one in done:
         if one.returncode:
-            made.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
             raise RuntimeError(f"{cc} failed:\n{one.stderr}")
-    made.replace(to)
+    unfinished.replace(to)
     return to
 
 

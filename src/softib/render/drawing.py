@@ -46,40 +46,39 @@ class Box:
 def place_boxes(
     tiers: Tiers, members: list[list[int]], names: list[str], around: bool
 ) -> tuple[list[Box], list[tuple[float, str]]]:
-    """Every box, and (y, what its names have in common) of each tier."""
+    """Every box, and (y, the common part of its names) of each tier."""
     boxes = [Box(0.0, 0.0, 0.0, BOX_HEIGHT, "", False) for _ in members]
     heads: list[tuple[float, str]] = []
     for t in range(tiers.n_tiers):
-        mine = tiers.boxes_of(t)
-        pitch = (WIDTH - 2 * MARGIN) / max(len(mine), 1)
-        width = _arc(len(mine)) if around else min(118.0, pitch * 0.84)
-        common = _label(boxes, mine.tolist(), members, names, width, around)
+        of_tier = tiers.boxes_of(t)
+        pitch = (WIDTH - 2 * MARGIN) / max(len(of_tier), 1)
+        width = _arc(len(of_tier)) if around else min(118.0, pitch * 0.84)
+        common = _label(boxes, of_tier.tolist(), members, names, width, around)
         heads.append((0.0, common))
-        for k, i in enumerate(mine.tolist()):
+        for k, i in enumerate(of_tier.tolist()):
             boxes[i].x, boxes[i].w = MARGIN + pitch * (k + 0.5), width
     if around:
         _round(boxes)
         return boxes, heads
     y = 30.0
     for t in range(tiers.n_tiers - 1, -1, -1):
-        mine = tiers.boxes_of(t)
+        of_tier = tiers.boxes_of(t)
         heads[t] = (y, heads[t][1])
-        for i in mine:
+        for i in of_tier:
             boxes[i].y = y
-        y += TIER_HEIGHT - BOX_HEIGHT + max((boxes[i].h for i in mine), default=BOX_HEIGHT)
+        y += TIER_HEIGHT - BOX_HEIGHT + max((boxes[i].h for i in of_tier), default=BOX_HEIGHT)
     return boxes, heads
 
 
 def _label(
-    boxes: list[Box], mine: list[int], members: list[list[int]], names: list[str], width: float, around: bool
+    boxes: list[Box], of_tier: list[int], members: list[list[int]], names: list[str], width: float, around: bool
 ) -> str:
-    """Label the boxes of a tier: whole names where they fit, else what tells them apart, else that,
-    upwards."""
-    whole = [who(members[i], names) for i in mine]
-    every = [n for i in mine for n in {members[i][0]: 0, members[i][-1]: 0}]
+    """Label the boxes of a tier: whole names if they fit, otherwise the parts that differ, upwards if necessary."""
+    whole = [who(members[i], names) for i in of_tier]
+    every = [n for i in of_tier for n in {members[i][0]: 0, members[i][-1]: 0}]
     apart, common = distinct_parts([names[s] for s in every])
     part = dict(zip(every, apart, strict=True))
-    short = [who(members[i], part) for i in mine]
+    short = [who(members[i], part) for i in of_tier]
     room = int(width / LETTER)
     if max(map(len, whole), default=0) <= room:
         suffix, labels = "", whole
@@ -88,17 +87,17 @@ def _label(
     upright = not around and max(map(len, labels), default=0) > room
     if upright:
         labels = [
-            _shortened(label, part[members[i][0]], len(members[i])) for i, label in zip(mine, labels, strict=True)
+            _shortened(label, part[members[i][0]], len(members[i])) for i, label in zip(of_tier, labels, strict=True)
         ]
     high = max(BOX_HEIGHT, LETTER * max(map(len, labels), default=0) + 10) if upright else BOX_HEIGHT
-    for i, label in zip(mine, labels, strict=True):
+    for i, label in zip(of_tier, labels, strict=True):
         boxes[i].label, boxes[i].upright, boxes[i].h = label, upright, high
     return suffix
 
 
 def _shortened(label: str, first: str, members: int) -> str:
-    """A label of about :data:`LONGEST` letters: the first switch and how many more, or the two ends
-    of a name."""
+    """A label of about :data:`LONGEST` letters: the first switch and the number of others, or the two ends of a
+    name."""
     if len(label) <= LONGEST:
         return label
     head = first if len(first) <= LONGEST else f"{first[: LONGEST // 2]}…{first[-LONGEST // 2 :]}"
@@ -129,7 +128,7 @@ def who(switches: list[int], names: Sequence[str] | Mapping[int, str]) -> str:
 
 MARKS = {2: " f2", 1: " f1", 0: " f0", -1: ""}
 SHOW_HOSTS = 72
-"""Up to so many hosts each is drawn by itself."""
+"""Up to this many hosts, each is drawn by itself."""
 
 
 def draw(
@@ -142,7 +141,7 @@ def draw(
 ) -> str:
     """The drawing as one ``<svg>``. ``host_names`` are the CA ports by switch.
 
-    Boxes carry ``data-box``, lines ``data-ends``: what the page's script selects by.
+    Boxes carry ``data-box``, lines ``data-ends``, by which the page's script selects them.
     """
     around = tiers.n_tiers == 1 and 2 < len(tiers.box_tier) <= 2 * MAX_LINES and bool(lines)
     members: list[list[int]] = [[] for _ in tiers.box_tier]
@@ -224,7 +223,7 @@ def _box(
         size = min(10.5, 0.8 * w)
         at = f'transform="translate({x + size / 3:.1f} {y + h / 2:.1f}) rotate(-90)"'
     else:
-        # What does not fit is written small: zooming in makes it legible.
+        # A label that does not fit is written small: zooming in makes it legible.
         size = min(10.5, 10.5 * w / (LETTER * max(len(box.label), 1)))
         at = f'x="{x:.1f}" y="{y + 13 + size / 3:.1f}"'
     text = f'<text {at} font-size="{size:.1f}">{escape(box.label)}</text>'

@@ -13,15 +13,15 @@ __all__ = ["to_junit"]
 
 
 def to_junit(report: Report) -> str:
-    """A test case for each finding, in a suite of the fabric. Warnings and errors are failures;
-    what only informs passes. Without any finding there is one case that passes, for servers that
-    take an empty suite for an error."""
-    found = report.findings
-    failed = sum(f.severity >= Severity.WARNING for f in found)
-    counts = {"tests": str(max(len(found), 1)), "failures": str(failed), "errors": "0"}
+    """A test case for each finding, in a suite of the fabric. Warnings and errors are failures; findings that only
+    inform pass. Without any finding there is one case that passes, for servers that treat an empty
+    suite as an error."""
+    findings = report.findings
+    failed = sum(f.severity >= Severity.WARNING for f in findings)
+    counts = {"tests": str(max(len(findings), 1)), "failures": str(failed), "errors": "0"}
     root = ElementTree.Element("testsuites", {"name": "softib check", **counts})
     suite = ElementTree.SubElement(root, "testsuite", {"name": shown_lines(report.name), "skipped": "0", **counts})
-    for f in found:
+    for f in findings:
         case = ElementTree.SubElement(
             suite,
             "testcase",
@@ -33,7 +33,7 @@ def to_junit(report: Report) -> str:
             ElementTree.SubElement(case, "failure", attributes).text = text
         else:
             ElementTree.SubElement(case, "system-out").text = text
-    if not found:
+    if not findings:
         ElementTree.SubElement(suite, "testcase", {"classname": "softib.check", "name": "no findings"})
     ElementTree.indent(root)
     return (

@@ -47,12 +47,12 @@ def to_sarif(report: Report) -> str:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    known = CODES[code]
+    row = CODES[code]
     return {
         "id": code,
-        "shortDescription": {"text": known.meaning},
-        "help": {"text": known.advice},
-        "defaultConfiguration": {"level": LEVELS[known.severity]},
+        "shortDescription": {"text": row.meaning},
+        "help": {"text": row.advice},
+        "defaultConfiguration": {"level": LEVELS[row.severity]},
     }
 
 

@@ -1,11 +1,10 @@
-"""Ports among which a switch may choose for a destination: all that lie on shortest ways without an
-up after a down.
+"""Ports among which a switch may choose for a destination: all on shortest paths without an up after a down.
 
-A switch does not know whether a packet came from above or from below. So it goes down where a way
-of downs alone leads to the destination, and up only where none does: once a packet went down, every
-switch on its way has a way of downs, and it never goes up again. On any mixture of such choices the
-order of the switches (rank, then NodeGUID) proves that no cycle of waiting channels exists
-(Schroeder et al., Autonet, 1991), as it does for the tables of updn and ftree.
+A switch does not know whether a packet came from above or from below. So it forwards down where a path of downs
+alone leads to the destination, and up only elsewhere: once a packet went down, every switch on its path has a path
+of downs, and it never goes up again. For any mixture of such choices, the order of the
+switches (rank, then NodeGUID) proves that no cycle of waiting channels exists (Schroeder et al., Autonet, 1991), as
+it does for the tables of updn and ftree.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ LIDS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class AdaptivePorts:
-    """Of one switch: ``masks`` uint64[k, 4] (bit p % 64 of word p // 64 is port p), ascending, of
-    two ports and more, and ``mask_of`` int32[switches]: which of them leads to a destination
-    switch, -1 where there is no choice."""
+    """Of one switch: ``masks`` uint64[k, 4] (bit p % 64 of word p // 64 is port p), ascending, of at least two
+    ports, and ``mask_of`` int32[switches]: the mask for a destination switch, -1 without a choice."""
 
     masks: np.ndarray
     mask_of: np.ndarray
@@ -80,8 +78,8 @@ def _positions(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
 
 
 def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """int16[switches, targets]: hops by downs alone, and by downs alone where they lead there, else
-    by ups first. UNREACHED: no way."""
+    """int16[switches, targets]: hops by downs alone, and by downs alone if they reach the target, else by ups
+    first. UNREACHED: no way."""
     n = graph.n_switches
     down = np.full((n, len(targets)), UNREACHED, np.int16)
     down[targets, np.arange(len(targets))] = 0
@@ -105,11 +103,11 @@ def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) ->
 def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
     """Could routes of ``lft`` and adaptive choices wait for each other in a cycle?
 
-    Without a turn from a down to an up the order of ``ranks`` forbids every cycle. So a cycle has
-    such bends of ``lft`` (detours of switches' own packets, or ftree where a leaf has lost its
-    cable to a top switch), each with all ports among which the switch where it turns may choose.
-    Every other turn that the order allows counts as one that is made, but for those back to the
-    switch that a packet came from: the answer errs on the safe side only.
+    Without a turn from a down to an up the order of ``ranks`` forbids every cycle. So a cycle has such bends of
+    ``lft`` (detours of switches' own packets, or ftree where a leaf has lost its cable to a top switch), each
+    combined with all ports among which the switch at the bend may choose.
+    Every other turn that the order allows counts as used, except those back to the switch that a packet came from:
+    the answer errs only on the safe side.
     """
     position = _positions(graph, ranks)
     bends = _bends(graph, position, lft)

@@ -13,8 +13,7 @@ from softib.jit import kernel
 
 @kernel(steps=lambda first, peer, hops, out: len(peer) * len(first) // 3)
 def lowest_neighbour(first, peer, hops, out):
-    """``out[s, t]`` int32: the link of ``s`` with the lowest port that is nearer to ``t``, -1 where
-    there is none.
+    """``out[s, t]`` int32: the link of ``s`` with the lowest port that is nearer to ``t``, -1 if there is none.
 
     hops uint8[n, n], 255 = not connected.
     """
@@ -32,7 +31,7 @@ def lowest_neighbour(first, peer, hops, out):
 @kernel(steps=lambda first, peer, hops, weight, via: len(peer) * len(first) // 2, rows=True)
 def lightest_neighbours(first, peer, hops, weight, via):
     """``via[s, t]`` int32: the link of ``s`` on the path to ``t`` with the least sum of ``weight``
-    (int64[links], both directions of a cable alike) among the shortest, -1 where there is none."""
+    (int64[links], equal in both directions of a cable) among the shortest, -1 if there is none."""
     n = first.shape[0] - 1
     total = np.empty(n, np.int64)
     via[:, :] = -1
@@ -51,11 +50,10 @@ def lightest_neighbours(first, peer, hops, weight, via):
 
 @kernel(steps=lambda links, via, end_switch, end_lid, end_lmc, end_port, cable, lft: 2 * len(lft) * len(end_lid))
 def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft):
-    """Entries of all LIDs: on switch ``s`` towards the switch that link ``via[s, t]`` leads to,
-    over its cables in turn.
+    """Entries of all LIDs: on switch ``s`` towards the switch behind link ``via[s, t]``, over its cables in turn.
 
-    ``links`` (first, peer, out_port); ``cable`` int32[ends]: which cable the first LID of an end
-    takes (modulo their number), the next LID (LMC) the next. lft uint8[n, LIDs] out.
+    ``links`` (first, peer, out_port); ``cable`` int32[ends]: the cable of an end's first LID (modulo their number);
+    the next LID (LMC) uses the next. lft uint8[n, LIDs] out.
     """
     first, peer, out_port = links.first, links.peer, links.out_port
     n = first.shape[0] - 1
@@ -107,7 +105,7 @@ def all_hops(first, peer, use, hops):
         for s in range(n):
             for w in range(n_masks):
                 fresh[s, w] = 0
-            # bits are targets: s reaches in `step` what its neighbours reached in `step - 1`
+            # bits are targets: s reaches in `step` the targets that its neighbours reached in `step - 1`
             for e in range(first[s], first[s + 1]):
                 if use[e]:
                     p = peer[e]
@@ -134,10 +132,10 @@ def all_hops(first, peer, use, hops):
 
 @kernel(steps=lambda first, peer, down, order, hops, is_down: len(peer) * len(first) // 8)
 def legal_hops(first, peer, down, order, hops, is_down):
-    """Up*/down* distances: first as many links up as it likes, then only down.
+    """Up*/down* distances: first any number of links up, then only down.
 
-    A switch that has an all-down path to ``t`` must use one, because others may come down to it on
-    the way to ``t``. ``hops`` uint8[n, n] holds the all-down distances on entry and the distances
+    A switch with an all-down path to ``t`` must use one, because others may come down to it on their path to ``t``.
+    ``hops`` uint8[n, n] holds the all-down distances on entry and the distances
     of legal walks on return, 255 none; ``is_down`` bool[n, n] out: the walk from here is all-down.
     ``order`` int32[n]: switches from the top down; ``down`` bool[links]: the link leads away from
     the top.
@@ -163,8 +161,7 @@ def legal_hops(first, peer, down, order, hops, is_down):
 
 @kernel(steps=lambda first, peer, sources, rank: len(peer))
 def rank_from(first, peer, sources, rank):
-    """``rank`` int32[n] = links to the nearest switch of ``sources`` (int32[k]); -1 where none is
-    reachable."""
+    """``rank`` int32[n] = links to the nearest switch of ``sources`` (int32[k]); -1 if none is reachable."""
     n = first.shape[0] - 1
     queue = np.empty(n, np.int32)
     for s in range(n):
@@ -215,8 +212,7 @@ def spines(hops, weight, out):
 
 @kernel(steps=lambda hops, weight, out: hops.size)
 def distance_to_cas(hops, weight, out):
-    """``out`` int64[n] = sum over all CAs of the hops from each switch (unreachable ones count
-    nothing)."""
+    """``out`` int64[n] = sum over all CAs of the hops from each switch (unreachable ones are not counted)."""
     n = hops.shape[0]
     for s in range(n):
         total = 0

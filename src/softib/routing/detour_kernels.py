@@ -10,8 +10,8 @@ from softib.routing.transition.order_kernels import ADDED, BLOCKED, CYCLE, add_d
 
 @kernel(steps=lambda c, vl_state, outward, tree: 100 * len(c.peer))
 def add_dependencies_along(c, vl_state, outward, tree):
-    """Let paths along the tree's links (bool[links], both directions of a cable) be possible where
-    they close no cycle, those at the first switches of ``outward`` first."""
+    """Mark dependencies of paths along the tree's links (bool[links], both directions of a cable) where they close
+    no cycle, those at the first switches of ``outward`` first."""
     for v in outward:
         for b in range(c.first[v], c.first[v + 1]):
             if not tree[b]:
@@ -23,7 +23,7 @@ def add_dependencies_along(c, vl_state, outward, tree):
 
 @kernel(steps=lambda links, routes, kept: 2 * len(routes.cas) * len(routes.dest_lid))
 def copy_paths(links, routes, kept):
-    """The entries of ``routes.lft`` that packets of CAs meet, into ``kept`` uint8[n, LIDs]."""
+    """Copy the entries of ``routes.lft`` used by packets of CAs into ``kept`` uint8[n, LIDs]."""
     lft, at, cas, peer = routes.lft, routes.at, routes.cas, links.peer
     for k in range(routes.dest_lid.shape[0]):
         lid = routes.dest_lid[k]
@@ -43,13 +43,13 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, whole_pat
     """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their
     order.
 
-    A switch takes a link to one that has an entry where the links wait for each other already, the
-    one with the least ``load`` (int64[links]: LIDs of CAs that were so given to a link); where none
-    does, one whose dependency closes no cycle. ``part`` int[n]: switches that cables join have the
-    same number. ``whole_paths``: False where the entries that are there make no dependency that is
-    not in ``vl_state`` yet; True: those on the rest of a path count, too. ``left`` int64[2] counts
-    pairs of a switch and a LID that stay without one, and those of them where the switch has CAs;
-    ``whole``: stop at the first destination that has one.
+    A switch uses a link to a switch with an entry if that dependency already exists, the one with the least
+    ``load`` (int64[links]: LIDs of CAs assigned to a link in this way); else a link whose dependency closes no
+    cycle. ``part`` int[n]: switches connected by cables have the same number.
+    ``whole_paths``: False if the existing entries make no dependency missing in ``vl_state``; True:
+    those on the rest of a path count, too. ``left`` int64[2] counts pairs of a
+    switch and a LID that stay without an entry, and those of them where the switch has CAs; ``whole``: stop at the
+    first destination that has one.
     """
     lft, end_switch, peer = routes.lft, links.end_switch, c.peer
     n = part.shape[0]
@@ -70,7 +70,7 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, whole_pat
         ports = tile[k & 63]
         lid, end = routes.dest_lid[k], routes.dest_end[k]
         last, target = target, end_switch[end]
-        for i in range(begin, settled):  # the gaps of the destination before, and how they were filled
+        for i in range(begin, settled):  # the gaps of the previous destination, and their entries
             past[i] = order[i]
         past_begin, past_end = begin, settled
         before = taken.copy()
@@ -140,8 +140,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Does link ``a`` to switch ``v`` lead on, by a dependency that is there (``whole_paths``: to
-    the target, by such alone)?"""
+    """Does link ``a`` to switch ``v`` continue by an existing dependency (``whole_paths``: to the target, with such
+    dependencies alone)?"""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:
@@ -154,8 +154,7 @@ def _waits(c, vl_state, a, v, target, taken, whole_paths):
 
 @kernel
 def _first_possible(c, vl_state, u, target, taken, whole_paths):
-    """A link of ``u`` that leads on once another dependency is added, which closes no cycle; -1
-    where there is none."""
+    """A link of ``u`` that continues once another dependency is added that closes no cycle; -1 if there is none."""
     for a in range(c.first[u], c.first[u + 1]):
         v = c.peer[a]
         if taken[v] < 0:
@@ -169,7 +168,7 @@ def _first_possible(c, vl_state, u, target, taken, whole_paths):
 
 @kernel
 def _add_rest(c, vl_state, v, target, taken):
-    """Add the dependencies of the path from ``v`` on; False where one closes a cycle."""
+    """Add the dependencies of the path from ``v`` on; False if one closes a cycle."""
     while v != target:
         a, v = taken[v], c.peer[taken[v]]
         if v != target and add_dependency(c, vl_state, a, taken[v]) == CYCLE:
@@ -179,7 +178,7 @@ def _add_rest(c, vl_state, v, target, taken):
 
 @kernel
 def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
-    """The link of ``u`` with the least load that leads on; -1 where none does."""
+    """The link of ``u`` with the least load that continues; -1 if there is none."""
     best = -1
     for a in range(c.first[u], c.first[u + 1]):
         if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken, whole_paths):

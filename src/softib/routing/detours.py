@@ -1,12 +1,12 @@
-"""Paths that the rule "no up after down" leaves out, where they close no credit loop.
+"""Paths excluded by the rule "no up after down", if they close no credit loop.
 
-A CA on one top switch (storage, a SHARP aggregation node) has no legal path to one on another: it
-would go down and up again. A switch needs such a path, too: a core switch that lost its cable to a
-pod answers the pod's hosts (counters, traps) over another core, and a switch that runs a subnet
-manager polls the switches beside it.
+A CA on one top switch (storage, a SHARP aggregation node) has no legal path to a CA on another: it would go down
+and up again. Switches need such paths, too: a core switch that lost its cable to a pod answers the
+pod's hosts (counters, traps) over another core, and a switch that runs a subnet manager polls switches of its tier.
 
-The entries of the tree stay. Each gap takes a link to a neighbour that has an entry, if no cycle of
-waiting channels arises from that. Turns at one leaf, and at the switches above it, are tried first:
+The entries of the tree stay unchanged. Each gap gets a link to a neighbour that has an entry, if that closes no
+cycle of
+waiting channels. Turns at one leaf, and at the switches above it, are tried first:
 a tree has room for these, and they join all its switches. The packets of a switch itself count as
 those of CAs do, since they take the same buffers.
 """
@@ -36,17 +36,17 @@ from softib.routing.transition.order_kernels import put_all, topological_order
 __all__ = ["connect", "fill", "filled_on_extra_vl", "refilled", "without_switch_loops"]
 
 ROOTS = 8
-"""Trees whose turns are tried first, one after the other, where gaps stay."""
+"""Number of trees whose turns are tried first, one after the other, while gaps remain."""
 MOST_TRIED = 1 << 21
-"""Entries of tables for which more than one is tried."""
+"""Largest number of table entries for which more than one is tried."""
 
 
 def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str], whole: bool = False) -> bool:
     """Fill the gaps of ``lft`` (uint8[n_switches, LIDs], in place), which follows the legal
-    distances ``d``. Returns whether every CA's packets arrive then.
+    distances ``d``. Returns whether every CA's packets then arrive.
 
-    ``notes`` gets a line where packets of CAs take detours, and where gaps are left. ``whole``:
-    False where any gap stays, and not all are filled then.
+    ``notes`` gets a line if packets of CAs use detours, and if gaps remain. ``whole``: returns False if
+    any gap remains, and then not all are filled.
     """
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     gaps = (d.hops == 255) & (part[:, None] == part)
@@ -58,7 +58,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
     exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
     for nth in range(
         ROOTS
-    ):  # the turns that paths really make leave more room than all that the rule allows, and other roots other room
+    ):  # the turns of real paths leave more room than all turns that the rule allows, and other roots give other room
         if exact is None or not left:
             break
         other = before.copy()
@@ -76,7 +76,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
             f"with CAs"
         )
     if count and not of_cas:
-        notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")
+        notes.append(f"{count} (CA switch, switch) pairs have no legal path in the tree; routed down and up again")
     return not of_cas
 
 
@@ -89,13 +89,12 @@ def fill(
     nth: int = 0,
     whole_paths: bool = False,
 ) -> tuple[int, int]:
-    """Give the switches that have no entry one to the ends ``to`` (bool[ends]), in place, that
-    closes no cycle with the dependencies ``needs`` (as of
-    :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have none.
+    """Give the switches without an entry one to the ends ``to`` (bool[ends]), in place, that closes no cycle with
+    the dependencies ``needs`` (as in :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have
+    none.
 
-    Returns (pairs of a switch and a LID that are left, those of them from switches with CAs);
-    ``whole``: stop at the first. ``whole_paths``: entries that are there make dependencies that are
-    not among ``needs``.
+    Returns (remaining pairs of a switch and a LID, those of them from switches with CAs); ``whole``: stop at the
+    first. ``whole_paths``: existing entries make dependencies that are not in ``needs``.
     """
     start, waited_for = lists_of(graph, needs)
     order = np.empty(len(graph.peer), np.int32)
@@ -122,9 +121,8 @@ def fill(
 
 
 def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
-    """A breadth-first tree of each part from its switch with most CAs, or (``nth`` of
-    :data:`ROOTS`) of one part from another switch with CAs: switches from there on (int32[n]),
-    links bool[links], both directions."""
+    """A breadth-first tree of each part from its switch with most CAs, or (``nth`` of :data:`ROOTS`) of one part
+    from another switch with CAs: switches from there on (int32[n]), links bool[links], both directions."""
     owner, leaves = graph.link_switch, np.flatnonzero(cas_per_switch(graph))
     roots = (
         pick_roots(graph) if not nth or not len(leaves) else leaves[nth * len(leaves) // ROOTS :][:1].astype(np.int32)
@@ -138,9 +136,9 @@ def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """Tables of which no packet, those of switches included, makes a credit loop on one VL:
-    ``lft``, or its entries on paths between CAs (and to switches, where that makes none) and others
-    where they are not. None where that leaves a gap."""
+    """Tables in which no packet, including those of switches, makes a credit loop on one VL: ``lft``, or its
+    entries on paths between CAs (and to switches, if those make none) with other entries elsewhere. None if a gap
+    remains."""
     if not _loops(graph, dependencies_of(graph, lft, switches=True)):
         return lft
     everywhere = np.ones(len(graph.end_lid), np.bool_)
@@ -152,9 +150,9 @@ def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | No
 
 
 def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarray) -> np.ndarray | None:
-    """``lft`` with other entries for the ends ``to`` (bool[ends]), those that packets of CAs to the
-    ends ``kept`` (some of these) meet aside. None where one switch finds none without a cycle on
-    one VL, or the paths that are kept have one."""
+    """``lft`` with other entries for the ends ``to`` (bool[ends]), except entries used by packets of CAs to the
+    ends ``kept`` (some of these). None if a switch finds no entry without a cycle on one VL, or the kept
+    paths have a cycle."""
     needs = dependencies_of(graph, lft, kept)
     if _loops(graph, needs):
         return None
@@ -162,15 +160,15 @@ def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarr
     full = lft.copy()
     full[:, lids[to[at]]] = LFT_NO_ROUTE
     copy_paths(links_of(graph), routes_of(graph, lft, lids[kept[at]], at[kept[at]]), full)
-    mine = to[at]
-    full[graph.end_switch[at[mine]], lids[mine]] = graph.end_port[at[mine]]
+    refill = to[at]
+    full[graph.end_switch[at[refill]], lids[refill]] = graph.end_port[at[refill]]
     return None if fill(graph, full, needs, to, whole=True)[0] else full
 
 
 def filled_on_extra_vl(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """``lft`` with other entries where no packet between CAs meets them, so that the packets from
-    and to switches without CAs make no cycle on a VL of their own. None where that leaves a gap, or
-    the entries that stay have a cycle."""
+    """``lft`` with other entries where no packet between CAs uses them, so that packets from and to switches
+    without CAs make no cycle on a separate VL. None if a gap remains, or the unchanged entries
+    have a cycle."""
     cas = cas_per_switch(graph)
     lids, at = destinations(graph)
     inner = graph.end_is_switch[at] & (cas[graph.end_switch[at]] == 0)

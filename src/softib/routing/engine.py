@@ -1,7 +1,7 @@
 """The interface of a routing engine, and the registry of engines: softib's own by OpenSM's names,
 and those of installed packages (entry points of the group ``softib.engines``).
 
-An entry point has the engine's name, and its value is a function of a
+The name of an entry point is the engine's, and its value is a function of a
 :class:`~softib.routing.graph.SwitchGraph` and :class:`RouteOptions` that returns a :class:`Routing`,
 or its tables alone.
 """
@@ -42,9 +42,8 @@ __all__ = [
 GROUP = "softib.engines"
 
 DEFAULT_ENGINE = "ftree,updn,dfsssp,lash"
-"""What every verb and every manager routes with where no one names an engine: the engine for trees;
-where the fabric is none, one that cannot deadlock; and where it has no top either, one that takes
-virtual lanes if that pays (docs/decisions/0007)."""
+"""The default of every verb and every manager: the engine for trees; on other fabrics, one that cannot deadlock;
+and without top switches, one with virtual lanes if that pays (docs/decisions/0007)."""
 WITHOUT_LANES = "ftree,updn"
 """The same for a site that uses SLs or adaptive routing itself."""
 
@@ -60,14 +59,13 @@ class RouteOptions:
     ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = found by the engine;
     ``root_groups``: port groups (names of ``groups``) whose switches are roots, too; ``cn_guids``,
     ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute; ``past_roots``:
-    roots of the last tables of this subnet, for an engine that would not know them in a tree with a
-    hole (ftree); unlike ``root_guids`` they are only a hint; ``proven``: what was proved of the
-    tables before, so that only what changed is; ``data_vls``: data VLs that every link has: lash,
-    dfsssp and nue use no more (0, not said: :data:`USUAL_DATA_VLS`); ``nue_max_num_vls``: VLs that
+    roots of the last tables of this subnet, for an engine that would not find them in an incomplete tree (ftree);
+    unlike ``root_guids`` they are only a hint; ``proven``: the proof of the previous tables, so that only changes
+    are proved; ``data_vls``: data VLs that every link has: lash, dfsssp and nue use no more (0: unknown, use
+    :data:`USUAL_DATA_VLS`); ``nue_max_num_vls``: VLs that
     nue uses (OpenSM's default 1; 0 = all of ``data_vls``); ``torus_config``: text of a
-    torus-2QoS.conf(5); ``lfts``: text of a dump as of dump_lfts, for engine ``file`` (OpenSM's
-    ``-U``); ``chain``: which engine routes which part, for engine ``chain``; ``seed``: for engines
-    that draw.
+    torus-2QoS.conf(5); ``lfts``: text of a dump in dump_lfts format, for engine ``file`` (OpenSM's
+    ``-U``); ``chain``: the engine of each part, for engine ``chain``; ``seed``: for engines with random choices.
     """
 
     root_guids: tuple[int, ...] = ()
@@ -87,16 +85,16 @@ class RouteOptions:
 
 @dataclass
 class Routing:
-    """What an engine gives back.
+    """The result of an engine.
 
     ``lft`` uint8[n_switches, graph.lft_size], 255 = no route.
 
-    ``path_sl`` is None where the engine leaves SLs to partitions and QoS (one VL is enough), else
-    uint8[n_switches, ends] or, where the source does not matter, uint8[1, ends]: the SL of packets
+    ``path_sl`` is None if the engine leaves SLs to partitions and QoS (one VL is enough), else uint8[n_switches,
+    ends] or, if the source does not matter, uint8[1, ends]: the SL of packets
     from any CA on a switch (row of the graph) to an end port (row of ``graph.end_*``), for all LIDs
     of that port. :meth:`sl` reads it.
 
-    ``sl2vl`` is None where VL = SL mod data VLs on every port, else the VL by SL (VL 15 = discard,
+    ``sl2vl`` is None if VL = SL mod data VLs on every port, else the VL by SL (VL 15 = discard,
     IBA 7.6.6) in one of three shapes: uint8[16] for all ports of all switches; uint8[n_switches,
     16] for all ports of each; uint8[n_switches, ports + 1, ports + 1, 16] by input portnum, output
     portnum (0 = the switch's own port) and SL. ``end_sl2vl`` uint8[16] or None likewise is the map
@@ -104,12 +102,11 @@ class Routing:
     for these tables to be free of credit loops.
 
     ``tree`` bool[links] of a spanning tree whose turns close no cycle with the paths on any VL
-    (nue's way out).
+    (nue's escape paths).
 
-    ``one_sl``: both directions of a path have the same SL, so that answers on the SL of the request
-    make no loop.
+    ``one_sl``: both directions of a path have the same SL, so answers with the SL of the request make no loop.
 
-    ``notes`` are lines for people: what the engine found (ranks, roots), what it fell back to.
+    ``notes`` are lines of text: the ranks and roots found, fallbacks.
     """
 
     engine: str
@@ -148,10 +145,10 @@ ENGINES: dict[str, str] = {
     "file": "softib.routing.engines.file:route",
     "chain": "softib.routing.chains.chains:route",
 }
-"""OpenSM's engine name → where its function is (loaded when asked for)."""
+"""OpenSM's engine name → location of its function (loaded on demand)."""
 
 NEEDS: dict[str, str] = {"torus-2QoS": "torus_config", "file": "lfts", "chain": "chain"}
-"""Engines that can do nothing without a file → the field of :class:`RouteOptions` that holds it."""
+"""Engines that need a file → the field of :class:`RouteOptions` that holds it."""
 
 
 @cache
@@ -161,11 +158,11 @@ def _of_packages() -> Mapping[str, Extension]:
 
 
 def _check(name: str, value: Any) -> None:
-    """Raise :class:`InputError` for an engine that no list of engines can name or run."""
+    """Raise :class:`InputError` for an engine that cannot be named in a list or run."""
     if not callable(value):
         raise InputError("it is not a function of a graph and options")
     if not name or any(c in name for c in ", \t"):
-        raise InputError("its name has a comma or a space, which separate the names of a list")
+        raise InputError("its name has a comma or a space, the separators of a list of names")
 
 
 def engines() -> tuple[str, ...]:
@@ -174,10 +171,10 @@ def engines() -> tuple[str, ...]:
 
 
 def engine(name: str) -> Engine:
-    """The engine called ``name``; raises :class:`UnknownName` with the near ones.
+    """The engine named ``name``; raises :class:`UnknownName` with similar names.
 
-    An engine of a package that raises an exception, or whose tables do not fit the graph, routes by
-    minhop, and ``notes`` of its tables say so.
+    If an engine of a package raises an exception, or its tables do not fit the graph, minhop routes, and ``notes``
+    of its tables say so.
     """
     if name in ENGINES:
         module, function = ENGINES[name].split(":")
@@ -235,7 +232,7 @@ def _check_tables(graph: SwitchGraph, routing: Routing, data_vls: int) -> None:
 
 
 def chain(name: str) -> list[str]:
-    """The engines of a list such as ``ftree,updn`` (OpenSM's ``-R`` takes the same); raises
+    """The engines of a list in the form ``ftree,updn`` (as in OpenSM's ``-R``); raises
     :class:`UnknownName`."""
     names = [n.strip() for n in name.split(",")]
     for n in names:
@@ -245,12 +242,12 @@ def chain(name: str) -> list[str]:
 
 
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
-    """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not
-    another's, which reach every pair that has a path at all. ``updn`` and ``dnup`` make way for
-    ``dfsssp`` or ``lash`` behind them where VLs pay (:mod:`softib.routing.engines.updn`).
+    """Run engine ``name`` on ``graph``; of a list, the first whose own tables reach every connected pair. ``updn``
+    and ``dnup`` are replaced by a later
+    ``dfsssp`` or ``lash`` where VLs pay (:mod:`softib.routing.engines.updn`).
 
-    Where none does, it is the one that leaves the fewest pairs without a route, the earlier of
-    equal ones. ``notes`` say what was rejected, and why.
+    If there is none, it is the one that leaves the fewest pairs without a route, the earlier of equal ones.
+    ``notes`` say which were rejected, and why.
     """
     names = chain(name)
     options = options or RouteOptions()
@@ -269,7 +266,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
         routing = engine(n)(graph, options)
         is_native = routing.engine == n
         if is_native or n == names[-1]:
-            # A list of one, and the last where nothing else stands to choose from, need no judge.
+            # A list of one, or the last remaining engine, needs no comparison.
             lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
                 if n in ("updn", "dnup") and is_native and n != names[-1]:
@@ -292,8 +289,7 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
 
 
 def _rejected(name: str, routing: Routing) -> list[str]:
-    """Notes of an engine of a list that gave up: its reason, and nothing of minhop's tables, which
-    no one uses."""
+    """Notes of a rejected engine of a list: its reason, without those of minhop's unused tables."""
     reasons = [note.removesuffix(BY_MINHOP) for note in routing.notes if note.endswith(BY_MINHOP)]
     return [f"{why}; tried the next engine" for why in reasons or [f"{name} does not fit this fabric"]]
 

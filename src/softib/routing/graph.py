@@ -1,7 +1,7 @@
-"""What a routing engine sees: switches, the links between them, and the LIDs attached to them.
+"""The input of a routing engine: switches, the links between them, and the LIDs attached to them.
 
-A graph is made from the same five port columns whether they come from a fabric or from the subnet
-manager's own database: :meth:`SwitchGraph.from_ports`.
+A graph is made from the same five port columns, from a fabric or from the subnet manager's database:
+:meth:`SwitchGraph.from_ports`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["PortColumns", "SwitchGraph"]
 
 @dataclass(frozen=True)
 class PortColumns:
-    """What a graph is made from, named as in the fabric: ``node_*`` by node, ``port_*`` by port.
+    """The columns of a graph, named as in the fabric: ``node_*`` by node, ``port_*`` by port.
 
-    ``port_peer`` is -1 where no usable link is. ``sys_guid`` (SystemImageGUIDs) only matters with
-    LMC > 0; without it every switch is a system of its own. ``is_host`` bool[nodes] marks hosts
-    (default: every CA): routers and SHARP aggregation nodes hang on spines too, so they say nothing
-    about which switches are leaves. ``node_desc`` uint8[nodes, 64] (NodeDescriptions) only matters
+    ``port_peer`` is -1 without a usable link. ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without
+    it every switch is a separate system. ``is_host`` bool[nodes] marks hosts (default: every
+    CA): routers and SHARP aggregation nodes may be on spines too, so they do not show which switches are leaves.
+    ``node_desc`` uint8[nodes, 64] (NodeDescriptions) only matters
     to engine ``chain``, whose groups may name nodes.
     """
 
@@ -44,7 +44,7 @@ class PortColumns:
 
 @dataclass(frozen=True)
 class SwitchGraph:
-    """Arrays only, so that kernels take them as they are.
+    """Arrays only, so that kernels accept them as they are.
 
     Switches are rows ``0…n_switches-1`` in the order of the caller's nodes. Switch-to-switch links
     are a CSR list: links of switch ``s`` are rows ``first[s]:first[s+1]``, ascending by
@@ -52,9 +52,9 @@ class SwitchGraph:
     other direction. A link to the switch itself (self-loop cable) is left out.
 
     End ports (``end_*``) own LIDs: every CA/router port with a link to a switch, and port 0 of each
-    switch. They are ascending by base LID. ``end_switch`` is the switch they hang on (a switch's
-    own port 0: itself), ``end_port`` the switch's egress port to them (0 for the switch itself),
-    ``end_node`` and ``end_portnum`` the caller's node and portnum.
+    switch. They are ascending by base LID. ``end_switch`` is their switch (for a switch's own port 0: itself),
+    ``end_port`` the switch's egress port to them (0 for the switch itself), ``end_node`` and ``end_portnum`` the
+    caller's node and portnum.
     """
 
     n_switches: int
@@ -81,7 +81,7 @@ class SwitchGraph:
 
     @property
     def link_switch(self) -> np.ndarray:
-        """int64[links]: the switch that each link leaves; ``peer`` is the one that it leads to."""
+        """int64[links]: the switch at the beginning of each link; ``peer`` is the one at its end."""
         return np.repeat(np.arange(self.n_switches), np.diff(self.first))
 
     @property
@@ -93,8 +93,7 @@ class SwitchGraph:
     def from_ports(cls, columns: PortColumns) -> SwitchGraph:
         """The graph of ``columns``.
 
-        End ports with LID 0 are left out. Raises :class:`LimitError` when LIDs leave the unicast
-        range.
+        End ports with LID 0 are left out. Raises :class:`LimitError` if LIDs leave the unicast range.
         """
         c = columns
         node_type, port_node, port_num = np.asarray(c.node_type), np.asarray(c.port_node), np.asarray(c.port_num)

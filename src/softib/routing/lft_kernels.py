@@ -1,5 +1,4 @@
-"""Forwarding tables from distances: the least-loaded of the best ports, as OpenSM's ucast manager
-picks it."""
+"""Forwarding tables from distances: the least-loaded of the best ports, as in OpenSM's ucast manager."""
 
 import numpy as np
 
@@ -9,11 +8,9 @@ from softib.routing.proof.verify_kernels import load_tile
 
 @kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 2 * len(cas) * len(dest_lid), rows=True)
 def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
-    """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA
-    ends) but its own.
+    """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA ends) except its own.
 
-    cas int64[n]: CA ports on each switch. A walk ends where the table does, or after n links in a
-    loop.
+    cas int64[n]: CA ports on each switch. A walk ends with the table, or after n links in a loop.
     """
     n = cas.shape[0]
     tile = np.empty((64, n), np.uint8)
@@ -105,11 +102,10 @@ def _same_masks(t, n_masks, masks, last):
 
 @kernel
 def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count):
-    """Links named by the masks of ``t``, ascending, into ``found`` and their ports into ``ports``;
-    returns how many.
+    """Links in the masks of ``t``, ascending, into ``found`` and their ports into ``ports``; returns their number.
 
-    ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of:
-    neighbouring destinations often share them, and then nothing is to do.
+    ``last`` uint64[4] holds the masks from which ``found`` (with ``count`` links) was made: neighbouring
+    destinations often share them, and then nothing changes.
     """
     if _same_masks(t, n_masks, masks, last):
         return count
@@ -131,7 +127,7 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
 @kernel
 def _count_ports(row, load):
     """``load[p]``: entries of ``row`` (uint8[LIDs], a whole number of blocks) that lead to port
-    ``p``. Four counts a port: equal entries beside each other do not wait for one another."""
+    ``p``. Four counts per port: adjacent equal entries do not wait for one another."""
     parts = np.zeros((4, 256), np.int64)
     for i in range(0, row.shape[0], 4):
         for j in range(4):
@@ -142,11 +138,10 @@ def _count_ports(row, load):
 
 @kernel(steps=lambda legal, dests, resume, lft: 5 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, resume, lft):
-    """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties
-    to the lowest.
+    """Tables for LMC 0: each LID in turn uses the port with the fewest LIDs so far, ties to the lowest.
 
     Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out:
-    where it is not empty (``resume``), entries other than 255 stay, and count as load.
+    if it is not empty (``resume``), entries other than 255 stay, and count as load.
     """
     first, out_port = legal.first, legal.out_port
     group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
@@ -186,7 +181,7 @@ def least_loaded(legal, dests, resume, lft):
                 choice = -1
             if count == 0:
                 continue
-            if not counted[g]:  # goes to the first of the least, the same one for all neighbours with these candidates
+            if not counted[g]:  # uses the first of the least, the same one for all neighbours with these candidates
                 if choice < 0:
                     choice = _first_least(ports, count, load)
                 for i in range(lo, hi):
@@ -194,7 +189,7 @@ def least_loaded(legal, dests, resume, lft):
                         row[lids[i]] = ports[choice]
                 continue
             choice = -1
-            # Rounds over the candidates that carry the least; one that was passed cannot be least again in a round.
+            # Rounds over the candidates with the least load; one that was passed cannot be least again in a round.
             k = count
             least = np.int64(0)
             for i in range(lo, hi):
@@ -217,8 +212,7 @@ def least_loaded(legal, dests, resume, lft):
 
 @kernel
 def _first_least(ports, count, load):
-    """Place among the first ``count`` of ``ports`` of the one with the least ``load``, the first of
-    equals."""
+    """Index among the first ``count`` of ``ports`` of the one with the least ``load``, the first of equals."""
     best = 0
     for k in range(1, count):
         if load[ports[k]] < load[ports[best]]:
@@ -231,10 +225,9 @@ def least_loaded_lmc(legal, dests, system, lft):
     """As :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches,
     then cables.
 
-    All base LIDs are routed first, then all second LIDs, and so on. Of a port's later LIDs a link
-    to a system (chassis, ``system`` int32[n]) that carries none of its LIDs yet is best, then one
-    to such a switch; then the least loaded, then the one to the switch with fewest of its LIDs;
-    ties go round from the port after the last LID's.
+    All base LIDs are routed first, then all second LIDs, and so on. For a port's later LIDs, a link to a system
+    (chassis, ``system`` int32[n]) without any of its LIDs is best, then one to such a switch; then the least
+    loaded, then the one to the switch with fewest of its LIDs; ties rotate from the port after the last LID's.
     """
     first, out_port = legal.first, legal.out_port
     group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted

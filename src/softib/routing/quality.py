@@ -38,7 +38,7 @@ class Tier:
 
     @property
     def imbalance(self) -> float:
-        """Most over mean, 1.0 = even (and where nothing flows)."""
+        """Most over mean, 1.0 = even (and without traffic)."""
         return self.most / self.mean if self.mean else 1.0
 
 
@@ -92,8 +92,7 @@ def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndar
 
 
 def most_flows_of_bisections(graph: SwitchGraph, lft: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """int64[count]: the most flows on a link while two random halves of the CAs send to each other,
-    each to one other."""
+    """int64[count]: the most flows on a link while each CA of two random halves sends to one CA of the other half."""
     ends = np.flatnonzero(~graph.end_is_switch)
     rng = np.random.default_rng(seed)
     at, lft = port_map(graph), np.ascontiguousarray(lft, np.uint8)

@@ -1,4 +1,4 @@
-"""Which switches are up: roots given or found, ranks, and the total order from the top down."""
+"""The switches at the top: roots given or found, ranks, and the total order from the top down."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) -> np.ndarray:
-    """Switches (int32, ascending) named by NodeGUID, or by the PortGUID of a CA that hangs on them."""
+    """Switches (int32, ascending) given by NodeGUID, or by the PortGUID of a CA on them."""
     by_guid = {int(g): int(s) for g, s in zip(graph.end_guid, graph.end_switch, strict=True)}
     by_guid |= {int(g): s for s, g in enumerate(graph.switch_guid)}
     for g in guids:
@@ -35,9 +35,9 @@ def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) ->
 def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     """Roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
 
-    In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so
-    the histogram alone takes every switch for a root. Hence one more rule than OpenSM's: a switch
-    that is cabled to a candidate nearer to all CAs is no root.
+    In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so the histogram
+    alone would make every switch a root. Hence one more rule than OpenSM's: a switch cabled to a
+    candidate nearer to all CAs is no root.
     """
     weight = compute_per_switch(graph)
     roots = np.zeros(graph.n_switches, np.bool_)
@@ -53,16 +53,16 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
 
 
 def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
-    """The switches farthest from all CAs (int32, ascending); empty where every switch has CAs.
+    """The switches farthest from all CAs (int32, ascending); empty if every switch has CAs.
 
-    ``weight`` int[n] says how many CAs a switch has, if not all compute ends count.
+    ``weight`` int[n]: the number of CAs of a switch, if not all compute ends count.
     """
     height = heights(graph, weight)
     return np.flatnonzero((height > 0) & (height == height.max(initial=0))).astype(np.int32)
 
 
 def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
-    """Links to the nearest switch that has a CA, int32[n_switches]; -1 where there is none. SHARP
+    """Links to the nearest switch that has a CA, int32[n_switches]; -1 if there is none. SHARP
     nodes do not count.
 
     ``weight`` as in :func:`find_tops`.
@@ -83,7 +83,7 @@ def pick_roots(graph: SwitchGraph, among: np.ndarray | None = None) -> np.ndarra
 
 
 def rank_switches(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
-    """Links to the nearest root, int32[n_switches]; -1 where there is no path to one."""
+    """Links to the nearest root, int32[n_switches]; -1 without a path to one."""
     ranks = np.full(graph.n_switches, -1, np.int32)
     rank_from(graph.first, graph.peer, roots, ranks)
     return ranks
@@ -101,6 +101,6 @@ def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
 
 
 def illegal_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
-    """(CA switch, any switch) pairs that are connected but have no legal way."""
+    """(CA switch, any switch) pairs that are connected but have no legal path."""
     leaves = np.flatnonzero(cas_per_switch(graph))
     return int(np.count_nonzero((d.hops[leaves] == 255) & (hops[leaves] != 255)))

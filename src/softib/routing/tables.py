@@ -1,5 +1,4 @@
-"""What minhop, updn and dnup share: distances under a rule of direction, then the least-loaded port
-for every LID."""
+"""Shared by minhop, updn and dnup: distances under a rule of direction, then the least-loaded port for every LID."""
 
 from __future__ import annotations
 
@@ -38,9 +37,9 @@ def links_table(graph: SwitchGraph) -> Any:
 
 
 def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.ndarray:
-    """int32[ends]: place of each CA port among those of its switch; a switch's own port is the
-    first. CA ports stand by egress port, or by ``place`` (int64[256], of each egress port) and then
-    by egress port."""
+    """int32[ends]: index of each CA port among those of its switch; a switch's own port is the first. CA ports are
+    sorted by egress port, or by ``place`` (int64[256], of each egress port) and then by egress
+    port."""
     cable = np.zeros(len(graph.end_lid), np.int32)
     port_place = np.arange(256) if place is None else place
     cas = np.flatnonzero(~graph.end_is_switch)
@@ -85,8 +84,7 @@ def min_hops(graph: SwitchGraph) -> Distances:
 
 
 def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
-    """A line for people where switches of one part are more hops apart than ``hops`` can say (254);
-    else none.
+    """A note if switches of one part are more hops apart than ``hops`` can hold (254); else none.
 
     No subnet manager gets there: a directed route has at most 63 hops (IBA 14.2.1.2).
     """
@@ -107,8 +105,8 @@ def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
     """Distances of walks that never go up after down; ``order`` int32[n] lists the switches from
     the top down.
 
-    A total order makes the channel dependencies acyclic whatever the graph is (up*/down*, Schroeder
-    et al., "Autonet", 1991). All-down ways win over shorter ones that begin upwards: see
+    A total order makes the channel dependencies acyclic on any graph (up*/down*, Schroeder et al., "Autonet",
+    1991). All-down paths take precedence over shorter ones that begin upwards: see
     :func:`legal_hops`.
     """
     n = graph.n_switches
@@ -128,19 +126,17 @@ def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
 
 
 def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
-    """As :func:`cas_per_switch` without SHARP aggregation nodes (with them where there is nothing
-    else)."""
+    """As :func:`cas_per_switch` without SHARP aggregation nodes (with them if there are no others)."""
     if not graph.end_is_compute.any():
         return cas_per_switch(graph)
     return np.bincount(graph.end_switch[graph.end_is_compute], minlength=graph.n_switches).astype(np.int64)
 
 
 def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The order in which destinations take their ports, as OpenSM's: those on the fullest switch
-    first.
+    """The order in which destinations choose their ports, as in OpenSM: those on the fullest switch first.
 
     Returns ``(switch, first, ends, counted)``: groups of ends on one switch. CA groups come in
-    descending order of their number of CA ports, equal ones by NodeGUID, ports ascending; then
+    descending order of their number of CA ports, among equals by NodeGUID, ports ascending; then
     switches' own ports by GUID, which do not count as load (OpenSM's ``port_profile_switch_nodes``
     off).
     """
@@ -162,14 +158,14 @@ def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def legal_hops_table(graph: SwitchGraph, d: Distances) -> Any:
-    """What kernels route along."""
+    """The links of kernels that route."""
     return LegalHops(graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down)
 
 
 def destinations_table(
     graph: SwitchGraph, switch: np.ndarray, first: np.ndarray, ends: np.ndarray, counted: np.ndarray
 ) -> Any:
-    """What kernels route to: groups as :func:`destination_groups` gives them."""
+    """The destinations of kernels that route: groups as in :func:`destination_groups`."""
     lid, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
     return Destinations(switch, first, ends, counted, lid, lmc, graph.end_port)
 
@@ -189,6 +185,6 @@ def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
 def share_paths(graph: SwitchGraph, lft: np.ndarray) -> None:
     """Give all LIDs of a port (LMC) the entries of its base LID."""
     for offset in range(1, 1 << int(graph.end_lmc.max(initial=0))):
-        more = np.flatnonzero(graph.end_lmc >= offset.bit_length())
-        base = graph.end_lid[more].astype(np.int64)
+        further = np.flatnonzero(graph.end_lmc >= offset.bit_length())
+        base = graph.end_lid[further].astype(np.int64)
         lft[:, base + offset] = lft[:, base]

@@ -1,13 +1,13 @@
-"""An all-reduce by the switches: what hosts and aggregation nodes send each other over a tree that
-the aggregation manager wrote.
+"""An all-reduce by the switches: the messages of hosts and aggregation nodes over a tree that the aggregation
+manager wrote.
 
 Every host sends its vector to the aggregation node of its own switch; a node sends its parent one
-reduced piece when it has that piece of each child; the node where all paths of the job meet sends
+reduced piece when it has that piece of each child; the root node of the job sends
 the result down again, each node to its children and hosts (unicast). Pieces are operations of a
-latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most
-as many pieces under way as the quota allows: operations (OSTs) of a latency tree, octets of buffers
-of a streaming one. Jobs that share a node of a tree share its quota: each has an even part of it,
-reserved for as long as the run lasts, as an aggregation manager reserves what a job asks for
+latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most as many pieces
+under way as the quota allows: operations (OSTs) of a latency tree, bytes of buffers of a streaming one. Jobs that
+share a node of a tree share its quota: each has an equal part of it, reserved for the
+whole run, as an aggregation manager reserves the resources that a job requests
 (Graham et al. 2016). A node has few streams under way (the OSTs of a streaming tree): an all-reduce
 beyond them waits for the lock of the tree, as libsharp's jobs do in exclusive lock mode (NVIDIA
 SHARP 3.0.0, SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE), in the order in which they begin.
@@ -35,16 +35,16 @@ __all__ = ["MOST_MESSAGES", "Placement", "aggregation_messages", "all_reduces", 
 
 MOST_MESSAGES = 5_000_000
 NO_QUOTA = 1 << 30
-"""Pieces under way where no quota is set."""
+"""Pieces under way if no quota is set."""
 LARGEST = 1 << 30
-"""Octets of one message of a stream."""
+"""Bytes of one message of a stream."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where an all-reduce runs: its ``tree``, what its ``job`` uses of it, and among how many jobs
-    (``sharers``, itself too) the quota of its fullest node is shared; ``behind``: numbers of the
-    streams that hold its nodes before it, and end first."""
+    """The place of an all-reduce: its ``tree``, the part of it that its ``job`` uses, and the number of jobs
+    (``sharers``, itself included) that share the quota of its fullest node; ``behind``: numbers of the streams that
+    hold its nodes before it, and end first."""
 
     tree: SharpTree
     job: Job
@@ -57,20 +57,20 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
     :meth:`~softib.sm.aggregation.aggregation_mgr.AggregationManager.job` gives it. Raises :class:`InputError`
     without aggregation nodes or a tree that joins the hosts."""
     load: dict[int, int] = {}
-    found = [_tree_for(fabric, ends, what, load) for what in reductions]
-    jobs_at = np.zeros((1 + max((tree.tree for tree, _ in found), default=0), fabric.sizes.sharps), np.int64)
-    for tree, job in found:
+    trees = [_tree_for(fabric, ends, reduction, load) for reduction in reductions]
+    jobs_at = np.zeros((1 + max((tree.tree for tree, _ in trees), default=0), fabric.sizes.sharps), np.int64)
+    for tree, job in trees:
         jobs_at[tree.tree, job.nodes] += 1
-    behind = _behind(found, reductions)
+    behind = _behind(trees, reductions)
     return [
         Placement(tree, job, _sharers(tree, job, jobs_at[tree.tree], behind[1]), before)
-        for (tree, job), before in zip(found, behind[0], strict=True)
+        for (tree, job), before in zip(trees, behind[0], strict=True)
     ]
 
 
 def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
-    """All-reduces that share the fullest node of ``job`` at a time: those of as many jobs as have a
-    stream there; ``at``: all of a node."""
+    """All-reduces that share the fullest node of ``job`` at the same time: those of as many jobs as have a stream
+    there; ``at``: all of a node."""
     shares = [int(at[node]) for node in job.nodes.tolist()]
     for i, node in enumerate(job.nodes.tolist()):
         jobs = len(queues.get((tree.tree, node), ()))
@@ -80,15 +80,15 @@ def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, 
 
 
 def _behind(
-    found: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
+    trees: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], list[list[int]]]]:
-    """Of each all-reduce those that it waits for: at each node of a streaming tree with n OSTs
-    those of the n-th job before its own, by the time at which they begin (rails of one job go
-    together); and the all-reduces of each job, in this order, by (tree, node)."""
+    """For each all-reduce those that it waits for: at each node of a streaming tree with n OSTs those of the n-th
+    job before its own, by the time at which they begin (rails of one job go together); and the all-reduces of each
+    job, in this order, by (tree, node)."""
     queues: dict[tuple[int, int], list[list[int]]] = {}
-    behind: list[tuple[int, ...]] = [()] * len(found)
-    for i in sorted(range(len(found)), key=lambda i: (reductions[i].start_ps, i)):
-        tree, job = found[i]
+    behind: list[tuple[int, ...]] = [()] * len(trees)
+    for i in sorted(range(len(trees)), key=lambda i: (reductions[i].start_ps, i)):
+        tree, job = trees[i]
         if not tree.streaming or not tree.osts:
             continue
         before: set[int] = set()
@@ -102,80 +102,79 @@ def _behind(
     return behind, queues
 
 
-def all_reduces(fabric: Fabric, ends: np.ndarray, made: Messages, streams: bool = False) -> Messages:
-    """``made`` with the messages of its all-reduces (:func:`aggregation_messages`): hosts of one
-    that waits for a tree begin when the last result of the one before it has come to a host of each
-    switch."""
-    placed = placements(fabric, ends, made.reductions)
+def all_reduces(fabric: Fabric, ends: np.ndarray, messages: Messages, streams: bool = False) -> Messages:
+    """``messages`` with the messages of its all-reduces (:func:`aggregation_messages`): hosts of one that waits for a
+    tree begin when the last result of the previous one has reached a host of each switch."""
+    placed = placements(fabric, ends, messages.reductions)
     owners, needed = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     last: dict[int, np.ndarray] = {}
-    for i in sorted(range(len(placed)), key=lambda i: (made.reductions[i].start_ps, i)):
-        what, at = made.reductions[i], placed[i]
-        added = aggregation_messages(fabric, ends, what, streams=streams, placed=at)
+    for i in sorted(range(len(placed)), key=lambda i: (messages.reductions[i].start_ps, i)):
+        reduction, at = messages.reductions[i], placed[i]
+        added = aggregation_messages(fabric, ends, reduction, streams=streams, placed=at)
         final = np.arange(len(added) - int(added.qp.max()) - 1, len(added))
-        final = final[np.isin(added.dst[final], what.hosts)]
-        last[i] = len(made) + final[len(final) - 1 - np.unique(added.src[final][::-1], return_index=True)[1]]
-        hosts = len(made) + np.arange(len(what.hosts))
+        final = final[np.isin(added.dst[final], reduction.hosts)]
+        last[i] = len(messages) + final[len(final) - 1 - np.unique(added.src[final][::-1], return_index=True)[1]]
+        hosts = len(messages) + np.arange(len(reduction.hosts))
         for before in at.behind:
             owners.append(np.repeat(hosts, len(last[before])))
             needed.append(np.tile(last[before], len(hosts)))
-        made = joined(made, added)
-    owner = np.concatenate([np.repeat(np.arange(len(made)), np.diff(made.first)), *owners])
+        messages = joined(messages, added)
+    owner = np.concatenate([np.repeat(np.arange(len(messages)), np.diff(messages.first)), *owners])
     order = np.argsort(owner, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(made)))]).astype(np.int64)
-    return replace(made, first=first, needs=np.concatenate([made.needs, *needed])[order])
+    first = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(messages)))]).astype(np.int64)
+    return replace(messages, first=first, needs=np.concatenate([messages.needs, *needed])[order])
 
 
 def aggregation_messages(
-    fabric: Fabric, ends: np.ndarray, what: Reduction, streams: bool = False, placed: Placement | None = None
+    fabric: Fabric, ends: np.ndarray, reduction: Reduction, streams: bool = False, placed: Placement | None = None
 ) -> Messages:
-    """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is
-    1 + the host's row; the results' is what the nodes add up. ``streams``: only the first piece in
+    """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is 1 + the host's
+    row; the value of a result is the sum made by the nodes. ``streams``: only the first piece in
     steps, which fills the tree; behind it the rest flows over all edges at once. ``placed``: one of
     :func:`placements`; without it the all-reduce has the trees for itself.
 
     Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts,
     :class:`LimitError` for too many messages.
     """
-    placed = placed or placements(fabric, ends, [what])[0]
-    edges_up, edges_down = _edges(fabric, ends, what, placed.tree, placed.job)
-    piece, window = _pieces(fabric, ends, what, placed)
+    placed = placed or placements(fabric, ends, [reduction])[0]
+    edges_up, edges_down = _edges(fabric, ends, reduction, placed.tree, placed.job)
+    piece, window = _pieces(fabric, ends, reduction, placed)
     if streams:
-        return _streams(what, edges_up, edges_down, piece)
-    n = -(-what.size // piece)
+        return _streams(reduction, edges_up, edges_down, piece)
+    n = -(-reduction.size // piece)
     a_piece = len(edges_up) + len(edges_down)
     if n * a_piece > MOST_MESSAGES:
         raise LimitError(f"{n:,} pieces over {a_piece} edges are {n * a_piece:,} messages; at most {MOST_MESSAGES:,}")
     needs = _needs(edges_up, edges_down)
-    hosts = {int(h) for h in what.hosts}
+    hosts = {int(h) for h in reduction.hosts}
     src, dst = np.array(edges_up + edges_down).T
     of_host = np.array([int(s) in hosts for s in src])
     back = {int(d): len(edges_up) + i for i, (_, d) in enumerate(edges_down)}
     first, all_needs = _repeated(needs, n, window, np.flatnonzero(of_host), [back[int(h)] for h in src[of_host]])
-    size = np.repeat(np.minimum(what.size - piece * np.arange(n), piece), a_piece)
+    size = np.repeat(np.minimum(reduction.size - piece * np.arange(n), piece), a_piece)
     return messages(
         np.tile(src, n),
         np.tile(dst, n),
         size,
         qp=np.tile(np.arange(a_piece), n),
         opcode=Opcode.SEND,
-        sl=what.sl,
-        job=what.job,
+        sl=reduction.sl,
+        job=reduction.job,
         first=first,
         needs=all_needs,
         reduces=1,
-        rate_gbps=np.tile(np.where(of_host, what.rate_gbps, NO_LIMIT), n),
-        start_ps=np.tile(np.where(of_host, what.start_ps, 0), n),
+        rate_gbps=np.tile(np.where(of_host, reduction.rate_gbps, NO_LIMIT), n),
+        start_ps=np.tile(np.where(of_host, reduction.start_ps, 0), n),
         value=np.tile(np.where(of_host, src + 1, 0), n),
     )
 
 
-def _streams(what: Reduction, up: list[tuple[int, int]], down: list[tuple[int, int]], piece: int) -> Messages:
-    """The first piece over each edge when those before it have come, and behind it, on the same
-    queue pair, the rest."""
+def _streams(reduction: Reduction, up: list[tuple[int, int]], down: list[tuple[int, int]], piece: int) -> Messages:
+    """The first piece over each edge when the pieces before it have arrived, and behind it, on the same queue pair,
+    the rest."""
     edges = len(up) + len(down)
-    rest = max(what.size - piece, 0)
-    parts = [min(what.size, piece)] + [min(rest - at, LARGEST) for at in range(0, rest, LARGEST)]
+    rest = max(reduction.size - piece, 0)
+    parts = [min(reduction.size, piece)] + [min(rest - at, LARGEST) for at in range(0, rest, LARGEST)]
     owner, needed = _flat(_needs(up, down))
     first = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=edges * len(parts)))])
     src, dst = (np.tile(side, len(parts)) for side in np.array(up + down).T)
@@ -185,13 +184,13 @@ def _streams(what: Reduction, up: list[tuple[int, int]], down: list[tuple[int, i
         np.repeat(parts, edges),
         qp=np.tile(np.arange(edges), len(parts)),
         opcode=Opcode.SEND,
-        sl=what.sl,
-        job=what.job,
+        sl=reduction.sl,
+        job=reduction.job,
         first=first,
         needs=needed,
         reduces=1,
-        start_ps=what.start_ps,
-        rate_gbps=what.rate_gbps,
+        start_ps=reduction.start_ps,
+        rate_gbps=reduction.rate_gbps,
     )
 
 
@@ -201,55 +200,55 @@ def _flat(needs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return owner, np.array([j for wanted in needs for j in wanted], np.int64)
 
 
-def _tree_for(fabric: Fabric, ends: np.ndarray, what: Reduction, load: dict[int, int]) -> tuple[SharpTree, Job]:
-    """The tree of the job, from what nodes hold; ``load``: jobs by tree so far, counted here."""
+def _tree_for(fabric: Fabric, ends: np.ndarray, reduction: Reduction, load: dict[int, int]) -> tuple[SharpTree, Job]:
+    """The tree of the job, from the tables of the nodes; ``load``: jobs by tree so far, counted here."""
     f = fabric
     if not f.sizes.sharps:
-        raise InputError("the fabric has no aggregation node; its switches reduce nothing (aggregation_nodes: true)")
-    found = sharp_trees(f)
-    kind = "streaming" if what.streaming else "latency"
+        raise InputError("the fabric has no aggregation node; its switches cannot reduce (aggregation_nodes: true)")
+    trees = sharp_trees(f)
+    kind = "streaming" if reduction.streaming else "latency"
     above = f.port_node[f.port_peer[f.node_base[f.sharp_node] + 1]]
-    at = f.port_node[f.port_peer[ends[what.hosts]]]
-    known = [AggregationTree(t.tree, t.streaming, -1, t.parent) for t in found]
-    job = job_tree(known, above, at, load, what.streaming)
+    at = f.port_node[f.port_peer[ends[reduction.hosts]]]
+    candidates = [AggregationTree(t.tree, t.streaming, -1, t.parent) for t in trees]
+    job = job_tree(candidates, above, at, load, reduction.streaming)
     if job is None:
         raise InputError(
-            f"no {kind} aggregation tree joins these hosts; the manager makes them (sm: aggregation: true)"
+            f"no {kind} aggregation tree joins these hosts; the manager makes trees with sm: aggregation: true"
         )
-    return next(t for t in found if t.tree == job.tree), job
+    return next(t for t in trees if t.tree == job.tree), job
 
 
 def _edges(
-    fabric: Fabric, ends: np.ndarray, what: Reduction, tree: SharpTree, job: Job
+    fabric: Fabric, ends: np.ndarray, reduction: Reduction, tree: SharpTree, job: Job
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """(source, destination) rows of ``ends`` upwards, and downwards."""
     row_of_port = {int(port): row for row, port in enumerate(ends.tolist())}
     node = [row_of_port[int(port)] for port in fabric.node_base[fabric.sharp_node] + 1]
-    up = [(int(h), node[int(a)]) for h, a in zip(what.hosts, job.node_of_host, strict=True)]
+    up = [(int(h), node[int(a)]) for h, a in zip(reduction.hosts, job.node_of_host, strict=True)]
     up += [(node[a], node[int(tree.parent[a])]) for a in job.nodes.tolist() if a != job.top]
     return up, [(there, here) for here, there in up]
 
 
-def _pieces(fabric: Fabric, ends: np.ndarray, what: Reduction, placed: Placement) -> tuple[int, int]:
-    """(octets of a piece, pieces of a host that may be under way: the job's part of the quota, one
-    at least; without a quota any number)."""
+def _pieces(fabric: Fabric, ends: np.ndarray, reduction: Reduction, placed: Placement) -> tuple[int, int]:
+    """(bytes of a piece, pieces of a host that may be under way: the job's part of the quota, one at least; without
+    a quota any number)."""
     tree = placed.tree
-    code = int(PortInfo.neighbor_mtu.get(fabric.port_info[ends[what.hosts]]).min())
+    code = int(PortInfo.neighbor_mtu.get(fabric.port_info[ends[reduction.hosts]]).min())
     mtu = MTU_BYTES.get(code, 4096)
-    if what.streaming:
+    if reduction.streaming:
         return mtu, max(tree.buffers // (mtu * placed.sharers), 1) if tree.buffers else NO_QUOTA
     return min(tree.payload or mtu, mtu), max(tree.osts // placed.sharers, 1) if tree.osts else NO_QUOTA
 
 
 def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[int]]:
-    """Of each edge the edges (numbers within a piece) whose messages it waits for."""
+    """For each edge the edges (numbers within a piece) whose messages it waits for."""
     into: dict[int, list[int]] = {}
     for i, (_, to) in enumerate(up):
         into.setdefault(to, []).append(i)
     from_above = {to: len(up) + i for i, (_, to) in enumerate(down)}
-    found = [into.get(source, []) for source, _ in up]
-    found += [[from_above[source]] if source in from_above else into[source] for source, _ in down]
-    return found
+    needed = [into.get(source, []) for source, _ in up]
+    needed += [[from_above[source]] if source in from_above else into[source] for source, _ in down]
+    return needed
 
 
 def _repeated(

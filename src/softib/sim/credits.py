@@ -110,9 +110,9 @@ def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
     rounds -= squeezed  # a short last packet finds room beside the full ones
     alone = rounds * c.back_ps[entry] + (size - rounds * c.fit[entry]) * 8000 / np.maximum(plane.gbps[entry], 1e-9)
     ahead = np.where(np.isfinite(c.gbps[entry]), size * 8000 / c.gbps[entry] - alone, 0.0)
-    found = np.zeros(len(octets))
-    np.maximum.at(found, np.repeat(np.arange(len(octets)), np.diff(laid.first)), ahead)
-    return np.round(found).astype(np.int64)
+    most = np.zeros(len(octets))
+    np.maximum.at(most, np.repeat(np.arange(len(octets)), np.diff(laid.first)), ahead)
+    return np.round(most).astype(np.int64)
 
 
 def credit_note(plane: Plane, laid: Laid) -> tuple[str, ...]:

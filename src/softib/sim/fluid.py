@@ -182,10 +182,10 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
         (_credits_ps(plane, m, laid, s), "cross a cable longer than credits reach, and may find some of them used"),
     )
     off, lines = UNLIKE[doubt.unlike] * took, _unlike(plane, s)
-    for ps, what in causes:
+    for ps, cause in causes:
         off = off + ps
         if n := int(((ps > LIMIT * took) & (t.arrived >= 0)).sum()):
-            lines.append(f"{counted(n, 'message')} {what}")
+            lines.append(f"{counted(n, 'message')} {cause}")
     return off, lines
 
 
@@ -196,11 +196,11 @@ def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4
     early = np.where(np.isfinite(c.gbps[entry]), c.back_ps[entry] - c.fit[entry] * 8000 / plane.gbps[entry], 0.0)
-    found = np.zeros(len(m))
-    np.maximum.at(found, np.repeat(np.arange(len(m)), np.diff(laid.first)), early)
+    most = np.zeros(len(m))
+    np.maximum.at(most, np.repeat(np.arange(len(m)), np.diff(laid.first)), early)
     before = queue_pairs(m)[1]
     behind = (before >= 0) & (s.traffic.began < s.traffic.arrived[before])
-    return np.where((s.doubt.shared > 0) | behind, found, s.ahead_ps)
+    return np.where((s.doubt.shared > 0) | behind, most, s.ahead_ps)
 
 
 def _sooner(s: _State) -> np.ndarray:
@@ -223,13 +223,13 @@ def _sooner(s: _State) -> np.ndarray:
 
 def _unlike(plane: Plane, s: _State) -> list[str]:
     """Where a message's rate may be another one, for the first time."""
-    found = s.doubt.found
-    if found[0] < 0:
+    first = s.doubt.found
+    if first[0] < 0:
         return []
-    port = int(s.port[found[2]])
+    port = int(s.port[first[2]])
     place = "its sender" if port == -1 else plane.fabric.port_name((port if port >= 0 else -2 - port) >> 4)
-    n, text = int((s.doubt.unlike > 0).sum()), ANOTHER_RATE[int(found[3])].format(place)
-    return [f"message {found[1]} {text} (at {found[0] / 1e6:.3f} us); {counted(n, 'message')} in all"]
+    n, text = int((s.doubt.unlike > 0).sum()), ANOTHER_RATE[int(first[3])].format(place)
+    return [f"message {first[1]} {text} (at {first[0] / 1e6:.3f} us); {counted(n, 'message')} in all"]
 
 
 def _notes(plane: Plane, m: Messages, laid: Laid, s: _State) -> list[str]:

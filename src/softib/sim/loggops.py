@@ -46,10 +46,10 @@ def matches(kind: np.ndarray, rank: np.ndarray, peer: np.ndarray, tag: np.ndarra
     from softib.sim.loggops_kernels import match
 
     n = len(kind)
-    found = np.full(n, -1, np.int64)
+    met = np.full(n, -1, np.int64)
     room = lambda rows: np.empty(rows, np.int64)
-    match(kind, rank.astype(np.int64), peer.astype(np.int64), tag, _slots(n), room(n), room(n), room(n), room(n), found)
-    return found
+    match(kind, rank.astype(np.int64), peer.astype(np.int64), tag, _slots(n), room(n), room(n), room(n), room(n), met)
+    return met
 
 
 def loggops(
@@ -119,8 +119,8 @@ def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
     inline = int(plane.profile.inline_bytes)
     mtu = np.full(len(source), MTU, np.int64)
     for size, column in ((1, small), (inline + 1, following), (MTU, large)):
-        made = messages(source[away], target[away], size, opcode=Opcode.SEND, qp=np.arange(len(away)))
-        laid = plane.lay(made)
+        pairs = messages(source[away], target[away], size, opcode=Opcode.SEND, qp=np.arange(len(away)))
+        laid = plane.lay(pairs)
         if laid.why.any():
             i = int(np.argmax(laid.why != 0))
             a, b = (
@@ -128,7 +128,7 @@ def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
                 for side in (source, target)
             )
             raise InputError(f"no path from {a} to {b}: {WHY[int(laid.why[i])]}")
-        timing = plane.timing(made, laid)
+        timing = plane.timing(pairs, laid)
         column[away], answer[away], mtu[away] = timing.forth_ps, timing.answer_ps, np.maximum(laid.mtu, 1)
         if len(away):
             rate[away] = np.minimum.reduceat(plane.carried_gbps[laid.port[laid.channel] >> 4], laid.first[:-1])

@@ -70,7 +70,7 @@ def groups(a, b, c, slots, representative, group):
 
 
 @kernel
-def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, found):
+def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met):
     """k-th send with k-th receive of the same source, target and tag: ``found[i]`` is the other of
     row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: room, by group and
     row."""
@@ -100,8 +100,8 @@ def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, fou
                     at = (at + 1) & mask
         first = head[g]
         if first >= 0 and kind[first] != kind[i]:
-            found[i] = first
-            found[first] = i
+            met[i] = first
+            met[first] = i
             head[g] = next_of[first]
         else:
             if first < 0:
@@ -128,19 +128,19 @@ def turned(needs, value, begin, to):
 
 
 @kernel
-def push(queue, when, what):
+def push(queue, when, event):
     """A new event."""
     at = queue.n[0]
     queue.n[0] = at + 1
     while at > 0:
         up = (at - 1) >> 1
-        if queue.when[up] < when or (queue.when[up] == when and queue.what[up] < what):
+        if queue.when[up] < when or (queue.when[up] == when and queue.what[up] < event):
             break
         queue.when[at] = queue.when[up]
         queue.what[at] = queue.what[up]
         at = up
     queue.when[at] = when
-    queue.what[at] = what
+    queue.what[at] = event
 
 
 @kernel
@@ -148,7 +148,7 @@ def drop_first(queue):
     """The first event is taken out."""
     n = queue.n[0] - 1
     queue.n[0] = n
-    when, what, at = queue.when[n], queue.what[n], 0
+    when, event, at = queue.when[n], queue.what[n], 0
     while True:
         down = 2 * at + 1
         if down >= n:
@@ -159,13 +159,13 @@ def drop_first(queue):
             or (queue.when[other] == queue.when[down] and queue.what[other] < queue.what[down])
         ):
             down = other
-        if when < queue.when[down] or (when == queue.when[down] and what < queue.what[down]):
+        if when < queue.when[down] or (when == queue.when[down] and event < queue.what[down]):
             break
         queue.when[at] = queue.when[down]
         queue.what[at] = queue.what[down]
         at = down
     queue.when[at] = when
-    queue.what[at] = what
+    queue.what[at] = event
 
 
 @kernel
@@ -255,15 +255,15 @@ def run(program, pairs, costs, queue, busy):
         if program.left[i] == 0:
             push(queue, 0, i)
     while queue.n[0] > 0:
-        now, what = queue.when[0], queue.what[0]
+        now, event = queue.when[0], queue.what[0]
         drop_first(queue)
-        i = what % n
+        i = event % n
         end = -1
-        if what >= 3 * n:  # the adapter has sent what was before message i
+        if event >= 3 * n:  # the adapter has sent what was before message i
             leaves(program, pairs, costs, queue, busy, i, now)
-        elif what >= 2 * n:  # the processor has handed message i over
+        elif event >= 2 * n:  # the processor has handed message i over
             inject(program, pairs, costs, queue, busy, i, now)
-        elif what >= n:  # it comes in
+        elif event >= n:  # it comes in
             end = arrive(program, pairs, costs, queue, busy, i, now)
             done += 1 if end >= 0 else 0
         elif program.kind[i] == COMPUTE:

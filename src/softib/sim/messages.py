@@ -170,9 +170,9 @@ class Messages:
                 "is a READ or an atomic of UC, which nothing answers: opcode write or send, or transport rc",
             ),
         )
-        for wrong, what in rules:
+        for wrong, problem in rules:
             if wrong.any():
-                raise InputError(f"message {int(np.argmax(wrong))} {what}")
+                raise InputError(f"message {int(np.argmax(wrong))} {problem}")
         self._check_qps()
         self._check_needs()
 
@@ -202,11 +202,11 @@ class Messages:
                 "give computations a number of their own"
             )
         connected = self.transport[order][1:] != Transport.UD
-        for column, what in ((self.src, "two sources"), (self.dst, "two destinations")):
+        for column, sides in ((self.src, "two sources"), (self.dst, "two destinations")):
             differs = one & ~self.computes[order][1:] & (column[order][1:] != column[order][:-1])
             wrong = differs & (connected | (column is self.src))
             if wrong.any():
-                raise InputError(f"queue pair {int(self.qp[order][1:][wrong][0])} has {what}")
+                raise InputError(f"queue pair {int(self.qp[order][1:][wrong][0])} has {sides}")
 
     def _check_needs(self) -> None:
         n = len(self)
@@ -247,7 +247,9 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
     unknown = columns.keys() - Messages.__dataclass_fields__.keys()
     if unknown:
         raise InputError(f"messages have no column {min(unknown)!r}")
-    made = {name: _column(columns.get(name, defaults.get(name, size)), n, dtype) for name, dtype in _DTYPES.items()}
+    made_columns = {
+        name: _column(columns.get(name, defaults.get(name, size)), n, dtype) for name, dtype in _DTYPES.items()
+    }
     groups, reductions = tuple(columns.pop("groups", ())), tuple(columns.pop("reductions", ()))
     requests = np.asarray(columns.get("requests", np.zeros((0, 2))), np.int64).reshape(-1, 2)
     first = columns.get("first", np.zeros(n + 1, np.int64))
@@ -255,7 +257,7 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
     return Messages(
         src.copy(),
         dst.copy(),
-        **made,
+        **made_columns,
         first=np.asarray(first, np.int64),
         needs=np.asarray(needs, np.int64),
         groups=groups,
@@ -275,9 +277,9 @@ def joined(a: Messages, b: Messages) -> Messages:
     """Both together: queue pairs and dependencies of ``b``, which has no groups, move behind those
     of ``a``."""
     names = ("src", "dst", *(name for name in _DTYPES if name != "qp"))
-    made = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
+    joined_columns = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
     return Messages(
-        **made,
+        **joined_columns,
         qp=np.concatenate([a.qp, b.qp + int(a.qp.max(initial=-1)) + 1]),
         first=np.concatenate([a.first, b.first[1:] + a.first[-1]]),
         needs=np.concatenate([a.needs, b.needs + len(a)]),
@@ -320,21 +322,21 @@ def without_reads(m: Messages) -> Messages:
         return m
     n, qps = len(m), int(m.qp.max()) + 1
     columns = {f.name: getattr(m, f.name) for f in fields(m)}
-    made: dict[str, Any] = {
+    changed: dict[str, Any] = {
         name: np.concatenate([column, column[reads]])
         for name, column in columns.items()
         if isinstance(column, np.ndarray) and name not in ("first", "needs", "requests")
     }
     asks = np.arange(n, n + len(reads))
-    made["src"][reads], made["dst"][reads] = m.dst[reads], m.src[reads]
-    made["opcode"][reads] = made["opcode"][asks] = Opcode.SEND
-    made["size"][asks] = REQUEST_OCTETS
-    made["qp"][asks], made["qp"][reads] = m.qp[reads] + qps, m.qp[reads] + 2 * qps
-    made["delay_ps"][reads] = made["start_ps"][reads] = 0
+    changed["src"][reads], changed["dst"][reads] = m.dst[reads], m.src[reads]
+    changed["opcode"][reads] = changed["opcode"][asks] = Opcode.SEND
+    changed["size"][asks] = REQUEST_OCTETS
+    changed["qp"][asks], changed["qp"][reads] = m.qp[reads] + qps, m.qp[reads] + 2 * qps
+    changed["delay_ps"][reads] = changed["start_ps"][reads] = 0
     owner = np.repeat(np.arange(n), np.diff(m.first))
     ask_of = np.arange(n)
     ask_of[reads] = asks
     waits, needs = np.concatenate([ask_of[owner], reads]), np.concatenate([m.needs, asks])
     order = np.argsort(waits, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(waits, minlength=n + len(reads)))]).astype(np.int64)
-    return replace(m, **made, first=first, needs=needs[order])
+    return replace(m, **changed, first=first, needs=needs[order])

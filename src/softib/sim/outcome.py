@@ -82,7 +82,7 @@ class Sampler:
             self._queued.append(blocks.astype(np.uint32))
 
     def _join(self) -> None:
-        pairs = lambda found, how: [how(a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
+        pairs = lambda rows, how: [how(a, b) for a, b in zip(rows[::2], rows[1::2], strict=True)]
         self._octets = pairs(self._octets, np.add)
         self._queued = pairs(self._queued, np.maximum)
         self.interval_ps *= 2

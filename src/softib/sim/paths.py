@@ -127,11 +127,11 @@ class Plane:
     def gbps(self) -> np.ndarray:
         """Data rate of each port's link (float64[ports]); where a file records none, that of the
         slowest link known."""
-        known = port_gbps(self.fabric)
+        stated = port_gbps(self.fabric)
         linked = self.fabric.linked
-        if not known.any() and linked.any():
+        if not stated.any() and linked.any():
             raise InputError("no link of this fabric has a known speed: traffic on it takes no known time")
-        rate = np.where(linked & (known == 0), known[known > 0].min(initial=np.inf), known) * self.scale.bandwidth
+        rate = np.where(linked & (stated == 0), stated[stated > 0].min(initial=np.inf), stated) * self.scale.bandwidth
         if self.scale.congestion != 1:
             f = self.fabric
             inside = (f.switch_of_node[f.port_node] >= 0) & (f.port_peer >= 0)
@@ -238,8 +238,8 @@ class Plane:
         """Delay of the cable of each port (int64[ports]); 0 where its length is not known."""
         f = self.fabric
         metres = np.zeros(len(f.port_cable))
-        known = f.port_cable >= 0
-        metres[known] = np.nan_to_num(f.cable_length_m[f.port_cable[known]])
+        has_cable = f.port_cable >= 0
+        metres[has_cable] = np.nan_to_num(f.cable_length_m[f.port_cable[has_cable]])
         return np.round(metres * PS_PER_M).astype(np.int64)
 
     @cached_property
@@ -264,23 +264,23 @@ class Plane:
         """What messages take beside their octets."""
         last = laid.first[1:] - 1  # of what has a path; by port 0 of a switch comes in what the switch received for it
         onto = laid.port[laid.channel[np.maximum(last, 0)]] // 16 if len(laid.channel) else np.zeros(len(m), np.int64)
-        found = timing_of(self.profile, m, laid, self.gbps[onto], self.half_ps)
+        times = timing_of(self.profile, m, laid, self.gbps[onto], self.half_ps)
         if self.scale.latency != 1:
             longer = lambda ps: np.round(ps * self.scale.latency).astype(np.int64)
-            found = Timing(**{k: v if k == "ramped" else longer(v) for k, v in vars(found).items()})
+            times = Timing(**{k: v if k == "ramped" else longer(v) for k, v in vars(times).items()})
         ahead = ahead_ps(self, laid, wire_octets(m, packets_of(m, laid.mtu)))
-        found = replace(found, forth_ps=np.maximum(found.forth_ps - ahead, 0))
+        times = replace(times, forth_ps=np.maximum(times.forth_ps - ahead, 0))
         if not (computes := m.computes).any():
-            return found
+            return times
         return Timing(
-            np.where(computes, 0, found.request_ps),
-            np.where(computes, m.delay_ps, found.forth_ps),
-            np.where(computes, 0, found.answer_ps),
-            np.where(computes, 0, found.ramp_ps),
-            np.where(computes, 0, found.memory_ps),
-            np.where(computes, 0, found.behind_ps),
-            np.where(computes, 0, found.lead_ps),
-            found.ramped,
+            np.where(computes, 0, times.request_ps),
+            np.where(computes, m.delay_ps, times.forth_ps),
+            np.where(computes, 0, times.answer_ps),
+            np.where(computes, 0, times.ramp_ps),
+            np.where(computes, 0, times.memory_ps),
+            np.where(computes, 0, times.behind_ps),
+            np.where(computes, 0, times.lead_ps),
+            times.ramped,
         )
 
     @cached_property
@@ -291,10 +291,10 @@ class Plane:
             np.array([self.profile.adapter_ns, *(ADAPTER_OF[s.name].pair_latency_ns or 0 for s in SPEEDS)], np.int64)
             * 500
         )
-        found = np.asarray(halves[self.speed_codes[self.ends]])
+        half = np.asarray(halves[self.speed_codes[self.ends]])
         if len(self.inside):  # no adapter: only the time that reducing a packet takes
-            found = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, found)
-        return found
+            half = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, half)
+        return half
 
     def sl_of(self, m: Messages) -> np.ndarray:
         """SL of each message (int64), the path record's where it states none."""

@@ -177,8 +177,8 @@ def add_shift(ln, ho, n, pa, ph, m, k, base):
         r = row_of(ho, n, pa, m, i, b)
         back = pa.back[m, i] if len(pa.back) else ho.switch_of[b] * n + i
         rate = ho.rate_of[b]
-        known = tail_ps[rate].completes_ps + pa.delay_ps[back] + ho.link_ps[b]
-        delay_ps[i] = ho.link_ps[i] + pa.delay_ps[r] + max(tail_ps[rate].arrives_ps, known)
+        acknowledged_ps = tail_ps[rate].completes_ps + pa.delay_ps[back] + ho.link_ps[b]
+        delay_ps[i] = ho.link_ps[i] + pa.delay_ps[r] + max(tail_ps[rate].arrives_ps, acknowledged_ps)
         for j in range(hops):
             c = channels[r, j]
             if c < 0:

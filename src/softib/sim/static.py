@@ -157,13 +157,13 @@ def loads(network: Network, src: Any, dst: Any, weight: Any = None) -> Loads:
     return Loads(total, len(src), int(lost))
 
 
-def flow_rates(network: Network, src: Any, dst: Any, found: Loads | None = None) -> tuple[np.ndarray, np.ndarray]:
+def flow_rates(network: Network, src: Any, dst: Any, carried: Loads | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(Gb/s, worst channel) of each flow when each channel is shared evenly by the flows on it; 0
     and -1 without a path."""
     from softib.sim.static_kernels import flow_shares
 
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
-    load = (found or loads(network, src, dst)).load
+    load = (carried or loads(network, src, dst)).load
     share, worst = np.zeros(len(src)), np.zeros(len(src), np.int64)
     flow_shares(network.table, src, dst, np.ones(1, np.int64), load, network.rate, share, worst)
     return share, worst
@@ -249,34 +249,34 @@ def effective_bisection(
     peak, lowest = worst, np.inf
     for i in range(samples if len(pool) > 1 else 0):
         src, dst = patterns.crossing_pairs(*halves, rng) if halves else patterns.bisection_pairs(pool, rng)
-        found = loads(network, src, dst)
-        rate, _ = flow_rates(network, src, dst, found)
+        carried = loads(network, src, dst)
+        rate, _ = flow_rates(network, src, dst, carried)
         best = np.minimum(network.host_gbps[src], network.host_gbps[dst])
         relative[i] = float(np.divide(rate, best, out=np.zeros(len(rate)), where=best > 0).mean())
         gbps, full = gbps + rate.sum() / 2, full + best.sum() / 2
-        total += found.load
-        np.maximum(worst, found.load, out=worst)
-        lost += found.unrouted
+        total += carried.load
+        np.maximum(worst, carried.load, out=worst)
+        lost += carried.unrouted
         if relative[i] < lowest:
-            peak, lowest = found.load, relative[i]
+            peak, lowest = carried.load, relative[i]
     many = max(samples, 1)
     return Bisection(relative, gbps / many, full / many, total / many, worst, peak, lost, len(pool) // 2)
 
 
-def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int:
+def flow_time_ps(network: Network, carried: Loads, size_bytes: float = 1.0) -> int:
     """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower
     bound for the pattern.
 
     Raises :class:`InputError` where a channel of no known rate carries something: there is no time
     to report.
     """
-    unknown = int(np.count_nonzero((found.load > 0) & (network.rate <= 0)))
+    unknown = int(np.count_nonzero((carried.load > 0) & (network.rate <= 0)))
     if unknown:
         raise InputError(
             f"{counted(unknown, 'channel')} {plural(unknown, 'carries', 'carry')} traffic and "
             f"{plural(unknown, 'has', 'have')} no rate; give every link one"
         )
-    busiest = float(found.busy(network).max(initial=0.0))
+    busiest = float(carried.busy(network).max(initial=0.0))
     return round(busiest * size_bytes * 8 * (PS_PER_S / 1e9))
 
 
@@ -296,7 +296,7 @@ def ring_step_ps(network: Network, size_bytes: int, order: Any = None, rail: np.
     return flow_time_ps(network, loads(network, src[keep], dst[keep]), size_bytes / n)
 
 
-def all_to_all_time_ps(network: Network, size_bytes: int, found: Loads | None = None) -> int:
+def all_to_all_time_ps(network: Network, size_bytes: int, carried: Loads | None = None) -> int:
     """Time of an all-to-all in which every host sends ``size_bytes`` to every other, links alone
     counted."""
-    return flow_time_ps(network, found or all_to_all(network), size_bytes)
+    return flow_time_ps(network, carried or all_to_all(network), size_bytes)

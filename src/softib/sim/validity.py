@@ -21,7 +21,7 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
     """One line for each thing that the layer leaves out of this run; empty where its model holds.
     ``ends``: port of each end port."""
     lavish = int((fabric.port_drain < 0).sum())
-    found = (
+    reasons = (
         [
             f"{counted(lavish, 'port')} {plural(lavish, 'grants', 'grant')} credits that they have "
             "not (slow-port --overrun); the packet layer's do not"
@@ -29,7 +29,7 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
         if lavish
         else []
     )
-    return (*found, *mixed_adapters(fabric, ends, m, "packet"))
+    return (*reasons, *mixed_adapters(fabric, ends, m, "packet"))
 
 
 def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Who may use the service: accounts with a role, their passwords, tokens and client certificates.
+"""Access to the service: accounts with a role, their passwords, tokens and client certificates.
 
-Only digests are kept: scrypt of passwords, SHA-256 of tokens, which are random.
+Only digests are stored: scrypt of passwords, SHA-256 of tokens, which are random.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROLES = get_args(Role)
 partitions of its tenant alone."""
 COST = {"n": 1 << 14, "r": 8, "p": 1}
 REMEMBERED_S = 60.0
-"""A password that was right is taken again without scrypt for this time: it costs 50 ms."""
+"""A verified password is accepted again without scrypt for this time, since scrypt costs 50 ms."""
 
 
 @dataclass(frozen=True)
@@ -81,23 +81,23 @@ class Accounts:
             self._right.clear()
 
     def by_password(self, name: str, password: str) -> Account | None:
-        """The account, where the password is right."""
+        """The account, if the password is right."""
         key = hmac.digest(self._key, f"{name}:{password}".encode(), "sha256")
-        until_s, known = self._right.get(key, (0.0, None))
-        if known is not None and until_s > time.monotonic():
-            return known
-        found = self._find("SELECT name, role, tenant, secret FROM account WHERE name = ?", name)
-        salt, _, digest = (found[3] if found else "AAAA$AAAA").partition("$")
+        until_s, cached = self._right.get(key, (0.0, None))
+        if cached is not None and until_s > time.monotonic():
+            return cached
+        row = self._find("SELECT name, role, tenant, secret FROM account WHERE name = ?", name)
+        salt, _, digest = (row[3] if row else "AAAA$AAAA").partition("$")
         got = hashlib.scrypt(password.encode(), salt=b64decode(salt), **COST)
-        if found is None or not hmac.compare_digest(got, b64decode(digest)):
+        if row is None or not hmac.compare_digest(got, b64decode(digest)):
             return None
-        account = Account(*found[:3])
+        account = Account(*row[:3])
         with self._lock:
             self._right[key] = time.monotonic() + REMEMBERED_S, account
         return account
 
     def new_token(self, account: Account) -> str:
-        """A token of ``account``; it is kept as a digest."""
+        """Create a token of ``account``; only its digest is stored."""
         token = secrets.token_urlsafe(32)
         with self._lock, self.store.transaction():
             values = _digest(token), account.name, time.time()
@@ -106,16 +106,16 @@ class Accounts:
 
     def by_token(self, token: str) -> Account | None:
         """The account of a token."""
-        found = self._find(
+        row = self._find(
             "SELECT a.name, a.role, a.tenant FROM token t JOIN account a ON a.name = t.name WHERE t.digest = ?",
             _digest(token),
         )
-        return None if found is None else Account(*found)
+        return None if row is None else Account(*row)
 
     def by_certificate(self, common_name: str) -> Account | None:
-        """The account that a verified client certificate names by its common name."""
-        found = self._find("SELECT name, role, tenant FROM account WHERE name = ?", common_name)
-        return None if found is None else Account(*found)
+        """The account named by the common name of a verified client certificate."""
+        row = self._find("SELECT name, role, tenant FROM account WHERE name = ?", common_name)
+        return None if row is None else Account(*row)
 
     def _find(self, query: str, value: str) -> tuple[Any, ...] | None:
         return next(iter(self.store.read(query, (value,))), None)

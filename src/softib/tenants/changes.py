@@ -1,5 +1,5 @@
-"""The changes that clients ask for, as functions over a draft. Each raises :class:`InputError`, and
-then nothing of it is made."""
+"""The changes requested by clients, as functions over a draft. Each raises :class:`InputError`, and then changes
+nothing."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = [
 ]
 
 MOST_PKEYS = 128
-"""P_Keys of a port: what adapters hold, and UFM allows."""
+"""Limit of P_Keys per port: that of adapters and of UFM."""
 QUARANTINE_S = 3600.0
-"""A P_Key that the service allotted is not allotted again for this time after its end."""
+"""A P_Key assigned by the service is not assigned again for this time after its partition ends."""
 Change = Callable[[Draft], str]
-"""Makes the change in a draft, and returns one line about it for the log."""
+"""Applies the change to a draft, and returns a line about it for the log."""
 
 
 class Refused(InputError):
-    """The change contradicts what is there (status 409)."""
+    """The change contradicts the present state (status 409)."""
 
 
 class NotThere(InputError):
-    """What shall be changed does not exist (status 404)."""
+    """The object of the change does not exist (status 404)."""
 
 
 class Forbidden(InputError):
@@ -54,7 +54,7 @@ class Forbidden(InputError):
 
 @dataclass(frozen=True)
 class Options:
-    """What a request says of the partition itself; None leaves it as it is, or at its default."""
+    """A request's attributes of the partition itself; None leaves them unchanged, or at their default."""
 
     name: str | None = None
     tenant: str | None = None
@@ -64,7 +64,7 @@ class Options:
 
 
 Room = Callable[[int], int]
-"""GUID → entries of its P_Key table, 0 where that is not known yet."""
+"""GUID → entries of its P_Key table, 0 if unknown."""
 
 
 def _existing(draft: Draft, pkey: int) -> Partition:
@@ -75,7 +75,7 @@ def _existing(draft: Draft, pkey: int) -> Partition:
 
 
 def _with(draft: Draft, pkey: int, options: Options) -> Partition:
-    """The partition as the request wants it, made where it is not there."""
+    """The partition as requested, created if it does not exist."""
     partition = draft.partition(pkey) or Partition(pkey, name=f"api_pkey_{pkey_text(pkey)}")
     given: dict[str, Any] = {
         "name": options.name,
@@ -88,8 +88,8 @@ def _with(draft: Draft, pkey: int, options: Options) -> Partition:
 
 
 def add_members(draft: Draft, pkey: int, members: Mapping[int, Member], options: Options, room: Room) -> str:
-    """Add members to a partition, which is made where it is not there; members that are there get
-    the membership of the request."""
+    """Add members to a partition, which is created if it does not exist; existing members get the membership of the
+    request."""
     partition = _with(draft, pkey, options)
     draft.put(partition.with_members({**partition.members, **members}))
     _check(draft, partition, members, room)
@@ -105,8 +105,8 @@ def set_members(draft: Draft, pkey: int, members: Mapping[int, Member], options:
 
 
 def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
-    """Remove members. GUIDs that are none, and a partition that does not exist, are passed over:
-    clients repeat a removal whose answer they did not get."""
+    """Remove members. Invalid GUIDs, and a partition that does not exist, are ignored: clients repeat a removal
+    whose answer they did not get."""
     partition = draft.partition(pkey)
     if partition is None:
         return f"{pkey_text(pkey)} does not exist"
@@ -116,9 +116,9 @@ def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
 
 
 def create(draft: Draft, pkey: int, options: Options) -> str:
-    """Make an empty partition."""
+    """Create an empty partition."""
     if draft.partition(pkey) is not None:
-        raise Refused(f"there is a partition with P_Key {pkey_text(pkey)} already")
+        raise Refused(f"a partition with P_Key {pkey_text(pkey)} already exists")
     partition = _with(draft, pkey, options)
     draft.put(partition)
     _check_tenant(draft, partition)
@@ -126,8 +126,8 @@ def create(draft: Draft, pkey: int, options: Options) -> str:
 
 
 def allot(draft: Draft, options: Options, now_s: float, first: int = 1) -> int:
-    """Make an empty partition with a free P_Key, the first from ``first`` on, and return the key.
-    Keys in quarantine are passed over."""
+    """Create an empty partition with a free P_Key, the first from ``first`` on, and return the key.
+    Keys in quarantine are skipped."""
     for pkey in (*range(first, DEFAULT_BASE), *range(1, first)):
         if draft.partition(pkey) is None and draft.quarantined_until(pkey) <= now_s:
             create(draft, pkey, options)
@@ -152,7 +152,7 @@ def set_qos(draft: Draft, pkey: int, qos: Qos) -> str:
 
 
 def set_everyone(draft: Draft, membership: str) -> str:
-    """Set what ports are in the default partition that it does not name: full or limited members."""
+    """Set the membership of ports that the default partition does not name: full or limited."""
     if membership not in ("full", "limited"):
         raise InputError(f"membership {membership[:24]!r} is not possible; use full or limited")
     draft.put(replace(_existing(draft, DEFAULT_BASE), everyone=membership))
@@ -180,7 +180,7 @@ def remove_tenant(draft: Draft, name: str) -> str:
 
 
 def undo(draft: Draft, rows: Rows, room: Room) -> str:
-    """Take back a revision: each row that still is as it left it."""
+    """Undo a revision: each row that is still as it left it."""
     draft.undo(rows)
     for pkey, partition in draft.partitions.items():
         if partition is not None:

@@ -1,5 +1,5 @@
-"""Reads how a subnet is protected, with Gets alone: what ports answer without and with the M_Key,
-P_Key tables on both sides of a host's cable, managers, and whom the subnet administration trusts."""
+"""Reads how a subnet is protected, with Gets alone: answers of ports without and with the M_Key, P_Key tables at
+both ends of a host's cable, managers, and the requesters trusted by the subnet administration."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ __all__ = ["read_evidence"]
 SM_STATES = ("not active", "discovering", "standby", "master")
 """SMInfo.SMState (IBA 14.4.1)."""
 MOST_RECORDS = 64
-"""PortInfoRecords that the administration is asked for: what it does with one it does with all."""
+"""Number of PortInfoRecords requested from the administration: it treats all alike."""
 
 
 def read_evidence(
     wire: MadWire,
     mkey: int = 0,
     allowed: frozenset[int] | None = None,
-    progress: Progress = lambda what, nodes, mads: None,
+    progress: Progress = lambda phase, nodes, mads: None,
 ) -> Evidence:
-    """The evidence of the subnet behind ``wire``, read with M_Key ``mkey`` (0: as a host without
-    one). Raises :class:`PeerError` where not even this host's port answers to the key."""
+    """The evidence about the subnet behind ``wire``, read with M_Key ``mkey`` (0: as a host without one). Raises
+    :class:`PeerError` if not even this host's port answers with the key."""
     reader = SubnetReader(wire, SmConfig(mkey=mkey), progress)
     reader.nodes()
     db = reader.subnet.db
     evidence = Evidence(mkey=mkey, allowed=allowed)
     if db.sm_port < 0 and mkey:
-        raise PeerError(f"no port answers to a Get with the M_Key {mkey:#x}; give the manager's")
+        raise PeerError(f"no port answers a Get with the M_Key {mkey:#x}; use the manager's")
     if db.sm_port < 0:
-        evidence.unread.append("no port answers without its M_Key, this host's neither; --mkey judges the rest")
+        evidence.unread.append("no port answers without its M_Key, not even this host's; use --mkey to judge the rest")
         return evidence
     reader.managers()
     rows = db.end_ports()
@@ -54,7 +54,7 @@ def read_evidence(
     _administration(wire, reader, rows, evidence)
     silent = len({name for name, _, _ in reader.subnet.report.mute_nodes})
     if silent:
-        evidence.unread.append(f"{counted(silent, 'device')} did not answer: protected by an M_Key, or broken")
+        evidence.unread.append(f"{counted(silent, 'device')} did not answer: protected by an M_Key, or defective")
     return evidence
 
 
@@ -127,12 +127,12 @@ def _managers(reader: SubnetReader, evidence: Evidence) -> None:
 
 
 def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evidence: Evidence) -> None:
-    """Ask the subnet administration for what it gives to trusted requesters alone (IBA 15.4.1)."""
+    """Request records from the subnet administration that only trusted requesters may see (IBA 15.4.1)."""
     db = reader.subnet.db
     lids = PortInfo.lid.get(db.port_info[rows])
     master = int(PortInfo.master_sm_lid.get(db.port_info[db.sm_port]))
     if not master or not lids.any():
-        evidence.unread.append("the subnet administration: this port has no LID, or knows no master manager")
+        evidence.unread.append("the subnet administration: this port has no LID, or no master manager")
         return
     target = int(lids[lids > 0][0])
     for sm_key in (0, OPENSM_KEY):

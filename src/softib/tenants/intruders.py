@@ -1,5 +1,5 @@
-"""Senders that were refused for a wrong P_Key or Q_Key: the subnet administrator reports traps 257, 258
-and 259 of any port (IBA 13.4.11), whichever manager runs."""
+"""Senders refused for a wrong P_Key or Q_Key: the subnet administrator reports traps 257, 258 and 259 of any port
+(IBA 13.4.11), with any manager."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["LISTENS", "Intruder", "IntruderWatch"]
 
 LOG = logging.getLogger("softib.tenants")
 LISTENS = {**ASKS, int(MgmtClass.SUBN_ADM): 1 << SaMethod.REPORT}
-"""Classes of the wire, and the methods that come unasked."""
+"""Classes of the wire, and the unsolicited methods."""
 BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY = 257, 258, 259
 SECURITY, EVERY, EVERY_TYPE = 2, 0xFFFF, 0xFFFFFF
 RESUBSCRIBE_S = 60.0
@@ -36,8 +36,8 @@ KEPT = 1000
 
 @dataclass(frozen=True)
 class Intruder:
-    """``lid`` sent a packet to ``target`` (LIDs) with ``key``; ``reporter``: LID of the port that refused
-    it, and said so by ``trap``."""
+    """``lid`` sent a packet to ``target`` (LIDs) with ``key``; ``reporter``: LID of the port that refused it and
+    reported it with ``trap``."""
 
     at_s: float
     trap: int
@@ -55,7 +55,7 @@ class Intruder:
 
 
 class IntruderWatch:
-    """``open_wire`` opens a wire of :data:`LISTENS` and gives what closes it. ``seen``: the newest last;
+    """``open_wire`` opens a wire of :data:`LISTENS` and returns the function that closes it. ``seen``: the newest last;
     for any thread."""
 
     def __init__(self, open_wire: Callable[[], tuple[MadWire, Callable[[], None]]], clock: Callable[[], float]):
@@ -76,7 +76,7 @@ class IntruderWatch:
             try:
                 wire, close = self._open()
             except SoftibError as error:
-                LOG.info("refused packets are not watched: %s", error)
+                LOG.info("refused packets are not monitored: %s", error)
                 self._ends.wait(RESUBSCRIBE_S)
                 continue
             try:
@@ -84,13 +84,13 @@ class IntruderWatch:
                     self._subscribe(wire)
                     self._listen(wire, clock_ps() + int(RESUBSCRIBE_S * 1e12))
             except SoftibError as error:
-                LOG.info("refused packets are not watched: %s", error)
+                LOG.info("refused packets are not monitored: %s", error)
                 self._ends.wait(1.0)
             finally:
                 close()
 
     def _subscribe(self, wire: MadWire) -> None:
-        """A subscription ends with its administrator, so it is made again now and then."""
+        """A subscription ends with its administrator, so it is renewed periodically."""
         info = transact(wire, smp_get(SmpAttr.PORT_INFO))
         if info is None:
             return
@@ -119,7 +119,7 @@ class IntruderWatch:
                 self._take(wire, wire.exchange())
 
     def _take(self, wire: MadWire, inbox: MadBatch | None) -> MadBatch | None:
-        """Keep and acknowledge the reports; the rest of ``inbox``."""
+        """Store and acknowledge the reports; returns the rest of ``inbox``."""
         if inbox is None:
             return None
         reports = SaHeader.method.get(inbox.mad) == SaMethod.REPORT

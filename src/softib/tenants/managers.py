@@ -26,22 +26,23 @@ FILE, CHANGED = "partitions.conf", "changed-partitions.conf"
 
 
 class Manager(Protocol):
-    """Programs what the service wants. ``settles_s``: how long after :meth:`program` returned its
-    tables may still be on their way."""
+    """Programs the partitions of the service. ``settles_s``: the time after :meth:`program` returned during which
+    tables
+    may still be written."""
 
     settles_s: float
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
-        """Make the manager program these partitions; ``pkeys``: those that changed since the last time
-        (None: any may have). Raises :class:`~softib.errors.SoftibError` where it cannot."""
+        """Make the manager program these partitions; ``pkeys``: those changed since the last call (None: any may
+        have). Raises :class:`~softib.errors.SoftibError` if it cannot."""
 
     def keep(self, state: State) -> None:
-        """Nothing changes now: bring the manager's file up to date where it is not."""
+        """There are no changes now: update the manager's file if it is outdated."""
 
 
 class InternalManager:
-    """softib's manager inside the running fabric ``instance``. It programs the ports of a few changed
-    partitions at once; a whole file takes a sweep."""
+    """softib's manager inside the running fabric ``instance``. It programs the ports of a few changed partitions at
+    once; a complete file needs a sweep."""
 
     settles_s = 2.0
 
@@ -51,7 +52,7 @@ class InternalManager:
         """Does the file lack changes?"""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
-        """Hand over the changed partitions, or the whole file, and wait for a sweep that read it."""
+        """Pass the changed partitions, or the complete file, and wait for a sweep that read it."""
         if pkeys is not None and DEFAULT_BASE not in pkeys:
             empty = (Partition(k) for k in pkeys if k not in state.partitions)
             changed = [p for k in sorted(pkeys) if (p := state.partitions.get(k)) is not None]
@@ -83,8 +84,8 @@ class InternalManager:
 
 
 class FileManager:
-    """A manager elsewhere, OpenSM above all: ``file`` is its partitions.conf, and ``reload`` the
-    command that makes it read that again (``kill -HUP 4711``). It does not say when it is done."""
+    """A separate manager, usually OpenSM: ``file`` is its partitions.conf, and ``reload`` the command that makes it
+    reread the file (``kill -HUP 4711``). It does not report completion."""
 
     settles_s = 30.0
 
@@ -92,7 +93,7 @@ class FileManager:
         self.file, self.reload = file, shlex.split(reload)
 
     def keep(self, state: State) -> None:
-        """The file is always written whole."""
+        """The file is always written completely."""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Write the file and run the command."""

@@ -1,4 +1,4 @@
-"""Tenants, partitions and members as values, and how their P_Keys and GUIDs are written.
+"""Tenants, partitions and members as values, and the notation of their P_Keys and GUIDs.
 
 A P_Key is its 15 bits, without the membership bit (IBA 10.9.1.1). A GUID is the PortGUID of a host's
 port or of a virtual function.
@@ -36,12 +36,12 @@ RATES: dict[float, int] = {
 }  # fmt: skip
 """Rate in Gb/s → the code of a path's or group's rate (IBA 15.2.5.16, table 224)."""
 MTU_CODES = {2: 4, 4: 5}
-"""MTU in KiB, as UFM writes it → its code."""
+"""MTU in KiB, as in UFM → its code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """``limit``: partitions that it may have."""
+    """``limit``: largest number of its partitions."""
 
     name: str
     limit: int = 1024
@@ -49,7 +49,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A GUID in a partition; ``host``: the host through whose name it came in."""
+    """A GUID in a partition; ``host``: the host whose name added it."""
 
     full: bool = True
     host: str = ""
@@ -75,7 +75,7 @@ class Qos:
 
     @property
     def codes(self) -> tuple[int, int, int]:
-        """The codes of MTU and rate, and the SL, as partitions.conf takes them."""
+        """The codes of MTU and rate, and the SL, for partitions.conf."""
         return MTU_CODES[self.mtu], RATES[self.rate], self.sl
 
 
@@ -99,7 +99,7 @@ class Partition:
         return replace(self, members=members)
 
     def membership(self, guid: int) -> int:
-        """The P_Key as the table of ``guid`` has it, 0 where it is no member."""
+        """The P_Key in the table of ``guid``, 0 if it is not a member."""
         member = self.members.get(guid)
         full = self.everyone == "full" if member is None else member.full
         if member is None and not self.everyone:
@@ -108,7 +108,7 @@ class Partition:
 
 
 def pkey_text(pkey: int) -> str:
-    """``0x5``: as UFM writes it."""
+    """``0x5``: UFM's notation."""
     return f"{pkey:#x}"
 
 
@@ -121,8 +121,8 @@ _HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,18})")
 
 
 def parse_pkey(text: object) -> int:
-    """The 15 bits of a P_Key: hexadecimal digits with or without ``0x``; the membership bit is left
-    out. Raises :class:`InputError` for what is outside 0x1 to 0x7fff."""
+    """The 15 bits of a P_Key: hexadecimal digits with or without ``0x``; the membership bit is ignored. Raises
+    :class:`InputError` for values outside 0x1 to 0x7fff."""
     digits = _HEX.fullmatch(text) if isinstance(text, str) else None
     value = int(digits[1], 16) if digits else -1
     if not 0 <= value <= 0xFFFF or not value & DEFAULT_BASE:

@@ -1,4 +1,4 @@
-"""The service's partitions as OpenSM's partitions.conf, which every manager reads, and back."""
+"""The service's partitions as OpenSM's partitions.conf, which every manager reads, and the reverse."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ HEAD = "# Written by softib; changes made here are lost. Partitions are changed 
 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
-    """The file, the default partition first; a ``whole`` one without empty partitions, which program
-    nothing."""
+    """The file, the default partition first; a ``whole`` one without empty partitions, which program nothing."""
     ordered = sorted(partitions, key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey))
     return HEAD + "".join(_line(p) for p in ordered if p.members or p.everyone or not whole)
 
 
 def _line(partition: Partition) -> str:
     p, (mtu, rate, sl) = partition, partition.qos.codes
-    # A name is a client's text: what is no word could end the definition.
+    # A name is a client's text: characters outside a word could end the definition.
     name = "Default" if p.pkey == DEFAULT_BASE else p.name if _NAME.fullmatch(p.name) else f"pkey_{p.pkey:#x}"
     if name.lower() == "default" and p.pkey != DEFAULT_BASE:
         name = f"pkey_{p.pkey:#x}"
@@ -42,8 +41,8 @@ def _line(partition: Partition) -> str:
 
 
 def from_conf(text: str, name: str) -> tuple[list[Partition], list[str]]:
-    """The partitions of a file, and a line for each thing in it that the service has no word for.
-    Raises :class:`InputError` with file and line where it cannot be read."""
+    """The partitions of a file, and a line for each part that the service does not support.
+    Raises :class:`InputError` with file and line if it cannot be read."""
     notes: list[str] = []
     return [_partition(p, name, notes) for p in parse_partitions(text, name)], notes
 
@@ -58,10 +57,10 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
         elif who in ("ALL", "ALL_CAS") and p.pkey == DEFAULT_BASE:
             everyone = "full" if full else "limited"
         elif who != "SELF":
-            notes.append(f"{file}: {p.name or hex(p.pkey)}: {who} is left out; name the GUIDs")
+            notes.append(f"{file}: {p.name or hex(p.pkey)}: {who} is omitted; use GUIDs")
     group = p.groups[0] if p.groups else None
     if any(g.mgid for g in p.groups):
-        notes.append(f"{file}: {p.name or hex(p.pkey)}: its multicast groups are left out")
+        notes.append(f"{file}: {p.name or hex(p.pkey)}: its multicast groups are omitted")
     mtu = {code: mtu for mtu, code in MTU_CODES.items()}.get(group.mtu if group else 4)
     rate = {code: rate for rate, code in RATES.items()}.get(group.rate if group else 2)
     if mtu is None or rate is None:
@@ -72,8 +71,8 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
 
 
 def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
-    """The partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises
-    :class:`InputError` for what is none."""
+    """The partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises :class:`InputError` for
+    other input."""
     if not isinstance(document, dict):
         raise InputError("content: must be UFM's answer to GET resources/pkeys?guids_data=true, a mapping by P_Key")
     out, notes = list[Partition](), list[str]()
@@ -91,7 +90,7 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
                 f"content: {text[:24]}: qos_conf must be mtu_limit, service_level and rate_limit"
             ) from None
         if "guids" not in given:
-            notes.append(f"{text[:24]} has no guids; ask UFM with guids_data=true")
+            notes.append(f"{text[:24]} has no guids; use guids_data=true in the request to UFM")
         everyone = str(given.get("membership") or "full") if pkey == DEFAULT_BASE else ""
         name = str(given.get("partition") or f"api_pkey_{pkey:#x}")[:128]
         index0 = any(g.get("index0") is True for g in listed)

@@ -1,9 +1,8 @@
-"""The one thread that programs: it gives durable changes to the subnet manager, reads the tables of
-the changed ports back, and says of each revision whether it is programmed.
+"""The only thread that programs: it passes durable changes to the subnet manager, reads the tables of the changed
+ports back, and sets the state of each revision.
 
-A member whose port does not answer is pending; its table is read when it appears. A port that
-answers and does not hold what it shall refused the change: the revisions that touched it are taken
-back.
+A member whose port does not answer is pending; its table is read when it appears. A port that answers but does not
+hold its target refused the change: the revisions that touched it are rolled back.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ __all__ = ["Drift", "Hooks", "Programmer"]
 LOG = logging.getLogger("softib.tenants")
 FIRST_LOOK_S, LOOK_S = 0.02, 0.2
 RETRY_S = 5.0
-"""A manager, or a way into the subnet, that failed is tried again after this time."""
+"""A failed manager, or wire into the subnet, is tried again after this time."""
 APPEAR_S = 2.0
-"""How often the subnet is searched for members that do not answer, at least."""
+"""Longest interval between searches of the subnet for members that do not answer."""
 RECONCILE_S = 60.0
 SHARE = 10
-"""Searches for pending members take at most this part of the time."""
+"""Largest share of the time spent on these searches."""
 
 
 Differences = tuple[set[int], set[int]]
-"""The P_Keys that a table lacks, and those that it should not hold."""
+"""The P_Keys missing in a table, and those that should not be there."""
 
 
 def _bases(wrong: Differences) -> set[int]:
@@ -44,7 +43,7 @@ def _bases(wrong: Differences) -> set[int]:
 
 @dataclass(frozen=True)
 class Drift:
-    """Somebody else changed a table: ``missing`` and ``extra`` are P_Keys as it was found."""
+    """A table changed by someone else: ``missing`` and ``extra`` are P_Keys as read."""
 
     at_s: float
     guid: int
@@ -53,16 +52,16 @@ class Drift:
     extra: tuple[int, ...]
 
     def __str__(self) -> str:
-        keys = lambda found: ", ".join(map(pkey_text, found))
+        keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))
         parts = [f"lacks {keys(self.missing)}"] * bool(self.missing) + [f"holds {keys(self.extra)}"] * bool(self.extra)
         return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}, which this service did not program"
 
 
 @dataclass
 class Hooks:
-    """What the programmer needs of the service. ``mark``: (revisions, state, detail);
-    ``take_back``: undo a revision, because of the line. ``adopt``: enter the partitions of the
-    tables that were read, where nothing was ever entered; whether it did."""
+    """The programmer's interface to the service. ``mark``: (revisions, state, detail); ``take_back``: undo a
+    revision, with the reason. ``adopt``: enter the partitions of the tables read, if the
+    database is empty; returns whether it did."""
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]
@@ -72,8 +71,8 @@ class Hooks:
 
 
 class Programmer:
-    """``changed`` takes durable changes from any thread. ``programmed`` is the newest revision up
-    to which all reachable tables hold what they shall."""
+    """``changed`` accepts durable changes from any thread. ``programmed`` is the newest revision up to which all
+    reachable tables hold their target."""
 
     def __init__(self, view: SubnetView, manager: Manager, hooks: Hooks, reconcile_s: float = RECONCILE_S):
         self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
@@ -85,7 +84,7 @@ class Programmer:
         self._pending: dict[int, tuple[Done, frozenset[int]]] = {}
         """Revision → the change, and the GUIDs whose tables it waits for."""
         self._searched, self._took = 0.0, 0.0
-        """When the subnet was discovered last, and how long that took."""
+        """Time and duration of the last discovery."""
         self._tasks: list[Callable[[], None]] = []
         self._undone: set[int] = set()
         self._lock, self._wake = threading.Lock(), threading.Event()
@@ -93,7 +92,7 @@ class Programmer:
         self._thread = threading.Thread(target=self._run, name="softib-tenants-programmer", daemon=True)
 
     def start(self, unprogrammed: list[Done]) -> None:
-        """Begin, with revisions that an earlier process left."""
+        """Start, with revisions left by an earlier process."""
         self.changed(unprogrammed)
         self._thread.start()
 
@@ -105,7 +104,7 @@ class Programmer:
         self._wake.set()
 
     def call(self, task: Callable[[], object]) -> None:
-        """Do ``task`` in the programmer's thread, which owns the way into the subnet, and wait."""
+        """Run ``task`` in the programmer's thread, which owns the wire into the subnet, and wait."""
         over, failed = threading.Event(), list[BaseException]()
 
         def run() -> None:
@@ -121,12 +120,12 @@ class Programmer:
         self._wake.set()
         while not over.wait(1.0):
             if not self._thread.is_alive():
-                raise PeerError("the service ends; its subnet is not read any more")
+                raise PeerError("the service is ending; its subnet is not read any more")
         if failed:
             raise failed[0]
 
     def close(self) -> None:
-        """End after what is under way."""
+        """End after the current work."""
         self._stop = True
         self._wake.set()
         self._thread.join(10.0)
@@ -176,16 +175,16 @@ class Programmer:
             self._search()
 
     def _program(self, batch: list[Done]) -> None:
-        """Program and verify; a batch stays waiting until the manager took it."""
+        """Program and verify; a batch waits until the manager has accepted it."""
         guids = self._guids(batch)
         if guids - self.view.ports.keys() and time.monotonic() >= self._searched + self._search_s():
-            self._discover()  # new members may be ports that came since
+            self._discover()  # new members may be ports that appeared since
         self.manager.program(self.hooks.snapshot(), set().union(*(one.pkeys for one in batch)))
         with self._lock:
             for one in batch:
                 self._waiting.pop(one.revision, None)
         wrong = self._verify(guids)
-        if wrong and not self._newer(wrong):  # a sweep that reads every table has the last word
+        if wrong and not self._newer(wrong):  # a sweep that reads every table decides
             self.manager.program(self.hooks.snapshot())
             wrong = self._verify(set(wrong))
         self._judge(batch, wrong)
@@ -205,8 +204,8 @@ class Programmer:
         return max(APPEAR_S, SHARE * self._took)
 
     def _verify(self, guids: set[int]) -> dict[int, Differences]:
-        """Read the tables of ``guids`` until they hold what the state wants or the manager's time
-        is over; what then still differs."""
+        """Read the tables of ``guids`` until they hold their target or the manager's time has passed; returns the
+        remaining differences."""
         until = time.monotonic() + self.manager.settles_s
         look, wanted_of = FIRST_LOOK_S, guids & self.view.ports.keys()
         while True:
@@ -224,7 +223,7 @@ class Programmer:
             look = min(LOOK_S, 2 * look)
 
     def _newer(self, guids: Iterable[int]) -> bool:
-        """Do durable changes wait that touch these ports? Then the tables are judged after those."""
+        """Are durable changes waiting that touch these ports? Then the tables are judged after those."""
         with self._lock:
             return any(not one.guids.isdisjoint(guids) for one in self._waiting.values())
 
@@ -232,7 +231,7 @@ class Programmer:
         return held.differs(state.wanted(guid, self.view.manager))
 
     def _judge(self, batch: list[Done], wrong: dict[int, Differences]) -> None:
-        """Say of each revision what became of it."""
+        """Set the result of each revision."""
         programmed: list[int] = []
         for one in batch:
             refused = sorted(g for g in self._guids([one]) & wrong.keys() if one.pkeys & _bases(wrong[g]))
@@ -257,8 +256,8 @@ class Programmer:
     def _refused(self, revision: int, guid: int, wrong: Differences) -> None:
         port, (missing, extra) = self.view.ports[guid], wrong
         keys = ", ".join(pkey_text(k) for k in sorted(missing or extra))
-        what = f"does not take {keys}" if missing else f"still holds {keys}"
-        where = f"{port.name} ({guid_text(port.guid)}) {what}"
+        problem = f"does not accept {keys}" if missing else f"still holds {keys}"
+        where = f"{port.name} ({guid_text(port.guid)}) {problem}"
         self._pending.pop(revision, None)
         LOG.warning("revision %d is refused: %s", revision, where)
         if revision in self._undone:
@@ -268,7 +267,7 @@ class Programmer:
         self.hooks.take_back(revision, where)
 
     def undoes(self, revision: int) -> None:
-        """``revision`` is itself a taking back: it is not taken back again."""
+        """``revision`` is itself a rollback: it is not rolled back."""
         self._undone.add(revision)
 
     def _search(self) -> None:
@@ -276,21 +275,21 @@ class Programmer:
         if time.monotonic() < self._searched + self._search_s():
             return
         self._discover()
-        found = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
-        appeared = set().union(*(guids for _, guids in found))
+        hits = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
+        appeared = set().union(*(guids for _, guids in hits))
         if not appeared:
             return
         wrong = self._verify(appeared)
-        if wrong:  # the manager has not seen them yet, or read its file before
+        if wrong:  # the manager has not seen them yet, or read its file earlier
             self.manager.program(self.hooks.snapshot())
             wrong = self._verify(appeared)
-        self._judge([one for one, guids in found if guids], wrong)
+        self._judge([one for one, guids in hits if guids], wrong)
 
     # -- reconciliation --
 
     def _reconcile(self, first: bool) -> None:
-        """Compare every port's table with the state. What differs, and no change waits for, somebody
-        else changed; the manager programs it again."""
+        """Compare every port's table with the state. Differences without a waiting change were made by someone
+        else; the manager programs the tables again."""
         self._discover()
         held = self.view.read(self.view.ports)
         if first and self.hooks.adopt():
@@ -306,7 +305,7 @@ class Programmer:
                 drifts.append(Drift(self.hooks.clock(), guid, name, tuple(sorted(missing)), tuple(sorted(extra))))
         if not drifts:
             return
-        if not first or len(state.partitions) > 1:  # else nothing was ever programmed
+        if not first or len(state.partitions) > 1:  # otherwise nothing was ever programmed
             for drift in drifts:
                 LOG.warning("%s", drift)
             self.drifts = (self.drifts + drifts)[-1000:]

@@ -1,5 +1,4 @@
-"""Partitions as a service: changes that are durable when they return, programmed soon after, and
-questions about both."""
+"""Partitions as a service: changes that are durable when they return, programmed soon after, and queries about both."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ __all__ = ["Finding", "TenantService"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What an operator should know. ``kind``: ``drift``, ``intruder``, ``index0``, ``qos``, ``manager``."""
+    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``index0``, ``qos``, ``manager``."""
 
     kind: str
     where: str
@@ -35,9 +34,9 @@ class Finding:
 
 
 class TenantService:
-    """The service of one subnet, its database in ``folder``. ``open_wire`` opens the way by which
-    tables are read, ``manager`` programs them (None: nothing is programmed, only kept).
-    ``intruders`` watches refused packets."""
+    """The service of one subnet, its database in ``folder``. ``open_wire`` opens the wire for reading tables,
+    ``manager`` programs them (None: nothing is programmed, only stored).
+    ``intruders`` monitors refused packets."""
 
     def __init__(
         self,
@@ -72,18 +71,18 @@ class TenantService:
     # -- changes --
 
     def change(self, change: Change, actor: str, action: str, request_id: str | None = None, digest: str = "") -> Done:
-        """Make ``change`` durable. A repeated ``request_id`` makes nothing again."""
+        """Make ``change`` durable. A repeated ``request_id`` has no effect."""
         return self.writer.submit(Request(change, actor, action, request_id, digest))
 
     def rehearse(self, change: Change) -> Rows:
-        """What ``change`` would change, without making it."""
+        """The effect of ``change``, without making it."""
         with self.writer.lock:
             draft = Draft(self.state)
             change(draft)
             return draft.rows()
 
     def take_back(self, number: int, actor: str) -> Done:
-        """Undo a revision, as far as later ones have not changed its rows."""
+        """Undo a revision, except rows changed by later ones."""
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
@@ -91,15 +90,15 @@ class TenantService:
         return self.change(change, actor, f"undo revision {number}")
 
     def allot(self, draft: Draft, options: Options) -> int:
-        """Make a partition with a free P_Key, the next one behind the key allotted last: a key rests
-        as long as possible. Of the writer's thread."""
+        """Create a partition with a free P_Key, the next one after the key assigned last, so that keys rest as long
+        as possible. Of the writer's thread."""
         pkey = changes.allot(draft, options, self.clock(), self._next_key)
         self._next_key = pkey % (DEFAULT_BASE - 1) + 1
         return pkey
 
     def refuse_held_key(self, pkey: int) -> None:
-        """Raise :class:`Refused` where a port still holds ``pkey``, which has no partition: its
-        members would reach the ports of its former partition."""
+        """Raise :class:`Refused` if a port still holds ``pkey`` without a partition: its members would reach the
+        ports of its former partition."""
         if pkey in self.state.partitions or self.programmer is None:
             return
         keys = {pkey, pkey | 0x8000}
@@ -111,11 +110,11 @@ class TenantService:
         if still:
             raise Refused(
                 f"P_Key {pkey_text(pkey)} is still in the table of {self.view.ports[still[0]].name} "
-                f"({guid_text(still[0])}); use another, or try again when it is out of it"
+                f"({guid_text(still[0])}); use another, or try again when it has been removed"
             )
 
     def hosts_members(self, names: Iterable[str]) -> dict[int, Member]:
-        """The ports of hosts as members. Raises :class:`NotThere` for a name that no host has."""
+        """The ports of hosts as members. Raises :class:`NotThere` for a name without a host."""
         out: dict[int, Member] = {}
         for name in names:
             guids = self.view.names.get(name)
@@ -127,16 +126,16 @@ class TenantService:
     # -- questions --
 
     def held(self, guid: int) -> Held | None:
-        """The tables of a port as read last."""
+        """The tables of a port as last read."""
         return self.view.tables.get(guid)
 
     def programmed(self, partition: Partition, guid: int) -> bool:
-        """Do the tables in front of ``guid`` hold this membership, as they were read last?"""
+        """Do the tables in front of ``guid``, as last read, hold this membership?"""
         held, key = self.view.tables.get(guid), partition.membership(guid)
         return held is not None and key in held.port and (held.leaf is None or key in held.leaf)
 
     def settled(self, number: int, seconds: float) -> Revision | None:
-        """The revision when it is more than durable, or after ``seconds``."""
+        """The revision when its state has changed from durable, or after ``seconds``."""
         until = time.monotonic() + seconds
         while True:
             revision = self.store.revision(number)
@@ -145,7 +144,7 @@ class TenantService:
             time.sleep(0.01)
 
     def findings(self) -> list[Finding]:
-        """What somebody else changed, and what members will not get."""
+        """Changes by others, and limits that members will meet."""
         out: list[Finding] = []
         if self.programmer is not None:
             if self.programmer.problem:
@@ -179,8 +178,7 @@ class TenantService:
         ]
 
     def _qos(self) -> list[Finding]:
-        """Partitions that want more than a member's port has: no path or group is that fast or
-        large."""
+        """Partitions that need more than a member's port supports: no path or group has that MTU or rate."""
         out = []
         for partition in list(self.state.partitions.values()):
             mtu = partition.qos.codes[0]
@@ -194,9 +192,9 @@ class TenantService:
         return out
 
     def isolation(self, guids: Iterable[int]) -> list[tuple[int, int, int]]:
-        """Pairs of ports whose tables, read now, let them exchange packets though no partition says
-        so: (PortGUID, PortGUID, P_Key), for each of ``guids`` and the ports that share a P_Key with
-        it. Empty: isolated, as far as ports answered."""
+        """Pairs of ports whose tables, read now, let them exchange packets although no partition contains both:
+        (PortGUID, PortGUID, P_Key), for each of ``guids`` and the ports that share a P_Key with it. Empty:
+        isolated, as far as ports answered."""
         if self.programmer is None:
             raise InputError("no subnet is programmed here; start the service on a running fabric or a umad device")
         wanted = set(guids)
@@ -223,7 +221,7 @@ class TenantService:
             if meet:
                 yield guid, partner, min(meet)
 
-    # -- of the threads --
+    # -- called by the threads --
 
     def _committed(self, done: list[Done]) -> None:
         if self.programmer is not None:
@@ -234,7 +232,7 @@ class TenantService:
             self.store.mark(revisions, state, self.clock(), detail)
 
     def _adopt(self) -> bool:
-        """A service that begins on a subnet with partitions goes on with them."""
+        """A service that begins on a subnet with partitions adopts them."""
         if self.store.revisions(1):
             return False
         partitions = partitions_of(self.view.tables, self.view.manager)
@@ -253,11 +251,11 @@ class TenantService:
         done = self.take_back(number, "softib")
         assert self.programmer is not None
         self.programmer.undoes(done.revision)
-        self._mark([number], "rolled-back", f"{where}; revision {done.revision} takes it back")
+        self._mark([number], "rolled-back", f"{where}; revision {done.revision} rolls it back")
 
 
 def _common(a: set[int], b: set[int]) -> set[int]:
-    """P_Keys, without the membership bit, by which two ports may exchange packets: one of both is a
-    full member (IBA 10.9.3)."""
+    """P_Keys, without the membership bit, with which two ports may exchange packets: one of the ports is a full
+    member (IBA 10.9.3)."""
     full = {k & DEFAULT_BASE for k in a if k & 0x8000} & {k & DEFAULT_BASE for k in b}
     return full | ({k & DEFAULT_BASE for k in b if k & 0x8000} & {k & DEFAULT_BASE for k in a})

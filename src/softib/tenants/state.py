@@ -1,8 +1,7 @@
-"""What the service wants of the subnet: tenants and partitions by name and P_Key, and a draft of a
-change over them.
+"""The target state of the subnet: tenants and partitions by name and P_Key, and a draft of a change over them.
 
-A :class:`Draft` is read like the state that it is over, and records what it changes; nothing is
-changed before its rows are in the database.
+A :class:`Draft` is read like the state below it, and records its changes; nothing is changed before its rows are in
+the database.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from softib.tenants.model import DEFAULT_BASE, FULL_BIT, Member, Partition, Qos,
 __all__ = ["Draft", "Rows", "State", "head_of", "partition_of"]
 
 Rows = dict[str, list[list[Any]]]
-"""Table → [key, before, after] of each row that a change touches; None where there is no row."""
+"""Table → [key, before, after] of each row that a change touches; None if there is no row."""
 
 
 def head_of(partition: Partition) -> list[Any]:
@@ -34,20 +33,19 @@ def partition_of(pkey: int, head: list[Any], members: dict[int, Member]) -> Part
 
 @dataclass
 class State:
-    """``pkeys_of``: GUID → P_Keys of the partitions that name it; ``quarantine``: P_Key → clock
-    time (s) before which it is not allotted again."""
+    """``pkeys_of``: GUID → P_Keys of the partitions that name it; ``quarantine``: P_Key → clock time (s) before
+    which it is not assigned again."""
 
     tenants: dict[str, Tenant] = field(default_factory=dict)
     partitions: dict[int, Partition] = field(default_factory=dict)
     quarantine: dict[int, float] = field(default_factory=dict)
     pkeys_of: dict[int, frozenset[int]] = field(default_factory=dict)
     owned: dict[str, int] = field(default_factory=dict)
-    """Tenant → how many partitions it has."""
+    """Tenant → number of its partitions."""
 
     @classmethod
     def empty(cls) -> State:
-        """Every port is a full member of the default partition, which carries IPoIB, as with
-        OpenSM without a file."""
+        """Every port is a full member of the default partition, which carries IPoIB, as in OpenSM without a file."""
         state = cls()
         state.partitions[DEFAULT_BASE] = Partition(DEFAULT_BASE, "management", everyone="full")
         return state
@@ -61,7 +59,7 @@ class State:
         return self.tenants.get(name)
 
     def quarantined_until(self, pkey: int) -> float:
-        """Clock time before which ``pkey`` is not allotted; minus infinity: it is free."""
+        """Clock time before which ``pkey`` is not assigned; minus infinity: it is free."""
         return self.quarantine.get(pkey, -math.inf)
 
     def memberships(self, guid: int) -> frozenset[int]:
@@ -69,7 +67,7 @@ class State:
         return self.pkeys_of.get(guid, frozenset())
 
     def partitions_of(self, tenant: str) -> int:
-        """How many partitions ``tenant`` has."""
+        """The number of partitions of ``tenant``."""
         return self.owned.get(tenant, 0)
 
     def wanted(self, guid: int, manager: int = 0) -> set[int]:
@@ -81,7 +79,7 @@ class State:
         return ({k for k in keys if k & DEFAULT_BASE != DEFAULT_BASE} | {default}) - {0}
 
     def take(self, draft: Draft) -> None:
-        """Make the changes of ``draft``, whose rows are in the database."""
+        """Apply the changes of ``draft``, whose rows are in the database."""
         for pkey, partition in draft.partitions.items():
             old = self.partitions.get(pkey)
             for owner, count in ((old, -1), (partition, 1)):
@@ -97,7 +95,7 @@ class State:
 
 
 class Draft:
-    """A change over ``base``, a :class:`State` or another draft. None stands for what it removes."""
+    """A change over ``base``, a :class:`State` or another draft. None represents a removal."""
 
     def __init__(self, base: State | Draft):
         self.base = base
@@ -115,7 +113,7 @@ class Draft:
         return self.tenants[name] if name in self.tenants else self.base.tenant(name)
 
     def quarantined_until(self, pkey: int) -> float:
-        """Clock time before which ``pkey`` is not allotted."""
+        """Clock time before which ``pkey`` is not assigned."""
         if pkey in self.quarantine:
             until_s = self.quarantine[pkey]
             return -math.inf if until_s is None else until_s
@@ -126,7 +124,7 @@ class Draft:
         return self.pkeys_of[guid] if guid in self.pkeys_of else self.base.memberships(guid)
 
     def partitions_of(self, tenant: str) -> int:
-        """How many partitions ``tenant`` has."""
+        """The number of partitions of ``tenant``."""
         count = self.base.partitions_of(tenant)
         for pkey, partition in self.partitions.items():
             old = self.base.partition(pkey)
@@ -134,7 +132,7 @@ class Draft:
         return count
 
     def put(self, partition: Partition) -> None:
-        """Enter a partition, or another form of one."""
+        """Enter a partition, or a changed one."""
         self._members(self.partition(partition.pkey), partition)
         self.partitions[partition.pkey] = partition
 
@@ -151,7 +149,7 @@ class Draft:
             self.pkeys_of[guid] = self.memberships(guid) ^ {pkey}
 
     def take(self, draft: Draft) -> None:
-        """Make the changes of a draft over this one."""
+        """Apply the changes of a draft over this one."""
         for table, theirs in zip(self._tables, draft._tables, strict=True):
             table.update(theirs)
 
@@ -160,7 +158,7 @@ class Draft:
         return self.partitions, self.tenants, self.quarantine, self.pkeys_of
 
     def rows(self) -> Rows:
-        """The rows that it changes, with what was there before."""
+        """The rows that it changes, with their previous contents."""
         partitions, members = list[list[Any]](), list[list[Any]]()
         for pkey, new in self.partitions.items():
             old = self.base.partition(pkey)
@@ -179,8 +177,7 @@ class Draft:
         return {name: rows for name, rows in tables.items() if rows}
 
     def undo(self, rows: Rows) -> None:
-        """Give each row that still is as a change left it what it was before; what later changes
-        made of others stays."""
+        """Restore each row that is still as a change left it; rows changed later stay."""
         for name, before, after in rows.get("tenant", []):
             if _tenant(after) == self.tenant(name):
                 self.tenants[name] = _tenant(before)
@@ -208,7 +205,7 @@ class Draft:
             head = heads[0]
         if head is not None:
             self.put(partition_of(pkey, head, held))
-        elif now is not None and held:  # members that later changes entered keep their partition
+        elif now is not None and held:  # members entered by later changes keep their partition
             self.put(now.with_members(held))
         elif now is not None:
             self.remove(pkey)

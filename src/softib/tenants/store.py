@@ -1,5 +1,4 @@
-"""The database of the service: SQLite with a write-ahead log, one file below the service's
-directory.
+"""The database of the service: SQLite with a write-ahead log, one file in the service's directory.
 
 A change is durable when :meth:`Store.commit` has returned: ``synchronous = FULL`` waits for the
 disk at each commit.
@@ -26,17 +25,17 @@ __all__ = ["FILE", "Revision", "Store", "Unavailable"]
 
 FILE = "tenants.db"
 BUSY_MS = 2000
-"""How long a locked database is waited for."""
+"""Time to wait for a locked database."""
 
 
 class Unavailable(SoftibError):
-    """The database cannot be written now; nothing of the change was made."""
+    """The database cannot be written now; nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members that do not answer
-    wait), ``rolled-back`` or ``refused``, since ``settled_s``; ``detail`` says where."""
+    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``rolled-back`` or
+    ``refused``, since ``settled_s``; ``detail`` has the location."""
 
     id: int
     at_s: float
@@ -51,8 +50,8 @@ class Revision:
 
 
 class Store:
-    """The open database of ``folder``, which is made where it is not there. One process has it at a
-    time. Raises :class:`InputError` where another one has it, or it cannot be read."""
+    """The open database of ``folder``, which is created if it does not exist. Only one process may open it at a time.
+    Raises :class:`InputError` if another process has it, or it cannot be read."""
 
     def __init__(self, folder: Path):
         self.folder, self.path = folder, folder / FILE
@@ -74,20 +73,20 @@ class Store:
             raise InputError(f"{self.path}: cannot be used as the tenants' database: {error}") from None
 
     def close(self) -> None:
-        """Close it; another process may open it then."""
+        """Close it, so that another process may open it."""
         for connection in (self._reading, self.db):
             connection.close()
         self._lock.close()
 
-    # -- reading: of any thread --
+    # -- reading, from any thread --
 
     def read(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query, of what is committed."""
+        """The rows of a query over committed data."""
         with self._reads:
             return self._reading.execute(query, values).fetchall()
 
     def state(self) -> State:
-        """What the last commit left."""
+        """The state after the last commit."""
         read = self.read
         state = State.empty()
         for name, limit in read("SELECT name, max_partitions FROM tenant"):
@@ -115,20 +114,20 @@ class Store:
         return next((_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (number,))), None)
 
     def of_request(self, request_id: str) -> Revision | None:
-        """The revision that the request made; within a transaction."""
+        """The revision made by the request; within a transaction."""
         row = self.db.execute("SELECT * FROM revision WHERE request_id = ?", (request_id,)).fetchone()
         return None if row is None else _revision(row)
 
     def unprogrammed(self) -> list[Revision]:
-        """Revisions that are durable and no more, or wait for members: the oldest first."""
-        found = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
-        return [_revision(row) for row in found]
+        """Revisions that are only durable, or wait for members: the oldest first."""
+        rows = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
+        return [_revision(row) for row in rows]
 
     # -- writing --
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What the block writes is durable at its end, or not there at all (:class:`Unavailable`)."""
+        """Writes of the block are durable at its end, or absent (:class:`Unavailable`)."""
         try:
             with self._writes:
                 self.db.execute("BEGIN IMMEDIATE")
@@ -176,7 +175,7 @@ class Store:
         )
 
     def backup(self, path: Path) -> None:
-        """Copy the database as it stands into ``path``, while it is used."""
+        """Copy the database to ``path`` while it is in use."""
         part = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             copy = sqlite3.connect(part)
@@ -206,14 +205,14 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _migrate(path: Path) -> None:
-    """Bring the schema to the newest version."""
+    """Migrate the schema to the newest version."""
     try:
         from alembic import command
         from alembic.config import Config
         from alembic.util.exc import CommandError
         from sqlalchemy import create_engine
     except ImportError as error:
-        raise MissingLibrary(f"tenants need {error.name}; pip install 'softib[tenants]'") from None
+        raise MissingLibrary(f"tenants need {error.name}; run pip install 'softib[tenants]'") from None
     config = Config()
     config.set_main_option("script_location", "softib.tenants:migrations")
     engine = create_engine(f"sqlite:///{path}")

@@ -1,5 +1,5 @@
-"""What the subnet's ports hold, by MADs: which ports there are, and their P_Key tables as they were
-read last. For one thread, except where it says so."""
+"""Contents of the subnet's ports, read by MADs: the ports, and their P_Key tables as last read. For one thread,
+except where noted."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An end port that answered discovery. ``row`` and ``leaf`` are rows of the database, ``leaf``
-    the switch port in front of it where that enforces partitions (else -1). ``entries``: the
-    smaller of both tables. ``lid``, ``mtu`` (code) as its PortInfo says."""
+    """An end port that answered discovery. ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
+    in front of it if that enforces partitions (else -1). ``entries``: the
+    smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo."""
 
     guid: int
     name: str
@@ -39,14 +39,14 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The P_Keys that a port's table holds, in their order, and those of the switch port in front
-    of it (None: that does not enforce partitions)."""
+    """The P_Keys in a port's table, in order, and those of the switch port in front of it (None: that does not
+    enforce partitions)."""
 
     port: tuple[int, ...]
     leaf: frozenset[int] | None
 
     def differs(self, wanted: set[int]) -> tuple[set[int], set[int]]:
-        """What is missing, and what is too much, in either table."""
+        """Missing and extra keys in either table."""
         missing, extra = wanted - set(self.port), set(self.port) - wanted
         if self.leaf is not None:
             missing |= wanted - self.leaf
@@ -55,8 +55,8 @@ class Held:
 
 
 class SubnetView:
-    """``open_wire`` opens the way into the subnet; it is opened again when it broke. ``ports`` and
-    ``tables`` are replaced whole, so other threads may read them."""
+    """``open_wire`` opens the wire into the subnet; it is opened again after a failure. ``ports`` and ``tables`` are
+    replaced as a whole, so other threads may read them."""
 
     def __init__(self, open_wire: Callable[[], Opened]):
         self._open = open_wire
@@ -64,19 +64,19 @@ class SubnetView:
         self._reader: SubnetReader | None = None
         self.ports: dict[int, Port] = {}
         self.tables: dict[int, Held] = {}
-        """PortGUID → its table as read last; of ports that answered then."""
+        """PortGUID → its table as last read; of ports that answered then."""
         self.manager = 0
-        """PortGUID of the master subnet manager; 0: no host's."""
+        """PortGUID of the master subnet manager; 0: not on a host."""
         self.names: dict[str, list[int]] = {}
         """Name of a host → PortGUIDs."""
 
     def room(self, guid: int) -> int:
-        """Entries of the tables for ``guid``; 0 where it was never seen. For any thread."""
+        """Entries of the tables for ``guid``; 0 if it was never seen. For any thread."""
         port = self.ports.get(guid)
         return 0 if port is None else port.entries
 
     def discover(self) -> None:
-        """Look at the whole subnet. Raises :class:`PeerError` where no one answers."""
+        """Discover the whole subnet. Raises :class:`PeerError` if no device answers."""
         if self._opened is None:
             self._opened = self._open()
         try:
@@ -125,8 +125,8 @@ class SubnetView:
             )
 
     def read(self, guids: Iterable[int]) -> dict[int, Held]:
-        """The tables of these ports, of those that answer; the others are forgotten. Raises
-        :class:`PeerError` where the way into the subnet is gone."""
+        """Read the tables of these ports; ports that do not answer lose their old tables. Raises :class:`PeerError` if
+        the wire into the subnet is lost."""
         ports = [self.ports[g] for g in guids if g in self.ports]
         if not ports or self._reader is None:
             return {}
@@ -136,25 +136,25 @@ class SubnetView:
         except PeerError:
             self.close()
             raise
-        found: dict[int, Held] = {}
+        held: dict[int, Held] = {}
         for port in ports:
             entries, leaf = read.get(port.row), read.get(port.leaf)
             if entries is not None and (port.leaf < 0 or leaf is not None):
                 keys = tuple(entries[entries > 0].tolist())
-                found[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()))
-        silent = {p.guid for p in ports} - found.keys()
-        self.tables = {g: h for g, h in self.tables.items() if g not in silent} | found
-        return found
+                held[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()))
+        silent = {p.guid for p in ports} - held.keys()
+        self.tables = {g: h for g, h in self.tables.items() if g not in silent} | held
+        return held
 
     def close(self) -> None:
-        """Close the way into the subnet; the next discovery opens it again."""
+        """Close the wire into the subnet; the next discovery opens it again."""
         if self._opened is not None:
             self._opened.close()
         self._opened = self._reader = None
 
 
 def partitions_of(tables: Mapping[int, Held], manager: int) -> list[Partition]:
-    """The partitions that ports hold: the default one by what most ports are in it, without the
+    """The partitions in the ports' tables: the default one by the membership of most ports, without the
     ``manager``'s, and each other with the members whose tables have it."""
     members: dict[int, dict[int, Member]] = {}
     first: dict[int, bool] = {}

@@ -1,8 +1,7 @@
-"""The one thread that writes: it takes the changes that wait, checks each against those before it,
-commits them together and then answers them all.
+"""The only thread that writes: it takes waiting changes, checks each against those before it, commits them together
+and then answers all of them.
 
-A commit waits for the disk for some milliseconds; together, hundreds of changes a second need few
-of them.
+A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ MOST_TOGETHER = 512
 @dataclass(frozen=True)
 class Done:
     """A durable change: its revision, and the GUIDs whose tables it changes (``everyone``: those of
-    all ports), in these partitions. ``repeated``: the same request came before, and nothing was
-    made again."""
+    all ports), in these partitions. ``repeated``: the same request came before, and had no effect now."""
 
     revision: int
     text: str
@@ -38,7 +36,7 @@ class Done:
 
 
 def done_of(number: int, text: str, rows: Rows) -> Done:
-    """The durable change whose rows these are."""
+    """The durable change of these rows."""
     members = [(pkey, int(guid, 16)) for (pkey, guid), _, _ in rows.get("member", [])]
     heads = rows.get("partition", [])
     everyone = any((before[4] if before else "") != (after[4] if after else "") for _, before, after in heads)
@@ -53,7 +51,7 @@ def done_of(number: int, text: str, rows: Rows) -> Done:
 
 @dataclass
 class Request:
-    """One change that waits. ``digest`` names the content of ``request_id``."""
+    """One waiting change. ``digest`` identifies the content of ``request_id``."""
 
     change: Change
     actor: str
@@ -71,17 +69,17 @@ class Writer:
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
         self.lock = threading.Lock()
-        """Held while the state changes: a reader that needs several partitions of one moment takes it."""
+        """Held while the state changes: a reader of several partitions at one time takes it."""
         self._thread.start()
 
     def submit(self, request: Request) -> Done:
-        """Make the change durable. Raises what the change raises, :class:`Unavailable` where the
-        database cannot be written."""
+        """Make the change durable. Raises the errors of the change, and :class:`Unavailable` if the database cannot
+        be written."""
         self._queue.put(request)
         return request.answer.result()
 
     def close(self) -> None:
-        """End the thread after what waits."""
+        """End the thread after the waiting changes."""
         self._queue.put(None)
         self._thread.join()
 
@@ -117,7 +115,7 @@ class Writer:
             request.answer.set_result(done)
 
     def _one(self, batch: Draft, request: Request, durable: list[tuple[Request, Done]]) -> None:
-        """Make one change over those of the batch before it; its own mistake is its own answer."""
+        """Apply one change over those of the batch before it; its own error is its own answer."""
         try:
             earlier = self._earlier(request, durable)
             if earlier is not None:

@@ -1,5 +1,5 @@
-"""What happened while the server watched: ports that went down and came up, traps, sweeps,
-managers, findings, nodes, and the source itself."""
+"""Events while the server watched: ports that went down and came up, traps, sweeps, managers, findings, nodes, and
+the source itself."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ MISSING, FELL = "missing-cable", "link-flaps"
 
 
 def says_down(f: Finding) -> Cable | None:
-    """The cable of which ``f`` says that it is down, its smaller end first; None: ``f`` says
-    something else."""
+    """The cable that is down according to ``f``, its smaller end first; None: ``f`` is about something else."""
     ends = sorted((p.guid, p.portnum) for p in f.where if p.portnum is not None)
     if len(f.where) != 2 or len(ends) != 2:
         return None
     return (ends[0], ends[1]) if f.code == MISSING or (f.code == FELL and f.evidence.get("down")) else None
 
 
-def one_a_cable(found: Iterable[Finding], before: Iterable[Finding], seen: Snapshot) -> tuple[Finding, ...]:
-    """``found`` with one finding for each cable that is down, worst first. One of ``before`` stays
-    while its cable is down, unless ``found`` names both its ends otherwise.
+def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Snapshot) -> tuple[Finding, ...]:
+    """``findings`` with one finding for each cable that is down, worst first. A finding of ``before`` stays while its
+    cable is down, unless ``findings`` names both its ends otherwise.
 
-    A cable that no reading has seen is the pattern's word: it stays while something else is down,
-    which may hide the pattern.
+    A cable that no reading has seen comes from the pattern: it stays while something else is down, which may hide
+    the pattern.
     """
     here = cables_of(seen.fabric) - seen.down.keys()
     linked = {end for cable in here for end in cable}
     leads: dict[Cable, Finding] = {}
     rest: list[Finding] = []
-    for f in sorted(found, key=lambda f: -f.severity):
+    for f in sorted(findings, key=lambda f: -f.severity):
         cable = says_down(f)
         if cable is None:
             rest.append(f)
@@ -63,14 +62,14 @@ def one_a_cable(found: Iterable[Finding], before: Iterable[Finding], seen: Snaps
         cable = says_down(f)
         if cable is None or cable in leads or linked.intersection(cable):
             continue
-        known = cable in seen.down or bool(seen.down or seen.removed or leads)
-        if known and not any(locations.issuperset(cable) for locations in named):
+        is_down = cable in seen.down or bool(seen.down or seen.removed or leads)
+        if is_down and not any(locations.issuperset(cable) for locations in named):
             leads[cable] = f
     return tuple(sorted((*rest, *leads.values()), key=lambda f: -f.severity))
 
 
 def _is_up(f: Finding) -> Finding:
-    """A fall that was judged before its link came back."""
+    """A link failure that was judged before its link came back."""
     return replace(f, message=f.message.removesuffix(", and is down"), evidence={**f.evidence, "down": False})
 
 
@@ -84,7 +83,7 @@ Kind = Literal["port", "node", "trap", "sweep", "manager", "finding", "source"]
 KEPT = 2000
 """Events that are kept of each kind."""
 AT_ONCE = 200
-"""Events of a kind that one round adds; of more the rest is one event."""
+"""Events of a kind that one round adds; the rest are reported as one event."""
 TRAPS = {
     64: "GID in service",
     65: "GID out of service",
@@ -107,7 +106,7 @@ TRAPS = {
 @dataclass(frozen=True)
 class Event:
     """``time_s``: clock of the round that showed it; ``severity``: info, warning or error;
-    ``node``, ``guid`` and ``portnum``: where (None: nowhere in particular)."""
+    ``node``, ``guid`` and ``portnum``: the place (None: no particular place)."""
 
     time_s: float
     kind: Kind
@@ -124,7 +123,7 @@ class Event:
 
 
 class Events:
-    """Of one :class:`~softib.web.served.Served`; written by its thread, read by any."""
+    """For one :class:`~softib.web.served.Served`; written by its thread, read by any."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Event]] = {}
@@ -134,21 +133,21 @@ class Events:
         self._counts: dict[str, int] = {}
         self._masters: dict[int, str] = {}
         self.number = 0
-        """How many there were in all."""
+        """The total number."""
 
     def all(self) -> list[Event]:
         """The newest first."""
-        found = [event for kept in list(self._kept.values()) for event in list(kept)]
-        return sorted(found, key=lambda e: -e.time_s)
+        events = [event for kept in list(self._kept.values()) for event in list(kept)]
+        return sorted(events, key=lambda e: -e.time_s)
 
     def _add(self, happened: Sequence[T], event: Callable[[T], Event]) -> None:
-        """An ``event`` for each of ``happened``, or for the first of many."""
+        """Adds an ``event`` for each of ``happened``, or for the first of many."""
         for one in happened[:AT_ONCE]:
-            made = event(one)
-            self._kept.setdefault(made.kind, deque(maxlen=KEPT)).append(made)
+            entry = event(one)
+            self._kept.setdefault(entry.kind, deque(maxlen=KEPT)).append(entry)
         if len(happened) > AT_ONCE:
             rest = f"{len(happened) - AT_ONCE:,} more like the {AT_ONCE} before"
-            self._kept[made.kind].append(Event(made.time_s, made.kind, made.severity, rest))
+            self._kept[entry.kind].append(Event(entry.time_s, entry.kind, entry.severity, rest))
         self.number += len(happened)
 
     def add(self, event: Event) -> None:
@@ -156,26 +155,26 @@ class Events:
         self._add([event], lambda one: one)
 
     def source(self, problem: str, at_s: float) -> None:
-        """The source stopped to answer (``problem`` says why), or answers again ("")."""
+        """The source no longer answers (``problem``: the reason), or answers again ("")."""
         text = shown(problem) if problem else "the source answers again"
         self.add(Event(at_s, "source", "error" if problem else "info", text))
 
     def ports(self, one: Interval, name: Callable[[int], str], at_s: float) -> None:
-        """What ports did since the interval before: down, up, another rate, a link that fell
+        """Changes of ports since the interval before: down, up, another rate, a link that failed and came back
         between two rounds."""
         before, self._last = self._last, one
         state = one.level.get("physical_state")
         if state is None:
             return
-        known = ~np.isnan(state)
-        down = set(_keys(one, np.flatnonzero(known & (state != float(PhysState.LINK_UP)))))
-        came = self._recovered(one, known & (state == float(PhysState.LINK_UP)))
+        stated = ~np.isnan(state)
+        down = set(_keys(one, np.flatnonzero(stated & (state != float(PhysState.LINK_UP)))))
+        came = self._recovered(one, stated & (state == float(PhysState.LINK_UP)))
         went = sorted(down - self._down)
         self._down = (self._down | down) - set(came)
         self._now_down = down
         self._add(went, lambda key: _port(at_s, key, name, "warning", "link went down"))
         self._add(came, lambda key: _port(at_s, key, name, "info", "link is up again"))
-        if before is None:  # rounds begin with ports that are up, so even the first shows what went
+        if before is None:  # rounds begin with ports that are up, so even the first shows which went down
             return
         moved = {*went, *came}
         rates = [
@@ -204,8 +203,8 @@ class Events:
         )
 
     def cables(self, before: Snapshot, now: Snapshot, name: Callable[[int], str], at_s: float) -> None:
-        """What readings and rounds show of cables whose ports no round reads: of a dead device, or
-        down since before the first round."""
+        """Changes in readings and rounds of cables whose ports no round reads: of a dead device, or down since
+        before the first round."""
         if before is now:
             return
         old = cables_of(before.fabric) - before.down.keys()
@@ -213,8 +212,8 @@ class Events:
         went = {end for cable in old - here for end in cable if end[0] not in now.removed} - self._down
         linked = {end for cable in here for end in cable}
         came = {end for end in linked if end in self._down and end not in self._now_down}
-        known = {end for cable in cables_of(before.fabric) for end in cable}
-        new = {end for cable in here - old for end in cable if end not in known and end[0] in _guids(before)}
+        cabled = {end for cable in cables_of(before.fabric) for end in cable}
+        new = {end for cable in here - old for end in cable if end not in cabled and end[0] in _guids(before)}
         went -= linked
         self._down = (self._down | went) - came
         self._add(sorted(went), lambda key: _port(at_s, key, name, "warning", "link went down"))
@@ -231,14 +230,14 @@ class Events:
         return [keys[i] for i in np.flatnonzero(there & up[at]).tolist()]
 
     def manager(self, watch: ManagerWatch, at_s: float) -> None:
-        """Traps and sweeps of a running fabric, and which managers there are."""
-        raised = {what: n for what, n in watch.reported.get("traps", {}).items() if what.startswith("trap_")}
-        for what, n in raised.items():
-            more = n - self._counts.get(what, 0)
-            if more > 0 and self._counts:
-                number = what.removeprefix("trap_")
+        """Traps and sweeps of a running fabric, and its managers."""
+        raised = {trap: n for trap, n in watch.reported.get("traps", {}).items() if trap.startswith("trap_")}
+        for trap, n in raised.items():
+            times_more = n - self._counts.get(trap, 0)
+            if times_more > 0 and self._counts:
+                number = trap.removeprefix("trap_")
                 about = TRAPS.get(int(number), "") if number.isdecimal() else ""
-                times = f", {more} times" if more > 1 else ""
+                times = f", {times_more} times" if times_more > 1 else ""
                 self.add(Event(at_s, "trap", "info", f"trap {number}{f' ({about})' if about else ''}{times}"))
         sm = watch.reported.get("sm", {})
         sweeps, report = sm.get("sweeps"), sm.get("report", {})
@@ -269,26 +268,26 @@ class Events:
         self._masters = now
 
     def findings(self, before: Iterable[Finding], now: Iterable[Finding], at_s: float) -> None:
-        """Findings that appeared, and those that went."""
+        """Findings that appeared, and those that disappeared."""
         old, new = ({_about(f): f for f in some} for some in (before, now))
         came, went = ([f for key, f in some.items() if key not in rest] for some, rest in ((new, old), (old, new)))
         self._add(came, lambda f: _finding(at_s, f, f.severity.name.lower(), ""))
         self._add(went, lambda f: _finding(at_s, f, "info", "no longer: "))
 
     def nodes(self, before: Snapshot | None, now: Snapshot, at_s: float) -> None:
-        """Nodes that a reading did not find, and those that are there again or for the first time."""
+        """Nodes that a reading did not find, and those that are back or new."""
         if before is None or before is now:
             return
-        known, f = set(before.fabric.node_guid.tolist()), now.fabric
+        before_guids, f = set(before.fabric.node_guid.tolist()), now.fabric
         rows = {g: i for i, g in enumerate(f.node_guid.tolist())}
         removed = [g for g in now.removed if g not in before.removed]
         back = [g for g in before.removed if g not in now.removed and g in rows]
-        new = [g for g in rows if g not in known] if len(rows) != len(known) else []
+        new = [g for g in rows if g not in before_guids] if len(rows) != len(before_guids) else []
 
-        def event(severity: str, what: str) -> Callable[[int], Event]:
+        def event(severity: str, change: str) -> Callable[[int], Event]:
             def of(guid: int) -> Event:
                 name = f.node_name(rows[guid]) if guid in rows else f"{guid:#018x}"
-                return Event(at_s, "node", severity, f"{name} {what}", name, f"{guid:#018x}")
+                return Event(at_s, "node", severity, f"{name} {change}", name, f"{guid:#018x}")
 
             return of
 
@@ -323,8 +322,8 @@ def _port(at_s: float, key: tuple[int, int], name: Callable[[int], str], severit
 
 
 def _about(f: Finding) -> tuple[str, frozenset[tuple[int, int | None]]]:
-    """What tells a finding from others: its code and its ends in either order; of one about many
-    ports the code alone, since these come and go. All that say that a cable is down are the same."""
+    """Identifies a finding: its code and its ends in either order; for one about many ports only the code, since
+    these change. All findings that a cable is down are the same."""
     if (cable := says_down(f)) is not None:
         return "down", frozenset(cable)
     ends = frozenset((place.guid, place.portnum) for place in f.where)

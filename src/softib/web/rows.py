@@ -1,5 +1,5 @@
-"""Rows of tables for the REST interface: filtered, in pages, as objects with the words of
-``softib``'s tables; and the times of which something is known."""
+"""Rows of tables for the REST interface: filtered, in pages, as objects with the words of ``softib``'s tables; and
+the times with known data."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 
 def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
-    """Oldest first. From the server's first round on its own rounds count; they alone while the
-    history cannot be read."""
-    mine, before = served.recent.times(), []
+    """Oldest first. From the server's first round on, its own rounds count; while the history cannot be read, only
+    they do."""
+    of_rounds, before = served.recent.times(), []
     if served.past is not None:
         with contextlib.suppress(SoftibError):
-            before = [t for t in served.past.times() if not mine or t < mine[0]]
-    return [t for t in (*before, *mine) if since_s <= t <= until_s]
+            before = [t for t in served.past.times() if not of_rounds or t < of_rounds[0]]
+    return [t for t in (*before, *of_rounds) if since_s <= t <= until_s]
 
 
 def thinned(values: Sequence[T], most: int) -> list[T]:
-    """At most ``most`` of them, evenly, the first and the last among them."""
+    """At most ``most`` of them, at even intervals, including the first and the last."""
     if len(values) <= most:
         return list(values)
     return [values[i] for i in np.linspace(0, len(values) - 1, most).round().astype(int).tolist()]
@@ -47,7 +47,7 @@ def port_history(served: Served, guid: int, portnum: int, since_s: float, until_
     """Columns of one port over time."""
     samples = list(served.recent.samples)
     began = samples[0].time_s if samples else until_s
-    found = (
+    points = (
         []
         if served.past is None
         else [
@@ -57,13 +57,13 @@ def port_history(served: Served, guid: int, portnum: int, since_s: float, until_
     for s in samples:
         at = np.flatnonzero((s.guid == np.uint64(guid)) & (s.portnum == portnum))
         if len(at) and since_s <= s.time_s <= until_s:
-            found.append((s.time_s, float(s.load[at[0]]), float(s.wait[at[0]]), int(s.errors[at[0]])))
-    found = thinned(found, most)
+            points.append((s.time_s, float(s.load[at[0]]), float(s.wait[at[0]]), int(s.errors[at[0]])))
+    points = thinned(points, most)
     return {
-        "time": [f[0] for f in found],
-        "load": [_known(f[1]) for f in found],
-        "wait": [_known(f[2]) for f in found],
-        "errors": [f[3] for f in found],
+        "time": [f[0] for f in points],
+        "load": [_known(f[1]) for f in points],
+        "wait": [_known(f[2]) for f in points],
+        "errors": [f[3] for f in points],
     }
 
 
@@ -83,8 +83,8 @@ def page(columns: Mapping[str, Any], rows: np.ndarray, offset: int, limit: int) 
 
 
 def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndarray:
-    """Rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``: the
-    largest first; what is unknown last), or as they are ("").
+    """Rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``: the largest first;
+    unknown values last), or in their own order ("").
 
     Raises :class:`UnknownName` for a column that does not exist, or has no order.
     """
@@ -100,18 +100,18 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
         if name not in ordered:
             raise UnknownName("column to sort by", name, ordered)
         column = columns[name]
-        known = [i for i in rows if column[i] is not None]
-        known.sort(
+        valued = [i for i in rows if column[i] is not None]
+        valued.sort(
             key=lambda i: natural_key(column[i]) if isinstance(column[i], str) else column[i], reverse=sort[0] == "-"
         )
-        rows = [*known, *(i for i in rows if column[i] is None)]
+        rows = [*valued, *(i for i in rows if column[i] is None)]
     return np.array(rows, np.int64)
 
 
 def page_of(
     all_of: Sequence[Any], offset: int, limit: int, row: Callable[[Any], Any] = lambda one: one
 ) -> dict[str, Any]:
-    """The same of a list; ``row`` makes an object of one."""
+    """The same for a list; ``row`` makes an object of an element."""
     return {
         "total": len(all_of),
         "offset": offset,
@@ -121,7 +121,7 @@ def page_of(
 
 def counters_of(f: Fabric, reading: Reading | None, rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
     """Counters of the port rows ``rows`` of ``f`` with the clock time at which they were read.
-    ``reading``: the last round, of which what was not answered is null; None: a file's."""
+    ``reading``: the last round, null for unanswered counters; None: a file's."""
     chosen = rows[offset : offset + min(limit, MOST)]
     table: dict[str, list[Any]] = {
         "node": [f.node_name(n) for n in f.port_node[chosen].tolist()],
@@ -131,8 +131,8 @@ def counters_of(f: Fabric, reading: Reading | None, rows: np.ndarray, offset: in
         table |= {"time": [None] * len(chosen)} | {name: f.counters[name][chosen].tolist() for name in COUNTER_NAMES}
     else:
         at = np.full(f.sizes.ports, -1, np.int64)
-        mine = port_rows(f, reading.guid, reading.portnum)
-        at[mine[mine >= 0]] = np.flatnonzero(mine >= 0)
+        place = port_rows(f, reading.guid, reading.portnum)
+        at[place[place >= 0]] = np.flatnonzero(place >= 0)
         where = at[chosen].tolist()
         answered = [i >= 0 and bool(reading.answered[i]) for i in where]
         table["time"] = [int(reading.time_ns[i]) / 1e9 if ok else None for i, ok in zip(where, answered, strict=True)]

@@ -18,7 +18,7 @@ __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""A round and answers that are under way may take so long to end; the process ends anyway."""
+"""How long a round and answers that are under way may take to end; the process ends anyway."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -31,12 +31,11 @@ def serve(
     wrapped: Callable[[Any], Any] = lambda app: app,
     tls: Tls | None = None,
 ) -> None:
-    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the
-    token where one was made here. ``wrapped`` puts other applications around this one.
+    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the token if one was
+    made here. ``wrapped`` puts other applications around this one.
 
-    Beyond loopback a token is always asked for; without one given it is made here. Raises
-    :class:`InputError` where a library is missing, the address is not this machine's, or the port
-    is taken.
+    Beyond loopback a token is always required; if none is given, one is made here. Raises :class:`InputError` if a
+    library is missing, the address does not belong to this machine, or the port is taken.
     """
     uvicorn_server = _library()
     from softib.web.app import app_of
@@ -55,8 +54,8 @@ def serve(
     reader.start()
     shown = f"[{host}]" if ":" in host else host
     scheme = "http" if tls is None else "https"
-    made = f"?token={secret}" if secret is not None and token is None else ""
-    ready(f"{scheme}://{shown}:{listener.getsockname()[1]}/{made}")
+    query = f"?token={secret}" if secret is not None and token is None else ""
+    ready(f"{scheme}://{shown}:{listener.getsockname()[1]}/{query}")
     try:
         server.run(sockets=[listener])
     finally:
@@ -77,13 +76,12 @@ def _library() -> Callable[[Any, Tls | None], Any]:
         raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
 
     class Server(uvicorn.Server):
-        """Ends well on a signal: uvicorn's own raises the signal again when all is
-        closed."""
+        """Ends cleanly on a signal: uvicorn's own server raises the signal again when all is closed."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            mine = threading.current_thread() is threading.main_thread()
-            before = {s: signal.signal(s, self.handle_exit) for s in ENDS} if mine else {}
+            in_main = threading.current_thread() is threading.main_thread()
+            before = {s: signal.signal(s, self.handle_exit) for s in ENDS} if in_main else {}
             try:
                 yield
             finally:

@@ -129,18 +129,22 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
         )
     data = _fields(given) if isinstance(given, str) else dict(given)
     try:
-        made: Fault = TypeAdapter(AnyFault).validate_python(data)
+        fault: Fault = TypeAdapter(AnyFault).validate_python(data)
     except ValidationError as invalid:
         error = min(invalid.errors(), key=lambda e: e["type"] == "missing")
         raise InputError(f"fault {given!r}: {message_of_fault(error, tuple(error['loc']))}") from None
-    return made
+    return fault
 
 
 def management_of(before: Management | None, given: Mapping[str, Any]) -> Management:
     """``before`` (None: the defaults) with other settings. Raises as :func:`fault_of`."""
     try:
-        made = Management.model_validate(dict(given))
-        return before.model_copy(update={k: getattr(made, k) for k in made.model_fields_set}) if before else made
+        settings = Management.model_validate(dict(given))
+        return (
+            before.model_copy(update={k: getattr(settings, k) for k in settings.model_fields_set})
+            if before
+            else settings
+        )
     except ValidationError as invalid:
         error = invalid.errors()[0]
         raise InputError(f"management: {message_of_management(error)}") from None

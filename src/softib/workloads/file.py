@@ -114,7 +114,7 @@ def _path(error: Any) -> tuple[str | int, ...]:
     return (*path[:2], *path[3:]) if len(path) > 2 and path[0] in ("jobs", "faults") else path
 
 
-def _message(error: Any, known: Mapping[str, Pattern]) -> str:
+def _message(error: Any, patterns_by_name: Mapping[str, Pattern]) -> str:
     from softib.workloads.faults import message_of_fault, message_of_management
 
     loc = error["loc"]
@@ -123,12 +123,12 @@ def _message(error: Any, known: Mapping[str, Pattern]) -> str:
     if loc[0] == "management" and len(loc) > 1:
         return message_of_management(error)
     if error["type"] == "union_tag_invalid":
-        return str(UnknownName("workload pattern", str(error["ctx"]["tag"]), known))
+        return str(UnknownName("workload pattern", str(error["ctx"]["tag"]), patterns_by_name))
     if error["type"] == "union_tag_not_found":
-        return f"a job needs its pattern: {', '.join(known)}"
+        return f"a job needs its pattern: {', '.join(patterns_by_name)}"
     if error["type"] == "extra_forbidden" and len(loc) == 1:
         return str(
             UnknownName("key of a workload file", str(loc[0]), ("name", "jobs", "fabrics", "faults", "management"))
         )
-    kind = known.get(str(loc[2])) if len(loc) > 2 else None
+    kind = patterns_by_name.get(str(loc[2])) if len(loc) > 2 else None
     return message_of(error, kind.job if kind else None)

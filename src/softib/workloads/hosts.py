@@ -56,10 +56,10 @@ class Hosts:
     def chosen(self, texts: list[str | int]) -> np.ndarray:
         """Return the rows of the hosts that ``texts`` name: a name, a pattern (``node-1*``), a row
         or rows (``0-15``, ``3``). Raises :class:`InputError` for a text that names no host."""
-        found: list[int] = []
+        rows: list[int] = []
         for text in texts:
-            found += self._rows(str(text))
-        return np.array(list(dict.fromkeys(found)), np.int64)
+            rows += self._rows(str(text))
+        return np.array(list(dict.fromkeys(rows)), np.int64)
 
     def row(self, text: str | int) -> int:
         """The one host that ``text`` names."""

@@ -123,9 +123,9 @@ class Pair(Job):
         """Return how far to trust the time."""
         from softib.workloads.trust import Case, trusted
 
-        what = "latency" if self.pattern_name == "latency" else "bandwidth"
+        quantity = "latency" if self.pattern_name == "latency" else "bandwidth"
         return trusted(
-            Case("perftest", f"{what} {self.opcode} {self.transport}", hosts.profile.name, 2, self.size), took_us
+            Case("perftest", f"{quantity} {self.opcode} {self.transport}", hosts.profile.name, 2, self.size), took_us
         )
 
 

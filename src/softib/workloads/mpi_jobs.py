@@ -52,10 +52,14 @@ class Mpi(Job):
 
         if self.machine == "tcp":
             return {}
-        what = self.pattern_name.removeprefix("mpi-")
+        operation = self.pattern_name.removeprefix("mpi-")
         here = len(rows_of(self, hosts)) // self.rails
-        nodes = 2 if what in ("latency", "bandwidth") else min(here, -(-(self.ranks or 1 << 40) // self.ranks_per_host))
-        return trusted(Case("mpi", what, hosts.profile.name, nodes, self.size), took_us)
+        nodes = (
+            2
+            if operation in ("latency", "bandwidth")
+            else min(here, -(-(self.ranks or 1 << 40) // self.ranks_per_host))
+        )
+        return trusted(Case("mpi", operation, hosts.profile.name, nodes, self.size), took_us)
 
     @property
     def reduces(self) -> bool:

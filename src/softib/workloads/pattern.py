@@ -98,7 +98,7 @@ class Pattern:
         return " ".join((self.job.__doc__ or "").split())
 
 
-def check_count(n: int, what: str) -> None:
-    """Raise :class:`LimitError` for more messages than :data:`MAX_MESSAGES`; ``what`` they are."""
+def check_count(n: int, kind: str) -> None:
+    """Raise :class:`LimitError` for more messages than :data:`MAX_MESSAGES`; ``kind`` they are."""
     if n > MAX_MESSAGES:
-        raise LimitError(f"{what} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}")
+        raise LimitError(f"{kind} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}")

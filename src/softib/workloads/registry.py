@@ -36,8 +36,11 @@ def patterns() -> Mapping[str, Pattern]:
     """Return all patterns by name, softib's own first. Warns about entry points that cannot be
     used."""
     built_in = {pattern.name: pattern for pattern in PATTERNS}
-    more = extensions(GROUP, built_in, _check)
-    return {**built_in, **{name: replace(found.value, package=found.package) for name, found in more.items()}}
+    installed = extensions(GROUP, built_in, _check)
+    return {
+        **built_in,
+        **{name: replace(extension.value, package=extension.package) for name, extension in installed.items()},
+    }
 
 
 def workload_file(kinds: Iterable[Pattern] | None = None) -> type[WorkloadFile]:
@@ -84,10 +87,10 @@ def job_messages(job: Job, hosts: Hosts, seed: int) -> list[JobMessages]:
     if not pattern.package:
         return pattern.messages(job, place)
     with blamed_on(pattern.package, f"workload pattern {pattern.name}"):
-        made = list(pattern.messages(job, place))
-        for messages in made:
+        parts = list(pattern.messages(job, place))
+        for messages in parts:
             _check_messages(messages, len(hosts))
-        return made
+        return parts
 
 
 def _check_messages(m: JobMessages, hosts: int) -> None:

@@ -131,10 +131,10 @@ def _list(column: Any) -> list[Any]:
 
 
 def _columns(columns: Mapping[str, list[Any]]) -> TrafficData:
-    found = [_named(columns, names) for names in (SOURCE, DESTINATION, SIZE)]
-    if None in found:
+    keys = [_named(columns, names) for names in (SOURCE, DESTINATION, SIZE)]
+    if None in keys:
         raise InputError(f"{NAME}: columns {', '.join(columns)}; {FORMS}")
-    values = [columns[str(name)] for name in found]
+    values = [columns[str(name)] for name in keys]
     if len({len(v) for v in values}) > 1:
         raise InputError(
             f"{NAME}: columns of {', '.join(str(len(v)) for v in values)} values; give columns of one length"
@@ -152,15 +152,15 @@ def _empty(size: Any) -> bool:
 
 
 def _data(entries: Iterable[tuple[Any, ...]]) -> TrafficData:
-    found: list[Entry] = []
+    entries_read: list[Entry] = []
     for place, *row in entries:
         if len(row) != 3:
             raise InputError(f"{place}: {len(row)} values; give source, destination and bytes")
         source, destination, size = row
-        found.append((place, _name(source, place), _name(destination, place), _bytes(size, place)))
-    if not found:
+        entries_read.append((place, _name(source, place), _name(destination, place), _bytes(size, place)))
+    if not entries_read:
         raise InputError(f"{NAME}: no flow; {FORMS}")
-    return TrafficData(tuple(found))
+    return TrafficData(tuple(entries_read))
 
 
 def _is_size(value: Any) -> bool:

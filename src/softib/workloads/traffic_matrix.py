@@ -77,19 +77,19 @@ def read_rows(path: str | Path) -> Rows:
     lines = read_text(path, "traffic matrix", FILE_LIMIT).splitlines()
     head = next((one for one in lines if one.strip() and not one.startswith("#")), "")
     comma = max(",;\t", key=head.count)
-    found: Rows = []
+    rows: Rows = []
     for number, one in enumerate(lines, 1):
         if not one.strip() or one.lstrip().startswith("#"):
             continue
         try:
-            found.append((number, next(csv.reader([one], delimiter=comma))))
+            rows.append((number, next(csv.reader([one], delimiter=comma))))
         except (csv.Error, StopIteration):
             raise InputError(
                 f"{path}:{number}: {len(one):,} characters that are no row of CSV; write source,destination,bytes"
             ) from None
-    if not found:
+    if not rows:
         raise InputError(f"{path}: no row; write source,destination,bytes in each line")
-    return found
+    return rows
 
 
 def _is_size(text: str) -> bool:
@@ -119,12 +119,12 @@ class HostRows:
         """Rows that ``name``, which stands at ``place``, means. Raises :class:`InputError` with the
         near names."""
         name = name.strip()
-        found = self.by_name.get(name) or self.by_host.get(name)
-        if found:
-            return found
+        rows_of_name = self.by_name.get(name) or self.by_host.get(name)
+        if rows_of_name:
+            return rows_of_name
         similar = nearest(name, self.names) or nearest(name, self.by_host)
-        known = f"did you mean {', '.join(similar)}?" if similar else f"hosts are such as {', '.join(self.names[:3])}"
-        raise InputError(f"{place}: no host {name!r}; {known}")
+        hint = f"did you mean {', '.join(similar)}?" if similar else f"hosts are such as {', '.join(self.names[:3])}"
+        raise InputError(f"{place}: no host {name!r}; {hint}")
 
 
 def _bytes(path: object, line: int, text: str) -> float:

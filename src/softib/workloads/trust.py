@@ -110,20 +110,20 @@ def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, float]]]:
 def trust_in(case: Case) -> Trust | None:
     """How far to trust a prediction of ``case``; None where nothing of its library was measured."""
     datasets, ranges = _read()
-    known = [d for d in datasets if d.library == case.library]
-    if not known:
+    measured = [d for d in datasets if d.library == case.library]
+    if not measured:
         return None
-    nearest = min(known, key=lambda d: (len(tuple(d.differs(case))), _apart(d, case)))
+    nearest = min(measured, key=lambda d: (len(tuple(d.differs(case))), _apart(d, case)))
     differs = tuple(nearest.differs(case))
-    verdict = MEASURED if not differs else INTERPOLATED if _between(case, known) else NEVER
+    verdict = MEASURED if not differs else INTERPOLATED if _between(case, measured) else NEVER
     half = ranges[case.library]["measured" if verdict == MEASURED else "unseen"] * (WIDER if verdict == NEVER else 1.0)
     return Trust(verdict, math.exp(-half), math.exp(half), nearest.name, nearest.error, differs)
 
 
 def trusted(case: Case, took_us: float) -> dict[str, Any]:
     """Return ``{"trust": …}`` of an answer, empty where nothing of its library was measured."""
-    found = trust_in(case)
-    return {} if found is None else {"trust": found.of(took_us)}
+    trust = trust_in(case)
+    return {} if trust is None else {"trust": trust.of(took_us)}
 
 
 def _apart(d: Dataset, case: Case) -> float:
@@ -132,16 +132,16 @@ def _apart(d: Dataset, case: Case) -> float:
     return max(least / case.nodes, case.nodes / most)
 
 
-def _between(case: Case, known: list[Dataset]) -> bool:
+def _between(case: Case, measured: list[Dataset]) -> bool:
     """Were links, GPU, version and what runs measured together, on at least half as many nodes, and
     sizes like this at all?"""
     alike = [
         d
-        for d in known
+        for d in measured
         if (d.what, d.generation, d.gpu) == (case.what, case.generation, case.gpu)
         and d.version.split(".")[:2] == case.version.split(".")[:2]
     ]
     if not alike:
         return False
-    nodes, sizes = [n for d in alike for n in d.nodes], [s for d in known for s in d.size]
+    nodes, sizes = [n for d in alike for n in d.nodes], [s for d in measured for s in d.size]
     return min(nodes) <= case.nodes <= BEYOND * max(nodes) and min(sizes) <= case.size <= max(sizes)

@@ -62,8 +62,8 @@ class Workload:
         >>> softib.Workload.of({("host-0001", "host-0002"): "1MB"}, name="mine")
         <Workload 'mine': 1 job>
         """
-        made = read(source)
-        return made if name is None else replace(made, name=name)
+        workload = read(source)
+        return workload if name is None else replace(workload, name=name)
 
     def of_fabric(self, name: str | None) -> Workload:
         """The jobs that run on fabric ``name`` (None: the first one, with what fails there). Raises
@@ -111,8 +111,8 @@ class Workload:
         :class:`UnknownName` and :class:`InputError`, one line each."""
         from softib.workloads.faults import Fault, fault_of, management_of
 
-        made = tuple(f if isinstance(f, Fault) else fault_of(f) for f in faults)
-        return replace(self, faults=(*self.faults, *made), management=management_of(self.management, management or {}))
+        added = tuple(f if isinstance(f, Fault) else fault_of(f) for f in faults)
+        return replace(self, faults=(*self.faults, *added), management=management_of(self.management, management or {}))
 
     def notes(self, hosts: Hosts) -> list[str]:
         """Return the assumptions of the jobs on ``hosts``, with the job's name where there are
@@ -184,24 +184,24 @@ def parse(text: str) -> Workload:
     """
     from softib.workloads.registry import patterns
 
-    known = patterns()
+    by_name = patterns()
     pattern, colon, rest = text.partition(":")
     if "," in pattern:  # options alone: mpi-barrier,ranks=4
         pattern, colon, rest = text.partition(",")
     pattern = pattern.strip()
-    if pattern not in known:
+    if pattern not in by_name:
         name, _, options = text.partition(",")
         if Path(name).suffix in TRACES:
             raise InputError(f"{text}: a trace with options is trace:{name},{options}")
         if os.sep in text and Path(text).is_dir():
             raise InputError(f"{text} is a directory; a workload is a pattern, a YAML file of jobs or a trace in it")
         hint = "" if _WORD.fullmatch(pattern) else f" (a file of jobs ends in {' or '.join(SUFFIXES)})"
-        raise InputError(f"{UnknownName('workload pattern', pattern, known)}{hint}")
+        raise InputError(f"{UnknownName('workload pattern', pattern, by_name)}{hint}")
     given: dict[str, Any] = {}
     for number, piece in enumerate(rest.split(",") if rest else []):
         key, equals, value = (s.strip() for s in piece.partition("="))
         if not equals and number == 0 and colon == ":":
-            key, value = known[pattern].job.first_word, key
+            key, value = by_name[pattern].job.first_word, key
         elif not equals:
             raise InputError(f"{text}: {piece.strip()!r} is not an option; use for example {pattern}:2MB,seed=1")
         key = key.replace("-", "_")
@@ -247,8 +247,8 @@ def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
     needs = np.concatenate([part.needs + b for (_, part), b in zip(parts, begin, strict=False)])
     order = np.argsort(waits, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(waits, minlength=int(begin[-1])))])
-    made = [hosts.end[part.members] for _, part in parts if part.members is not None]
-    groups = tuple(MulticastGroup(np.sort(members)) for members in made)
+    groups_of_ends = [hosts.end[part.members] for _, part in parts if part.members is not None]
+    groups = tuple(MulticastGroup(np.sort(members)) for members in groups_of_ends)
     number = np.cumsum([part.members is not None for _, part in parts])
     group = column([n if part.members is not None else 0 for n, (_, part) in zip(number, parts, strict=True)])
     reductions = tuple(
@@ -311,8 +311,8 @@ def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
 
 def _names(parts: list[tuple[Job, JobMessages]]) -> tuple[str, ...]:
     """Return the names of the parts, numbered where several have the same."""
-    found: list[str] = []
+    names: list[str] = []
     for job, part in parts:
         both = f"{job.name} {part.name}".strip() if job.name and part.name else ""
-        found.append(both or job.name or part.name or job.pattern_name)
-    return tuple(f"{n} {found[: i + 1].count(n)}" if found.count(n) > 1 else n for i, n in enumerate(found))
+        names.append(both or job.name or part.name or job.pattern_name)
+    return tuple(f"{n} {names[: i + 1].count(n)}" if names.count(n) > 1 else n for i, n in enumerate(names))

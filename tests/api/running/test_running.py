@@ -146,7 +146,7 @@ def test_wrong_names_are_one_line(fabric):
         fabric.run("host-0001", "ibstat -l")
     with pytest.raises(softib.SoftibError):
         fabric.fault("link-down", "leaf-9[1]")
-    with pytest.raises(softib.InputError, match="runs already"):
+    with pytest.raises(softib.InputError, match="is already running"):
         softib.up(softib.generate("fat-tree", radix=4, levels=2), name="api")
     with pytest.raises(subprocess.CalledProcessError):
         fabric.run("host-0001", ["false"])

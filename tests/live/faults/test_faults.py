@@ -180,7 +180,7 @@ def test_a_dead_switch_and_clear_by_node(lab):
     assert not lab.up
     lab("link-up")
     assert not lab.up  # a signal needs power
-    with pytest.raises(InputError, match="no power already"):
+    with pytest.raises(InputError, match="already has no power"):
         lab("switch-down", where="spine-1")
     lab("ber", where="leaf-1[4]", ber=1e-9)
     lab("clear", where="spine-1")
@@ -230,10 +230,10 @@ def test_several_places_and_patterns_are_changed_at_once(lab):
     lab("clear", None)
     before = f.port_info.copy()
     for wrong, what in (
-        ("leaf-9*[1]", "nothing fits"),
+        ("leaf-9*[1]", "nothing matches"),
         (["leaf-1[1]", "nowhere[1]"], "nowhere"),
-        ("leaf-*[40-50]", "nothing fits"),
-        ([], "wants a place"),
+        ("leaf-*[40-50]", "nothing matches"),
+        ([], "needs a place"),
     ):
         with pytest.raises(InputError, match=what):
             lab("link-down", wrong)
@@ -251,8 +251,8 @@ BAD = [
     ("slow-port", {"gbps": float("inf")}, "gbps"), ("downgrade", {}, "--width"), ("downgrade", {"width": 3}, "support"),
     ("link-down", {"width": 2}, "does not take --width; it takes no options"),
     ("downgrade", {"speed": "EDRR"}, "EDR"), ("downgrade", {"speed": "NDR"}, "reach EDR"), ("switch-up", {}, "leaf-1"),
-    ("switch-down", {"where": "host-0001"}, "not a switch"), ("switch-down", {"where": 5}, "wants a place"),
-    ("link-down", {"where": None}, "wants a place"), ("nova", {}, "nova"), (None, {}, "None"), (["x"], {}, "x"),
+    ("switch-down", {"where": "host-0001"}, "not a switch"), ("switch-down", {"where": 5}, "needs a place"),
+    ("link-down", {"where": None}, "needs a place"), ("nova", {}, "nova"), (None, {}, "None"), (["x"], {}, "x"),
 ]  # fmt: skip
 
 

@@ -97,16 +97,27 @@ def manager(s, node: str) -> subprocess.Popen:
         return subprocess.Popen(words, env=s.env, cwd=s.folder, stdout=subprocess.DEVNULL, stderr=err)
 
 
-def killed(s, argument: bytes) -> bool:
-    """Kill the manager of this fabric that has ``argument`` and what it forked, not the ``softib run`` around it; False while there is none."""
-    found = False
-    for pid in processes(s.folder) - {os.getpid()}:
+def below(pid: int) -> list[int]:
+    """The processes that descend from ``pid``."""
+    with contextlib.suppress(OSError):
+        children = [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [one for child in children for one in (child, *below(child))]
+    return []
+
+
+def killed(run: subprocess.Popen) -> bool:
+    """Kill the manager that ``run`` started, and what it forked; False while ``softib run`` has not started it yet. (Those that
+    have its arguments are looked for below ``run`` alone: the process that waits for it has them, too.)"""
+    victims = []
+    for pid in below(run.pid):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if argument in words and b"--node" not in words:
-                os.kill(pid, signal.SIGKILL)
-                found = True
-    return found
+            if b"--sweep" in words and b"--node" not in words:
+                victims.append(pid)
+    for pid in victims:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(victims)
 
 
 def converges(s) -> bool:
@@ -130,7 +141,7 @@ def test_managers_under_traffic(softib, stock, kills):
         node = MANAGERS[int(rng.integers(2))]
         time.sleep(float(rng.uniform(0, 3)))
         shared |= shared_memory(s.folder)
-        assert wait_for(functools.partial(killed, s, f"log-{node}".encode())), i
+        assert wait_for(functools.partial(killed, running[node])), i
         running[node].wait(60)
         assert proves(fabric_of(s)), (i, "what stands routes on without a manager")
         running[node] = manager(s, node)

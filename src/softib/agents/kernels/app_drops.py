@@ -1,6 +1,6 @@
 """Packets of applications that a port dropped: its counters, and the traps of bad keys (IBA 7.7,
-10.2, 13.4.9). The numbers of a cell are those of ``preload/verbs/fabric/traffic.h`` (a test
-compares), and the columns of :data:`softib.live.verbs.traffic.Cells` that are the daemon's own."""
+10.2, 13.4.9). The indices of a cell are those of ``preload/verbs/fabric/traffic.h`` (a test compares), and the
+columns of :data:`softib.live.verbs.traffic.Cells` that are the daemon's own."""
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from softib.agents.kernels.route import DLID_MAPPING, INACTIVE, RELAY_ERRORS, XM
 from softib.fabric.counters import DETAIL_COUNTERS
 from softib.iba.smp import PortInfo
 
-# Numbers (uint32, uint64) of a cell; SOFTIB_* constants.
+# Indices (uint32, uint64) in a cell; SOFTIB_* constants.
 CHUNK, LINKS_ROOM = 64, 40
 MAX_LINKS = 128
 """SV_PATH_LINKS; a multicast tree has no more links than there are ports."""
@@ -43,8 +43,7 @@ STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, CORRUPTED, EGRESS = 0, 1, 3, 5, 
 PACKETS, DWORDS = 8, 10
 OWNER, DIRTY = 0, 1
 HIGH, PACED = 6, 11
-"""Numbers of the file's head: how many chunks were ever claimed; 1 = a program takes the wire's
-time."""
+"""Indices in the file's head: number of chunks ever claimed; 1 = a program uses pacing."""
 CLOCK_WAIT = 1
 (
     INACTIVE_DROP,
@@ -60,7 +59,7 @@ CLOCK_WAIT = 1
     OVERRUN_DROP,
 ) = range(1, 12)
 LAST_TRAP, SEEN_CORRUPTED = 4, 5
-"""Columns of ``seen``: when this cell raised its last trap, ps; corrupted packets, forward and
+"""Columns of ``seen``: time of this cell's last trap, ps; corrupted packets, forward and
 back."""
 
 
@@ -74,14 +73,13 @@ BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY = 257, 258, 259
 
 @inner
 def violate(t, end, at, packets):
-    """A violation counter of PortInfo (16 bits) grows."""
+    """Increase a violation counter of PortInfo (16 bits)."""
     put16(t.port_info[end], at, min(np.int64(0xFFFF), np.int64(get16(t.port_info[end], at)) + np.int64(packets)))
 
 
 @inner
 def trap(t, v, cell, port, number, now):
-    """Trap 257, 258 or 259 with the details of ``cell``; one cell raises one in a SubnetTimeout
-    (IBA 13.4.9)."""
+    """Trap 257, 258 or 259 with the details of ``cell``; a cell raises one per SubnetTimeout (IBA 13.4.9)."""
     end = end_port(t, port)
     pause = np.int64(4_096_000) << np.int64(t.port_info[end, SUBNET_TIMEOUT_AT] & 31)
     last = np.int64(v.seen[cell, LAST_TRAP])
@@ -116,8 +114,8 @@ def trap(t, v, cell, port, number, now):
 
 @inner
 def drop(t, v, cell, direction, packets, dwords, now):
-    """Packets of direction ``direction``, ``dwords`` units of 4 bytes in all, were lost at the port
-    that the cell names."""
+    """Packets of direction ``direction``, ``dwords`` units of 4 bytes in all, were lost at the port that the cell
+    names."""
     kind = np.int64(v.cells[cell, KINDS] >> np.uint32(8 * direction)) & 0xFF
     port = np.int64(v.cells[cell, DROP + direction])
     if kind == 0 or port >= t.port_peer.shape[0]:

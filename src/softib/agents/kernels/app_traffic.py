@@ -1,8 +1,8 @@
 """Adds what applications have sent to the counters of every port on the path. Layout:
 ``preload/verbs/fabric/traffic.h``.
 
-``v`` is :class:`softib.live.verbs.traffic.Cells`. Everything in the cells is what applications
-wrote: rows and numbers are checked before they are used, and a nonsensical cell counts nothing.
+``v`` is :class:`softib.live.verbs.traffic.Cells`. Applications write all contents of the cells: rows and indices
+are checked before use, and an invalid cell counts nothing.
 """
 
 import numpy as np
@@ -93,7 +93,7 @@ def pass_links(t, v, cell, first, n, packets, dwords, multicast, now):
 
 @inner
 def egress_at(t, v, cell, i):
-    """Row of the port that packets of ``cell`` leave for its link ``i``; -1: there is none."""
+    """Row of the port through which packets of ``cell`` enter its link ``i``; -1: there is none."""
     here = np.int64(cell)
     for _ in range(i // LINKS_ROOM):
         here = np.int64(v.cells[here, NEXT])
@@ -105,8 +105,7 @@ def egress_at(t, v, cell, i):
 
 @inner
 def corruption_rate(t, egress, octets):
-    """How likely a packet of ``octets`` is corrupted on the link behind ``egress``, for small
-    values."""
+    """Probability that a packet of ``octets`` is corrupted on the link behind ``egress``, for small values."""
     if egress < 0:
         return 0.0
     a, b = rates_of_loss(t, np.int64(t.port_peer[egress]))
@@ -115,12 +114,12 @@ def corruption_rate(t, egress, octets):
 
 @inner
 def corrupt(t, v, cell, first, n, corrupted, packets, dwords, now):
-    """Bit errors corrupted ``corrupted`` of ``packets`` on links ``first`` … ``first + n - 1`` of
-    ``cell``: each at one of those whose cable makes any, by how likely it does."""
+    """Bit errors corrupted ``corrupted`` of ``packets`` on links ``first`` … ``first + n - 1`` of ``cell``: each at
+    one of those with bit errors, by their probabilities."""
     if t.options[FAULTY] == 0 or n > MAX_LINKS:
         return
     octets = 4.0 * np.float64(dwords) / max(np.float64(packets), 1.0) + 2.0
-    packets = max(packets, np.uint64(corrupted))  # their counts may come a moment later
+    packets = max(packets, np.uint64(corrupted))  # their counts may arrive slightly later
     total = 0.0
     for i in range(first, first + n):
         total += corruption_rate(t, egress_at(t, v, cell, i), octets)
@@ -138,7 +137,7 @@ def corrupt(t, v, cell, first, n, corrupted, packets, dwords, now):
 
 @inner
 def fold_cell(t, v, cell, now):
-    """What ``cell`` counted since the last time. Returns 1 when there was something."""
+    """Count what ``cell`` has counted since the last time. Returns 1 if there was something."""
     changed = 0
     for direction in range(2):
         packets, dwords = v.counts[cell, PACKETS + direction], v.counts[cell, DWORDS + direction]
@@ -174,8 +173,7 @@ def fold_cell(t, v, cell, now):
 
 @inner
 def free_cell(v, cell):
-    """A retired cell, and those that hold its further ports, can be taken again; their states are
-    the last stores."""
+    """A retired cell, and those with its further ports, can be reused; their states are the last stores."""
     for i in range(v.seen.shape[1]):
         v.seen[cell, i] = 0
     here = np.int64(v.cells[cell, NEXT])
@@ -188,20 +186,19 @@ def free_cell(v, cell):
 
 @inner
 def fold_link_waits(t, v):
-    """PortXmitWait of ports whose data waited for links behind them."""
+    """PortXmitWait of ports whose data waited for later links."""
     for port in range(min(v.waited.shape[0], t.port_peer.shape[0])):
-        more = v.link_clocks[port, CLOCK_WAIT] - v.waited[port]
-        if more != np.uint64(0):
+        waits = v.link_clocks[port, CLOCK_WAIT] - v.waited[port]
+        if waits != np.uint64(0):
             v.waited[port] = v.link_clocks[port, CLOCK_WAIT]
-            add(t.counters[port], XMIT_WAIT, more)
+            add(t.counters[port], XMIT_WAIT, waits)
 
 
 @kernel(_nrt=False)
 def fold_cells(t, v, now):
     """Bring the counters up to date. Returns the number of cells that had counted something.
 
-    Chunks that were not touched since the last time but one are not looked at (``v.watch``: touched
-    at the last time).
+    Chunks that did not change since the last call but one are skipped (``v.watch``: changed at the last call).
     """
     changed = 0
     if v.head[PACED] != 0:
@@ -224,8 +221,7 @@ def fold_cells(t, v, now):
 
 @kernel(_nrt=False)
 def retire_chunks(v, owner):
-    """Everything that process ``owner``, now dead, still had open is retired, to be folded
-    again."""
+    """Retire all open cells of the dead process ``owner``, to be folded again."""
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         if v.cells[at, OWNER] == owner:
@@ -237,7 +233,7 @@ def retire_chunks(v, owner):
 
 @kernel(_nrt=False)
 def free_chunks(v, owner):
-    """Free the chunks of a dead process, which are folded."""
+    """Free the chunks of a dead process, which have been folded."""
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         if v.cells[at, OWNER] == owner:

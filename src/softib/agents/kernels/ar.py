@@ -1,7 +1,7 @@
 """Adaptive routing of a switch: ARInfo, groups, and the LIDs that use them (:mod:`softib.iba.vendor.ar`).
 
-``ar_info`` holds what a Set wrote; what the device can is added at each Get. A request that is
-refused changes nothing.
+``ar_info`` holds the values of Sets; capabilities of the device are added at each Get. A refused request changes
+nothing.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ CAPABLE = _image(
     group_cap=ar.AR_GROUPS,
     ar_version_cap=1,
 )
-"""uint8[64]: what every switch with adaptive routing reads."""
+"""uint8[64]: ARInfo of every switch with adaptive routing."""
 SETTABLE = _all_ones(
     A.by_sl_en,
     A.no_fallback,
@@ -67,7 +67,7 @@ MASK_OCTETS = 32
 
 @inner
 def ar_switch(t, ingress):
-    """Row of the switch that owns ``ingress``, -1 where it cannot route adaptively."""
+    """Row of the switch that owns ``ingress``, -1 if it cannot route adaptively."""
     node = t.port_node[ingress]
     switch = np.int64(t.switch_of_node[node])
     if switch >= 0:
@@ -79,7 +79,7 @@ def ar_switch(t, ingress):
 
 @inner
 def general_info_smp(t, m, ingress, modifier, is_set):
-    """GeneralInfo of the subnet management class, of Mellanox parts: its CapabilityMask alone."""
+    """GeneralInfo of the subnet management class, of Mellanox parts: only its CapabilityMask."""
     node = t.port_node[ingress]
     if is_set or (t.vendor_id[node] != MELLANOX and not is_mellanox_part(np.int64(t.device_id[node]))):
         return BAD_ATTRIBUTE
@@ -91,7 +91,7 @@ def general_info_smp(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_info(t, m, ingress, is_set):
-    """ARInfo: a Set stores what is settable; one subgroup a group is all there is."""
+    """ARInfo: a Set stores the settable components; a group has one subgroup."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE
@@ -110,7 +110,7 @@ def ar_info(t, m, ingress, is_set):
 
 @inner
 def ports_exist(m, at, nports):
-    """True when the mask at ``at`` names none but ports 1…``nports``."""
+    """True if the mask at ``at`` names only ports 1…``nports``."""
     for bit in range(8 * MASK_OCTETS):
         if (m[at + MASK_OCTETS - 1 - bit // 8] >> (bit % 8)) & 1 and (bit == 0 or bit > nports):
             return False

@@ -14,19 +14,19 @@ def get8(b, i):
 
 @inner
 def get16(b, i):
-    """Two octets at ``i``."""
+    """Two bytes at ``i``."""
     return (np.int64(b[i]) << 8) | np.int64(b[i + 1])
 
 
 @inner
 def get32(b, i):
-    """Four octets at ``i``."""
+    """Four bytes at ``i``."""
     return (np.int64(b[i]) << 24) | (np.int64(b[i + 1]) << 16) | (np.int64(b[i + 2]) << 8) | np.int64(b[i + 3])
 
 
 @inner
 def get64(b, i):
-    """Eight octets at ``i`` as uint64."""
+    """Eight bytes at ``i`` as uint64."""
     v = np.uint64(0)
     for j in range(8):
         v = (v << np.uint64(8)) | np.uint64(b[i + j])
@@ -35,14 +35,14 @@ def get64(b, i):
 
 @inner
 def put16(b, i, v):
-    """Write two octets at ``i``."""
+    """Write two bytes at ``i``."""
     b[i] = (v >> 8) & 0xFF
     b[i + 1] = v & 0xFF
 
 
 @inner
 def put32(b, i, v):
-    """Write four octets at ``i``."""
+    """Write four bytes at ``i``."""
     for j in range(4):
         b[i + j] = (v >> (24 - 8 * j)) & 0xFF
 

@@ -1,5 +1,5 @@
-"""The congestion control agent (IBA annex A10.4): settings that a congestion manager writes and an
-engine obeys."""
+"""The congestion control agent (IBA annex A10.4): settings that a congestion manager writes and a simulation
+applies."""
 
 import numpy as np
 
@@ -48,8 +48,7 @@ PARTS = np.array(
     ],
     np.int64,
 )
-"""Components of SwitchCongestionSetting by bit of ControlMap: octets that it makes valid
-(A10.4.3.6)."""
+"""Components of SwitchCongestionSetting by bit of ControlMap: the bytes that it validates (A10.4.3.6)."""
 PORT_BLOCK, CCT_BLOCK, CCT_AT = cc.SWITCH_PORT_BLOCK, cc.CCT_BLOCK, 4
 ENTRIES_AT, ENTRY = A.entries.byte, cc.CACongestionEntry.size
 CA_MAP_AT = A.control_map.byte
@@ -60,8 +59,8 @@ PS_PER_TICK = 1_024_000
 
 @inner
 def key_fits(t, m, end, now):
-    """True when the MAD may act: no CC_Key, the right one, or a Get (A10.4.2). A wrong key of a Set
-    is counted and starts the lease, at whose end the protect bit falls."""
+    """True when the MAD may act: no CC_Key, the right one, or a Get (A10.4.2). A wrong key of a Set is counted and
+    starts the lease, at whose end the protect bit is cleared."""
     info = t.cc_key_info[end]
     if key_state(info, t.cc_until, end, m, KEY_AT, PROTECT_AT, PROTECT, now) != WRONG or m[METHOD_AT] != SET:
         return True
@@ -89,7 +88,7 @@ def key_info(t, m, end, is_set):
 
 @inner
 def switch_setting(t, m, switch, is_set):
-    """SwitchCongestionSetting: a Set changes what ControlMap names."""
+    """SwitchCongestionSetting: a Set changes the components named in ControlMap."""
     image = t.cc_switch_setting[switch]
     if is_set:
         chosen = get32(m, DATA_AT)
@@ -121,7 +120,7 @@ def port_setting(t, m, node, modifier, is_set):
 
 @inner
 def ca_setting(t, m, end, is_set):
-    """CACongestionSetting: a Set changes the entries that ControlMap names."""
+    """CACongestionSetting: a Set changes the entries named in ControlMap."""
     image = t.cc_ca_setting[end]
     if is_set:
         chosen = get16(m, DATA_AT + CA_MAP_AT)
@@ -136,7 +135,7 @@ def ca_setting(t, m, end, is_set):
 
 @inner
 def control_table(t, m, end, modifier, is_set):
-    """A block of 64 entries of the CongestionControlTable, with the limit of the whole."""
+    """A block of 64 entries of the CongestionControlTable, with the limit of the whole table."""
     image = t.cc_table[end]
     first = modifier * CCT_BLOCK
     if first >= CCT_ENTRIES:
@@ -154,7 +153,7 @@ def control_table(t, m, end, modifier, is_set):
 
 @inner
 def congestion_log(t, m, end, is_switch, now):
-    """CongestionLog as the engine left it, with type and time."""
+    """CongestionLog as the simulation left it, with type and time."""
     copy(m, LOG_AT, t.cc_log[end], 0, LOG_SIZE)
     m[LOG_AT] = LOG_SWITCH if is_switch else LOG_CA
     put32(m, LOG_AT + (LOG_TIME_SWITCH_AT if is_switch else LOG_TIME_CA_AT), (now // PS_PER_TICK) & 0xFFFFFFFF)

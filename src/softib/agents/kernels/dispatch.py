@@ -1,5 +1,4 @@
-"""What happens to a MAD at its destination: which agent it is for, and what goes back (IBA 13.4,
-14.2.1, 16.1)."""
+"""Handling of a MAD at its destination: its agent, and the answer (IBA 13.4, 14.2.1, 16.1)."""
 
 import numpy as np
 
@@ -93,7 +92,7 @@ def subnet_agent(t, m, ingress, now):
     if attribute == LFT:
         return linear_fdb(t, m, ingress, modifier, is_set)
     if attribute == PORT_INFO:
-        # Bit 31 says that the SM knows extended speeds.
+        # Bit 31 says that the SM supports extended speeds.
         if is_set:
             return set_port_info(t, m, ingress, modifier, now)
         return get_port_info(t, m, ingress, modifier)
@@ -187,8 +186,7 @@ def arrive_gmp(t, m, ingress, now):
 
 @kernel(shared=True, _nrt=False)
 def arrive(t, m, ingress, now, slid):
-    """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or
-    FOR_CLIENT.
+    """Handle a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT.
 
     ``slid`` is the source LID as the packet carries it.
     """
@@ -199,7 +197,7 @@ def arrive(t, m, ingress, now, slid):
     if method & RESPONSE_BIT:
         return FOR_CLIENT
     if method == TRAP_REPRESS:  # it ends the trap of a device, or of a program on that port (IBA 13.4.5, 13.4.9)
-        # Its M_Key is looked at as that of a Set (14.2.4.2; hfi1 does so, and OpenSM fills it in).
+        # Its M_Key is checked as for a Set (14.2.4.2; hfi1 does so, and OpenSM fills it in).
         if get16(m, ATTR_AT) == NOTICE and not admit(t, m, end_port(t, ingress), now, slid):
             return SILENT
         return FOR_CLIENT
@@ -208,7 +206,7 @@ def arrive(t, m, ingress, now, slid):
         return ANSWERED
     if is_smp:
         attribute = get16(m, ATTR_AT)
-        # The subnet manager on that node answers for itself; traps and reports are addressed to it.
+        # The subnet manager on that node answers itself; traps and reports are addressed to it.
         if attribute == SM_INFO or method == TRAP or method == REPORT or method == SEND:
             return FOR_CLIENT
         if method != GET and method != SET:

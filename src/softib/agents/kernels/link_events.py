@@ -1,5 +1,4 @@
-"""What no MAD asks for: links that fail and train, time that passes, traps that the hardware or the
-host raises."""
+"""Events without a MAD: links that fail and train, time that passes, traps raised by the hardware or the host."""
 
 from softib.agents.kernels.big_endian import copy
 from softib.agents.kernels.faults.ber import rates_of_loss, settle
@@ -12,7 +11,7 @@ from softib.jit import kernel
 
 @kernel(_nrt=False)
 def set_link(t, port, up, now):
-    """Hardware's doing: the link at ``port`` fails, or trains again."""
+    """The hardware makes the link at ``port`` fail, or train again."""
     if up:
         train(t, port, now)
     else:
@@ -21,21 +20,20 @@ def set_link(t, port, up, now):
 
 @kernel(_nrt=False)
 def fail_port(t, port, now):
-    """Hardware's doing: the far end of the link at ``port`` has gone; this end goes down."""
+    """The remote end of the link at ``port`` was removed; this end goes down."""
     fail(t, port, now)
 
 
 @kernel(_nrt=False)
 def settle_ports(t, ports, now):
-    """Let time pass for the counters of ``ports`` (int64[n])."""
+    """Update the counters of ``ports`` (int64[n]) to the current time."""
     for i in range(ports.shape[0]):
         settle(t, ports[i], now)
 
 
 @kernel(_nrt=False)
 def loss_of_ports(t, ports, loss):
-    """Write how packets into ``ports`` are lost to bit errors into rows of ``loss`` (float64[all
-    ports, 2])."""
+    """Write the loss rates of packets into ``ports`` by bit errors into rows of ``loss`` (float64[all ports, 2])."""
     for i in range(ports.shape[0]):
         port = ports[i]
         loss[port, 0], loss[port, 1] = rates_of_loss(t, port)
@@ -43,7 +41,7 @@ def loss_of_ports(t, ports, loss):
 
 @kernel(_nrt=False)
 def sample_until(t, now):
-    """Let time pass for the sampling mechanisms."""
+    """Advance the sampling mechanisms to the current time."""
     advance(t, now)
 
 
@@ -61,7 +59,7 @@ def raise_local_change(t, end, flags, now):
 
 @kernel(_nrt=False)
 def raise_trap(t, end, trap, number, data, now):
-    """Any trap, with its 54 octets of DataDetails."""
+    """Any trap, with its 54 bytes of DataDetails."""
     row = notice(t, now, end, trap, number)
     if row >= 0:
         copy(t.notice_data[row], 0, data, 0, 54)

@@ -1,6 +1,6 @@
-"""MADs count where they pass, as every packet does (IBA 16.1.3.5: all VLs, VL15 included).
+"""MADs are counted along their path, as every packet is (IBA 16.1.3.5: all VLs, VL15 included).
 
-The hop counts of a call collect in ``passed`` (one word a port, so a batch stays in the cache) and
+The hop counts of a call are collected in ``passed`` (one word a port, so a batch stays in the cache) and
 ``touched`` lists the ports that have any; :func:`fold` adds them to the counters.
 """
 
@@ -11,8 +11,7 @@ from softib.agents.kernels.route import TOUCHED
 from softib.fabric.counters import COUNTER_NAMES, SL_COUNTERS
 
 MAD_DWORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
-"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 octets; VCRC and link delimiters
-do not count."""
+"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 bytes; VCRC and link delimiters do not count."""
 XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, UNICAST_XMIT, UNICAST_RCV = (
     COUNTER_NAMES.index(n)
     for n in (
@@ -32,19 +31,19 @@ LOW, ALL_ONES = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @inner
 def add(row, column, n):
-    """A counter grows and stops at its maximum."""
+    """Increase a counter, which stops at its maximum."""
     row[column] = ALL_ONES if n > ALL_ONES - row[column] else row[column] + n
 
 
 @inner
-def pass_port(t, port, what):
-    """Remember that packets went through ``port``."""
+def pass_port(t, port, packets):
+    """Record that packets went through ``port``."""
     before = t.passed[port]
     if before == np.uint64(0):
         n = t.progress[TOUCHED]
         t.touched[n] = port
         t.progress[TOUCHED] = n + 1
-    t.passed[port] = before + what
+    t.passed[port] = before + packets
 
 
 @inner
@@ -60,9 +59,8 @@ def count_hops(t, first, last, there_and_back):
 
 @inner
 def count_level(t, first, last, level):
-    """What one MAD on a data VL counts by its SL (PortXmitDataSL, PortRcvDataSL), on the hops
-    ``first``…``last`` - 1 of ``path``; ``level`` -1: it is on VL15, which no SL leads to (IBA
-    7.6.5)."""
+    """Count one MAD on a data VL by its SL (PortXmitDataSL, PortRcvDataSL), on the hops ``first``…``last`` - 1 of
+    ``path``; ``level`` -1: it is on VL15, which no SL uses (IBA 7.6.5)."""
     if level < 0:
         return
     for i in range(first, last):
@@ -73,8 +71,7 @@ def count_level(t, first, last, level):
 
 @inner
 def count_back(t, first, last):
-    """Count an answer on the hops ``last`` - 1 … ``first`` backwards, the way that its request
-    came."""
+    """Count an answer on the hops ``last`` - 1 … ``first`` backwards, over the path of its request."""
     for i in range(first, last):
         pass_port(t, np.int64(t.port_peer[t.path[i]]), SENT)
         pass_port(t, t.path[i], RECEIVED)

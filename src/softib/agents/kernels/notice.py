@@ -1,9 +1,9 @@
 """Traps that devices raise (IBA 13.4.9, 14.2.5.1): a queue of notices, each with its DataDetails as
 sent.
 
-A row of ``notices`` is (time in ps, end port, trap number, portnum); ``notice_data`` holds the 54
-octets beside it. The issuer's own LID in them is written when the trap is sent, because a port may
-get its LID only later.
+A row of ``notices`` is (time in ps, end port, trap number, portnum); ``notice_data`` holds its 54 bytes of details.
+The issuer's own LID is written into them when the trap is sent, because a port may get its LID
+only later.
 """
 
 import numpy as np
@@ -53,10 +53,9 @@ DETAILS = 54
 
 @inner
 def notice(t, now, port, trap, detail):
-    """Queue a trap to be sent and return its row, its details zeroed; -1 when the port
-    raises none.
+    """Queue a trap to be sent and return its row, its details zeroed; -1 if the port raises none.
 
-    Beyond the queue's room it is counted as lost.
+    Beyond the queue's capacity it counts as lost.
     """
     if not get32(t.port_info[port], CAP_MASK_AT) & TRAP:
         return np.int64(-1)
@@ -75,7 +74,7 @@ def notice(t, now, port, trap, detail):
 
 @inner
 def local_change(t, now, end, flags):
-    """Trap 144 of end port ``end``: its CapabilityMask changed (no flags), or what ``flags`` say."""
+    """Trap 144 of end port ``end``: its CapabilityMask changed (no flags), or the change given by ``flags``."""
     info = t.port_info[end]
     if not get32(info, CAP_MASK_AT) & (OTHER_LOCAL if flags else CAP_MASK_NOTICE):
         return

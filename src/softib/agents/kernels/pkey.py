@@ -1,9 +1,9 @@
-"""Partitions: which GMPs reach their port (IBA 10.9, 18.2.4.2). SMPs belong to no partition.
+"""Partitions: the GMPs that reach their port (IBA 10.9, 18.2.4.2). SMPs belong to no partition.
 
-A MAD carries the P_Key of its sender's table that its address names. QP1 of the target accepts it
-when any entry of its responder_pkey table matches: the same low 15 bits, and one of the two a full
-member. Switch ports with partition enforcement apply the same rule with their responder_pkey table
-to what comes in or goes out.
+A MAD carries the P_Key of its sender's table that its address names. QP1 of the target accepts it if any entry of
+its responder_pkey table matches: the same low 15 bits, and one of the two a full
+member. Switch ports with partition enforcement apply the same rule with their responder_pkey table to incoming or
+outgoing packets.
 """
 
 import numpy as np
@@ -44,8 +44,7 @@ W_VALID_AT, W_LID1_AT, W_LID2_AT, W_PKEY_AT, W_SL_AT, W_QP2_AT, W_LID_AT, W_PORT
     W.portnum.byte,
 )
 ALL_BUT_GIDS = 0x3F
-"""DataValid: LIDs, P_Key, SL and QPs are known, GIDs are not (bits in the order of the fields,
-lowest first)."""
+"""DataValid: LIDs, P_Key, SL and QPs are known, GIDs are not (bits in the order of the fields, lowest first)."""
 GSI = 1
 
 
@@ -75,12 +74,12 @@ def in_partition(t, port, pkey):
 
 @inner
 def refuses(t, port, pkey, direction):
-    """True when ``port`` is a switch's external port that enforces partitions in ``direction`` (in
-    or out) and does not know the P_Key.
+    """True if ``port`` is a switch's external port that enforces partitions in ``direction`` (in or out) and does
+    not have the P_Key.
 
-    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port before it. What a
-    limited member sends comes in with the very entry, limited, that stands there, so membership is
-    compared on the way out alone: there limited to limited ends.
+    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port in front of it. A packet of a limited
+    member arrives with the same limited entry as in that table, so membership is compared only for outgoing
+    packets: there limited to limited is refused.
     """
     if (
         not t.port_info[port, ENFORCE_AT] & direction
@@ -95,7 +94,7 @@ def refuses(t, port, pkey, direction):
 
 @inner
 def switch_violation(t, port, pkey, slid, dlid, sl, now):
-    """Raise trap 259, where the switch has it."""
+    """Raise trap 259, if the switch has it."""
     end = end_port(t, port)
     if not get32(t.port_info[end], CAP_MASK_AT) & SWITCH_TRAP:
         return
@@ -134,10 +133,10 @@ def end_port_violation(t, end, pkey, slid, dlid, sl, now):
 
 @inner
 def enforced(t, first, last, pkey, slid, dlid, sl, now):
-    """The hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none;
-    counted and reported.
+    """The hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; it is counted
+    and reported.
 
-    A packet that is refused as it leaves did not take that hop; one refused as it arrives did.
+    A packet refused at egress does not use that hop; one refused at ingress does.
     """
     for i in range(first, last):
         egress = t.path[i]
@@ -157,8 +156,8 @@ def enforced(t, first, last, pkey, slid, dlid, sl, now):
 def partitioned(t, port, at, index, sl, dlid, now):
     """Number of hops after which a GMP from ``port`` to ``at`` is refused, -1 = never.
 
-    The path of the answer is checked too, with the entry of the responder's table that its answer
-    carries: a request whose answer a switch would refuse is not carried out.
+    The path of the answer is checked too, with the entry of the responder's table that its answer carries: a
+    request whose answer a switch would refuse is not executed.
     """
     home, end = end_port(t, port), end_port(t, at)
     if index >= np.int64(t.pkey_cap[home]):

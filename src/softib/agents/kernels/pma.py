@@ -1,11 +1,11 @@
 """The performance management agent: every attribute that counts (IBA 16.1, A10). Sampling:
 :mod:`sample_kernels`.
 
-The fabric counts in 64 bits; each wire field stops at its own largest value. PortCounters and
-PortCountersExtended show one register, so what a Set writes in one of them the other shows too.
-(The specification does not say; Linux' qib driver keeps one offset for both, and OpenSM's
-performance manager expects it: it leaves the data counters alone when it clears PortCounters on a
-device that has the extended ones.)
+The fabric counts in 64 bits; each wire field stops at its own largest value. PortCounters and PortCountersExtended
+show one register, so a Set of one also changes the other.
+(The specification does not define this; Linux' qib driver keeps one offset for both, and OpenSM's performance
+manager relies on it: it does not clear the data counters through PortCounters on a device that has the extended
+ones.)
 """
 
 import numpy as np
@@ -67,8 +67,8 @@ def counted(counters, first, last, column):
 
 @inner
 def counters_of(counters, m, first, last, fields, begin, end, selected, is_set):
-    """Get: the counters ``fields[begin:end]`` of ports ``first``…``last``, summed. Set: write those
-    whose bit is in ``selected`` (bit 0 = the first field), then as Get."""
+    """Get: the counters ``fields[begin:end]`` of ports ``first``…``last``, summed. Set: write those whose bit is in
+    ``selected`` (bit 0 = the first field), then as Get."""
     for i in range(begin, end):
         offset, bits, column = fields[i, 0], fields[i, 1], fields[i, 2]
         if is_set and (selected >> np.uint64(i - begin)) & np.uint64(1):
@@ -160,8 +160,7 @@ GROUPS = (
     SL_COUNTERS,
     LANE_COUNTERS,
 )
-"""Where counters live: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``,
-``lane_counters``."""
+"""Location of counters: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``, ``lane_counters``."""
 NO_OP_CODE = -1
 
 _ATTRIBUTES = (
@@ -190,18 +189,16 @@ _ATTRIBUTES = (
         )
     ),
 )
-"""Every attribute that counts, with its counters in the order of its CounterSelect (None: wire
-order)."""
+"""Every attribute with counters, with these in the order of its CounterSelect (None: wire order)."""
 
 
 def _tables():
     """Fields int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after
-    the other, and attributes int64[n, 5]: ID, group, first and last field, which ``op_code`` it
-    counts."""
+    the other, and attributes int64[n, 5]: ID, group, first and last field, the ``op_code`` that it counts."""
     fields, attributes = [], []
     for struct, names in _ATTRIBUTES:
-        known = {n for g in GROUPS for n in g.names}
-        names = names or [f.name for f in struct.named() if f.name in known]
+        columns = {n for g in GROUPS for n in g.names}
+        names = names or [f.name for f in struct.named() if f.name in columns]
         group = next(i for i, g in enumerate(GROUPS) if names[0] in g.names)
         begin = len(fields)
         for name in names:
@@ -217,7 +214,7 @@ FIELDS, ATTRIBUTES = _tables()
 
 @inner
 def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
-    """ClassPortInfo of a GSI class; a Set keeps where its traps go (13.4.8.1). ``which`` row of
+    """ClassPortInfo of a GSI class; a Set stores the destination of its traps (13.4.8.1). ``which``: row of
     ``class_traps``."""
     if is_set:
         copy(t.class_traps[end, which], 0, m, DATA_AT + TRAP_AT, TRAP_OCTETS)
@@ -232,7 +229,7 @@ def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
 
 @inner
 def selection(m, attribute):
-    """Bit mask over an attribute's counters: which of them a Set writes."""
+    """Bit mask of the counters of an attribute that a Set writes."""
     if attribute == EXT_SPEEDS:
         return get64(m, EXT_SPEEDS_SELECT_AT)
     select = get16(m, SELECT_AT)
@@ -245,7 +242,7 @@ def selection(m, attribute):
 
 @inner
 def counted_fields(t, m, node, attribute, row):
-    """Where the counters of ``ATTRIBUTES[row]`` end that ``node`` has; the others are zero."""
+    """End of the counters of ``ATTRIBUTES[row]`` that ``node`` has; the others are zero."""
     begin, end = ATTRIBUTES[row, 2], ATTRIBUTES[row, 3]
     if attribute == PORT_COUNTERS_EXT and t.perf_caps[node, 1] & ADDITIONAL == 0:
         clear(m, EXT_SELECT2_AT + 4 + 8 * EXT_BASIC, 8 * (EXT_COUNTERS - EXT_BASIC))
@@ -258,8 +255,7 @@ def counted_fields(t, m, node, attribute, row):
 
 @inner
 def counting(t, m, row, first, last, is_set, end):
-    """Get or Set of one attribute of ``ATTRIBUTES``, as far as field ``end``, on ports
-    ``first``…``last``."""
+    """Get or Set of one attribute of ``ATTRIBUTES``, up to field ``end``, on ports ``first``…``last``."""
     group, begin, op = ATTRIBUTES[row, 1], ATTRIBUTES[row, 2], ATTRIBUTES[row, 4]
     selected = selection(m, ATTRIBUTES[row, 0])
     if op != NO_OP_CODE:

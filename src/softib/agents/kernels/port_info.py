@@ -1,4 +1,4 @@
-"""PortInfo: Get, Set, and what a Set does to the link (IBA 14.2.5.6, 7.2.7)."""
+"""PortInfo: Get, Set, and the effect of a Set on the link (IBA 14.2.5.6, 7.2.7)."""
 
 import numpy as np
 
@@ -67,8 +67,8 @@ _ENFORCE = (
     P.filter_raw_outbound,
 )
 WRITABLE = np.stack([_mask(*_END, *_LINK), _mask(*_END, *_LINK), _mask(*_LINK, *_ENFORCE)])
-"""uint8[3, 64]: bits that a Set stores as they come, on a CA port, a switch's port 0, a switch's
-external port. The others are read-only or need a rule of their own below."""
+"""uint8[3, 64]: bits that a Set stores unchanged, on a CA port, a switch's port 0, a switch's external port. The
+others are read-only or have a rule of their own below."""
 
 CA_PORT, PORT0, EXTERNAL = 0, 1, 2
 
@@ -95,7 +95,7 @@ def selected_port(t, ingress, number):
 
 @inner
 def get_port_info(t, m, ingress, modifier):
-    """Write PortInfo of the port that ``modifier`` names into the MAD; returns the status.
+    """Write PortInfo of the port given by ``modifier`` into the MAD; returns the status.
 
     With MKeyProtectBits 1 only a MAD with the M_Key reads it (14.2.4.1).
     """
@@ -114,15 +114,13 @@ def get_port_info(t, m, ingress, modifier):
 
 @inner
 def hides_speeds(t, port, modifier):
-    """Does strict firmware keep extended speeds of an external port from a manager that did not say
-    that it knows them?"""
+    """Does strict firmware hide the extended speeds of an external port from a manager without support for them?"""
     return t.node_strict[t.port_node[port]] != 0 and not modifier & EXTENDED and t.port_num[port] != 0
 
 
 @inner
 def hide_speeds(m):
-    """LinkSpeedExtSupported, LinkSpeedExtEnabled and those of the second extension read 0; what the
-    link runs at stays."""
+    """LinkSpeedExtSupported, LinkSpeedExtEnabled and those of the second extension read 0; the active speed stays."""
     m[DATA_AT + EXT_SUPPORTED_AT] &= 0xF0
     m[DATA_AT + EXT_ENABLED_AT] &= 0xE0
     m[DATA_AT + EXT2_AT] &= 0xE0
@@ -130,8 +128,7 @@ def hide_speeds(m):
 
 @inner
 def set_port_info(t, m, ingress, modifier, now):
-    """Set(PortInfo): all of it, or (status BAD_FIELD) nothing. The answer carries what the port
-    reads afterwards."""
+    """Set(PortInfo): either all of it, or (status BAD_FIELD) nothing. The answer carries the PortInfo after the Set."""
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
         return BAD_FIELD
@@ -157,19 +154,18 @@ def set_port_info(t, m, ingress, modifier, now):
 
 @inner
 def enabled_ok(request, supported, everything):
-    """A request for enabled widths or speeds: no change, everything, or a subset of what is
-    supported."""
+    """A request for enabled widths or speeds: no change, everything, or a subset of the supported ones."""
     return request == 0 or request == everything or (request & ~supported) == 0
 
 
 @inner
 def unicast(new, old, at):
-    """True when the LID at ``at`` can be set: unicast, or 0 as it was before any manager came.
+    """True if the LID at ``at`` can be set: unicast, or 0 on a port that had no LID before.
 
-    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (their
-    ``subn_set_portinfo``), as 14.2.5.6 asks; 0 on a port that has none is what ibportstate writes
-    back on a subnet without a manager. Low bits that the LMC covers are ignored where packets are
-    matched (4.1.3), not refused.
+    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (their ``subn_set_portinfo``), as 14.2.5.6
+    requires; ibportstate writes back 0 on a port without a LID on a subnet without a manager. Low bits covered by
+    the LMC are ignored when packets are matched (4.1.3),
+    not refused.
     """
     lid = get16(new, at)
     return lid < LID_MCAST_MIN and (lid != 0 or get16(old, at) == 0)
@@ -185,7 +181,7 @@ def valid(t, new, old, kind):
     if kind != PORT0:
         if STATE_AFTER_SET[get8(old, STATE_AT) & 15, state] == INVALID:
             return False
-        # A physical state can be asked for with PortState "no change" or "down" only.
+        # A physical state can be requested only with PortState "no change" or "down".
         if phys > DISABLED or (phys != 0 and state > DOWN):
             return False
         if (get8(new, PHYS_AT) & 15) > POLLING:
@@ -207,8 +203,8 @@ def valid(t, new, old, kind):
 @inner
 def has_mtu(old, kind):
     """False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's
-    components of one are unused there (14.2.5.6). Unmanaged Quantum-2 switches read 0 in all of
-    them, and take what a manager writes there all the same.
+    components of one are unused there (14.2.5.6). Unmanaged Quantum-2 switches read 0 in all of them, but accept a
+    manager's values there.
     """
     return kind != PORT0 or (get8(old, MTU_CAP_AT) & 15) != 0
 
@@ -221,7 +217,7 @@ def has_vls(old, kind):
 
 @inner
 def apply(t, new, port, kind, now):
-    """Store a legal request and let the link follow."""
+    """Store a legal request and update the link."""
     info = t.port_info[port]
     for i in range(64):
         mask = np.int64(WRITABLE[kind, i])
@@ -244,8 +240,7 @@ def apply(t, new, port, kind, now):
 
 @inner
 def enable(new, info):
-    """LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps, all-ones means all that is
-    supported."""
+    """LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps, all-ones means everything supported."""
     width = get8(new, WIDTH_ENABLED_AT)
     if width:
         info[WIDTH_ENABLED_AT] = get8(info, WIDTH_SUPPORTED_AT) if width == 0xFF else width
@@ -274,7 +269,7 @@ def change_state(t, port, state, phys, now):
             t.port_info[port, STATE_AT] = (get8(t.port_info[port], STATE_AT) & 0xF0) | target
         return
     if phys == 0:
-        # "Down" alone leaves a disabled port disabled; otherwise LinkDownDefaultState says what follows. A sleeping
+        # "Down" alone leaves a disabled port disabled; otherwise LinkDownDefaultState sets the next state. A sleeping
         # port wakes when its peer polls, so it trains as well.
         if get8(t.port_info[port], PHYS_AT) >> 4 == DISABLED:
             return
@@ -292,8 +287,8 @@ def change_state(t, port, state, phys, now):
 
 @inner
 def train(t, port, now):
-    """Both ends reach LinkUp and INIT when a cable joins them that carries a signal, neither is
-    disabled or without power, and they agree on width and speed."""
+    """Both ends reach LinkUp and INIT if a cable with a signal joins them, neither is disabled or without power,
+    and they agree on width and speed."""
     peer = np.int64(t.port_peer[port])
     if peer < 0:
         return
@@ -309,8 +304,7 @@ def train(t, port, now):
 
 @inner
 def drop(t, port, now):
-    """The link at ``port`` fails (cable pulled, far end without power): both ends go down, count it
-    and poll."""
+    """The link at ``port`` fails (cable removed, remote end without power): both ends go down, count it and poll."""
     fail(t, port, now)
     peer = np.int64(t.port_peer[port])
     if peer >= 0:
@@ -319,7 +313,7 @@ def drop(t, port, now):
 
 @inner
 def fail(t, port, now):
-    """One end of a link that fails; LinkDownedCounter counts only what was up."""
+    """One end of a failing link; LinkDownedCounter counts only links that were up."""
     if (get8(t.port_info[port], PHYS_AT) >> 4) == DISABLED:
         return
     if (get8(t.port_info[port], STATE_AT) & 15) != DOWN:
@@ -329,8 +323,8 @@ def fail(t, port, now):
 
 @inner
 def put_state(t, port, state, phys, by_set, now):
-    """Write both states. A change between down and not down that no Set asked for raises
-    PortStateChange of the switch and, on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
+    """Write both states. A change between down and not down without a Set raises PortStateChange of the switch and,
+    on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
     settle(t, port, now)
     info = t.port_info[port]
     old = get8(info, STATE_AT) & 15

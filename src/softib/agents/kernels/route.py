@@ -1,10 +1,10 @@
-"""How a MAD finds its device: directed hop by hop, or by LID through the forwarding tables.
+"""Routing of a MAD to its device: directed hop by hop, or by LID through the forwarding tables.
 
 Every function returns the row of the port through which the MAD *enters* its destination (for a
-switch addressed by LID: its port 0), or -1 when it is lost on the way. The ports by which it left
-the nodes on its way are appended to ``path``; ``progress[HOPS]`` is their number. Where a MAD is
-lost for a reason that somebody counts, ``progress[LOSS]`` and ``progress[LOSS_AT]`` say which and
-at which port; :func:`blame` counts it once the MAD has got that far.
+switch addressed by LID: its port 0), or -1 if it is lost on the path. The ports through which it left the nodes of
+its path are appended to ``path``; ``progress[HOPS]`` is their number. If a MAD is lost for a reason
+that has a counter, ``progress[LOSS]`` and ``progress[LOSS_AT]`` have the reason and the port; :func:`blame` counts
+it once the MAD has got that far.
 """
 
 import numpy as np
@@ -47,8 +47,8 @@ DLID_MAPPING, LOOPING, INACTIVE = (
     for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
 )
 TOUCHED, HOPS, REQUEST_HOPS, LOSS, LOSS_AT, ANSWER_LOST = range(6)
-"""Elements of ``progress``: how many ports ``touched`` lists; hops in ``path``, and how many of
-them the request took; why and where a MAD is lost; 1 = it is not the request but its answer."""
+"""Elements of ``progress``: number of ports in ``touched``; hops in ``path``, and those of the request; reason and
+location of a loss; 1 = the answer is lost, not the request."""
 NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
 
@@ -61,8 +61,8 @@ def link_up(t, port):
 
 @inner
 def owns(t, port, lid):
-    """True when ``lid`` is one of the 2^LMC LIDs of an end port: all bits but the LMC lowest are
-    equal (IBA 4.1.3). Or that of a virtual port."""
+    """True if ``lid`` is one of the 2^LMC LIDs of an end port: all bits except the lowest LMC are equal (IBA
+    4.1.3). Or that of a virtual port."""
     base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
     if base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0:
         return True
@@ -84,7 +84,7 @@ def directed(t, m, port):
         out = np.int64(m[INITIAL_PATH_AT + i])
         if out < 1 or out > t.node_nports[node]:
             return -1
-        # Only switches pass directed SMPs on; a CA sends them through the port that its path names.
+        # Only switches forward directed SMPs; a CA sends them through the port in their path.
         if t.node_type[node] != SWITCH and (i > 1 or out != t.port_num[at]):
             return -1
         egress = t.node_base[node] + out
@@ -100,8 +100,7 @@ def directed(t, m, port):
 
 @inner
 def directed_back(t, m, port):
-    """The way of a *response* that a client at ``port`` sends: the return path backwards (IBA
-    14.2.2.4)."""
+    """The path of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
     count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
@@ -144,8 +143,8 @@ def by_lid(t, port, lid, is_smp):
         egress = at
     hops = t.progress[HOPS]
     if t.node_type[node] != SWITCH:
-        at = np.int64(-1)  # a CA's port sends; nothing came in by it
-    # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
+        at = np.int64(-1)  # a CA's port sends; there is no ingress port
+    # The 63 hops of 14.2.1.2 limit directed routes alone; a path over more switches than exist is a loop.
     for _ in range(t.lft.shape[0] + 1):
         if egress < 0:
             return lose(t, NO_ROUTE, at)
@@ -170,16 +169,15 @@ def by_lid(t, port, lid, is_smp):
 
 @inner
 def lose(t, why, port):
-    """Remember why a MAD is lost at ``port``; returns -1."""
+    """Record why a MAD is lost at ``port``; returns -1."""
     t.progress[LOSS], t.progress[LOSS_AT] = why, port
     return np.int64(-1)
 
 
 @inner
 def blame(t):
-    """Count the loss that was remembered: at the port by which a packet came in that a switch
-    cannot forward (no route, or back where it came from; IBA 16.1.3.5, 16.1.4.1), at the port that
-    is down (16.1.4.2: inactive)."""
+    """Count the recorded loss: at the ingress port of a switch that cannot forward the packet (no route, or back to
+    its ingress port; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2: inactive)."""
     why, port = t.progress[LOSS], t.progress[LOSS_AT]
     t.progress[LOSS] = NO_LOSS
     if why == PORT_DOWN:
@@ -207,8 +205,8 @@ def lookup(t, node, lid):
 
 @inner
 def repaired(t, node, lid, egress):
-    """The first port of the LID's group whose link is up, where that of the table, ``egress``, is
-    down (ARInfo.fr_enabled); else ``egress``."""
+    """The first port of the LID's group whose link is up, if that of the table, ``egress``, is down
+    (ARInfo.fr_enabled); else ``egress``."""
     switch, base = t.switch_of_node[node], np.int64(t.node_base[node])
     group = t.ar_lft[switch, lid] & GROUP_MASK
     if group == 0 or group >= t.ar_group.shape[1]:
@@ -222,8 +220,7 @@ def repaired(t, node, lid, egress):
 
 @inner
 def route_smp(t, m, port, dlid):
-    """Way of a directed-route request: LID-routed before and after its directed part where it says
-    so.
+    """Path of a directed-route request: LID-routed before and after its directed part as it specifies.
 
     IBA 14.2.2.1: DrSLID permissive = the directed part starts at the requester; DrDLID permissive =
     it ends at the responder.
@@ -248,8 +245,7 @@ def route_smp(t, m, port, dlid):
 
 @inner
 def end_port(t, port):
-    """The port that owns LID and M_Key where a MAD entered by ``port``: itself, or port 0 of the
-    switch."""
+    """The port that owns LID and M_Key for a MAD that entered by ``port``: itself, or port 0 of the switch."""
     node = t.port_node[port]
     if t.node_type[node] == SWITCH:
         return np.int64(t.node_base[node])
@@ -258,7 +254,7 @@ def end_port(t, port):
 
 @inner
 def make_response(m, status, is_directed):
-    """Make a request its own response: method, status, direction bit (IBA 13.4.5, 14.2.1.2)."""
+    """Turn a request into its response: method, status, direction bit (IBA 13.4.5, 14.2.1.2)."""
     m[METHOD_AT] = GET_RESP
     put16(m, STATUS_AT, (status & 0x7FFF) | (DR_DIRECTION if is_directed else 0))
     m[HOP_POINTER_AT] = 0 if is_directed else m[HOP_POINTER_AT]

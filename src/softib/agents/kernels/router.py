@@ -1,9 +1,9 @@
-"""What a router knows of other subnets (:mod:`softib.iba.vendor.router`): its own ports in them, as their
-subnet managers configured these.
+"""A router's data on other subnets (:mod:`softib.iba.vendor.router`): its own ports in them, as their subnet
+managers configured these.
 
-Site-local prefixes go into the table of adjacent subnets, others into that of next hops. Routers
-tell each other nothing here, so what lies behind another router is in no table. All of it is read
-from PortInfo at each Get: there is nothing that a Set could write.
+Site-local prefixes are in the table of adjacent subnets, others in that of next hops. Routers do not exchange
+tables, so subnets behind another router are in no table. Everything is read from PortInfo at
+each Get: there is nothing to set.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ NEXT_BLOCK, ADJACENT_BLOCK = router.NEXT_HOP_BLOCK, router.ADJACENT_BLOCK
 
 @inner
 def is_router(t, ingress):
-    """Is it a router that knows these attributes?"""
+    """Is it a router that supports these attributes?"""
     node = t.port_node[ingress]
     return t.node_type[node] == ROUTER and (
         t.vendor_id[node] == MELLANOX or is_mellanox_part(np.int64(t.device_id[node]))
@@ -65,21 +65,20 @@ def is_site_local(t, port):
 
 @inner
 def nth_remote_port(t, ingress, site_local, n):
-    """The port that record ``n`` of a table is about, -1 behind the last one; ``n`` -1: how many
-    records there are."""
-    node, found = t.port_node[ingress], np.int64(0)
+    """The port of record ``n`` of a table, -1 after the last one; ``n`` -1: the number of records."""
+    node, count = t.port_node[ingress], np.int64(0)
     for number in range(1, np.int64(t.node_nports[node]) + 1):
         port = np.int64(t.node_base[node]) + number
         if is_remote_port(t, ingress, port) and is_site_local(t, port) == site_local:
-            if found == n:
+            if count == n:
                 return port
-            found += 1
-    return found if n < 0 else np.int64(-1)
+            count += 1
+    return count if n < 0 else np.int64(-1)
 
 
 @inner
 def router_info(t, m, ingress, is_set):
-    """How many subnets it knows, and could."""
+    """The number of its subnets, and the largest possible number."""
     if is_set or not is_router(t, ingress):
         return BAD_ATTRIBUTE
     most = max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 0)

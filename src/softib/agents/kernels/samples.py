@@ -1,12 +1,11 @@
 """PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counting between two moments
 of MAD time.
 
-One sampling mechanism an end port (a switch has one, at its port 0). A Set while it is done arms
-it::
+One sampling mechanism an end port (a switch has one, at its port 0). A Set in state DONE arms it::
 
     DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
 
-A Set while it is not done changes nothing. Nothing runs in the background: :func:`advance` moves
+A Set in another state changes nothing. Nothing runs in the background: :func:`advance` moves
 every armed mechanism to the time it is called with, so counts are taken at the first MAD (or
 ``AgentPlane.advance``) at or after the moment.
 """
@@ -45,7 +44,7 @@ KEPT = COUNTERS_AT + 2 * S.counter_select.count - START_AT
 R_TAG_AT, R_STATUS_AT, R_COUNTER_AT = R.tag.byte, R.sample_status.byte, R.counter.byte
 COUNTERS = S.counter_select.count
 WIDTH_32 = 4
-# Each of the 15 counters can count every mandatory quantity (bit 0 of its 3-bit mask), and nothing else.
+# Each of the 15 counters can count every mandatory quantity (bit 0 of its 3-bit mask), and no other.
 MASKS_0_TO_9, MASKS_10_TO_14 = 0o1111111111, 0o11111
 QUANTITIES = np.array(
     [
@@ -96,7 +95,7 @@ def status_at(t, end, now):
 
 @inner
 def advance(t, now):
-    """Take the counts of every armed mechanism whose moment has come. ``samplers``: row 0 their
+    """Take the counts of every armed mechanism whose time has come. ``samplers``: row 0 their
     number, then per mechanism end port, sampled port, 1 = the begin is taken."""
     n, kept = t.samplers[0, 0], 0
     for i in range(1, n + 1):
@@ -110,7 +109,7 @@ def advance(t, now):
             fold(t)
             for q in range(QUANTITIES.shape[0]):
                 here, before = t.counters[port, QUANTITIES[q]], t.sample_count[end, q]
-                # Somebody cleared the counter meanwhile.
+                # The counter was cleared meanwhile.
                 t.sample_count[end, q] = here - before if here >= before else here
             continue
         kept += 1
@@ -145,19 +144,19 @@ def samples_control(t, m, end, port, now, is_set):
 
 @inner
 def samples_result(t, m, end, now):
-    """What was counted; before the end, what is counted so far."""
+    """The counts; before the end, those so far."""
     clear(m, DATA_AT, 192)
     kept, status = t.sample_control[end], status_at(t, end, now)
     put16(m, DATA_AT + R_TAG_AT, get16(kept, TAG_AT))
     m[DATA_AT + R_STATUS_AT] = status
     port = np.int64(t.node_base[t.port_node[end]]) + get8(kept, SELECT_AT)
     for i in range(COUNTERS):
-        what = get16(kept, COUNTERS_AT + 2 * i)
-        if what < 1 or what > QUANTITIES.shape[0] or status == STARTED or t.sample_ps[end, 1] == 0:
+        quantity = get16(kept, COUNTERS_AT + 2 * i)
+        if quantity < 1 or quantity > QUANTITIES.shape[0] or status == STARTED or t.sample_ps[end, 1] == 0:
             continue
-        value = t.sample_count[end, what - 1]
+        value = t.sample_count[end, quantity - 1]
         if status == RUNNING:
-            here = t.counters[port, QUANTITIES[what - 1]]
+            here = t.counters[port, QUANTITIES[quantity - 1]]
             value = here - value if here >= value else here
         put32(m, DATA_AT + R_COUNTER_AT + 4 * i, min(np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF)), 0xFFFFFFFF))
     return OK

@@ -1,5 +1,4 @@
-"""One call for a batch of MADs: route each, let the device answer, collect what only a client can
-answer.
+"""One call for a batch of MADs: route each, let the device answer, and collect MADs for clients.
 
 A batch is processed in its order, as one sender's MADs arrive. Outputs are allocated by the caller.
 """
@@ -37,8 +36,8 @@ SMALL_PORTS = 10_000
 
 @inner
 def round_trip(t, port, lid, is_smp, method):
-    """Route a MAD by LID, and a request's answer back: ``progress[ANSWER_LOST]`` says when that
-    does not find its way (the tables need not be symmetric)."""
+    """Route a MAD by LID, and a request's answer back: ``progress[ANSWER_LOST]`` says if that does not arrive (the
+    tables need not be symmetric)."""
     at = by_lid(t, port, lid, is_smp)
     t.progress[REQUEST_HOPS] = t.progress[HOPS]
     if at < 0 or method & RESPONSE_BIT or at == port:
@@ -64,8 +63,7 @@ def lost_on_cables(t, first, last, level, now):
 
 @inner
 def answer_leaves(t, is_directed, level, now):
-    """True when an answer reaches the sender of its request; counts its hops where they were not
-    counted yet."""
+    """True if an answer reaches the sender of its request; counts its hops if they were not counted yet."""
     if is_directed:
         if t.options[FAULTY] == 0:
             return True
@@ -86,10 +84,9 @@ def answer_leaves(t, is_directed, level, now):
 
 @inner
 def to_its_device(t, m, port, dlid, level, pkey_index, now):
-    """Carry a MAD from ``port`` over the fabric: the port that it came to, or -1 where it was lost
-    and counted.
+    """Carry a MAD from ``port`` over the fabric: its destination port, or -1 if it was lost and counted.
 
-    ``level``: its SL, -1 of an SMP. Hops that a directed one passed are counted by :func:`serve`,
+    ``level``: its SL, -1 for an SMP. Hops that a directed one passed are counted by :func:`serve`,
     with those of its answer.
     """
     is_directed, is_smp, method = m[CLASS_AT] == SUBN_DR, level < 0, m[METHOD_AT]
@@ -122,11 +119,11 @@ def to_its_device(t, m, port, dlid, level, pkey_index, now):
 
 @inner
 def answered(t, m, at, now, level, self_lid):
-    """The device at ``at`` takes the MAD, which becomes its answer, and the answer goes back:
-    ANSWERED, FOR_CLIENT, or SILENT where nothing comes home.
+    """The device at ``at`` processes the MAD, which becomes its answer, and the answer returns: ANSWERED,
+    FOR_CLIENT, or SILENT if nothing returns.
 
-    A request by LID has arrived before its device reads a counter; a directed one reads none, and
-    goes home on the links that it came by.
+    A request by LID has arrived before its device reads a counter; a directed one reads none, and returns on the
+    same links.
     """
     is_directed = m[CLASS_AT] == SUBN_DR
     if t.options[0] and not is_directed:
@@ -147,8 +144,9 @@ def copy_mad(to, row, of, from_row):
 
 
 def steps_of(t, port, now, mads, *rest):
-    """Steps of Python that :func:`serve` takes (75 us a MAD). One batch tells nothing of those to
-    come: on a large fabric they are many."""
+    """Number of steps of :func:`serve` that Python runs (75 us a MAD). One batch does not show how many will
+    follow: on a
+    large fabric they are many."""
     return 150 * len(mads) if len(t.port_node) <= SMALL_PORTS else float("inf")
 
 
@@ -160,9 +158,9 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
     Answers go to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same bytes), LIDs
     (as they arrive at ``port``) and TIDs to the rows of ``a`` (MadColumns too); ``o.row``
     (:data:`~softib.agents.layout.Outcome`) names the request of each, whose SL, P_Key index and
-    QPs, swapped, are the answer's. What a client must handle goes to the back of ``answers``,
-    growing downwards, with ``o.client_row`` and ``o.client_port`` in the same order. ``o.served``
-    gets (answers, for clients). ``q.mad``, ``a.mad`` and the other columns are not looked at.
+    QPs, swapped, are the answer's. MADs for clients go to the back of ``answers``, growing downwards, with
+    ``o.client_row`` and ``o.client_port`` in the same order. ``o.served``
+    gets (answers, for clients). ``q.mad``, ``a.mad`` and the other columns are not used.
     """
     n = mads.shape[0]
     k, back = 0, n

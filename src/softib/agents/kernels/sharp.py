@@ -1,6 +1,6 @@
 """An aggregation node: trees, the QPs that join them, quotas of jobs (:mod:`softib.iba.vendor.sharp`).
 
-A request that is refused changes nothing.
+A refused request changes nothing.
 """
 
 import numpy as np
@@ -63,7 +63,7 @@ def an_info(t, m, row):
 
 @inner
 def streaming_trees(t, row, but):
-    """Enabled streaming trees of a node, tree ``but`` left out."""
+    """Enabled streaming trees of a node, except tree ``but``."""
     n = 0
     for tree in range(np.int64(t.sharp_cap[row, TREES])):
         head = t.sharp_tree[row, tree]
@@ -74,8 +74,7 @@ def streaming_trees(t, row, but):
 
 @inner
 def qp_allocation(t, m, row, is_set):
-    """QPAllocation: QPNs are given in order; all come back at once, and the trees that stood on
-    them end."""
+    """QPAllocation: QPNs are assigned in order; all are released at once, and the trees that use them end."""
     used, first = np.int64(t.sharp_qp_used[row]), np.int64(0)
     if is_set:
         count, release = get16(m, DATA_AT + COUNT_AT), get8(m, DATA_AT)
@@ -100,7 +99,7 @@ def qp_allocation(t, m, row, is_set):
 
 @inner
 def qpc_config(t, m, row, modifier, is_set):
-    """QPCConfig of a QP that is reserved."""
+    """QPCConfig of a reserved QP."""
     if modifier < 1 or modifier > t.sharp_qp_used[row]:
         return BAD_FIELD
     if is_set:
@@ -114,8 +113,7 @@ def qpc_config(t, m, row, modifier, is_set):
 
 @inner
 def tree_fits(t, m, row, tree, block):
-    """True when a TreeConfig names QPs that are reserved, and no more trees or children than there
-    can be."""
+    """True if a TreeConfig names only reserved QPs, and no more trees or children than possible."""
     used = t.sharp_qp_used[row]
     if block == 0:
         state, kind = get8(m, DATA_AT + STATE_AT), get8(m, DATA_AT + KIND_AT)

@@ -1,7 +1,7 @@
-"""The subnet management agent, but for its tables (:mod:`.sma_tables`): one function an attribute,
-``(t, m, ingress, modifier, is_set) -> status``.
+"""The subnet management agent, without its tables (:mod:`.sma_tables`): one function per attribute, ``(t, m,
+ingress, modifier, is_set) -> status``.
 
-``m`` is the MAD that becomes the answer; its attribute is at octet 64. A request that is refused
+``m`` is the MAD that becomes the answer; its attribute is at byte 64. A request that is refused
 (status not OK) changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
 """
 
@@ -35,8 +35,8 @@ X_CHANGE_AT, X_SUPPORTED_AT, X_ENABLED_AT, X_ACTIVE_AT = (
 )
 LIFE_AT = S.life_time_value.byte  # LifeTimeValue(5), PortStateChange(1), OptimizedSLtoVLMapping(2)
 CAP_MASK_AT, CAP_MASK2_AT = P.cap_mask.byte, P.cap_mask2.byte
-MCAST_TOP_BIT = 0x40  # CapabilityMask bit 30, in its first octet
-SET_DESC_BIT = 0x01  # CapabilityMask2 bit 0, in its second octet
+MCAST_TOP_BIT = 0x40  # CapabilityMask bit 30, in its first byte
+SET_DESC_BIT = 0x01  # CapabilityMask2 bit 0, in its second byte
 PORT_INFO_EXT_BIT, NO_FEC = 0x02, 1
 E = smp.PortInfoExtended
 FEC_ENABLED_AT = np.array(
@@ -48,7 +48,7 @@ FEC_ENABLED_AT = np.array(
     ],
     np.int64,
 )
-"""Each stands behind what is supported at that speed."""
+"""Each follows the components supported at that speed."""
 LID_MCAST_MIN = c.LID_MCAST_MIN
 NO_MCAST_TOP = LID_MCAST_MIN - 1
 
@@ -78,7 +78,7 @@ def node_info(t, m, ingress, modifier, is_set):
 
 @inner
 def node_description(t, m, ingress, modifier, is_set, now):
-    """NodeDescription; settable where CapabilityMask2 says so (14.2.5.2). A change raises trap 144
+    """NodeDescription; settable if CapabilityMask2 says so (14.2.5.2). A change raises trap 144
     on every end port."""
     node = t.port_node[ingress]
     if is_set:
@@ -95,7 +95,7 @@ def node_description(t, m, ingress, modifier, is_set, now):
 
 @inner
 def describe(t, node, now, flags):
-    """Tell the SM what ``flags`` say of ``node``: trap 144 of each of its end ports."""
+    """Report a change of ``node`` given by ``flags`` to the SM: trap 144 of each of its end ports."""
     base = np.int64(t.node_base[node])
     if t.node_type[node] == SWITCH:
         local_change(t, now, base, flags)
@@ -107,9 +107,9 @@ def describe(t, node, now, flags):
 
 @inner
 def port_info_extended(t, m, ingress, modifier, is_set):
-    """PortInfoExtended, where CapabilityMask2 has bit 1: a Set keeps the enabled modes (14.2.5.19).
+    """PortInfoExtended, if CapabilityMask2 has bit 1: a Set stores the enabled modes (14.2.5.19).
 
-    Only modes that are supported can be enabled; "no FEC" is always possible.
+    Only supported modes can be enabled; "no FEC" is always possible.
     """
     node = t.port_node[ingress]
     number = modifier & 0x7FFFFFFF
@@ -136,8 +136,7 @@ def port_info_extended(t, m, ingress, modifier, is_set):
 
 @inner
 def switch_info(t, m, ingress, modifier, is_set):
-    """SwitchInfo: LinearFDBTop, LifeTimeValue, MulticastFDBTop are kept; PortStateChange is cleared
-    by writing 1."""
+    """SwitchInfo: LinearFDBTop, LifeTimeValue, MulticastFDBTop are stored; writing 1 clears PortStateChange."""
     node = t.port_node[ingress]
     switch = t.switch_of_node[node]
     if switch < 0:
@@ -163,7 +162,7 @@ def switch_info(t, m, ingress, modifier, is_set):
 
 @inner
 def is_mellanox_part(device):
-    """True for the DeviceIDs that :mod:`softib.iba.devices` knows."""
+    """True for the DeviceIDs in :mod:`softib.iba.devices`."""
     for i in range(MELLANOX_PARTS.shape[0]):
         if MELLANOX_PARTS[i] == device:
             return True
@@ -172,10 +171,10 @@ def is_mellanox_part(device):
 
 @inner
 def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
-    """Mellanox ExtendedPortInfo: tells FDR10 from QDR. A Set changes LinkSpeedEnabled where
-    StateChangeEnable says so.
+    """Mellanox ExtendedPortInfo: distinguishes FDR10 from QDR. A Set changes LinkSpeedEnabled if StateChangeEnable
+    is set.
 
-    A Mellanox part answers it under an OEM's VendorID too: OpenSM asks by DeviceID alone.
+    A Mellanox part answers it under an OEM's VendorID too: OpenSM selects by DeviceID alone.
     """
     node = t.port_node[ingress]
     if t.vendor_id[node] != MELLANOX and not is_mellanox_part(np.int64(t.device_id[node])):

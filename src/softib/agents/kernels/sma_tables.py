@@ -1,7 +1,6 @@
-"""The subnet management agent's tables, a block of one in each SMP: GUIDs, P_Keys, SL→VL, VL
-arbitration, forwarding.
+"""The subnet management agent's tables, one block in each SMP: GUIDs, P_Keys, SL→VL, VL arbitration, forwarding.
 
-Functions as those of :mod:`softib.agents.kernels.sma`.
+Functions have the form of those in :mod:`softib.agents.kernels.sma`.
 """
 
 import numpy as np
@@ -67,8 +66,8 @@ def pkey_table(t, m, ingress, modifier, is_set):
 def sl_to_vl(t, m, ingress, modifier, is_set):
     """SL→VL of an input and an output port of a switch, or of a CA port (14.2.5.8).
 
-    Switches with OptimizedSLtoVLMappingProgramming take a Set for all output ports (bit 16) or all
-    input ports (bit 17) at once.
+    Switches with OptimizedSLtoVLMappingProgramming accept a Set for all output ports (bit 16) or all input ports
+    (bit 17) at once.
     """
     node = t.port_node[ingress]
     if t.node_type[node] != SWITCH:

@@ -1,5 +1,5 @@
-"""What a link agrees on when it trains: the widest width and the fastest speed that both ends
-enable (IBA 5.6, 7.2.7), and the FEC mode that both enable for that speed (14.2.5.19)."""
+"""Link training: the widest width and the fastest speed that both ends enable (IBA 5.6, 7.2.7), and the FEC mode
+that both enable for that speed (14.2.5.19)."""
 
 import numpy as np
 
@@ -33,16 +33,16 @@ FEC_ENABLED_AT = np.array(
     ],
     np.int64,
 )
-"""Where FECModeEnabled of each generation of ``SPEEDS`` is, -1: the attribute has none."""
+"""Offset of FECModeEnabled of each generation of ``SPEEDS``, -1: the attribute has none."""
 NO_FEC, FIRECODE, RS, LOW_LATENCY_RS = 1, 2, 4, 8
 NONE_ACTIVE, FIRECODE_ACTIVE, RS_ACTIVE, LOW_LATENCY_RS_ACTIVE = 0, 1, 2, 3
 CANNOT = -1
-"""Both ends enable no mode in common with which lanes of this kind work."""
+"""The ends have no common enabled mode with which lanes of this kind work."""
 
 
 @inner
 def enabled_speeds(t, port):
-    """Bit mask over speed codes that ``port`` enables."""
+    """Bit mask over speed codes enabled by ``port``."""
     info = t.port_info[port]
     plain, ext, ext2 = get8(info, ACTIVE_AT) & 15, get8(info, EXT_ENABLED_AT) & 31, get8(info, EXT2_AT) & 7
     if ext == EXT_NONE:
@@ -58,9 +58,9 @@ def enabled_speeds(t, port):
 
 @inner
 def common_fec(t, port, peer, i):
-    """FECModeActive of a link at ``SPEEDS[i]``: of the modes that both ends enable the one that
-    delays packets least. PAM4 lanes do not work without RS-FEC; slower ones do without any where
-    the ends have no mode in common. A port without the attribute leaves it to the other end."""
+    """FECModeActive of a link at ``SPEEDS[i]``: the mode of least delay that both ends enable. PAM4 lanes do not
+    work without RS-FEC; slower ones work without FEC if the ends have no
+    mode in common. A port without the attribute leaves it to the other end."""
     at = FEC_ENABLED_AT[i]
     modes = np.int64(NO_FEC | FIRECODE | RS | LOW_LATENCY_RS)
     stated = False
@@ -81,15 +81,13 @@ def common_fec(t, port, peer, i):
 
 @inner
 def agree(t, port, peer):
-    """Write the active width, speed and FEC mode of a link that trains; False when its ends have
-    none in common.
+    """Write the active width, speed and FEC mode of a training link; False if its ends have none in common.
 
-    No faster and no wider than the cable was at the start: training does not repair a link that is
-    damaged.
+    No faster and no wider than the cable was at the start: training does not repair a damaged link.
     """
     widths = get8(t.port_info[port], WIDTH_ENABLED_AT) & get8(t.port_info[peer], WIDTH_ENABLED_AT)
-    mine, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)
-    speeds = mine & theirs
+    local, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)
+    speeds = local & theirs
     width, fastest = -1, -1
     for i in range(LANES.shape[0]):
         if width < 0 and widths & WIDTH_BIT[i] and LANES[i] <= t.trained[port, 0]:

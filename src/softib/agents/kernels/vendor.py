@@ -1,6 +1,5 @@
 """Mellanox' vendor class 0x0a: the attributes whose layout vendstat and mstflint publish, read-only,
-and the registers that AccessRegisterGMP reads (the module in a port, and the histogram of what
-RS-FEC corrected there)."""
+and the registers that AccessRegisterGMP reads (the module in a port, and the histogram of RS-FEC corrections there)."""
 
 import numpy as np
 
@@ -46,7 +45,7 @@ def access_register(t, m, node, number, now):
         return BAD
     port = np.int64(t.node_base[node]) + which
     if number == PDDR:
-        # Power in dBm would need another image: this firmware knows microwatts alone.
+        # Power in dBm would need another image: this firmware supports only microwatts.
         if get8(m, PAGE_AT) != MODULE or get8(m, UNIT_AT) >> 5 & 3 != 1:
             return BAD
         clear(m, DATA_AT, BLOCK - 8)
@@ -130,7 +129,7 @@ def general_info(t, m, node, now):
 
 @inner
 def config_space(t, m, node, modifier):
-    """InfiniScale III: PortXmitWait of the ports that the records name."""
+    """InfiniScale III: PortXmitWait of the ports in the records."""
     records = (modifier >> 16) & 0x3F
     if t.device_id[node] != IS3 or records > MAX_RECORDS:
         return BAD_FIELD

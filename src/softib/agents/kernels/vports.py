@@ -1,8 +1,8 @@
-"""Virtual ports of a CA port (:mod:`softib.iba.vendor.vports`): what its SMA answers and keeps.
+"""Virtual ports of a CA port (:mod:`softib.iba.vendor.vports`): answers and state of its SMA.
 
-The port that an SMP entered owns them; AttributeModifier names index and block
-(:mod:`softib.iba.vendor.vports` says how). A virtual port is never further than its physical port: it
-reads the lower one of both states.
+The port that an SMP entered owns them; AttributeModifier has index and block (see :mod:`softib.iba.vendor.vports`).
+A virtual port's state never exceeds that of its physical port: it reads
+the lower of both states.
 """
 
 import numpy as np
@@ -16,14 +16,14 @@ OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), 
 INIT, ARMED, ACTIVE = (int(s) for s in (c.PortState.INIT, c.PortState.ARMED, c.PortState.ACTIVE))
 V, INFO = vports.VirtualizationInfo, vports.VPortInfo
 FLAGS_AT, CAP_AT, HEAD_SIZE = V.virtualization_enable.byte, V.vport_cap.byte, 8
-CHANGE_BIT = 0x20  # VPortStateChange, in the octet of VirtualizationEnable
+CHANGE_BIT = 0x20  # VPortStateChange, in the byte of VirtualizationEnable
 STATE_AT, LID_AT, LID_INDEX_AT, GUID_AT = (
     INFO.vport_state.byte,
     INFO.vport_lid.byte,
     INFO.lid_by_vport_index.byte,
     INFO.vport_guid.byte,
 )
-LID_REQUIRED = 0x04  # in the octet of VPortState(4), ClientReregister(1), LidRequired(1)
+LID_REQUIRED = 0x04  # in the byte of VPortState(4), ClientReregister(1), LidRequired(1)
 INFO_SIZE, NODE_SIZE = INFO.vport_profile.byte + 8, vports.VNodeInfo.vnode_guid.byte + 8
 STATES = vports.VPORT_STATES
 CAP_MASK2_AT, PORT_STATE_AT = PortInfo.cap_mask2.byte + 1, PortInfo.port_state.byte
@@ -45,13 +45,13 @@ def vport_row(t, port, index):
 
 @inner
 def vport_state(t, port, row):
-    """VPortState as it reads."""
+    """VPortState as read."""
     return min(np.int64(t.vport_info[row, STATE_AT] >> 4), np.int64(t.port_info[port, PORT_STATE_AT] & 15))
 
 
 @inner
 def owns_vport_lid(t, port, lid):
-    """Has a virtual port of ``port`` this LID?"""
+    """Does a virtual port of ``port`` have this LID?"""
     if not has_vports(t, port):
         return False
     base = np.int64(t.vport_base[port])
@@ -63,8 +63,7 @@ def owns_vport_lid(t, port, lid):
 
 @inner
 def virtualization_info(t, m, ingress, is_set):
-    """How many there are. A Set takes VPortStateChange away where it has the bit; the rest is the
-    adapter's own."""
+    """How many there are. A Set with the bit clears VPortStateChange; the rest is the adapter's own."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     head = t.virtualization[ingress]
@@ -77,8 +76,8 @@ def virtualization_info(t, m, ingress, is_set):
 
 @inner
 def vport_info_smp(t, m, ingress, modifier, is_set):
-    """One virtual port. A Set goes one state up (Initialize, Armed, Active), down to Initialize, or
-    leaves the state (0); a LID where one is required."""
+    """One virtual port. A Set raises the state by one (Initialize, Armed, Active), lowers it to Initialize, or
+    keeps it (0), and sets a LID if one is required."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier)
@@ -95,7 +94,7 @@ def vport_info_smp(t, m, ingress, modifier, is_set):
 
 @inner
 def write_vport(t, m, ingress, row):
-    """Take over what a Set may write; a bad field leaves everything as it was."""
+    """Store the writable components of a Set; a bad field leaves everything unchanged."""
     info, now = t.vport_info[row], vport_state(t, ingress, row)
     wanted, lid = np.int64(m[DATA_AT + STATE_AT] >> 4), get16(m, DATA_AT + LID_AT)
     physical = np.int64(t.port_info[ingress, PORT_STATE_AT] & 15)
@@ -118,7 +117,7 @@ def write_vport(t, m, ingress, row):
 
 @inner
 def vport_states(t, m, ingress, modifier, is_set):
-    """States of 128 virtual ports, two in an octet; those beyond VPortCap read 0."""
+    """States of 128 virtual ports, two in a byte; those beyond VPortCap read 0."""
     if is_set or not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     cap, first = get16(t.virtualization[ingress], CAP_AT), modifier * STATES

@@ -77,9 +77,9 @@ def record_of(
         for i, key in enumerate(keys):
             if "firmware" in text and text["firmware"][i]:
                 firmware.setdefault(key.partition(":")[0], str(text["firmware"][i]))
-            found = {k: str(text[k][i]) for k in MODULE_KEYS if k in text and text[k][i]}
-            if found:
-                modules[key] = found
+            module = {k: str(text[k][i]) for k in MODULE_KEYS if k in text and text[k][i]}
+            if module:
+                modules[key] = module
     if fabric is not None:
         _add_lengths(fabric, modules)
     errors = {} if observations is None else _errors(observations)

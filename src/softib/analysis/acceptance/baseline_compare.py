@@ -59,11 +59,11 @@ LENGTH_M = 0.5
 def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Finding]:
     """Findings, worst first. Raises :class:`InputError` where the two are of different fabrics."""
     _same_fabric(before, after)
-    found = [*_measurements(before, after), *_errors(before, after)]
+    findings = [*_measurements(before, after), *_errors(before, after)]
     if before.fabric is not None and after.fabric is not None:
-        found += _topology(before.fabric, after.fabric)
-    found += [*_firmware(before, after), *_modules(before, after)]
-    return sorted(found, key=lambda f: -f.severity)
+        findings += _topology(before.fabric, after.fabric)
+    findings += [*_firmware(before, after), *_modules(before, after)]
+    return sorted(findings, key=lambda f: -f.severity)
 
 
 def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
@@ -78,7 +78,7 @@ def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
 
 def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
     if a.fabric is not None and b.fabric is not None:
-        same, of, what = (
+        same, of, kind = (
             int((named_alike(a.fabric, b.fabric) >= 0).sum()),
             min(a.fabric.sizes.nodes, b.fabric.sizes.nodes),
             "nodes",
@@ -87,10 +87,10 @@ def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
         hosts = [{h for rows in r.pairs.values() for pair in rows for h in pair} for r in (a, b)]
         if not all(hosts):
             return
-        same, of, what = len(hosts[0] & hosts[1]), min(map(len, hosts)), "hosts"
+        same, of, kind = len(hosts[0] & hosts[1]), min(map(len, hosts)), "hosts"
     if same < SAME_LEAST * of:
         raise InputError(
-            f"{a.name} and {b.name} are of different fabrics: {same} of {of} {what} are in both; compare baselines "
+            f"{a.name} and {b.name} are of different fabrics: {same} of {of} {kind} are in both; compare baselines "
             f"of one fabric"
         )
 
@@ -234,11 +234,11 @@ def _topology(a: Fabric, b: Fabric) -> Iterator[Finding]:
     for change in diff(a, b):
         kinds.setdefault(change.kind, []).append(change)
     for kind, changes in kinds.items():
-        more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+        rest = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
         yield finding(
             codes.TOPOLOGY_CHANGED,
             [],
-            f"{kind}: {changes[0]}{more}",
+            f"{kind}: {changes[0]}{rest}",
             {"kind": kind, "count": len(changes), "changes": [c.to_json() for c in changes]},
         )
 
@@ -294,5 +294,5 @@ def _located(f: Fabric | None, guid: str, portnum: int | None) -> Location:
 
 def reference_of(pairs: Mapping[str, Mapping[tuple[str, str], float]], test: str, pair: tuple[str, str]) -> float:
     """What the baseline has of a pair, in either direction; NaN where it has nothing."""
-    mine = pairs.get(test, {})
-    return mine.get(pair, mine.get(pair[::-1], math.nan))
+    of_test = pairs.get(test, {})
+    return of_test.get(pair, of_test.get(pair[::-1], math.nan))

@@ -113,7 +113,7 @@ def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDri
     """Classes whose pairs changed by another ratio than those of the other classes (rank sum,
     Holm's step-down): the surest first, and then among those that are left."""
     left = sorted(set(names.tolist()))
-    worst, found = 0.0, []
+    worst, classes = 0.0, []
     for tests in range(len(left), 1, -1):
         kept = np.isin(names, left)
         parts = {n: (log[names == n], log[kept & (names != n)]) for n in left}
@@ -128,9 +128,9 @@ def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDri
         if worst >= level:
             break
         ratio, rest = (math.exp(float(np.median(x))) for x in parts[name])
-        found.append(ClassDrift(name, ratio, rest, len(parts[name][0]), worst))
+        classes.append(ClassDrift(name, ratio, rest, len(parts[name][0]), worst))
         left.remove(name)
-    return tuple(found)
+    return tuple(classes)
 
 
 def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: float) -> tuple[HostDrift, ...]:
@@ -142,13 +142,13 @@ def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: f
             rows.setdefault(host, []).append(i)
     tested = [(h, np.array(r)) for h, r in sorted(rows.items()) if len(r) >= LEAST]
     chances = np.array([signed_rank(log[r] - middle) for _, r in tested])
-    order, worst, found = np.argsort(chances, kind="stable"), 0.0, []
+    order, worst, hosts = np.argsort(chances, kind="stable"), 0.0, []
     for rank, i in enumerate(order.tolist()):
         worst = max(worst, min(1.0, float(chances[i]) * (len(tested) - rank)))  # Holm's step-down
         if worst < level:
-            host, mine = tested[i]
-            found.append(HostDrift(host, math.exp(float(np.median(log[mine]))), len(mine), worst))
-    return tuple(found)
+            host, pairs = tested[i]
+            hosts.append(HostDrift(host, math.exp(float(np.median(log[pairs]))), len(pairs), worst))
+    return tuple(hosts)
 
 
 def signed_rank(differences: np.ndarray) -> float:

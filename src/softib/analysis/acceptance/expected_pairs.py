@@ -107,11 +107,11 @@ def _without_doubles(keys: np.ndarray, first: np.ndarray, row: np.ndarray, width
             kept.append(i)
         else:
             same.setdefault(lead, []).append((KINDS[key // width], key % width))
-    what = tuple(Part(KINDS[int(keys[i]) // width], int(keys[i]) % width, tuple(same.get(i, ()))) for i in kept)
+    leading = tuple(Part(KINDS[int(keys[i]) // width], int(keys[i]) % width, tuple(same.get(i, ()))) for i in kept)
     rows = [row[first[i] : first[i + 1]] for i in kept]
     starts = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
-    weight = np.array([KINDS.index(p.kind) for p in what], np.float64)
-    return FabricParts(Parts(starts, np.concatenate(rows) if rows else np.zeros(0, np.int64), weight), what)
+    weight = np.array([KINDS.index(p.kind) for p in leading], np.float64)
+    return FabricParts(Parts(starts, np.concatenate(rows) if rows else np.zeros(0, np.int64), weight), leading)
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,8 @@ class Expectation:
         for name in measured.tests:
             rows = np.flatnonzero(measured.test == name)
             for number in np.unique(measured.round[rows]).tolist() if TESTS[name].loaded else [None]:
-                mine = rows if number is None else rows[measured.round[rows] == number]
-                one = Round(number or 0, "", measured.source[mine], measured.target[mine])
-                part = None if measured.part is None else measured.part[mine]
-                out[mine] = self.of_round(TESTS[name], one, sizes[name], part)
+                of_round = rows if number is None else rows[measured.round[rows] == number]
+                one = Round(number or 0, "", measured.source[of_round], measured.target[of_round])
+                part = None if measured.part is None else measured.part[of_round]
+                out[of_round] = self.of_round(TESTS[name], one, sizes[name], part)
         return out

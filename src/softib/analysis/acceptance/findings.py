@@ -71,20 +71,20 @@ def judge(
         explained[test] = rows, d, shared, blamed
         for one in blamed:
             _add(cases, _canonical(measured, expectation, shared.what[one.part]), test, one, measured, rows, shared, d)
-    found = [_slow(measured, expectation, c) for c in _folded(measured, cases)]
-    found.sort(key=lambda f: (-f.evidence["loss_percent"], f.message))
+    findings = [_slow(measured, expectation, c) for c in _folded(measured, cases)]
+    findings.sort(key=lambda f: (-f.evidence["loss_percent"], f.message))
     if paced:
-        found += slow_pairs(measured, explained, _place_of(measured, expectation))
+        findings += slow_pairs(measured, explained, _place_of(measured, expectation))
     if expectation is not None:
-        found += [*trained_low(expectation, found)]
-    found += [*_unmeasured(measured, expectation)]
+        findings += [*trained_low(expectation, findings)]
+    findings += [*_unmeasured(measured, expectation)]
     if not paced:
-        found.append(_unpaced(measured, model))
+        findings.append(_unpaced(measured, model))
     elif reference is None and expectation is not None:
-        found += _below(measured, model)
+        findings += _below(measured, model)
     if expectation is not None and len(measured):
-        found += [*uncrossed(measured, expectation)]
-    return Judged(found, model)
+        findings += [*uncrossed(measured, expectation)]
+    return Judged(findings, model)
 
 
 def _add(
@@ -101,8 +101,8 @@ def _add(
     if test in case.tests and case.tests[test].loss >= one.loss:
         return
     case.tests[test] = one
-    mine = shared.parts.rows(one.part)
-    for i in rows[mine[np.argsort(-d[mine], kind="stable")[:SHOWN]]].tolist():
+    crossing = shared.parts.rows(one.part)
+    for i in rows[crossing[np.argsort(-d[crossing], kind="stable")[:SHOWN]]].tolist():
         case.examples.append(
             {
                 "test": test,
@@ -127,9 +127,9 @@ def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Par
         elif kind == "direction":
             kind, row = "cable", min(row, int(f.port_peer[row]))
     if kind == "adapter":
-        mine = [i for i, h in enumerate(ends.host) if h == ends.host[row]]
-        if len(mine) == 1:
-            kind, row = "host", mine[0]
+        adapters = [i for i, h in enumerate(ends.host) if h == ends.host[row]]
+        if len(adapters) == 1:
+            kind, row = "host", adapters[0]
     return Part(kind, row, part.same)
 
 
@@ -251,12 +251,12 @@ def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
     if pairs:
         (a, b), first = next(iter(pairs.items()))
         listed = [{"pair": list(k), "test": f.test, "round": f.round, "reason": f.reason} for k, f in pairs.items()]
-        more = f" and {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
+        rest = f" and {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
         out.append(
             finding(
                 codes.PAIR_UNMEASURED,
                 place(first.source) + place(first.target),
-                f"{a} – {b}: {first.reason}{more}",
+                f"{a} – {b}: {first.reason}{rest}",
                 {"pairs": listed},
             )
         )
@@ -329,7 +329,7 @@ def summary(measured: Measurements, expected: np.ndarray) -> list[ClassSummary]:
     """One for each test and class of pairs that were measured; ``expected`` float64[m]."""
     out = []
     kind = class_of(measured.ends, measured.source, measured.target)
-    known = len(np.unique(measured.ends.leaf)) > 1
+    several = len(np.unique(measured.ends.leaf)) > 1
     for test in measured.tests:
         for number, name in enumerate(CLASSES):
             rows = np.flatnonzero((measured.test == test) & (kind == number))
@@ -339,7 +339,7 @@ def summary(measured: Measurements, expected: np.ndarray) -> list[ClassSummary]:
             out.append(
                 ClassSummary(
                     test,
-                    name if known else "all",
+                    name if several else "all",
                     len(rows),
                     TESTS[test].unit,
                     float(values.min()),

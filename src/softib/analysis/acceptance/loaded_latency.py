@@ -42,9 +42,9 @@ def latency_under_load_us(
     out = e.latency_us(source, target, size)
     fabric = _as_built(e)
     for number in np.unique(part).tolist():
-        mine = np.flatnonzero((part == number) & np.isfinite(out))
+        measured = np.flatnonzero((part == number) & np.isfinite(out))
         others = np.flatnonzero((part != number) & np.isfinite(out))
-        met, load = _that_meet(e, source, target, mine, others)
+        met, load = _that_meet(e, source, target, measured, others)
         if len(met) and len(load):
             out[met] += _wait_us(e, fabric, (source[met], target[met]), (source[load], target[load]), size)
     return out
@@ -55,10 +55,10 @@ def _both(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _that_meet(
-    e: Expectation, source: np.ndarray, target: np.ndarray, mine: np.ndarray, others: np.ndarray
+    e: Expectation, source: np.ndarray, target: np.ndarray, probes: np.ndarray, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs of ``mine`` that share a link with the load, pairs of ``others`` that matter to them)."""
-    probe = _links(e, source[mine], target[mine])
+    """(pairs of ``probes`` that share a link with the load, pairs of ``others`` that matter to them)."""
+    probe = _links(e, source[probes], target[probes])
     load = _links(e, source[others], target[others])
     on_load = np.zeros(len(e.gbps), bool)
     on_load[load.port] = True
@@ -67,10 +67,10 @@ def _that_meet(
     reached[probe.port[np.repeat(met, np.diff(probe.first))]] = True
     chosen = np.zeros(len(others), bool)
     while True:
-        more = _any(load, reached)
-        if np.array_equal(more, chosen):
-            return mine[met], others[chosen]
-        chosen = more
+        grown = _any(load, reached)
+        if np.array_equal(grown, chosen):
+            return probes[met], others[chosen]
+        chosen = grown
         reached[load.port[np.repeat(chosen, np.diff(load.first))]] = True
 
 
@@ -119,11 +119,11 @@ def _as_built(e: Expectation) -> Fabric:
     slow = np.flatnonzero(e.plane.gbps < e.gbps)
     if not len(slow):
         return e.fabric
-    made = e.fabric.copy()
+    built = e.fabric.copy()
     for rate in np.unique(e.gbps[slow]).tolist():
         rows = slow[e.gbps[slow] == rate]
         model = int(np.flatnonzero((e.plane.gbps == rate) & (e.gbps == rate))[0])
         for one in SPEED_FIELDS:
-            one.set(made.port_info, np.full(len(rows), one.get(made.port_info[[model]])[0]), rows)
-        made.port_mlnx_speed[rows] = made.port_mlnx_speed[model]
-    return made
+            one.set(built.port_info, np.full(len(rows), one.get(built.port_info[[model]])[0]), rows)
+        built.port_mlnx_speed[rows] = built.port_mlnx_speed[model]
+    return built

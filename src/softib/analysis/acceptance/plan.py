@@ -66,10 +66,10 @@ def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | No
         many[host] = many.get(host, 0) + 1
     split = [s if many[s[0]] <= MAX_RAILS else (n, "") for s, n in zip(split, names, strict=True)]
     if hosts is not None:
-        known = {h for h, _ in split} | {h.partition(".")[0] for h, _ in split}
+        hosts_here = {h for h, _ in split} | {h.partition(".")[0] for h, _ in split}
         for wanted in hosts:
-            if wanted not in known and wanted.partition(".")[0] not in known:
-                raise UnknownName("host", wanted, sorted(known))
+            if wanted not in hosts_here and wanted.partition(".")[0] not in hosts_here:
+                raise UnknownName("host", wanted, sorted(hosts_here))
         short = {h.partition(".")[0] for h in hosts}
     kept = [i for i in range(len(rows)) if hosts is None or split[i][0].partition(".")[0] in short]
     kept.sort(key=lambda i: (natural_key(names[i]), int(fabric.port_num[all_ends[rows[i]]])))
@@ -203,9 +203,9 @@ def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[B
     part = measuring_parts(len(one))
     out = []
     for number in range(int(part.max(initial=-1)) + 1):
-        mine = tuple(pairs[i] for i in np.flatnonzero(part == number).tolist())
+        measuring = tuple(pairs[i] for i in np.flatnonzero(part == number).tolist())
         load = tuple(pairs[i] for i in np.flatnonzero(part != number).tolist())
-        out.append(Batch(one.number, test.name, number, test.latency, test.both, mine, load))
+        out.append(Batch(one.number, test.name, number, test.latency, test.both, measuring, load))
     return out
 
 

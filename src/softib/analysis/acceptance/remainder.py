@@ -35,11 +35,11 @@ def slow_pairs(measured: Measurements, explained: Explained, place: Place) -> It
     for test, (rows, d, shared, blamed) in explained.items():
         if TESTS[test].latency:
             continue
-        known = np.zeros(len(rows))
+        explained_log = np.zeros(len(rows))
         for one in blamed:
-            mine = shared.parts.rows(one.part)
-            known[mine] = np.maximum(known[mine], -math.log1p(-min(one.loss, 0.999)))
-        lacks = -np.expm1(-(np.where(np.isfinite(d), d, 0.0) - known))
+            crossing = shared.parts.rows(one.part)
+            explained_log[crossing] = np.maximum(explained_log[crossing], -math.log1p(-min(one.loss, 0.999)))
+        lacks = -np.expm1(-(np.where(np.isfinite(d), d, 0.0) - explained_log))
         for i in np.flatnonzero(lacks >= SLOW).tolist():
             row = int(rows[i])
             pair = int(measured.source[row]), int(measured.target[row])
@@ -69,9 +69,9 @@ def slow_pairs(measured: Measurements, explained: Explained, place: Place) -> It
     )
 
 
-def trained_low(e: Expectation, found: Sequence[Finding]) -> Iterator[Finding]:
+def trained_low(e: Expectation, findings: Sequence[Finding]) -> Iterator[Finding]:
     """One finding for all links that trained below their kind and that no finding names."""
-    named = {(p.guid, p.portnum) for f in found for p in f.where}
+    named = {(p.guid, p.portnum) for f in findings for p in f.where}
     f = e.fabric
     low = np.flatnonzero((e.plane.gbps > 0) & (e.plane.gbps < e.gbps) & (f.port_peer > np.arange(f.sizes.ports)))
     links = []

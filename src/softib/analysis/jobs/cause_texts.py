@@ -30,8 +30,8 @@ def _hop(site: Site, readings: Readings, port: int) -> HopReading:
     both = [port, *([int(site.peer[port])] if site.peer[port] >= 0 else [])]
 
     def most(values: list[float]) -> int | None:
-        known = [v for v in values if v == v]
-        return int(max(known)) if known else None
+        numbers = [v for v in values if v == v]
+        return int(max(numbers)) if numbers else None
 
     waits = max(int(readings.waits[p]) for p in both)
     return HopReading(
@@ -55,7 +55,7 @@ def ranked_causes(
     by_code: dict[str, list[Hypothesis]] = {}
     for h in hypotheses:
         by_code.setdefault(h.cause.code, []).append(h)
-    found = []
+    causes = []
     for several in by_code.values():
         total = min(1.0, sum(h.probability for h in several))
         if total < LEAST:
@@ -67,7 +67,7 @@ def ranked_causes(
             if h.port >= 0 or h.node >= 0
         ]
         evidence = _evidence(best, site, readings, facts, events)
-        found.append(
+        causes.append(
             RankedCause(
                 best.cause.code,
                 round(total, 4),
@@ -78,7 +78,7 @@ def ranked_causes(
                 best.cause.reason,
             )
         )
-    return sorted(found, key=lambda c: (-c.probability, c.code))
+    return sorted(causes, key=lambda c: (-c.probability, c.code))
 
 
 def _where(site: Site | None, h: Hypothesis) -> str:
@@ -132,8 +132,8 @@ _FEATURES = {
 
 def _reading(site: Site, readings: Readings, port: int) -> str:
     parts = []
-    if what := readings.reported.get(port):
-        parts.append(f"a log reports {'that its link went down' if what == 'link-down' else 'errors'}")
+    if report := readings.reported.get(port):
+        parts.append(f"a log reports {'that its link went down' if report == 'link-down' else 'errors'}")
     if readings.falls[port] > 0:
         when = readings.when(port, "link_downed_counter")
         parts.append(

@@ -73,7 +73,7 @@ def explain_failure(
     events = _roots(log.events)
     symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else "none")
     notes = list(log.problems)
-    found = Why(log.files, log.lines, symptom, log.events, [], _shown(window), [], 0, [], notes, log.job_ids)
+    why = Why(log.files, log.lines, symptom, log.events, [], _shown(window), [], 0, [], notes, log.job_ids)
     facts = Facts(symptom)
     readings = None
     ethernet = sorted({e.gid for pair in _stated(log) for e in pair if e.gid and is_ethernet(e.gid)})
@@ -94,8 +94,8 @@ def explain_failure(
             tuple(ends),
             _alive(events, site),
         )
-        found.ends, found.cables = [site.name(p) for p in ends], len(paths.weight)
-        found.path = hop_readings(site, readings, paths)
+        why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
+        why.path = hop_readings(site, readings, paths)
         if paths.ended:
             notes.append(f"the tables' path ends: {paths.ended}")
         _say_what_lacks(notes, site, ends)
@@ -107,9 +107,9 @@ def explain_failure(
             notes.append("the log names no GID or LID; run with NCCL_DEBUG=INFO, or give --hosts")
     if not log.events and not log.pairs:
         notes.append("no line of the logs is one that a reader knows: is it the output of the job, of all its ranks?")
-    found.hypotheses = rank(facts, readings)
-    found.causes = ranked_causes(found.hypotheses, site, readings, facts, events, source)
-    return found
+    why.hypotheses = rank(facts, readings)
+    why.causes = ranked_causes(why.hypotheses, site, readings, facts, events, source)
+    return why
 
 
 def _roots(events: Sequence[Event]) -> list[Event]:
@@ -160,29 +160,29 @@ def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> t
 def _features(
     site: Site, readings: Readings, pairs: list[tuple[int, int]], paths: PathSet, lids_moved: bool | None
 ) -> dict[str, bool]:
-    found: dict[str, bool] = {}
+    features: dict[str, bool] = {}
     f = site.fabric
     ends = sorted({p for pair in pairs for p in pair})
     apart = [(a, b) for a, b in pairs[:16] if a != b and pkeys_of(f, a) and pkeys_of(f, b)]
     if apart and site.has_pkeys:
         why = [partitions_apart(f, f.node_names(), a, b) for a, b in apart]
-        found["pkeys-apart"] = any(why)
-        found["first-pkeys-apart"] = any(_first_pkeys_apart(f, a, b) for a, b in apart)
+        features["pkeys-apart"] = any(why)
+        features["first-pkeys-apart"] = any(_first_pkeys_apart(f, a, b) for a, b in apart)
     if any(a != b for a, b in pairs):
-        found["subnets-apart"] = paths.apart and not any(readings.link[p] == 1 for p in ends)
+        features["subnets-apart"] = paths.apart and not any(readings.link[p] == 1 for p in ends)
     if ends:
-        found["ethernet"] = False
+        features["ethernet"] = False
     if lids_moved is not None:
-        found["lids-moved"] = lids_moved
+        features["lids-moved"] = lids_moved
     moved = readings.moved(ends)
     if moved is not None and ends and site.observed is not None:
-        found["idle"] = moved < IDLE_BYTES
+        features["idle"] = moved < IDLE_BYTES
     if site.observed is not None and ends:
         cables = [int(site.cable[p]) for p in ends if site.cable[p] >= 0]
-        known = [v for c in cables for v in (readings.refused[c], readings.refused[site.peer[c]]) if v >= 0]
-        if known:
-            found["refused"] = any(known)
-    return found
+        counts = [v for c in cables for v in (readings.refused[c], readings.refused[site.peer[c]]) if v >= 0]
+        if counts:
+            features["refused"] = any(counts)
+    return features
 
 
 def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
@@ -193,13 +193,13 @@ def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
 
 def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
     """Ports of which the logs of kernels and managers report something."""
-    found = {}
+    reports = {}
     for event in events:
-        what = REPORTS.get(event.symptom)
-        ports = site.ports_of(event.local)[0] if what and event.local else []
-        if what and len(ports) == 1:
-            found[ports[0]] = what
-    return found
+        report = REPORTS.get(event.symptom)
+        ports = site.ports_of(event.local)[0] if report and event.local else []
+        if report and len(ports) == 1:
+            reports[ports[0]] = report
+    return reports
 
 
 def _alive(events: Sequence[Event], site: Site) -> frozenset[int]:

@@ -232,16 +232,16 @@ def _plain(stated: Mapping[str, Any] | list[Any], of: str) -> Iterator[Scheduled
 def expand_hostlist(text: str) -> tuple[str, ...]:
     """``node[001-003,7],login`` as Slurm means it: node001, node002, node003, node7, login. Raises
     :class:`InputError`, :class:`LimitError`."""
-    found: list[str] = []
+    hosts: list[str] = []
     for part in _split(text):
         choices = [_choices(piece, text) if i % 2 else [piece] for i, piece in enumerate(_pieces(part, text))]
         total = 1
         for c in choices:
             total *= len(c)
-        if len(found) + total > MOST_HOSTS:
+        if len(hosts) + total > MOST_HOSTS:
             raise LimitError(f"{text[:60]}: more than {MOST_HOSTS:,} hosts")
-        found += ["".join(names) for names in product(*choices)]
-    return tuple(dict.fromkeys(found))
+        hosts += ["".join(names) for names in product(*choices)]
+    return tuple(dict.fromkeys(hosts))
 
 
 def _split(text: str) -> list[str]:

@@ -116,8 +116,8 @@ class JobLinks:
             slow = _with_rate(self.network, rate)
             got = static.flow_rates(slow, src, dst)[0] if len(src) else np.zeros(0)
             for j in range(len(flows)):
-                mine = got[owner == j]
-                together[j] += float(np.mean(1.0 / mine[mine > 0])) if (mine > 0).any() else 0.0
+                rates = got[owner == j]
+                together[j] += float(np.mean(1.0 / rates[rates > 0])) if (rates > 0).any() else 0.0
         return [float(t / a) if a > 0 else 1.0 for t, a in zip(together, alone, strict=True)]
 
     def _rates(self, slow: Mapping[tuple[int, int], float]) -> np.ndarray:
@@ -162,10 +162,10 @@ def _permutation(job: JobOnFabric, rng: np.random.Generator) -> tuple[np.ndarray
     """A random cyclic permutation of each rail of a job: no one sends to itself."""
     src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for rail in np.unique(job.rail).tolist():
-        mine = rng.permutation(job.ends[job.rail == rail])
-        if len(mine) > 1:
-            src.append(mine)
-            dst.append(np.roll(mine, -1))
+        ends = rng.permutation(job.ends[job.rail == rail])
+        if len(ends) > 1:
+            src.append(ends)
+            dst.append(np.roll(ends, -1))
     return np.concatenate(src), np.concatenate(dst)
 
 
@@ -213,8 +213,8 @@ def _placed(fabric: Fabric, node: np.ndarray, jobs: Sequence[ScheduledJob]) -> t
         name = fabric.node_name(int(n))
         host, adapter = adapter_of(name) or (name, "")
         rails.append(adapter)
-        for known in dict.fromkeys((name, host, host.partition(".")[0])):
-            ends.setdefault(known, []).append(end)
+        for alias in dict.fromkeys((name, host, host.partition(".")[0])):
+            ends.setdefault(alias, []).append(end)
     rail_of = (
         np.unique(np.array(rails, object).astype(str), return_inverse=True)[1].reshape(-1)
         if rails
@@ -222,10 +222,10 @@ def _placed(fabric: Fabric, node: np.ndarray, jobs: Sequence[ScheduledJob]) -> t
     )
     out = []
     for job in jobs:
-        found = {h: ends.get(h) or ends.get(h.partition(".")[0]) or [] for h in job.hosts}
-        rows = np.array(sorted({e for mine in found.values() for e in mine}), np.int64)
-        here = tuple(h for h in job.hosts if found[h])
-        out.append(JobOnFabric(job, here, tuple(h for h in job.hosts if not found[h]), rows, rail_of[rows]))
+        ends_of_host = {h: ends.get(h) or ends.get(h.partition(".")[0]) or [] for h in job.hosts}
+        rows = np.array(sorted({e for rows_of_host in ends_of_host.values() for e in rows_of_host}), np.int64)
+        here = tuple(h for h in job.hosts if ends_of_host[h])
+        out.append(JobOnFabric(job, here, tuple(h for h in job.hosts if not ends_of_host[h]), rows, rail_of[rows]))
     return tuple(out)
 
 
@@ -233,10 +233,10 @@ def _pairs(job: JobOnFabric) -> tuple[np.ndarray, np.ndarray]:
     """All pairs of each rail, or those of shifts."""
     src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for rail in np.unique(job.rail).tolist():
-        mine = job.ends[job.rail == rail]
-        n = len(mine)
+        ends = job.ends[job.rail == rail]
+        n = len(ends)
         shifts = np.arange(1, n) if n <= EVERY_PAIR else np.unique(np.linspace(1, n - 1, SHIFTS).astype(np.int64))
         for s in shifts.tolist():
-            src.append(mine)
-            dst.append(np.roll(mine, -s))
+            src.append(ends)
+            dst.append(np.roll(ends, -s))
     return np.concatenate(src), np.concatenate(dst)

@@ -55,13 +55,13 @@ def pod_span(status: Mapping[str, Any]) -> Span:
         state = one.get("state") if isinstance(one, Mapping) else None
         ended = state.get("terminated") if isinstance(state, Mapping) else None
         ends.append(_rfc3339(ended.get("finishedAt")) if isinstance(ended, Mapping) else None)
-    known = [e for e in ends if e is not None]
-    return begin, max(known) if known and len(known) == len(ends) else None
+    stated = [e for e in ends if e is not None]
+    return begin, max(stated) if stated and len(stated) == len(ends) else None
 
 
 def _rfc3339(value: Any) -> float | None:
     try:
-        known = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
-        return (known if known.tzinfo else known.replace(tzinfo=UTC)).timestamp()
+        time = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

@@ -97,8 +97,8 @@ class Why(Result):
         if len(self.symptoms) > SHOWN_CAUSES:
             out.append(f"  and {len(self.symptoms) - SHOWN_CAUSES} more kinds of line or pairs (--json has all)")
         if self.ends:
-            more = f" and {len(self.ends) - 8} more" if len(self.ends) > 8 else ""
-            out.append(f"ends: {', '.join(self.ends[:8])}{more}")
+            rest = f" and {len(self.ends) - 8} more" if len(self.ends) > 8 else ""
+            out.append(f"ends: {', '.join(self.ends[:8])}{rest}")
         if self.window:
             out.append(f"time: {self.window}")
         for hop in self.path:

@@ -142,7 +142,7 @@ def _hashed(run: RunResult, port: int) -> BusyPort:
             if uneven
             else "more or faster links there (oversubscription)"
         )
-    seen = [f"{figures[key]:,} {what}" for key, what in SEEN.items() if figures[key]]
+    seen = [f"{figures[key]:,} {counter}" for key, counter in SEEN.items() if figures[key]]
     if seen:
         cause += f" ({', '.join(seen)})"
     return BusyPort(
@@ -279,10 +279,10 @@ def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]
     if not repeated:
         most = float(run.load.max())
         busy = "no link is busy" if most < HARDLY else f"no link is busy for more than {most:.0%} of the run"
-        more = "larger messages, or more of them under way"
+        advice = "larger messages, or more of them under way"
         if any(getattr(job, "window", 0) == 1 for job in run.workload.jobs):
-            more += " (window=1: a host begins a message when its last one is through; window=0 begins all at once)"
-        return f"{whose}: {busy}; latencies are the limit", more, ()
+            advice += " (window=1: a host begins a message when its last one is through; window=0 begins all at once)"
+        return f"{whose}: {busy}; latencies are the limit", advice, ()
     return (
         f"{whose}: no link is busy; {repeated:,} messages waited for ACK timeouts after packets were lost",
         "a shorter ACK timeout of the queue pairs",
@@ -306,17 +306,17 @@ def engine_loads(run: RunResult) -> list[EngineLoad]:
     base = _busiest_bytes(run, network)
     if base <= 0:
         return []
-    found = []
+    loads = []
     for name in sorted(engines.engines()):
         if name == run.engine:
             continue
         try:
-            made = engines.route(graph, name)
+            tables = engines.route(graph, name)
         except SoftibError:
             continue
-        if made.engine == name:
-            found.append(EngineLoad(name, _busiest_bytes(run, Network.build(graph, made.lft)) / base))
-    return sorted(found, key=lambda e: (e.relative, e.engine))
+        if tables.engine == name:
+            loads.append(EngineLoad(name, _busiest_bytes(run, Network.build(graph, tables.lft)) / base))
+    return sorted(loads, key=lambda e: (e.relative, e.engine))
 
 
 def _busiest_bytes(run: RunResult, network: object) -> float:

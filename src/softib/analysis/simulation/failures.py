@@ -37,13 +37,13 @@ class FaultEffect(Result):
 
 def fault_effects(run: FailureRun) -> list[FaultEffect]:
     """Return the effect of each fault, and when the manager had dealt with it."""
-    found = []
+    effects = []
     broken, back = iter(run.broken), iter(run.paths_back_ps)
     for r in run.records:
         fault = r.fault
         trap = next((t for t, _, _ in run.milestones.traps if r.happened and t >= fault.at_ps), -1)
         sweep = next(((b, e) for b, e in run.milestones.sweeps if 0 <= trap <= b), (-1, -1))
-        found.append(
+        effects.append(
             FaultEffect(
                 fault.at_ps / 1e6,
                 fault.kind,
@@ -58,7 +58,7 @@ def fault_effects(run: FailureRun) -> list[FaultEffect]:
                 _us(next(back) if r.happened else -1),
             )
         )
-    return found
+    return effects
 
 
 def figures(run: FailureRun, fabric: Fabric) -> dict[str, Any]:

@@ -66,9 +66,9 @@ def link_tiers(fabric: Fabric) -> tuple[np.ndarray, tuple[str, ...]]:
     a, b = rank[f.port_node], rank[f.port_node[peer]]
     kind = np.where(~switch, 0, np.where(~switch[peer], 1 << 20, 1 + a * 256 + b))
     kind = np.where(f.port_peer >= 0, kind, -1)
-    found = np.unique(kind[kind >= 0])
-    names = tuple(_tier_name(int(k)) for k in found)
-    row = np.where(kind >= 0, np.searchsorted(found, np.maximum(kind, 0)), -1)
+    kinds = np.unique(kind[kind >= 0])
+    names = tuple(_tier_name(int(k)) for k in kinds)
+    row = np.where(kind >= 0, np.searchsorted(kinds, np.maximum(kind, 0)), -1)
     return row, names
 
 

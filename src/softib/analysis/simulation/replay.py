@@ -30,9 +30,9 @@ class ProgramRun:
     def rank_ends_ps(self) -> np.ndarray:
         """When each rank's last operation ended (int64[ranks])."""
         s = self.schedule
-        found = np.zeros(s.ranks, np.int64)
-        np.maximum.at(found, s.rank, self.outcome.ended_ps)
-        return found
+        ends = np.zeros(s.ranks, np.int64)
+        np.maximum.at(ends, s.rank, self.outcome.ended_ps)
+        return ends
 
 
 def replay(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> ProgramRun:

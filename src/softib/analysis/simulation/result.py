@@ -158,7 +158,7 @@ class RunResult:
 
     def job_times(self) -> list[JobTimes]:
         """Each job's time and rate."""
-        found = []
+        times = []
         o, m = self.outcome, self.messages
         for k, name in enumerate(self.jobs):
             rows = m.job == k
@@ -168,7 +168,7 @@ class RunResult:
             last = int(o.arrived_ps[rows].max(initial=-1))
             gbps = size * 8e3 / (last - began) if done and last > began else 0.0
             ended = int(o.completed_ps[rows].max(initial=-1)) if done else -1
-            found.append(
+            times.append(
                 JobTimes(
                     name,
                     int((rows & ~m.computes).sum()),
@@ -178,7 +178,7 @@ class RunResult:
                     gbps,
                 )
             )
-        return found
+        return times
 
     @cached_property
     def octets(self) -> np.ndarray:
@@ -216,6 +216,6 @@ class RunResult:
 def names_of(plane: Plane, hosts: Hosts) -> np.ndarray:
     """Name of each end port (object[ends])."""
     f = plane.fabric
-    found = np.array([f.node_name(int(n)) for n in f.port_node[plane.ends]], object)
-    found[hosts.end] = hosts.name
-    return found
+    names = np.array([f.node_name(int(n)) for n in f.port_node[plane.ends]], object)
+    names[hosts.end] = hosts.name
+    return names

@@ -52,29 +52,29 @@ AT_ONCE = 1 << 20
 
 
 def phases_of(
-    found: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
+    tables: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
 ) -> Phases:
-    """:func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``found``, each pair on the SL
+    """:func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``tables``, each pair on the SL
     that its manager states.
 
     Raises :class:`InputError` for a pair that no path leads to, or that shares no partition.
     """
-    plane = Plane(found.fabric, scale=scale)
+    plane = Plane(tables.fabric, scale=scale)
     hosts = plane.phase_tables.hosts
     if hosts < 2:
-        raise InputError(f"{found.fabric.name or 'the fabric'} has {hosts} hosts with an address; traffic takes two")
-    path_sl = _path_sl(found, plane, hosts)
-    return shift_phases(plane if path_sl is None else Plane(found.fabric, path_sl, scale), size, progress=progress)
+        raise InputError(f"{tables.fabric.name or 'the fabric'} has {hosts} hosts with an address; traffic takes two")
+    path_sl = _path_sl(tables, plane, hosts)
+    return shift_phases(plane if path_sl is None else Plane(tables.fabric, path_sl, scale), size, progress=progress)
 
 
-def _path_sl(found: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
+def _path_sl(tables: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
     """``path_sl`` of :class:`Plane` for pairs of hosts; None where all are 0."""
     sls = np.zeros((len(plane.ends), len(plane.ends)), np.uint8)
     rows = max(AT_ONCE // hosts, 1)
     for begin in range(0, hosts, rows):
         source, target = (a.ravel() for a in np.mgrid[begin : min(begin + rows, hosts), 0:hosts])
         apart = source != target
-        stated = stated_sls(found, plane, source[apart], target[apart])
+        stated = stated_sls(tables, plane, source[apart], target[apart])
         if stated is None:
             return None
         sls[source[apart], target[apart]] = np.maximum(stated, 0)
@@ -146,7 +146,7 @@ def run_layer(layer: str) -> Any:
 
 
 def run_workload(
-    found: Routed,
+    tables: Routed,
     workload: Workload,
     layer: str,
     *,
@@ -167,7 +167,7 @@ def run_workload(
     run_layer(layer)
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
-    fabric, recording = found.fabric, recording or Recording()
+    fabric, recording = tables.fabric, recording or Recording()
     ends = hosts_of(fabric, hosts)
     if len(ends) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(ends)} hosts with an address; traffic takes two")
@@ -176,10 +176,10 @@ def run_workload(
     figures = host_figures(hosts or {})
     plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces, hosts=figures)
     messages.check(len(plane.ends))
-    messages = managed_messages(found, plane, messages, layer, (options or {}).get("network", ""))
+    messages = managed_messages(tables, plane, messages, layer, (options or {}).get("network", ""))
     if recording.jobs_apart:
         messages = replace(messages, sl=(messages.job % (MAX_SL + 1)).astype(np.int8))
-    forced = other_sls(found, plane, messages)
+    forced = other_sls(tables, plane, messages)
     frame = RunResult(
         plane,
         ends,
@@ -190,11 +190,11 @@ def run_workload(
         engine,
         seed,
         {**(options or {}), **({"profile": figures} if figures else {})},
-        of_tables=(*_notes_of_tables(found), *_sl_note(engine, jobs, messages, forced)),
+        of_tables=(*_notes_of_tables(tables), *_sl_note(engine, jobs, messages, forced)),
         of_workload=notes_of_workload,
     )
     if workload.faults:
-        return _run_with_faults(frame, found, recording, progress)
+        return _run_with_faults(frame, tables, recording, progress)
     return run_messages(frame, messages, layer, recording, progress)
 
 
@@ -209,11 +209,11 @@ def _sl_note(engine: str, jobs: tuple[str, ...], m: Messages, forced: np.ndarray
     )
 
 
-def _notes_of_tables(found: Routed) -> tuple[str, ...]:
+def _notes_of_tables(tables: Routed) -> tuple[str, ...]:
     """Why another engine than the requested one made the tables, and how many ports they do not
     know."""
-    part = found.part
-    fallback = part.notes if found.others or part.tables != part.engine else ()
+    part = tables.part
+    fallback = part.notes if tables.others or part.tables != part.engine else ()
     absent = part.ports_without_lid
     return (*fallback, *([f"{absent:,} cabled host ports have no LID and take no part"] if absent else []))
 
@@ -233,8 +233,8 @@ def run_messages(
     if layer == "packet":
         wanted, shown = recording.packet_options(frame, m, laid), _with_time_last(progress)
         outcome = run(frame.fabric, m, wanted, progress=shown)
-        if more := _with_ports_taken(outcome, wanted):
-            outcome = run(frame.fabric, m, more, progress=shown)
+        if further := _with_ports_taken(outcome, wanted):
+            outcome = run(frame.fabric, m, further, progress=shown)
     elif layer == "fluid":
         outcome = run(plane, m, progress=progress, sample_ps=recording.interval_ps(plane, m, laid))
     else:
@@ -247,7 +247,7 @@ def run_messages(
     return _with_outcome(frame, m, outcome)
 
 
-def _run_with_faults(frame: RunResult, found: Routed, recording: Recording, progress: Progress | None) -> RunResult:
+def _run_with_faults(frame: RunResult, tables: Routed, recording: Recording, progress: Progress | None) -> RunResult:
     """Run the messages of ``frame`` on a copy of the fabric while the workload's faults happen,
     with its manager on the same clock.
 
@@ -262,18 +262,18 @@ def _run_with_faults(frame: RunResult, found: Routed, recording: Recording, prog
         TimedFault(f.at, str(getattr(f, "kind", "")), f.where, f.model_dump(exclude={"at", "kind", "where"}))
         for f in frame.workload.faults
     ]
-    settings = _manager_settings(found, frame.workload)
+    settings = _manager_settings(tables, frame.workload)
     wanted, shown = recording.packet_options(frame, m, frame.plane.lay(m)), _with_time_last(progress)
-    run = run_failures(found.fabric.copy(), m, faults, wanted, settings, progress=shown)
-    if more := _with_ports_taken(run.outcome, wanted):
-        run = run_failures(found.fabric.copy(), m, faults, more, settings, progress=shown)
-    if settings.config is not None and found.config is None:
+    run = run_failures(tables.fabric.copy(), m, faults, wanted, settings, progress=shown)
+    if further := _with_ports_taken(run.outcome, wanted):
+        run = run_failures(tables.fabric.copy(), m, faults, further, settings, progress=shown)
+    if settings.config is not None and tables.config is None:
         note = f"the subnet manager brought the fabric up with {run.engine} before the run, and replaced its tables"
         run.outcome.notes = (*run.outcome.notes, note)
     return _with_outcome(frame, m, run.outcome, run)
 
 
-def _manager_settings(found: Routed, workload: Workload) -> ManagerSettings:
+def _manager_settings(tables: Routed, workload: Workload) -> ManagerSettings:
     from softib.scenario.failures import ManagerSettings
     from softib.sim.packet.stepping import ProcessorTimes
     from softib.sm.config import SmConfig
@@ -283,10 +283,10 @@ def _manager_settings(found: Routed, workload: Workload) -> ManagerSettings:
     times = ProcessorTimes(m.agent, m.forward, m.vl15_packets)
     if m.sm == "off":
         return ManagerSettings(None, times=times)
-    if found.config is None and found.part.engine == "file":
+    if tables.config is None and tables.part.engine == "file":
         raise InputError("the subnet manager would replace the tables of a dump when something fails; add --sm off")
-    config = replace(found.config or SmConfig(), window=m.window, timeout_ps=max(m.timeout, 1), retries=m.retries)
-    return ManagerSettings(config, m.node or found.manager_node, m.manager, times)
+    config = replace(tables.config or SmConfig(), window=m.window, timeout_ps=max(m.timeout, 1), retries=m.retries)
+    return ManagerSettings(config, m.node or tables.manager_node, m.manager, times)
 
 
 def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: FailureRun | None = None) -> RunResult:
@@ -316,10 +316,10 @@ def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions 
     ports than the path; a second run with these options is the same to the bit."""
     from softib.sim.packet.timeline import ports_of_message
 
-    more: set[int] = set()
+    ports: set[int] = set()
     for row in wanted.watch_messages:
-        more |= ports_of_message(outcome.log, row) - set(wanted.watch_ports)
-    return replace(wanted, watch_ports=tuple(sorted({*wanted.watch_ports, *more}))) if more else None
+        ports |= ports_of_message(outcome.log, row) - set(wanted.watch_ports)
+    return replace(wanted, watch_ports=tuple(sorted({*wanted.watch_ports, *ports}))) if ports else None
 
 
 def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:

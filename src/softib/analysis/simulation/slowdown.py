@@ -84,7 +84,7 @@ def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> 
     """Return for each job ``took_us`` alone, ``slowdown`` (its time in the run over that) and the
     slowdown of each percentile of its latencies; NaN where it did not complete. Messages that wait
     for another job's begin at their own time."""
-    found: dict[str, dict[str, float]] = {}
+    by_job: dict[str, dict[str, float]] = {}
     together = run.job_times()
     for k, name in enumerate(run.jobs):
         by_itself = alone(run, k)
@@ -93,5 +93,5 @@ def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> 
         took_both = both.ended_ps - both.began_ps if both.ended_ps >= 0 else float("nan")
         ours, theirs = job_percentiles_ps(run, k), job_percentiles_ps(by_itself, k)
         ratios = {f"{q}_slowdown": ours[q] / theirs[q] for q in PERCENTILES if ours.get(q) and theirs.get(q)}
-        found[name] = {"took_us": took / 1e6, "slowdown": took_both / took if took else float("nan"), **ratios}
-    return found
+        by_job[name] = {"took_us": took / 1e6, "slowdown": took_both / took if took else float("nan"), **ratios}
+    return by_job

@@ -86,10 +86,10 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
     unique, at, which = np.unique(key, axis=0, return_index=True, return_inverse=True)
     octets = np.bincount(which.ravel(), size, minlength=len(unique))
     count = np.bincount(which.ravel(), minlength=len(unique))
-    found = []
+    flows = []
     for k in np.argsort(-octets, kind="stable")[:n].tolist():
         row, entry = int(rows[at[k]]), int(entries[at[k]])
-        found.append(
+        flows.append(
             Flow(
                 str(run.names[m.src[row]]),
                 str(run.names[m.dst[row]]),
@@ -103,7 +103,7 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
                 int(laid.first[row + 1] - laid.first[row]),
             )
         )
-    return found, len(unique)
+    return flows, len(unique)
 
 
 def victims_of(run: RunResult, port: int) -> Victims | None:

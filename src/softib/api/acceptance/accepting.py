@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from softib.diags.acceptance.measurements import Measurements, PairTest
     from softib.live.acceptance.launchers import Launcher
 
-__all__ = ["accept", "where_to_measure"]
+__all__ = ["accept", "fabric_of", "launcher_of", "report_of", "where_to_measure"]
 
 Source: TypeAlias = "Fabric | RunningFabric | str | os.PathLike[str] | Sequence[str]"
 Progress: TypeAlias = Callable[[int, int, float], None]
@@ -49,6 +49,8 @@ class AcceptOptions(TypedDict, total=False):
     """First TCP port for perftest's exchange (18515)."""
     seed: int
     """Of the draw of partners."""
+    use_cuda: int | None
+    """The GPU that perftest takes memory of (``--use_cuda``)."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Options:
     at_once: int | None = None
     base_port: int = 18515
     seed: int = 0
+    use_cuda: int | None = None
 
     def __post_init__(self) -> None:
         from softib.live.acceptance.perftest import PROGRAMS
@@ -81,6 +84,11 @@ class Options:
         return min(2, self.rounds or 2) if self.quick else self.rounds
 
     @property
+    def extra(self) -> tuple[str, ...]:
+        """Further arguments of perftest."""
+        return () if self.use_cuda is None else (f"--use_cuda={self.use_cuda}",)
+
+    @property
     def chosen(self) -> tuple[PairTest, ...]:
         """The tests. Raises :class:`UnknownName`."""
         from softib.diags.acceptance.measurements import QUICK, TESTS, tests_named
@@ -94,7 +102,7 @@ def accept(
     launcher: str | None = None,
     hosts: str | os.PathLike[str] | Sequence[str] | None = None,
     devices: Sequence[str] = (),
-    ssh_config: str | os.PathLike[str] = "",
+    ssh_config: str | os.PathLike[str] | None = None,
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress = lambda done, of, left_s: None,
@@ -117,7 +125,8 @@ def accept(
     ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``, ``latency-with-bandwidth``; all);
     ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size``
     octets of a message; ``seconds`` that a program ought to send; ``at_once``: pairs at a time
-    where each is to be alone on its links; ``base_port`` of TCP; ``seed``.
+    where each is to be alone on its links; ``base_port`` of TCP; ``seed``; ``use_cuda``: the GPU that
+    perftest takes memory of.
 
     Hosts that fail are findings; the rest goes on. Raises :class:`InputError` or a related error where it
     cannot begin.
@@ -130,7 +139,7 @@ def accept(
     given = Options(**options)
     with steps("paths"):
         place = where_to_measure(source, hosts, devices, steps)
-        started_by = _launcher(place, launcher, os.fspath(ssh_config), launcher_named)
+        started_by = launcher_of(place, launcher, "" if ssh_config is None else os.fspath(ssh_config), launcher_named)
         plan = plan_batches(
             place.ends,
             place.expectation,
@@ -157,7 +166,7 @@ def accept(
         "ports": [[p.node, p.host, p.device, p.portnum] for p in ports],
     }
     book = Journal(journal, stated, resume)
-    run_campaign(plan.batches, ports, started_by, book, given.program, given.base_port, progress)
+    run_campaign(plan.batches, ports, started_by, book, given.program, given.base_port, progress, given.extra)
     return judged(place, measurements_of(place.ends, book.entries), about, steps)
 
 
@@ -166,11 +175,11 @@ def judged(place: AcceptanceSource, measured: Measurements, about: Mapping[str, 
     from softib.analysis.acceptance.findings import judge
 
     with steps("tomography"):
-        found = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
-    return Acceptance(place, measured, found.expected, Findings(report_of(place, found.findings)), about)
+        judgement = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
+    return Acceptance(place, measured, judgement.expected, Findings(report_of(place, judgement.findings)), about)
 
 
-def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
+def report_of(place: AcceptanceSource, findings: Sequence[Any]) -> Any:
     """The report that findings of this source stand in."""
     from softib.analysis.model import Report
     from softib.analysis.pipeline import counts_of
@@ -184,7 +193,7 @@ def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
         built.nodes(len(place.ends), NodeType.CA, 1, desc=list(place.ends.node))
         result = ReadResult(built.build(), [], "hosts")
     return Report(
-        place.name, result.format, counts_of(result), list(found), list(result.problems), fabric=result.fabric
+        place.name, result.format, counts_of(result), list(findings), list(result.problems), fabric=result.fabric
     )
 
 
@@ -199,7 +208,7 @@ def where_to_measure(
     from softib.analysis.jobs.files import read_hosts
 
     chosen = None if hosts is None else read_hosts(hosts)
-    fabric = _fabric_of(source)
+    fabric = fabric_of(source)
     if fabric is not None:
         return _on_fabric(fabric, chosen, steps)
     assert not isinstance(source, Fabric) and not hasattr(source, "snapshot")
@@ -209,7 +218,7 @@ def where_to_measure(
     return AcceptanceSource(name, ends_of_hosts(kept, devices))
 
 
-def _fabric_of(source: Source) -> Fabric | None:
+def fabric_of(source: Source) -> Fabric | None:
     """The fabric that ``source`` is; None for hosts."""
     from softib.api.fabric import as_fabric
 
@@ -234,15 +243,15 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
     from softib.api.running.running import RunningFabric
 
     result = result_of(fabric)
-    found = routed(result, None, None, steps)
-    ends: FabricEnds = ends_of_fabric(found.fabric, found.graph, hosts)
+    tables = routed(result, None, None, steps)
+    ends: FabricEnds = ends_of_fabric(tables.fabric, tables.graph, hosts)
     running = fabric.source if fabric.format == "running" else ""
-    expectation = Expectation(found.fabric, ends.row, None)
+    expectation = Expectation(tables.fabric, ends.row, None)
     paced = not running or bool(RunningFabric(running).status()["pace"])
     return AcceptanceSource(fabric.source, ends.ends, result, expectation, running, paced)
 
 
-def _launcher(
+def launcher_of(
     place: AcceptanceSource, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
 ) -> Launcher:
     if name is None and place.result is not None and not place.running:

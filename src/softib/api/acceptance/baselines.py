@@ -90,11 +90,11 @@ class Baseline(Suggests):
         from softib.analysis.acceptance.baseline_compare import compare_baselines
         from softib.api.acceptance.accepting import report_of
 
-        found = compare_baselines(self._record, after._record)
+        findings = compare_baselines(self._record, after._record)
         if after._accepted is not None:
-            found += self._parts(after._accepted)
-            return Findings(report_of(after._accepted._source, found))
-        return Findings(_report(after._record if after._record.fabric is not None else self._record, found))
+            findings += self._parts(after._accepted)
+            return Findings(report_of(after._accepted._source, findings))
+        return Findings(_report(after._record if after._record.fabric is not None else self._record, findings))
 
     def drift(self, after: Baseline) -> list[dict[str, Any]]:
         """One row for each test that both have: pairs in both, median ratio of after to before,
@@ -249,13 +249,13 @@ def _medians(plan: dict[str, Any], rows: list[dict[str, Any]]) -> Pairs:
 
     from softib.diags.acceptance.measurements import TESTS
 
-    found: dict[str, dict[tuple[str, str], list[float]]] = {}
+    values: dict[str, dict[tuple[str, str], list[float]]] = {}
     for r in rows:
         if r["test"] in TESTS:
-            found.setdefault(r["test"], {}).setdefault((str(r["source"]), str(r["target"])), []).append(
+            values.setdefault(r["test"], {}).setdefault((str(r["source"]), str(r["target"])), []).append(
                 float(r["value"])
             )
-    return {t: {k: median(v) for k, v in pairs.items()} for t, pairs in found.items()}
+    return {t: {k: median(v) for k, v in pairs.items()} for t, pairs in values.items()}
 
 
 def _judgeable(fabric: Fabric, path: str | os.PathLike[str], steps: Steps) -> Acceptance:
@@ -277,7 +277,7 @@ def _judgeable(fabric: Fabric, path: str | os.PathLike[str], steps: Steps) -> Ac
     return judged(place, Measurements.of(place.ends, kept), kept_about, steps)
 
 
-def _report(record: BaselineRecord, found: list[Any]) -> Any:
+def _report(record: BaselineRecord, findings: list[Any]) -> Any:
     from softib.analysis.model import Report
     from softib.analysis.pipeline import counts_of
     from softib.fabric.builder import FabricBuilder
@@ -290,4 +290,4 @@ def _report(record: BaselineRecord, found: list[Any]) -> Any:
         built.nodes(1, NodeType.CA, 1)
         fabric = built.build()
     result = ReadResult(fabric, [], "baseline")
-    return Report(record.name, result.format, counts_of(result), found, [], fabric=result.fabric)
+    return Report(record.name, result.format, counts_of(result), findings, [], fabric=result.fabric)

@@ -136,12 +136,12 @@ class Acceptance(Suggests, Result):
 
         m, expected = self._measured, self._expected
         kinds = class_of(m.ends, m.source, m.target)
-        known = self._source.expectation is not None
+        expects = self._source.expectation is not None
         names = [m.ends.name(i) for i in range(len(m.ends))]
         columns_of = (m.test, m.round, kinds, m.source, m.target, m.value, expected)
         return [
             PairMeasurement(
-                t, r, CLASSES[k] if known else "all", names[a], names[b], v, TESTS[t].unit, e if e == e else None
+                t, r, CLASSES[k] if expects else "all", names[a], names[b], v, TESTS[t].unit, e if e == e else None
             )
             for t, r, k, a, b, v, e in zip(*(column.tolist() for column in columns_of), strict=True)
         ]

@@ -13,6 +13,7 @@ from typing import Literal
 
 from softib.api.arguments import Suggests
 from softib.errors import InputError, SoftibError, UnknownFormat
+from softib.foreign_text import shown
 from softib.input_files import read_text, shown_name
 from softib.plural import counted
 from softib.result import Result, also, key
@@ -63,9 +64,9 @@ def kind_of(path: str, text: str) -> str:
         return OPTIONS
     if _PARTITION.search("\n".join(lines)):
         return PARTITIONS
-    known = ", ".join((OPTIONS, TORUS, PARTITIONS, POLICY, ROUTES))
+    kinds = ", ".join((OPTIONS, TORUS, PARTITIONS, POLICY, ROUTES))
     raise UnknownFormat(
-        f"{shown_name(path)}: this is no configuration of OpenSM; softib judges {known}, GUID files and node-name-maps"
+        f"{shown_name(path)}: this is no configuration of OpenSM; softib judges {kinds}, GUID files and node-name-maps"
     )
 
 
@@ -75,7 +76,7 @@ def _refuse_fabrics(path: str, text: str) -> None:
     from softib.fabric.topologies import spec
 
     if spec.YAML_HEAD.search(text.encode()):
-        what = "a fabric.yaml; 'softib check' judges it, its section sm too"
+        content = "a fabric.yaml; 'softib check' judges it, its section sm too"
     else:
         try:
             row = registry.detect(path)
@@ -85,8 +86,8 @@ def _refuse_fabrics(path: str, text: str) -> None:
             raise UnknownFormat(f"{str(error).removesuffix('.')}; it is no configuration of OpenSM") from None
         if row.kind == "names":
             return
-        what = f"{row.what}; 'softib check' judges fabrics" if row.kind == "fabric" else row.what
-    raise UnknownFormat(f"{shown_name(path)}: no configuration of OpenSM, but {what}")
+        content = f"{row.what}; 'softib check' judges fabrics" if row.kind == "fabric" else row.what
+    raise UnknownFormat(f"{shown_name(path)}: no configuration of OpenSM, but {content}")
 
 
 def _names(text: str, name: str) -> None:
@@ -142,6 +143,9 @@ class ConfigCheck(Suggests, Result):
     """What OpenSM 3.3.23 does not take as it is written, and what it does instead."""
     softib: tuple[str, ...]
     """What softib's manager does otherwise, or leaves out."""
+
+    def __post_init__(self) -> None:
+        self.opensm, self.softib = tuple(map(shown, self.opensm)), tuple(map(shown, self.softib))
 
     @property
     @also(before="opensm")
@@ -244,5 +248,5 @@ def _options(name: str, text: str) -> ConfigCheck:
 
 def _line(remark: str) -> float:
     """The line of the file that a remark begins with; without one it comes last."""
-    found = re.match(r".*?:(\d+): ", remark)
-    return int(found[1]) if found else math.inf
+    match = re.match(r".*?:(\d+): ", remark)
+    return int(match[1]) if match else math.inf

@@ -218,8 +218,8 @@ class UmadManager(Suggests):
         self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=False)
         return Job(self._device, self._config, self._hooks(on_step, once))
 
-    def _log(self, event: str, **more: Any) -> None:
-        logging.getLogger("softib.sm").info(event, extra={"port": self.port, **more})
+    def _log(self, event: str, **details: Any) -> None:
+        logging.getLogger("softib.sm").info(event, extra={"port": self.port, **details})
 
     def __repr__(self) -> str:
         return f"<UmadManager on {self.port}: {self.state}>"

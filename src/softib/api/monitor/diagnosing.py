@@ -73,11 +73,11 @@ class Jobs(Suggests):
 
         return [JobPorts(j.job.name, self._links.ports_of(i)) for i, j in enumerate(self._links.jobs)]
 
-    def with_slow_ports(self, found: Sequence[Finding]) -> Jobs:
+    def with_slow_ports(self, findings: Sequence[Finding]) -> Jobs:
         """The same jobs on a fabric in which ports that findings call slow drain as slowly as these
         say."""
         other = Jobs(self._links)
-        for f in found:
+        for f in findings:
             if f.code == "slow-receiver" and f.where[0].portnum is not None:
                 other._slow[f.where[0].guid, f.where[0].portnum] = float(f.evidence["drained_gbps"])
         return other
@@ -160,8 +160,8 @@ def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *,
     from softib.analysis.routed import routed
 
     stated: list[ScheduledJob] = read_jobs(jobs)
-    found = routed(result_of(as_fabric(source)), None, None, steps)
-    return Jobs(place_jobs(found.fabric, found.graph, found.lft, stated))
+    tables = routed(result_of(as_fabric(source)), None, None, steps)
+    return Jobs(place_jobs(tables.fabric, tables.graph, tables.lft, stated))
 
 
 def _processes_on(source: Source | None) -> ProcessesOf:
@@ -187,15 +187,15 @@ STANDING = frozenset(
 """What :func:`softib.check` says of links and devices that were dead before counters were read."""
 
 
-def _with_standing(found: list[Finding], result: ReadResult) -> list[Finding]:
-    """``found``, and what the structure of the fabric says of links and devices that are dead and
+def _with_standing(findings: list[Finding], result: ReadResult) -> list[Finding]:
+    """``findings``, and what the structure of the fabric says of links and devices that are dead and
     that no counter names."""
     from softib.diags.check import check
 
-    named = {(p.guid, p.portnum) for f in found for p in f.where}
+    named = {(p.guid, p.portnum) for f in findings for p in f.where}
     dead = [f for f in check(result.fabric) if f.code in STANDING]
     dead = [f for f in dead if not any((p.guid, p.portnum) in named for p in f.where)]
-    return sorted([*found, *dead], key=lambda f: -f.severity)
+    return sorted([*findings, *dead], key=lambda f: -f.severity)
 
 
 def diagnose(
@@ -259,11 +259,11 @@ def diagnose(
     )
     tables = tables_of(result.fabric, seen.ports) if "lfts" in result.fabric.source.records else None
     with steps("rules"):
-        found = with_bisection(result.fabric, judge(seen, tables, thresholds, None if on is None else on.on_port))
-        found += manager_findings(getattr(observed, "managers", ()))
+        findings = with_bisection(result.fabric, judge(seen, tables, thresholds, None if on is None else on.on_port))
+        findings += manager_findings(getattr(observed, "managers", ()))
         if source is not None:
-            found = _with_standing(found, result)
+            findings = _with_standing(findings, result)
         if on is not None:
-            found += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports(), _processes_on(source))
-    report = Report(name, result.format, counts_of(result), found, list(result.problems), fabric=result.fabric)
+            findings += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports(), _processes_on(source))
+    report = Report(name, result.format, counts_of(result), findings, list(result.problems), fabric=result.fabric)
     return Findings(report).without(*ignore).at_least(severity)

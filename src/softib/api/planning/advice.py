@@ -144,11 +144,11 @@ def advise(
     notes: list[str] = []
     breaks: list[BreakEven] = []
     if workload is not None and facts.hosts > 1:
-        comparison, more, notes = _compared(facts, workload, networks, gpus_per_host, prices)
+        comparison, measured, notes = _compared(facts, workload, networks, gpus_per_host, prices)
         facts = dataclasses.replace(
             facts,
-            communication=more.get("communication", facts.communication),
-            step_ms=facts.step_ms if facts.step_ms is not None else more.get("step_ms"),
+            communication=measured.get("communication", facts.communication),
+            step_ms=facts.step_ms if facts.step_ms is not None else measured.get("step_ms"),
         )
         per_money, breaks = _money(comparison)
     given = opinions(facts)

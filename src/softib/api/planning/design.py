@@ -282,7 +282,7 @@ def plan_design(
     from softib.plan.price_book import read_book
 
     book = read_book(prices)
-    found, refused = designs(demand, book, seed=seed, steps=steps)
+    accepted, refused = designs(demand, book, seed=seed, steps=steps)
     storage = []
     if storage_ports or storage_hosts:
         ports = demand.hosts * storage_ports + storage_hosts
@@ -290,4 +290,4 @@ def plan_design(
             demand, hosts=ports, adapters=1, gpus=0, oversubscription=1.0, name=f"{demand.name}-storage"
         )
         storage = designs(ancillary, book, seed=seed, steps=steps)[0]
-    return Designs(demand, found, refused, book, storage)
+    return Designs(demand, accepted, refused, book, storage)

@@ -147,7 +147,7 @@ def run_here(
     due = due or manner.capture is not None
     with (
         port_locks(instance.folder, place, clients, program[0], manner.exclusive) as held,
-        _using(network, manner) as more,
+        _using(network, manner) as joined,
     ):
         how = LaunchOptions(
             stock=manner.stock,
@@ -156,8 +156,8 @@ def run_here(
             every_s=manner.refresh_s,
             refresh=refresh,
             alive=alive,
-            held=[*held, *more] if become and not due else None,
-            network=more[0] if more else None,
+            held=[*held, *joined] if become and not due else None,
+            network=joined[0] if joined else None,
         )
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:

@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
 
-from softib.api.fabric import Fabric, generate
+from softib.api.fabric import Fabric, as_fabric, generate
 from softib.api.progress import Notice
 from softib.api.running.attach import NO_RDMA
-from softib.api.running.ci_plan import RATES, PlannedFault, planned_fault, read_plan
+from softib.api.running.ci_plan import PlannedFault, check_names, planned_fault, read_plan
 from softib.api.running.running import RunningFabric
 from softib.api.running.serving import up
 from softib.errors import InputError, SoftibError
+from softib.fabric.node_finder import default_port
 from softib.foreign_text import shown, shown_lines
 from softib.plural import counted
 from softib.result import Result
@@ -95,11 +96,11 @@ class CiRun(Result):
 
     def line(self) -> str:
         """What happened, in one line."""
-        what = "passed" if self.ok else f"failed: {self.problem}"
+        verdict = "passed" if self.ok else f"failed: {self.problem}"
         faults = "".join(f"; {f.kind} {f.where} at {f.at_s:.1f} s" for f in self.faults)
         ip = f", IP {self.ip_bytes:,}" if self.ip_bytes else ""
         return (
-            f"{what}; fabric up in {self.ready_s:.1f} s, {counted(len(self.commands), 'command')} in "
+            f"{verdict}; fabric up in {self.ready_s:.1f} s, {counted(len(self.commands), 'command')} in "
             f"{self.seconds:.1f} s; verbs moved {self.verbs_bytes:,} bytes{ip}{faults}"
         )
 
@@ -158,11 +159,11 @@ def ci(
     schedule = sorted((planned_fault(text) for text in faults), key=lambda f: f.at_s)
     folder = Path(artifacts)
     fabric_source = generate("fat-tree", radix=4, levels=2) if source is None else source
+    each = _by_node(as_fabric(fabric_source), commands, nodes, schedule)
     with _runtime_folder() as scratch:
         began = time.monotonic()
         with up(fabric_source, name="ci", pcap=scratch / "mads.pcap", notice=notice) as fabric:
             ready = time.monotonic() - began
-            each = _by_node(fabric, commands, nodes)
             run = _Run(fabric, each, schedule, net, scratch, sys.stdout.buffer if output is None else output)
             run.to_its_end(timeout)
             result = run.result(ready, notice)
@@ -173,12 +174,25 @@ def ci(
 
 
 def _by_node(
-    fabric: RunningFabric, commands: Mapping[str, Sequence[str]] | Sequence[str], nodes: Sequence[str]
+    fabric: Fabric,
+    commands: Mapping[str, Sequence[str]] | Sequence[str],
+    nodes: Sequence[str],
+    schedule: Sequence[PlannedFault],
 ) -> dict[str, list[str]]:
+    """The command of each node. Nodes, places of faults and programs are checked: before the fabric
+    is up, not after it."""
+    from softib.live.launch.preload import find_program
+
+    arrays = fabric.arrays
     if isinstance(commands, Mapping):
-        return {node: list(command) for node, command in commands.items()}
-    first = [fabric.nodes(type="ca")[0]] if not nodes else list(nodes)
-    return {node: list(commands) for node in first}
+        each = {node: list(command) for node, command in commands.items()}
+    else:
+        first = arrays.node_name(int(arrays.port_node[default_port(arrays)]))
+        each = {node: list(commands) for node in nodes or [first]}
+    check_names(arrays, each, schedule)
+    for command in each.values():
+        find_program(command[0])
+    return each
 
 
 @contextlib.contextmanager
@@ -222,9 +236,9 @@ class _Run:
         self.ended: dict[str, float] = {}
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.threads: list[threading.Thread] = []
-        more = ["--net"] if net else []
+        options = ["--net"] if net else []
         for rank, (node, command) in enumerate(commands.items()):
-            arguments = [sys.executable, "-m", "softib", "run", *more, "--node", node, "--", *command]
+            arguments = [sys.executable, "-m", "softib", "run", *options, "--node", node, "--", *command]
             env = {**os.environ, "SOFTIB_CI_NODES": ",".join(commands), "SOFTIB_CI_RANK": str(rank)}
             child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                                      start_new_session=True)  # fmt: skip
@@ -273,8 +287,7 @@ class _Run:
 
     def _break(self, fault: PlannedFault, now: float) -> None:
         where = fault.where or self._between_ends()
-        options = {} if fault.rate is None else {RATES[fault.kind]: fault.rate}
-        self.fabric.fault(fault.kind, where, **options)
+        self.fabric.fault(fault.kind, where, **fault.options)
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:
@@ -318,9 +331,9 @@ class _Run:
 
         with contextlib.suppress(SoftibError):
             place = attachment_of(self.fabric._instance, node, None)
-            found = causes(self.fabric._instance, place, Path(find_program(self.commands[node][0])), os.environ)
-            if found:
-                return "; ".join(found)
+            reasons = causes(self.fabric._instance, place, Path(find_program(self.commands[node][0])), os.environ)
+            if reasons:
+                return "; ".join(reasons)
         return "they used TCP or shared memory, or have no data"
 
 

@@ -12,18 +12,25 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from softib.errors import InputError
+from softib.errors import InputError, UnknownName
+from softib.fabric.faults.targets import node_at, port_at
+from softib.fabric.model import Fabric
+from softib.fabric.node_finder import port_named
+from softib.live.faults.fault_list import locations_of
+from softib.live.faults.options import KINDS, options_of, rate_option
 from softib.plain_yaml import load_yaml
 
-__all__ = ["RATES", "Plan", "PlannedFault", "planned_fault", "read_plan"]
+__all__ = ["Plan", "PlannedFault", "check_names", "planned_fault", "read_plan"]
 
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "": 1.0}
 FAULT = re.compile(r"(?P<what>[^@]+)@(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s|m|)")
-RATES = {"ber": "ber", "attenuation": "db", "slow-port": "gbps", "flow-control": "share"}
-"""Kind of fault with a rate → the option that it is."""
+QUESTIONS = ("list",)
+"""Kinds of ``softib fault`` that are no fault."""
 KEYS = ("fabric", "nodes", "faults")
 
 
@@ -42,7 +49,7 @@ class PlannedFault:
 
     kind: str
     where: str
-    rate: float | None
+    options: Mapping[str, Any]
     at_s: float
 
 
@@ -57,11 +64,27 @@ def planned_fault(text: str) -> PlannedFault:
         rate = float(arguments[2]) if len(arguments) == 3 else None
     except ValueError:
         raise InputError(f"fault {text!r}: {arguments[2]!r} is no number") from None
-    if (rate is not None) != (arguments[0] in RATES):
-        raise InputError(f"fault {text!r}: RATE is for {', '.join(RATES)}, which need one")
-    return PlannedFault(
-        arguments[0], arguments[1] if len(arguments) > 1 else "", rate, float(hit["time"]) * UNITS[hit["unit"]]
-    )
+    kind, where = arguments[0], arguments[1] if len(arguments) > 1 else ""
+    kinds = {name: rate_option(name) for name in KINDS if name not in QUESTIONS}
+    if kind not in kinds:
+        raise UnknownName("fault", kind, kinds)
+    if (rate is not None) != (kinds[kind] is not None):
+        raise InputError(f"fault {text!r}: RATE is for {', '.join(k for k, v in kinds.items() if v)}, which need one")
+    if KINDS[kind].of_node and not where:
+        raise InputError(f"fault {text!r} names no place; {kind} needs {KINDS[kind].place}")
+    options = {} if rate is None else {str(kinds[kind]): rate}
+    options_of(kind, options)
+    return PlannedFault(kind, where, options, float(hit["time"]) * UNITS[hit["unit"]])
+
+
+def check_names(fabric: Fabric, nodes: Iterable[str], faults: Iterable[PlannedFault]) -> None:
+    """Raise :class:`InputError` or :class:`UnknownName` for a node or place that ``fabric`` has not."""
+    for node in nodes:
+        port_named(fabric, node)
+    for fault in faults:
+        of_node = KINDS[fault.kind].of_node
+        for place in locations_of(fabric, fault.where, of_node) if fault.where else ():
+            (node_at if of_node or (fault.kind == "clear" and "[" not in place) else port_at)(fabric, place)
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:

@@ -57,7 +57,7 @@ class Recording:
             with (self.folder / "lock").open("w") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 (self.folder / f"{self.rank}.done").touch()
-                done, began = (len(list(self.folder.glob(f"*.{what}"))) for what in ("done", "began"))
+                done, began = (len(list(self.folder.glob(f"*.{ending}"))) for ending in ("done", "began"))
                 last, failed = done >= self.ranks, self.folder / "failed"
                 if (last or code or done == began) and not (code and failed.exists()):
                     if code:
@@ -133,15 +133,20 @@ def _write(path: Path, folder: Path) -> str:
     from softib.workloads.traces.recorded import recorded_schedule
 
     threads = threads_in(folder)
-    made = recorded_schedule(str(path), threads, collective_names())
-    s = made.schedule
+    program = recorded_schedule(str(path), threads, collective_names())
+    s = program.schedule
     write_file(
         path,
-        lambda part: part.write_bytes(write_binary(s) if path.suffix == ".bin" else write_goal(s, made.notes).encode()),
+        lambda part: part.write_bytes(
+            write_binary(s) if path.suffix == ".bin" else write_goal(s, program.notes).encode()
+        ),
     )
     left = [
-        f"{n:,} {what}"
-        for n, what in ((made.unknown, "to queue pairs that were not recorded"), (made.local, "of a rank to itself"))
+        f"{n:,} {note}"
+        for n, note in (
+            (program.unknown, "to queue pairs that were not recorded"),
+            (program.local, "of a rank to itself"),
+        )
         if n
     ]
     rest = f"; left out: {', '.join(left)}" if left else ""
@@ -149,7 +154,7 @@ def _write(path: Path, folder: Path) -> str:
     if s.ranks > processors:
         rest += f"; they shared {processors} processors here, and do so in trace:{path},processors={processors}"
     return (
-        f"{path}: {counted(made.messages, 'message')} of {counted(s.ranks, 'rank')}, {s.octets:,} "
+        f"{path}: {counted(program.messages, 'message')} of {counted(s.ranks, 'rank')}, {s.octets:,} "
         f"bytes{rest}{_away(threads)}"
     )
 

@@ -175,8 +175,8 @@ class RunningFabric(Suggests):
         types = {"ca": 1, "switch": 2, "router": 3}
         if type is not None and type not in types:
             raise UnknownName("type of node", type, types)
-        found: list[str] = self._ask("nodes", prefix=prefix, type=types[type] if type else None)["nodes"]
-        return found
+        names: list[str] = self._ask("nodes", prefix=prefix, type=types[type] if type else None)["nodes"]
+        return names
 
     def snapshot(self) -> Fabric:
         """A copy of it as it stands now: states, tables, counters."""
@@ -200,10 +200,10 @@ class RunningFabric(Suggests):
 
         return find(self.name)
 
-    def _ask(self, op: str, **more: Any) -> dict[str, Any]:
+    def _ask(self, op: str, **arguments: Any) -> dict[str, Any]:
         from softib.live.control import ask
 
-        return ask(self._instance, op, **more)
+        return ask(self._instance, op, **arguments)
 
     def _attached(self, node: str, command: Sequence[str]) -> list[str]:
         if isinstance(command, str):
@@ -234,9 +234,9 @@ def running_fabrics() -> list[RunningFabric]:
     """Every fabric of this user that runs, by name."""
     from softib.live.instances import running as instances
 
-    found = []
+    fabrics = []
     for instance in instances():
         one = RunningFabric.__new__(RunningFabric)
         one.name = instance.name
-        found.append(one)
-    return found
+        fabrics.append(one)
+    return fabrics

@@ -31,25 +31,28 @@ def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
             "no message was to be traced; take record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
         )
     row, log, m = message_row(message, run.names, run.messages), run.outcome.log, run.messages
-    found = timeline(log, row)
-    last = found.flights[found.last] if found.last >= 0 else None
+    of_message = timeline(log, row)
+    last = of_message.flights[of_message.last] if of_message.last >= 0 else None
     return {
         "message": row,
         "job": run.jobs[m.job[row]],
         "source": run.names[m.src[row]],
         "destination": run.names[m.dst[row]],
         "size": int(m.size[row]),
-        "posted_us": _us(found.posted_ps),
-        "ready_us": _us(found.ready_ps),
-        "arrived_us": _us(found.arrived_ps),
-        "completed_us": _us(found.completed_ps),
+        "posted_us": _us(of_message.posted_ps),
+        "ready_us": _us(of_message.ready_ps),
+        "arrived_us": _us(of_message.arrived_ps),
+        "completed_us": _us(of_message.completed_ps),
         "latency_us": _us(run.took_ps[row]),
-        "packets": [_flight(run, log, f) for f in found.flights],
-        "left_out": found.left_out,
-        "last": found.last if last is not None else None,
+        "packets": [_flight(run, log, f) for f in of_message.flights],
+        "left_out": of_message.left_out,
+        "last": of_message.last if last is not None else None,
         "parts_us": {}
         if last is None
-        else {"posting": _us(found.ready_ps - found.posted_ps), **{k: _us(v) for k, v in last.parts(log).items()}},
+        else {
+            "posting": _us(of_message.ready_ps - of_message.posted_ps),
+            **{k: _us(v) for k, v in last.parts(log).items()},
+        },
     }
 
 
@@ -110,14 +113,14 @@ def messages(run: RunResult) -> dict[str, Any]:
 
 def jobs(run: RunResult) -> dict[str, Any]:
     """One row a job."""
-    found = run.job_times()
+    times = run.job_times()
     return {
-        "job": [j.name for j in found],
-        "messages": np.array([j.messages for j in found]),
-        "bytes": np.array([j.size for j in found]),
-        "began_us": _us_of(np.array([j.began_ps for j in found])),
-        "ended_us": _us_of(np.array([j.ended_ps for j in found])),
-        "gbps": np.array([j.gbps for j in found]),
+        "job": [j.name for j in times],
+        "messages": np.array([j.messages for j in times]),
+        "bytes": np.array([j.size for j in times]),
+        "began_us": _us_of(np.array([j.began_ps for j in times])),
+        "ended_us": _us_of(np.array([j.ended_ps for j in times])),
+        "gbps": np.array([j.gbps for j in times]),
     }
 
 
@@ -140,9 +143,9 @@ def ports(run: RunResult) -> dict[str, Any]:
     }
 
 
-def phases(found: Phases) -> dict[str, Any]:
+def phases(phases_of_run: Phases) -> dict[str, Any]:
     """One row a phase."""
-    return {"shift": found.shifts, "took_us": found.took_ps / 1e6, "most_flows": found.most}
+    return {"shift": phases_of_run.shifts, "took_us": phases_of_run.took_ps / 1e6, "most_flows": phases_of_run.most}
 
 
 def rows(columns: dict[str, Any]) -> list[dict[str, Any]]:

@@ -159,16 +159,16 @@ def _busy_port(run: RunResult, p: BusyPort) -> dict[str, Any]:
     }
 
 
-def _victims(run: RunResult, found: Victims) -> dict[str, Any]:
+def _victims(run: RunResult, victims: Victims) -> dict[str, Any]:
     m = run.messages
     return {
-        "messages": found.messages,
-        "jobs": list(found.jobs),
-        "worst": found.worst,
-        "slowdown": found.slowdown,
-        "source": run.names[m.src[found.worst]],
-        "destination": run.names[m.dst[found.worst]],
-        "latency_us": run.took_ps[found.worst] / 1e6,
+        "messages": victims.messages,
+        "jobs": list(victims.jobs),
+        "worst": victims.worst,
+        "slowdown": victims.slowdown,
+        "source": run.names[m.src[victims.worst]],
+        "destination": run.names[m.dst[victims.worst]],
+        "latency_us": run.took_ps[victims.worst] / 1e6,
     }
 
 
@@ -231,19 +231,19 @@ def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
     return _with_messages(stated, run, run.details, remedies)
 
 
-def _with_phases(stated: Figures, found: Phases) -> Figures:
+def _with_phases(stated: Figures, phases: Phases) -> Figures:
     """The figures of an all-to-all with barriers."""
-    order = np.argsort(-found.took_ps, kind="stable")[:SLOWEST]
+    order = np.argsort(-phases.took_ps, kind="stable")[:SLOWEST]
     slowest = [
-        {"shift": int(found.shifts[i]), "took_us": found.took_ps[i] / 1e6, "most_flows": int(found.most[i])}
+        {"shift": int(phases.shifts[i]), "took_us": phases.took_ps[i] / 1e6, "most_flows": int(phases.most[i])}
         for i in order
     ]
     return replace(
         stated,
-        messages=found.flows,
-        phases=len(found.shifts),
-        phases_by_message=found.enumerated,
-        most_flows=int(found.most.max(initial=0)),
+        messages=phases.flows,
+        phases=len(phases.shifts),
+        phases_by_message=phases.enumerated,
+        most_flows=int(phases.most.max(initial=0)),
         slowest=slowest,
     )
 
@@ -321,36 +321,36 @@ def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
     any."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps, request_figures
 
-    found = rows(jobs(result))
-    of_patterns = result.workload.figures(result.hosts, [row["ended_us"] for row in found])
-    for k, row in enumerate(found):
+    table = rows(jobs(result))
+    of_patterns = result.workload.figures(result.hosts, [row["ended_us"] for row in table])
+    for k, row in enumerate(table):
         row |= of_patterns[k] if k < len(of_patterns) else {}
         row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(result, k).items()}
         if figures := request_figures(result, k):
             row["requests"] = figures
         if row["job"] in run.alone:
             row["alone"] = run.alone[row["job"]]
-    return found
+    return table
 
 
 def _ethernet(run: RunResult) -> dict[str, Any]:
     """Return the totals of an Ethernet run, and its longest queue."""
-    found, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
+    ports, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
     names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
     return {
-        "gbps": float(np.median(found["gbps"][run.plane.ends])),
-        **{name: int(found[name].sum()) for name in names},
-        "peak_queue": int(found["peak_queue"].max(initial=0)),
-        "longest_pause_share": float(found["paused_ps"].max(initial=0) / end),
-        "cpu_send_us": float(found["cpu_send_ps"].sum() / 1e6),
-        "cpu_receive_us": float(found["cpu_receive_ps"].sum() / 1e6),
+        "gbps": float(np.median(ports["gbps"][run.plane.ends])),
+        **{name: int(ports[name].sum()) for name in names},
+        "peak_queue": int(ports["peak_queue"].max(initial=0)),
+        "longest_pause_share": float(ports["paused_ps"].max(initial=0) / end),
+        "cpu_send_us": float(ports["cpu_send_ps"].sum() / 1e6),
+        "cpu_receive_us": float(ports["cpu_receive_ps"].sum() / 1e6),
     }
 
 
 def _slowest(run: RunResult) -> list[dict[str, Any]]:
-    m, found = run.messages, []
+    m, slowest = run.messages, []
     for i in run.slowest(SLOWEST).tolist():
-        found.append(
+        slowest.append(
             {
                 "message": i,
                 "job": run.jobs[m.job[i]],
@@ -362,4 +362,4 @@ def _slowest(run: RunResult) -> list[dict[str, Any]]:
                 "gbps": float(run.outcome.gbps(m.size)[i]),
             }
         )
-    return found
+    return slowest

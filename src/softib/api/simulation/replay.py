@@ -115,8 +115,8 @@ def replay(
         raise InputError(f"replay: program is the path of a trace or a schedule, not a {type(program).__name__}")
     began = time.perf_counter()
     fabric = as_fabric(source)
-    made = routed(result_of(fabric), engine, path, lambda _: nullcontext())
-    plane, hosts = Plane(made.fabric), hosts_of(made.fabric)
+    tables = routed(result_of(fabric), engine, path, lambda _: nullcontext())
+    plane, hosts = Plane(tables.fabric), hosts_of(tables.fabric)
     job = _job("bench" if isinstance(program, Schedule) else os.fspath(program), options or {})
     rows = rows_of(job, hosts)
     schedule = (
@@ -125,21 +125,21 @@ def replay(
         else program_of(job, len(rows))
     )
     host = hosts.end[place(schedule, rows, job.ranks_per_host)]
-    found = replay_program(plane, schedule, host, overheads_of(job))
-    s = found.schedule
+    run = replay_program(plane, schedule, host, overheads_of(job))
+    s = run.schedule
     return Replay(
         fabric,
         s.name,
         "loggops",
-        made.part.tables,
-        found.outcome.end_ps / 1e6,
+        tables.part.tables,
+        run.outcome.end_ps / 1e6,
         time.perf_counter() - began,
         s.ranks,
         len(s),
         int((s.kind == Kind.SEND).sum()),
         s.octets,
         float(s.compute_ps.sum()) / s.ranks / 1e6,
-        (found.rank_ends_ps() / 1e6).tolist(),
+        (run.rank_ends_ps() / 1e6).tolist(),
     )
 
 

@@ -167,9 +167,9 @@ class Simulation(Suggests):
         Raises :class:`UnknownName` for another kind."""
         from softib.api.simulation import columns
 
-        known = TABLES if self._phases is None else ("phases",)
-        if kind not in known:
-            raise UnknownName("table of a simulation", kind, known)
+        kinds = TABLES if self._phases is None else ("phases",)
+        if kind not in kinds:
+            raise UnknownName("table of a simulation", kind, kinds)
         if self._phases is not None:
             return Table(columns.phases(self._phases))
         return Table(getattr(columns, kind)(self._details))

@@ -208,23 +208,23 @@ class Runs:
             manager_settings(changes or {})
         )  # a dump holds no AR groups, no CC tables
         lfts = None if by_manager and changes is not None else self.lfts
-        found: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
-        named = found.part.tables
+        tables: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
+        named = tables.part.tables
         options: dict[str, Any] = {
             OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS
         }
         options |= over
         network = changed.get("network", "infiniband").partition(",")[0]
         options |= {} if network == "tcp" else packet_options(self.record.queue_pairs, self.layer)
-        shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
+        shown = Fabric(replace(result, fabric=tables.fabric), self.fabric.source)
         began = time.perf_counter()
         if self.work.phased is not None:
-            phases = self._phases(found, scale_of(changed))
+            phases = self._phases(tables, scale_of(changed))
             return Run(self, None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
-        recording = self._recording(found.fabric, changes is None, changed.get("vl") == "jobs")
+        recording = self._recording(tables.fabric, changes is None, changed.get("vl") == "jobs")
         run = run_workload(
-            found,
+            tables,
             work,
             self.layer,
             engine=named,
@@ -236,7 +236,7 @@ class Runs:
         )
         from softib.sim.packet.profiles import no_adaptive_routing
 
-        if changed.get("ar") == "on" and (still := no_adaptive_routing(found.fabric)):
+        if changed.get("ar") == "on" and (still := no_adaptive_routing(tables.fabric)):
             run.outcome.notes = (*run.outcome.notes, still)
         run.outcome.wall_s = time.perf_counter() - began
         return Run(self, run, None, shown, run.outcome.wall_s, named)
@@ -245,8 +245,8 @@ class Runs:
         """Run one job of ``run`` without the others, on the same tables."""
         from softib.analysis.simulation.run import Recording, run_messages
 
-        made = run.messages.only(run.messages.job == job)
-        return run_messages(run, made, self.layer, Recording(), self.record.progress)
+        messages = run.messages.only(run.messages.job == job)
+        return run_messages(run, messages, self.layer, Recording(), self.record.progress)
 
     def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
         from softib.analysis.simulation.result import named_port
@@ -267,7 +267,7 @@ class Runs:
         ports = tuple(port_row(fabric, name) for name in r.ports)
         return Recording(bool(r.samples), interval, ports, r.trace, apart)
 
-    def _phases(self, found: Routed, scale: Scale) -> Phases:
+    def _phases(self, tables: Routed, scale: Scale) -> Phases:
         """Run an all-to-all with barriers. It takes all hosts, and no option but a size."""
         from softib.analysis.simulation.run import phases_of
 
@@ -287,7 +287,7 @@ class Runs:
             raise InputError(
                 f"{self.work.name}: only the packet layer knows faults at a time, and it no barriers; leave faults out"
             )
-        return phases_of(found, job.size, scale, self.record.progress)
+        return phases_of(tables, job.size, scale, self.record.progress)
 
 
 def port_row(fabric: Any, place: str) -> int:
@@ -305,9 +305,9 @@ def _picoseconds(text: str) -> int:
     from softib.workloads.units import time_ps_of
 
     try:
-        found = time_ps_of(text)
+        time_ps = time_ps_of(text)
     except ValueError:
-        found = 0
-    if found < 1:
+        time_ps = 0
+    if time_ps < 1:
         raise InputError(f"{text!r} is not an interval between samples; use for example 100ns or 10us")
-    return found
+    return time_ps

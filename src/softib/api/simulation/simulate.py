@@ -75,8 +75,8 @@ def scaling(
         if not run.good:
             raise InputError(f"{count:,} GPUs: the step did not complete; softib.simulate says why")
         hosts = hosts_of(fabric.arrays)
-        found = figures_of(one, hosts.name, hosts.chosen(list(chosen)), hosts.gbps, run.simulated_us)
-        rows.append({"gpus": count, "batch": batch, **{k: v for k, v in found.items() if k != "gpus"}})
+        figures = figures_of(one, hosts.name, hosts.chosen(list(chosen)), hosts.gbps, run.simulated_us)
+        rows.append({"gpus": count, "batch": batch, **{k: v for k, v in figures.items() if k != "gpus"}})
         rows[-1]["relative"] = rows[-1]["tokens_per_s"] / count / (rows[0]["tokens_per_s"] / gpus[0])
     return rows
 
@@ -140,11 +140,11 @@ def simulate(
         here = work.of_fabric(None)
         return Runs(as_fabric(source), here, *common, work.on_one_fabric(), elsewhere)
 
-    found = Simulation.of(runs)
+    simulation = Simulation.of(runs)
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
-            found.add_variant(text if number == 0 else text_of(variant), variant)
-    return found
+            simulation.add_variant(text if number == 0 else text_of(variant), variant)
+    return simulation
 
 
 def _changes(what_if: str | Sequence[str] | None) -> list[str]:

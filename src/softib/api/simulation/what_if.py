@@ -40,19 +40,19 @@ def packet_options(given: Mapping[str, int], layer: str, network: str = "infinib
     """Return ``given`` (``{"timeout": 18}``) as options of the packet layer. Raises
     :class:`UnknownName` for another attribute, :class:`InputError` for an impossible value, and
     where ``layer`` or ``network`` has no such queue pairs."""
-    found = {}
+    options = {}
     for name, value in given.items():
         if name not in ATTRIBUTES:
             raise UnknownName("attribute of queue pairs", name, ATTRIBUTES)
-        option, least, most, what = ATTRIBUTES[name]
+        option, least, most, meaning = ATTRIBUTES[name]
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise InputError(f"{name} {value} is not possible; {what}: a number from {least} to {most}")
+            raise InputError(f"{name} {value} is not possible; {meaning}: a number from {least} to {most}")
         if layer != "packet":
             raise InputError(f"{name} {value}: only packets time out; add --layer packet")
         if network.partition(",")[0] == "tcp":
             raise InputError(f"{name} {value}: tcp has no queue pairs; leave it out")
-        found[option] = value
-    return found
+        options[option] = value
+    return options
 
 
 CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics", "latency", "bandwidth", "congestion")
@@ -73,16 +73,16 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
     or what ``layer`` does not know."""
     from softib.iba.rates import speed_named
 
-    found: dict[str, str] = {}
+    changes: dict[str, str] = {}
     # A list of engines has commas of its own: what is no change of its own belongs to the value before.
     for part in [] if text is None else text.split(","):
         key, equals, value = (p.strip() for p in part.partition("="))
-        if not equals and found and list(found)[-1] == "engine" and key:
-            found["engine"] += f",{key}"
+        if not equals and changes and list(changes)[-1] == "engine" and key:
+            changes["engine"] += f",{key}"
             continue
         of_network = key not in CHANGES or (key == "cc" and value not in VALUES["cc"])
-        if equals and found and list(found)[-1] == "network" and of_network:
-            found["network"] += f",{key}={value}"
+        if equals and changes and list(changes)[-1] == "network" and of_network:
+            changes["network"] += f",{key}={value}"
             continue
         if not equals or not value:
             raise InputError(f"what-if {text!r}: use what changes, for example engine=updn or ar=on,cc=on")
@@ -94,12 +94,12 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
             check_factor(key, value, layer)
         if key in VALUES and value not in VALUES[key]:
             raise UnknownName(f"value of {key}", value, VALUES[key])
-        found[key] = value
-    check_choice(found.get("engine"), None)
-    check_network(found, layer)
-    if "generation" in found:
-        speed_named(found["generation"])
-    return found
+        changes[key] = value
+    check_choice(changes.get("engine"), None)
+    check_network(changes, layer)
+    if "generation" in changes:
+        speed_named(changes["generation"])
+    return changes
 
 
 def check_factor(key: str, value: str, layer: str) -> None:
@@ -146,12 +146,12 @@ def text_of(changes: Mapping[str, str]) -> str:
 
 def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
     """The manager's options that changes to ``on`` mean."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if changes.get("ar") == "on":
-        found["adaptive_routing"] = "free"
+        settings["adaptive_routing"] = "free"
     if changes.get("cc") == "on":
-        found |= congestion_settings()
-    return found
+        settings |= congestion_settings()
+    return settings
 
 
 def congestion_settings() -> dict[str, Any]:

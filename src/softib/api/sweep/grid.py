@@ -81,12 +81,12 @@ def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: s
     for column in COLUMNS:
         digest.update(getattr(result.fabric, column.name).tobytes())
     of_fabric = digest.hexdigest()
-    found = []
+    keys = []
     for work, point in zip(works, points, strict=True):
         jobs = [*(job.key() for job in work.jobs), *(fault.model_dump(mode="json") for fault in work.faults)]
         text = json.dumps([of_fabric, jobs, point.values, point.seed, str(work.management)])
-        found.append(hashlib.sha256(text.encode()).hexdigest()[:32])
-    return found
+        keys.append(hashlib.sha256(text.encode()).hexdigest()[:32])
+    return keys
 
 
 class Journal:
@@ -99,9 +99,9 @@ class Journal:
     def read(self) -> dict[str, dict[str, Any]]:
         """Rows by key; the last line may have been cut off. Raises :class:`InputError` where it
         cannot be read."""
-        found: dict[str, dict[str, Any]] = {}
+        rows: dict[str, dict[str, Any]] = {}
         if self.path is None or not self.path.exists():
-            return found
+            return rows
         kept = read_text(self.path, "list of finished rows", FILE_LIMIT)
         lines = kept.split("\n")
         for number, line in enumerate(lines, 1):
@@ -109,7 +109,7 @@ class Journal:
                 entry = load_json(line) if line else None
                 if entry is not None:
                     key, row = entry
-                    found[key] = dict(row)
+                    rows[key] = dict(row)
             except (ValueError, TypeError):
                 if number < len(lines):
                     raise InputError(
@@ -117,7 +117,7 @@ class Journal:
                     ) from None
                 self._cut(len(kept.encode()) - len(line.encode()))
                 break
-        return found
+        return rows
 
     def add(self, key: str, row: dict[str, Any]) -> None:
         """Keep a row. Raises :class:`InputError` where it cannot be written."""
@@ -226,7 +226,7 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
         raise InputError(
             f"{line(('parameters',))}: parameters are names with lists of values, for example size: [64KiB, 1MiB]"
         )
-    found: dict[str, list[Value]] = {}
+    values_of: dict[str, list[Value]] = {}
     for name, values in parameters.items():
         values = values if isinstance(values, list) else [values]
         if not values or not all(isinstance(v, str | int | float) for v in values):
@@ -235,7 +235,7 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
             )
         if len({str(v) for v in values}) < len(values):
             raise InputError(f"{line(('parameters', name))}: {name}: a value occurs twice")
-        found[str(name)] = values
+        values_of[str(name)] = values
     seeds = data.get("seeds", 1)
     if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds <= MOST_SEEDS:
         seeds = list(range(seeds))
@@ -244,7 +244,7 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
         raise InputError(
             f"{line(('seeds',))}: seeds: use a number (5: 0 to 4), or a list of different seeds, for example [1, 7]"
         )
-    return Grid(found, seeds, where)
+    return Grid(values_of, seeds, where)
 
 
 def workload_at(work: Workload, options: Mapping[str, Value], where: str) -> Workload:
@@ -280,5 +280,5 @@ def _changed(job: Any, field: str, value: Value, where: str) -> Any:
 
     needed = {name: getattr(job, name) for name, info in type(job).model_fields.items() if info.is_required()}
     given = [v for v in str(value).split("+") if v] if field in OF_HOSTS else value
-    made = job_of(job.pattern, needed | {field: given}, where)
-    return job.model_copy(update={field: getattr(made, field)})
+    checked = job_of(job.pattern, needed | {field: given}, where)
+    return job.model_copy(update={field: getattr(checked, field)})

@@ -124,14 +124,14 @@ def sweep(
     check_choice(engine, None)
     if workers < 0:
         raise InputError(f"{workers} workers are not possible; it is a number from 1 on, or 0 for one a processor")
-    found = read_grid(grid)
+    points_of_grid = read_grid(grid)
     work = read(workload)
     if work.fabrics:
         raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a sweep takes jobs of one")
-    points = found.points()
-    works = [workload_at(work, point.of_jobs, found.where) for point in points]
+    points = points_of_grid.points()
+    works = [workload_at(work, point.of_jobs, points_of_grid.where) for point in points]
     for values in {tuple(point.of_run.items()): point.of_run for point in points}.values():
-        _check(values, layer, found.where)
+        _check(values, layer, points_of_grid.where)
     fabric = as_fabric(source)
     if out is not None:
         library("polars", "tables")
@@ -148,16 +148,16 @@ def sweep(
         journal.add(keys[left[k]], row)
         if progress is not None:
             progress(len(rows), len(points))
-    made = Sweep(
+    result = Sweep(
         fabric,
         work.name,
-        list(found.parameters),
+        list(points_of_grid.parameters),
         [dict(p.values) | rows[key] for p, key in zip(points, keys, strict=True)],
     )
     if out is not None:
-        made.to_parquet(out)
+        result.to_parquet(out)
         journal.remove()
-    return made
+    return result
 
 
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:
@@ -184,8 +184,8 @@ def _run(calls: list[tuple[Any, ...]], workers: int, dask: str | None) -> Iterat
         return
     joblib = library("joblib", "sweep")
     if dask is None:
-        made = (joblib.delayed(_numbered)(k, *call) for k, call in enumerate(calls))
-        yield from joblib.Parallel(n_jobs=workers or -1, batch_size=1, return_as="generator_unordered")(made)
+        tasks = (joblib.delayed(_numbered)(k, *call) for k, call in enumerate(calls))
+        yield from joblib.Parallel(n_jobs=workers or -1, batch_size=1, return_as="generator_unordered")(tasks)
         return
     with _cluster(dask) as size:
         step = max(1, size) * BATCHES
@@ -211,9 +211,9 @@ def _cluster(address: str) -> Iterator[int]:
     except (OSError, ValueError) as error:
         raise InputError(f"no Dask scheduler at {address}: {error}; use for example tcp://head:8786") from None
     try:
-        if not (known := client.scheduler_info(n_workers=-1)["workers"]):
+        if not (workers := client.scheduler_info(n_workers=-1)["workers"]):
             raise InputError(f"the Dask cluster at {address} has no workers; start some")
-        yield len(known)
+        yield len(workers)
     finally:
         client.close()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import Load, guid_file_options, plan_option, source_options, table_options
 from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
 from softib.plural import counted
@@ -35,13 +36,18 @@ its words."""
 @click.option(
     "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out (repeatable)."
 )
-@click.option("--baseline", metavar="F", type=click.Path(), help="Leave out what this file of --write-baseline knows.")
-@click.option("--write-baseline", metavar="F", type=click.Path(), help="Write the findings as known, and exit 0.")
+@click.option(
+    "--baseline",
+    metavar="F",
+    type=InputFile(made_by="softib check --write-baseline"),
+    help="Leave out what this file of --write-baseline knows.",
+)
+@click.option("--write-baseline", metavar="F", type=OutputFile(), help="Write the findings as known, and exit 0.")
 @click.option(
     "--jobs",
     "jobs_file",
     metavar="F",
-    type=click.Path(),
+    type=InputFile(),
     help="Name the jobs that cross the findings, and which links each shares: squeue --json, scontrol show job "
     "--json, kubectl get pods -o json, "
     "or YAML.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import OutputFile
 from softib.cli.shared.options import Load, json_option, source_options
 from softib.cli.shared.output import print_json, print_notice, print_problems
 from softib.foreign_text import shown
@@ -44,7 +45,7 @@ class Converted(Result):
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.argument("dest", type=click.Path(), required=False)
+@click.argument("dest", type=OutputFile(), required=False)
 @click.option("--to", "to", metavar="FORMAT", help="Format to write (default: by the suffix of DEST).")
 @click.option(
     "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show what each heading was taken for."

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import Load, guid_file_options, json_option, plan_option, source_options, table_options
-from softib.cli.shared.output import Steps, check_writable, print_json, print_notice, print_problems
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @click.option(
-    "--html", "html", metavar="F", type=click.Path(), help="Write the whole report as one self-contained HTML file."
+    "--html",
+    "html",
+    metavar="F",
+    type=OutputFile(makes_folder=True),
+    help="Write the whole report as one self-contained HTML file.",
 )
 @plan_option
 @click.option(
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--traffic",
     metavar="F",
-    type=click.Path(),
+    type=InputFile(),
     help="Predict this traffic matrix too: lines of source,destination,bytes, or names along both sides (CSV).",
 )
 @json_option
@@ -54,7 +59,6 @@ def command(
     import softib
 
     if html:
-        check_writable(html, makes_folder=True)
         when, line = _stamp()  # fail before the work
     steps = Steps()
     fabric = load(source, steps)

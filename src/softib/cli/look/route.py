@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import OutputFile, OutputFolder
 from softib.cli.shared.options import Load, guid_file_options, json_option, routing_of, source_options, table_options
 from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")
+@click.option("--dump", metavar="F", type=OutputFile(), help="Write the tables in the form of dump_lfts.")
 @click.option(
     "--guid-files",
     "write_to",
     metavar="DIR",
-    type=click.Path(),
+    type=OutputFolder(),
     help="Write the GUID files with which ftree takes SOURCE, where it does not without, and route with them.",
 )
 @json_option

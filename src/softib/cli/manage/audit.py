@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Steps, print_json
 
@@ -17,9 +18,9 @@ from softib.cli.shared.output import Steps, print_json
     default="0",
     help="Ask as the manager does, with its M_Key; default: as a host without one.",
 )
-@click.option("--managers", metavar="F", type=click.Path(), help="PortGUIDs that may run a subnet manager, one a line.")
-@click.option("--sm-config", "options", metavar="F", type=click.Path(), help="The manager's options (opensm.conf).")
-@click.option("--partitions", metavar="F", type=click.Path(), help="The manager's partitions.conf.")
+@click.option("--managers", metavar="F", type=InputFile(), help="PortGUIDs that may run a subnet manager, one a line.")
+@click.option("--sm-config", "options", metavar="F", type=InputFile(), help="The manager's options (opensm.conf).")
+@click.option("--partitions", metavar="F", type=InputFile(), help="The manager's partitions.conf.")
 @click.option("--rehearse", is_flag=True, help="Start SOURCE a second time with these files, and attack that twin.")
 @json_option
 def command(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from softib.cli.shared.named_files import OutputFile
 from softib.cli.shared.options import given_settings, manager_options
 from softib.cli.shared.output import Compiling, print_json, print_notice, show_line
 from softib.foreign_text import shown
@@ -38,15 +39,17 @@ SHOWN_NOTES = 12
     "--guid2lid",
     "lids",
     metavar="FILE",
+    type=OutputFile(),
     help="Where LIDs are kept, and M_Keys beside it (default: OSM_CACHE_DIR, the running fabric, or your cache).",
 )
 @click.option(
     "--sa-db",
     "database",
     metavar="FILE",
+    type=OutputFile(),
     help="Keep groups, subscriptions and services from one run to the next, in the form of OpenSM's opensm-sa.dump.",
 )
-@click.option("--log-file", "-f", metavar="FILE", help="Log as lines of JSON.")
+@click.option("--log-file", "-f", metavar="FILE", type=OutputFile(), help="Log as lines of JSON.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )

@@ -6,8 +6,9 @@ import click
 
 from softib.cli.predict.simulate import LAYERS, Progress
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import Load, checked_engines, json_option, seed_option, source_options
-from softib.cli.shared.output import Steps, check_writable, print_json, print_notice, print_problems
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
 
 
 @click.command()
@@ -42,11 +43,11 @@ from softib.cli.shared.output import Steps, check_writable, print_json, print_no
     "--prices",
     "prices",
     metavar="FILE",
-    type=click.Path(),
+    type=InputFile(),
     shell_complete=completing.files,
     help="A cost book (YAML) in place of softib's own.",
 )
-@click.option("--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page.")
+@click.option("--html", "html", metavar="F", type=OutputFile(), help="Write a self-contained page.")
 @json_option
 @source_options
 def command(
@@ -70,8 +71,6 @@ def command(
     """
     import softib
 
-    if html:
-        check_writable(html)
     fabric = load(source, Steps())
     more = {"networks": networks} if networks else {}
     comparison = softib.compare(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile, OutputFolder
 from softib.cli.shared.options import Load, json_option, source_options
-from softib.cli.shared.output import Steps, check_writable, print_json, print_notice, print_problems
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
 
 if TYPE_CHECKING:
     from softib import CablePlan
@@ -24,7 +25,7 @@ def _prices(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--prices",
         metavar="FILE",
-        type=click.Path(),
+        type=InputFile(),
         shell_complete=completing.files,
         help="A cost book (YAML) in place of softib's own.",
     )(function)
@@ -37,7 +38,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
             "--floor",
             metavar="FILE",
             required=True,
-            type=click.Path(),
+            type=InputFile(),
             shell_complete=completing.files,
             help="The floor plan (YAML): rows, racks, and what a host takes (docs/plan.md).",
         ),
@@ -80,7 +81,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     help="Storage servers with a port each on it.",
 )
 @click.option("--name", default="design", show_default=True, help="Name of the fabric.")
-@click.option("--save", metavar="DIR", type=click.Path(), help="Write the fabric.yaml of each design into DIR.")
+@click.option("--save", metavar="DIR", type=OutputFolder(), help="Write the fabric.yaml of each design into DIR.")
 @json_option
 @_prices
 def design(
@@ -146,7 +147,7 @@ def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Loa
     "outputs",
     metavar="FILE",
     multiple=True,
-    type=click.Path(),
+    type=OutputFile(),
     help="Write FILE by its suffix: .csv (point-to-point list), .ufm, .labels, .svg (elevations), .xlsx (bill).",
 )
 @json_option
@@ -157,8 +158,6 @@ def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **o
 
     The point-to-point list reads back as the plan of softib check --plan.
     """
-    for path in outputs:
-        check_writable(path)
     plan = _plan(source, load, options)
     for path in outputs:
         plan.save(path)
@@ -265,7 +264,7 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
 @click.option(
     "--prices",
     metavar="FILE",
-    type=click.Path(),
+    type=InputFile(),
     shell_complete=completing.files,
     help="A cost book (YAML) in place of softib's own.",
 )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import Load, json_option, seed_option, source_options, table_options
 from softib.cli.shared.output import (
     SHOW_S,
     Steps,
-    check_writable,
     given_options,
     print_json,
     print_notice,
@@ -70,7 +70,7 @@ SMS = ("internal", "off")
     help="Packet layer: the timeline of a message: its number, or SOURCE->DESTINATION#2 for the second.",
 )
 @click.option(
-    "--pcap", metavar="F", type=click.Path(), help="Packet layer: write the frames of --port as pcapng, for Wireshark."
+    "--pcap", metavar="F", type=OutputFile(), help="Packet layer: write the frames of --port as pcapng, for Wireshark."
 )
 @click.option(
     "--port",
@@ -133,7 +133,7 @@ SMS = ("internal", "off")
 @click.option(
     "--sweep",
     metavar="GRID",
-    type=click.Path(),
+    type=InputFile(),
     help=(
         "Run every combination of a grid.yaml (parameters and seeds); --parquet F gets a row for each, and a killed "
         "sweep goes on."
@@ -148,14 +148,14 @@ SMS = ("internal", "off")
 @click.option(
     "--parquet",
     metavar="F",
-    type=click.Path(),
+    type=OutputFile(),
     help="Write every message (of a sweep: every run) as a row of a Parquet file.",
 )
 @click.option(
     "--html",
     "html",
     metavar="F",
-    type=click.Path(),
+    type=OutputFile(),
     help="Write a self-contained page: loads over time, latencies, causes.",
 )
 @json_option
@@ -176,9 +176,6 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         return swept(source, workload, load, given)
     if bool(given["pcap"]) != bool(given["ports"]):
         raise click.UsageError("--pcap F and --port NODE:PORT belong together: the file, and whose frames it gets")
-    for path in (given["pcap"], given["parquet"], given["html"]):
-        if path:
-            check_writable(path)
     fabric = load(source, Steps())
     if given["layer"] == "loggops":
         return _replay(fabric, workload, given)

@@ -7,6 +7,7 @@ import sys
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFolder
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import print_json, print_notice
 
@@ -24,7 +25,7 @@ from softib.cli.shared.output import print_json, print_notice
     help="Run COMMAND on each of these nodes at the same time (default: the first host).",
 )
 @click.option(
-    "--file", "file", metavar="FILE", type=click.Path(), help="A command by node, and perhaps the fabric and faults."
+    "--file", "file", metavar="FILE", type=InputFile(), help="A command by node, and perhaps the fabric and faults."
 )
 @click.option(
     "--fault",
@@ -39,7 +40,7 @@ from softib.cli.shared.output import print_json, print_notice
     metavar="DIR",
     default="softib-ci",
     show_default=True,
-    type=click.Path(),
+    type=OutputFolder(),
     help="Folder for junit.xml, and after a failure for capture, counters, output and log.",
 )
 @click.option("--timeout", type=click.FloatRange(0.1, 86_400), metavar="S", help="Fail with 124 after S seconds.")

@@ -7,6 +7,7 @@ import os
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import OutputFile
 from softib.cli.shared.options import fabric_option
 from softib.cli.shared.output import print_notice
 
@@ -40,7 +41,7 @@ from softib.cli.shared.output import print_notice
 @click.option(
     "--record",
     metavar="FILE",
-    type=click.Path(),
+    type=OutputFile(),
     help=(
         "Write what PROGRAM sends, receives and computes as a GOAL schedule (.goal text, .bin binary) for softib "
         "simulate."
@@ -52,7 +53,7 @@ from softib.cli.shared.output import print_notice
 @click.option(
     "--pcap",
     metavar="FILE",
-    type=click.Path(),
+    type=OutputFile(),
     help="With --net: capture what NODE's interfaces send and receive as InfiniBand packets, for Wireshark.",
 )
 @click.option("--assert-rdma", is_flag=True, help="Exit 3, and say why, when PROGRAM succeeds and verbs moved nothing.")

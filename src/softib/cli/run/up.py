@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import OutputFile
 from softib.cli.shared.options import Load, given_settings, json_option, manager_options, source_options
 from softib.cli.shared.output import (
     Compiling,
@@ -56,7 +57,7 @@ LINE_S = 0.5
     ),
 )
 @click.option(
-    "--pcap", metavar="FILE", type=click.Path(), help="Capture every MAD as an InfiniBand packet, for Wireshark."
+    "--pcap", metavar="FILE", type=OutputFile(), help="Capture every MAD as an InfiniBand packet, for Wireshark."
 )
 @click.option(
     "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, InputFolder
 from softib.cli.shared.output import Steps, print_notice, show_progress
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ plan_option = click.option(
     "--plan",
     "plans",
     metavar="F",
-    type=click.Path(),
+    type=InputFile(),
     multiple=True,
     help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists "
     "(--plan A --plan B) make one plan.",
@@ -72,17 +73,17 @@ engine_option = click.option(
     "where they pay.",
 )
 lfts_option = click.option(
-    "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead."
+    "--lfts", metavar="F", type=InputFile(), help="Use these forwarding tables (a dump) instead."
 )
 SOURCE_OPTIONS = (
     click.option(
-        "--node-name-map", metavar="F", type=click.Path(), help="Names of nodes by GUID, as infiniband-diags read them."
+        "--node-name-map", metavar="F", type=InputFile(), help="Names of nodes by GUID, as infiniband-diags read them."
     ),
     click.option(
         "--ibnl",
         multiple=True,
         metavar="DIR",
-        type=click.Path(),
+        type=InputFolder(),
         help="Directory of IBNL system descriptions for .topo files (repeatable).",
     ),
 )
@@ -91,7 +92,7 @@ ENGINE_FILES = (
         "--root_guid_file",
         "-a",
         metavar="F",
-        type=click.Path(),
+        type=InputFile(),
         help="A file of NodeGUIDs of the top switches (updn, dnup, ftree): with them ftree takes a tree that is not "
         "pure.",
     ),
@@ -99,26 +100,26 @@ ENGINE_FILES = (
         "--cn_guid_file",
         "-u",
         metavar="F",
-        type=click.Path(),
+        type=InputFile(),
         help="A file of PortGUIDs of the compute nodes (ftree); all others are none.",
     ),
     click.option(
         "--io_guid_file",
         "-G",
         metavar="F",
-        type=click.Path(),
+        type=InputFile(),
         help="A file of PortGUIDs of I/O nodes (ftree), which may hang anywhere in the tree.",
     ),
-    click.option("--torus_config", metavar="F", type=click.Path(), help="torus-2QoS.conf of engine torus-2QoS."),
+    click.option("--torus_config", metavar="F", type=InputFile(), help="torus-2QoS.conf of engine torus-2QoS."),
     click.option(
-        "--lfts_file", "-U", metavar="F", type=click.Path(), help="Tables of engine file, as dump_lfts writes them."
+        "--lfts_file", "-U", metavar="F", type=InputFile(), help="Tables of engine file, as dump_lfts writes them."
     ),
-    click.option("--pgrp_policy_file", metavar="F", type=click.Path(), help="Port groups of engine chain."),
-    click.option("--topo_policy_file", metavar="F", type=click.Path(), help="Parts of the fabric for engine chain."),
+    click.option("--pgrp_policy_file", metavar="F", type=InputFile(), help="Port groups of engine chain."),
+    click.option("--topo_policy_file", metavar="F", type=InputFile(), help="Parts of the fabric for engine chain."),
     click.option(
         "--rch_policy_file",
         metavar="F",
-        type=click.Path(),
+        type=InputFile(),
         help="Steps of engine chain: which engine routes which part.",
     ),
     click.option(
@@ -143,11 +144,11 @@ MANAGER_OPTIONS = (
         "--partitions",
         "--Pconfig",
         metavar="FILE",
-        type=click.Path(),
+        type=InputFile(),
         help="Partitions of our manager, as OpenSM's partitions.conf.",
     ),
     click.option(
-        "--sm-config", metavar="FILE", type=click.Path(), help="OpenSM's options file (opensm -c) for our manager."
+        "--sm-config", metavar="FILE", type=InputFile(), help="OpenSM's options file (opensm -c) for our manager."
     ),
     click.option(
         "--sweep",
@@ -264,7 +265,5 @@ def table_options(function: F) -> F:
             )
         return function(*args, engine=engine, lfts=lfts, **options)
 
-    tables = click.option(
-        "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead."
-    )
+    tables = click.option("--lfts", metavar="F", type=InputFile(), help="Use these forwarding tables (a dump) instead.")
     return _decorated(one_choice, (engine_option, tables))  # type: ignore[return-value]

@@ -3,15 +3,12 @@ takes over a second."""
 
 from __future__ import annotations
 
-import errno
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -27,7 +24,6 @@ __all__ = [
     "Compiling",
     "Listening",
     "Steps",
-    "check_writable",
     "given_options",
     "print_json",
     "print_line",
@@ -108,26 +104,6 @@ def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> 
 def print_notice(text: str) -> None:
     """A line for people on stderr; what :func:`softib.load` takes as ``notice``."""
     click.echo(shown(f"softib: {text}"), err=True)
-
-
-def check_writable(path: str, makes_folder: bool = False) -> None:
-    """Raise :class:`InputError` where no file ``path`` can be written: before the work, not after
-    it. ``makes_folder``: a folder that is missing is made, but no two: that is rather a path that
-    was misspelt."""
-    from softib.errors import InputError
-
-    folder = Path(path).parent
-    if Path(path).is_dir():
-        raise InputError(f"{path}: this is a directory; give the name of a file")
-    try:
-        if makes_folder and folder.parent.is_dir():
-            folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot write there: {error.strerror or error}") from None
-    if not folder.is_dir():
-        raise InputError(f"{path}: there is no folder {folder}; make it, or name another")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{path}: cannot write there: {os.strerror(errno.EACCES)}")
 
 
 class Steps:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Steps, print_json, print_notice, print_problems, show_line
 from softib.foreign_text import shown
@@ -19,26 +20,24 @@ SHOW_S = 10.0
 @click.argument("source", metavar="SOURCE|HOSTS", shell_complete=completing.sources)
 @click.option(
     "--launcher",
-    type=click.Choice(["local", "ssh", "srun"]),
+    type=click.Choice(["local", "ssh", "srun", "virtual"]),
     help=(
-        "How programs start on hosts (default: local for a running fabric, ssh for HOSTS; the hosts of a file need it)."
+        "How programs start on hosts (default: local for a running fabric, ssh for HOSTS; the hosts of a file need "
+        "it). virtual, of --cover: in virtual time, without hosts (default of --cover for a file)."
     ),
 )
 @click.option(
     "--ssh-config",
     metavar="FILE",
-    default="",
-    type=click.Path(dir_okay=False),
+    type=InputFile(),
     help="ssh's configuration file, where it is not the user's (ssh -F).",
 )
 @click.option("--hosts", metavar="HOSTS", help="These hosts alone: a file with one a line, or node[001-016].")
 @click.option(
     "--rounds",
     type=click.IntRange(0),
-    default=4,
-    show_default=True,
     metavar="N",
-    help="Rounds of each class of pairs; 0: until all pairs have met.",
+    help="Rounds of each class of pairs (default 4); 0: until all pairs have met. Of --cover: at most that many (40).",
 )
 @click.option("--quick", is_flag=True, help="The loaded tests alone, two rounds of each class.")
 @click.option(
@@ -98,12 +97,31 @@ SHOW_S = 10.0
 @click.option(
     "--journal",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     help="Gets each batch as it is done, so that --resume can go on.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the journal: what failed or is missing is measured.")
+@click.option(
+    "--use-cuda", type=click.IntRange(0), metavar="GPU", help="perftest takes memory of this GPU (--use_cuda)."
+)
+@click.option(
+    "--cover",
+    is_flag=True,
+    help="Load every direction of every cable to 80 % of its rate, in as few rounds as routes allow, and prove it by "
+    "the ports' counters.",
+)
+@click.option(
+    "--adaptive/--no-adaptive",
+    default=None,
+    help="--cover: plan for adaptive routing, or for the forwarding tables alone (default: what the switches have).",
+)
+@click.option("--lfts", metavar="F", type=InputFile(), help="--cover: use these forwarding tables (a dump).")
+@click.option("--html", metavar="F", type=OutputFile(), help="--cover: write the certificate, one page.")
+@click.option(
+    "--compare", metavar="F", type=InputFile(), help="--cover: compare with an earlier run (its --json output)."
+)
 @json_option
-def command(source: str, rounds: int, as_json: bool, **options: Any) -> int:
+def command(source: str, cover: bool, as_json: bool, html: str | None, **options: Any) -> int:
     """Measure all hosts against each other with perftest, and name slow hosts, adapters, cables and
     switches.
 
@@ -115,15 +133,56 @@ def command(source: str, rounds: int, as_json: bool, **options: Any) -> int:
     softib accept pod --quick
     softib accept cluster.ibnetdiscover --launcher ssh --journal friday.jsonl
     softib accept 'node[001-064]' --device mlx5_0 --device mlx5_1
+    softib accept pod --cover --html certificate.html
+    softib accept cluster.ibnetdiscover --cover
     """
     import softib
 
+    chosen = {k: v for k, v in options.items() if v is not None and v is not False and v != () and v != ""}
+    _refuse_others(chosen, COVER_ONLY if not cover else PAIRS_ONLY, cover, html)
     steps = Steps()
-    result = softib.accept(source, rounds=rounds or None, steps=steps, progress=_Progress(), **options)
+    if cover:
+        return _cover(source, as_json, html, steps, chosen | {k: v for k, v in options.items() if k == "adaptive"})
+    rounds = options["rounds"]
+    chosen["rounds"] = 4 if rounds is None else rounds or None
+    result = softib.accept(source, steps=steps, progress=_Progress(), **chosen)
     if as_json:
         print_json(result.to_json())
     else:
         print_problems(result.findings.problems)
+        for line in result.lines():
+            click.echo(shown(line))
+        result.findings.print()
+    return 0 if result.good else 1
+
+
+COVER_ONLY = ("adaptive", "lfts", "compare")
+PAIRS_ONLY = ("quick", "tests", "at_once", "devices", "journal", "resume")
+
+
+def _refuse_others(chosen: dict[str, Any], names: tuple[str, ...], cover: bool, html: str | None) -> None:
+    """Raise a usage error for options of the other kind of run."""
+    for name in names:
+        if name in chosen:
+            option = {"tests": "--test", "devices": "--device"}.get(name, "--" + name.replace("_", "-"))
+            raise click.UsageError(f"{option} has no effect {'with' if cover else 'without'} --cover; leave it out")
+    if html and not cover:
+        raise click.UsageError("--html has no effect without --cover; leave it out")
+    if not cover and chosen.get("launcher") == "virtual":
+        raise click.UsageError("--launcher virtual is for --cover; use local, ssh or srun")
+
+
+def _cover(source: str, as_json: bool, html: str | None, steps: Steps, options: dict[str, Any]) -> int:
+    import softib
+
+    rounds = lambda done, of: show_line(f"{done} of {of} rounds")
+    result = softib.cover(source, steps=steps, progress=rounds, **options)
+    if html:
+        result.save(html)
+        print_notice(f"{html}: certificate")
+    if as_json:
+        print_json(result.to_json())
+    else:
         for line in result.lines():
             click.echo(shown(line))
         result.findings.print()

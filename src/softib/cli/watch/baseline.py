@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import all_option, json_option
 from softib.cli.shared.output import Steps, print_json, print_problems, show_line
 from softib.foreign_text import shown
@@ -39,7 +40,7 @@ def _options(function: Any) -> Any:
     function = click.option(
         "--accepted",
         metavar="RESULT",
-        type=click.Path(exists=True, dir_okay=False),
+        type=InputFile(),
         help="Measurements of it: the journal of softib accept, or its --json output.",
     )(function)
     function = click.option(
@@ -68,7 +69,7 @@ def _made(source: str, accepted: str | None, rounds: int | None, every: float) -
 
 
 @command.command()
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=OutputFile())
 @click.argument("source", metavar="SOURCE|RESULT", shell_complete=completing.sources)
 @_options
 @json_option
@@ -87,7 +88,7 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
 
 
 @command.command()
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=InputFile())
 @click.argument("source", metavar="SOURCE|RESULT|FILE", shell_complete=completing.sources)
 @_options
 @all_option

@@ -8,6 +8,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
+from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.options import all_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
 from softib.plural import counted
@@ -31,17 +32,22 @@ from softib.plural import counted
     help="Of a history: from then on; 90m, 6h and 3d are ago, 2026-11-24T08:00 is a clock time (UTC).",
 )
 @click.option("--until", metavar="TIME", help="Of a history: up to then.")
-@click.option("--fabric", metavar="FILE", help="The fabric that files of perfquery or ibqueryerrors were read on.")
+@click.option(
+    "--fabric",
+    metavar="SOURCE",
+    shell_complete=completing.sources,
+    help="The fabric that files of perfquery or ibqueryerrors were read on.",
+)
 @click.option(
     "--jobs",
     "jobs_file",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="Slurm's or Kubernetes' jobs, or YAML: each finding names those that cross it.",
 )
 @click.option(
     "--thresholds",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="Other thresholds than the shipped ones, YAML.",
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFolder
 from softib.cli.shared.output import Compiling, Listening, print_json, print_line, print_notice
 from softib.result import Result
 
@@ -52,7 +53,7 @@ class Forgotten(Result):
     type=click.Choice(["details", "fec", "modules", "manager", "findings"]),
     help="Leave this out of rounds and metrics; repeatable.",
 )
-@click.option("--history", metavar="DIR", help="Keep every interval as Parquet in this directory.")
+@click.option("--history", metavar="DIR", type=OutputFolder(), help="Keep every interval as Parquet in this directory.")
 @click.option(
     "--keep-days",
     type=click.FloatRange(0.0),
@@ -68,15 +69,22 @@ class Forgotten(Result):
 )
 @click.option(
     "--jobs",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="Slurm's or Kubernetes' jobs, or YAML: findings name those that cross them.",
 )
-@click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
+@click.option(
+    "--expect", metavar="FILE", type=InputFile(), help="A plan or a discovery: its devices and cables must be there."
+)
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
 )
-@click.option("--fabric", metavar="FILE", help="The fabric whose ports files of counters alone name.")
+@click.option(
+    "--fabric",
+    metavar="SOURCE",
+    shell_complete=completing.sources,
+    help="The fabric whose ports files of counters alone name.",
+)
 @click.option("--by", metavar="NAME", help="repaired: who repaired it.")
 @click.option("--note", default="", metavar="TEXT", help="repaired: what was done.")
 @click.option(

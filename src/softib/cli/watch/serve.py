@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFolder
 from softib.cli.shared.output import Listening, Steps, print_line, print_notice
 from softib.errors import InputError
 from softib.input_files import read_text
@@ -26,7 +27,7 @@ from softib.input_files import read_text
 @click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port (default: 8470; 0: a free one).")
 @click.option(
     "--token-file",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="The token that clients must know, the first line of FILE; without it one is made where it is needed.",
 )
@@ -40,7 +41,7 @@ from softib.input_files import read_text
 )
 @click.option(
     "--jobs",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="Slurm's or Kubernetes' jobs, or YAML: coloured on the map, with the links that they share.",
 )
@@ -54,13 +55,13 @@ from softib.input_files import read_text
 )
 @click.option(
     "--tenants",
-    type=click.Path(file_okay=False),
+    type=OutputFolder(),
     metavar="DIR",
     help="Serve partitions, too: UFM's REST below /ufmRest and softib's below /tenants/v1, kept in DIR.",
 )
 @click.option(
     "--partitions",
-    type=click.Path(dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="With --tenants: the partitions.conf of another manager, OpenSM, which programs them.",
 )
@@ -69,13 +70,13 @@ from softib.input_files import read_text
 )
 @click.option(
     "--certificate",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="With --tenants: PEM of the certificate and its key for TLS; beyond loopback one is made.",
 )
 @click.option(
     "--client-ca",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="With --tenants: PEM of the CA whose client certificates name accounts.",
 )

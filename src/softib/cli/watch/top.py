@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.output import Compiling, print_json
 from softib.errors import PeerError
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--rounds", type=click.IntRange(2), metavar="N", help="Leave after N rounds (default: at 'q').")
 @click.option(
     "--jobs",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="Slurm's or Kubernetes' jobs, or YAML: what their hosts send, wait for and err in.",
 )

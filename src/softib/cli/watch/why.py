@@ -6,6 +6,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
+from softib.cli.shared.named_files import InputFile, InputFolder
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Steps, print_json, print_lines
 
@@ -20,13 +21,13 @@ from softib.cli.shared.output import Steps, print_json, print_lines
 )
 @click.option(
     "--lfts",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="F",
     help="Forwarding tables (a dump) of a file that has none.",
 )
 @click.option(
     "--history",
-    type=click.Path(exists=True, file_okay=False),
+    type=InputFolder(),
     metavar="DIR",
     help="What softib exporter --history kept of the counters.",
 )

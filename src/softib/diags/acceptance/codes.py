@@ -20,6 +20,7 @@ __all__ = [
     "TRAINED_LOW",
     "UNCROSSED",
     "UNPACED",
+    "UNPROVEN",
 ]
 
 SLOW = {
@@ -82,6 +83,13 @@ UNCROSSED = code(
     Severity.INFO,
     "no measured pair crossed some cables: nothing was accepted of them",
     "more rounds (--rounds), or all hosts of the leaves at their ends",
+)
+UNPROVEN = code(
+    "directions-unproven",
+    Severity.WARNING,
+    "directions of cables did not carry 80 % of their rate in any round of softib accept --cover",
+    "the bill says why: those that were to carry it are slow or idle, look at their cables and hosts; those out of "
+    "reach of the routes need other tables (another engine, LMC) or more hosts",
 )
 BELOW_MODEL = code(
     "below-model",

@@ -133,11 +133,11 @@ class Measurements:
 
     def pairs(self, test: str) -> dict[tuple[str, str], float]:
         """(source, target) → value, by names: the median of several measurements of one pair."""
-        found: dict[tuple[str, str], list[float]] = {}
+        values: dict[tuple[str, str], list[float]] = {}
         for i in np.flatnonzero(self.test == test).tolist():
             key = self.ends.name(int(self.source[i])), self.ends.name(int(self.target[i]))
-            found.setdefault(key, []).append(float(self.value[i]))
-        return {k: float(np.median(v)) for k, v in found.items()}
+            values.setdefault(key, []).append(float(self.value[i]))
+        return {k: float(np.median(v)) for k, v in values.items()}
 
     @property
     def tests(self) -> tuple[str, ...]:

@@ -90,10 +90,10 @@ def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[R
     out: list[Round] = []
     rng = np.random.default_rng(seed)
     for level, pairs in enumerate(CLASSES):
-        made = [_Matchings(ends, rows, level, rng) for rows in rails]
-        available = max((m.available for m in made), default=0)
+        matchings = [_Matchings(ends, rows, level, rng) for rows in rails]
+        available = max((m.available for m in matchings), default=0)
         for r in range(available if per_class is None else min(per_class, available)):
-            matched = [np.array(m.pairs(r), np.int64).reshape(-1, 2) for m in made]
+            matched = [np.array(m.pairs(r), np.int64).reshape(-1, 2) for m in matchings]
             both = np.concatenate(matched)
             if not len(both):
                 continue
@@ -124,20 +124,20 @@ class _Matchings:
 
     def pairs(self, r: int) -> list[tuple[int, int]]:
         """Round ``r``, with those whom the class leaves without a partner set against each other."""
-        found, left = [], []
+        pairs, left = [], []
         for units in self.parents:
-            mine, alone = self._of(units, r)
-            found += mine
+            matched, alone = self._of(units, r)
+            pairs += matched
             left += alone
         left.sort(key=lambda row: (int(self.ends.pod[row]), int(self.ends.leaf[row]), row))
-        return found + list(zip(left[0::2], left[1::2], strict=False))
+        return pairs + list(zip(left[0::2], left[1::2], strict=False))
 
     def _of(self, units: list[list[int]], r: int) -> tuple[list[tuple[int, int]], list[int]]:
         if len(units) < 2:
             return [], [row for unit in units for row in unit]
         steps = _steps(len(units))
         step, lap = r % steps, r // steps
-        found, left = [], []
+        pairs, left = [], []
         for a, b in circle(len(units), step):
             if b < 0:
                 left += units[a]
@@ -150,10 +150,10 @@ class _Matchings:
                 one = first[i] if i < len(first) else -1
                 other = second[j] if j < len(second) else -1
                 if one >= 0 and other >= 0:
-                    found.append((one, other))
+                    pairs.append((one, other))
                 else:
                     left += [row for row in (one, other) if row >= 0]
-        return found, left
+        return pairs, left
 
 
 def _steps(n: int) -> int:

@@ -92,12 +92,12 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
     d = np.where(np.isfinite(d), d, 0.0)
     least = LEAST_DELAY if latency else -math.log1p(-LEAST_LOSS)
     explained = np.zeros(len(d))
-    found: list[Blamed] = []
+    blamed: list[Blamed] = []
     owner = np.repeat(np.arange(len(parts)), np.diff(parts.first))
     banned = np.zeros(len(parts), bool)
     scale = max(float(np.median(np.abs(d))) * 1.4826, LEAST_SCALE) if len(d) else LEAST_SCALE
     rejected = 0
-    while len(found) < MOST and rejected < MOST_REJECTED:
+    while len(blamed) < MOST and rejected < MOST_REJECTED:
         shift = _medians(d, explained, parts, owner, latency)
         gain = _gains(d, explained, parts, owner, shift, latency) / scale
         gain[banned | (shift < least)] = -np.inf
@@ -113,11 +113,11 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
         if p >= level:
             rejected += 1
             continue
-        mine = float(shift[best])
-        lost = mine if latency else -math.expm1(-mine)
-        found.append(Blamed(best, lost, len(rows), int((d[rows] > mine / 2).sum()), p))
-        explained[rows] = explained[rows] + mine if latency else np.maximum(explained[rows], mine)
-    return found
+        loss = float(shift[best])
+        lost = loss if latency else -math.expm1(-loss)
+        blamed.append(Blamed(best, lost, len(rows), int((d[rows] > loss / 2).sum()), p))
+        explained[rows] = explained[rows] + loss if latency else np.maximum(explained[rows], loss)
+    return blamed
 
 
 def _medians(d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarray, latency: bool) -> np.ndarray:
@@ -142,8 +142,8 @@ def _gains(
     d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarray, shift: np.ndarray, latency: bool
 ) -> np.ndarray:
     """How much of the sum of absolute deviations each part would take off."""
-    now, mine = explained[parts.row], shift[owner]
-    then = now + mine if latency else np.maximum(now, mine)
+    now, each_shift = explained[parts.row], shift[owner]
+    then = now + each_shift if latency else np.maximum(now, each_shift)
     values = d[parts.row]
     return np.bincount(owner, np.abs(values - now) - np.abs(values - then), len(parts))
 

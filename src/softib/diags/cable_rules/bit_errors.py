@@ -42,13 +42,13 @@ def symbol_errors(case: Case) -> Iterator[Suspicion]:
         bits_a_second[case.rates == gbps] = line_rate(gbps)
     bits = np.where(usable, case.span_s * bits_a_second, 0.0)
     total, all_bits = errors.sum(axis=0), bits.sum(axis=0)
-    found: dict[int, tuple[float, float, float]] = {}
+    worst_of: dict[int, tuple[float, float, float]] = {}
     for row in np.flatnonzero(total >= case.limits["symbol_errors_least"]).tolist():
         worst = _surest(case, errors[:, row], bits[:, row], float(total[row]), float(all_bits[row]))
         if worst is not None:
-            found[row] = worst
-    for cable in np.unique(case.cable[list(found)]).tolist() if found else ():
-        yield _of_cable(case, int(cable), found, total, usable)
+            worst_of[row] = worst
+    for cable in np.unique(case.cable[list(worst_of)]).tolist() if worst_of else ():
+        yield _of_cable(case, int(cable), worst_of, total, usable)
     if not case.known(SYMBOL).any():
         return
     short = _too_short(case, all_bits, np.where(usable, case.span_s, 0.0).sum(axis=0))
@@ -72,11 +72,11 @@ def _surest(
 
 
 def _of_cable(
-    case: Case, cable: int, found: dict[int, tuple[float, float, float]], total: np.ndarray, usable: np.ndarray
+    case: Case, cable: int, worst_of: dict[int, tuple[float, float, float]], total: np.ndarray, usable: np.ndarray
 ) -> Suspicion:
     ends = [r for r in (cable, int(case.ports.peer[cable])) if r >= 0]
-    row = max((r for r in ends if r in found), key=lambda r: found[r][0] / found[r][1])
-    n, bits, confidence = found[row]
+    row = max((r for r in ends if r in worst_of), key=lambda r: worst_of[r][0] / worst_of[r][1])
+    n, bits, confidence = worst_of[row]
     ratio, low, high = (
         n / bits,
         poisson_lower(int(n), (1 - CONFIDENCE) / 2) / bits,
@@ -119,14 +119,14 @@ def needed_seconds(case: Case, gbps: float) -> float:
 def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion | None:
     """One finding for all links that cannot be called good yet: ``bits`` in ``seconds`` that say
     something (float64[n])."""
-    known = case.known(SYMBOL).any(axis=0) & (case.best_rate > 0)
-    short = np.flatnonzero(known & (bits * case.limits["ber_floor"] < 3.0 * (1 - 1e-9)))
+    judged = case.known(SYMBOL).any(axis=0) & (case.best_rate > 0)
+    short = np.flatnonzero(judged & (bits * case.limits["ber_floor"] < 3.0 * (1 - 1e-9)))
     if not len(short):
         return None
     most = float(seconds[short].max())
     needed = max(needed_seconds(case, g) for g in np.unique(case.best_rate[short]).tolist())
     text = (
-        f"{len(short):,} of {counted(int(known.sum()), 'port')} {plural(int(known.sum()), 'was', 'were')} observed "
+        f"{len(short):,} of {counted(int(judged.sum()), 'port')} {plural(int(judged.sum()), 'was', 'were')} observed "
         f"for {span_text(most)} at most; {span_text(needed)} without an error "
         f"would show a bit error ratio of {case.limits['ber_floor']:g}"
     )

@@ -87,9 +87,9 @@ class Case:
         """``leaf-3[40] ↔ spine-2[3]``."""
         return " ↔ ".join(map(str, self.ends(row)))
 
-    def text(self, what: str, row: int) -> str:
+    def text(self, name: str, row: int) -> str:
         """The text of this name that the port reported; "" if none."""
-        column = self.ports.text.get(what)
+        column = self.ports.text.get(name)
         return "" if column is None else str(column[row])
 
     # -- cables --
@@ -124,14 +124,14 @@ class Case:
 
     def column(self, counter: str) -> np.ndarray:
         """The increases as float64[k, n]; 0 where the counter is not there."""
-        found = self.obs.increase.get(counter)
+        increase = self.obs.increase.get(counter)
         shape = (self.obs.intervals, self.n)
-        return np.zeros(shape) if found is None else np.asarray(found, np.float64)
+        return np.zeros(shape) if increase is None else np.asarray(increase, np.float64)
 
     def known(self, counter: str) -> np.ndarray:
         """Where its increase is known (bool[k, n])."""
-        found = self.obs.known.get(counter)
-        return np.zeros((self.obs.intervals, self.n), bool) if found is None else np.asarray(found, bool)
+        column = self.obs.known.get(counter)
+        return np.zeros((self.obs.intervals, self.n), bool) if column is None else np.asarray(column, bool)
 
     @cached_property
     def span_s(self) -> np.ndarray:
@@ -166,8 +166,8 @@ class Case:
 
     def level(self, name: str) -> np.ndarray:
         """What is no counter (float64[k, n]); NaN where unknown."""
-        found = self.obs.level.get(name)
-        return np.full((self.obs.intervals, self.n), np.nan) if found is None else np.asarray(found, float)
+        column = self.obs.level.get(name)
+        return np.full((self.obs.intervals, self.n), np.nan) if column is None else np.asarray(column, float)
 
     def stands(self, counter: str) -> np.ndarray:
         """Where it stood at its field's largest value, and told nothing (bool[k, n])."""
@@ -273,5 +273,5 @@ def blame(case: Case, row: int, errors: np.ndarray, stated: np.ndarray) -> tuple
 
 
 def _last(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known[-1]) if len(known) else np.nan
+    values_known = values[~np.isnan(values)]
+    return float(values_known[-1]) if len(values_known) else np.nan

@@ -103,14 +103,14 @@ def _groups(case: Case) -> Iterator[_Group]:
     node = case.node[ends]
     switch = case.ports.switch[ends]
     for n in np.unique(node[switch]).tolist():
-        mine = ((node == n) & switch).any(axis=0)
-        row = int(ends[:, mine][node[:, mine] == n][0])
-        yield _Group("switch", str(case.node_location(row)), cables[mine], (case.node_location(row),))
-    for what, kind in KINDS.items():
-        column = case.ports.text.get(what)
+        members = ((node == n) & switch).any(axis=0)
+        row = int(ends[:, members][node[:, members] == n][0])
+        yield _Group("switch", str(case.node_location(row)), cables[members], (case.node_location(row),))
+    for text, kind in KINDS.items():
+        column = case.ports.text.get(text)
         if column is None:
             continue
         texts = np.asarray(column, object).astype(str)[ends]
         for name in np.unique(texts[texts != ""]).tolist():
-            mine = (texts == name).any(axis=0)
-            yield _Group(kind, name, cables[mine], ())
+            members = (texts == name).any(axis=0)
+            yield _Group(kind, name, cables[members], ())

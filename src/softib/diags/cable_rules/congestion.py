@@ -85,14 +85,14 @@ def congestion_roots(case: Case) -> Iterator[Suspicion]:
     without one."""
     wait, busy = _shares(case)
     blocked = _blocked(case)
-    found: dict[tuple[int, str], _Root] = {}
+    roots: dict[tuple[int, str], _Root] = {}
     limit = case.limits["wait_share"]
     many = ((wait >= limit) | blocked).sum(axis=1)
     for k in sorted(np.argsort(-many, kind="stable")[:INTERVALS].tolist()):
         if many[k]:
-            _Interval(case, (wait, busy), blocked, found, k).trace()
+            _Interval(case, (wait, busy), blocked, roots, k).trace()
     accused: set[int] = set()
-    for root in sorted(found.values(), key=lambda r: (-len(r.intervals), -sum(r.waits.values()), r.row)):
+    for root in sorted(roots.values(), key=lambda r: (-len(r.intervals), -sum(r.waits.values()), r.row)):
         suspicion = _of_root(case, root)
         accused.update([root.row, suspicion.port])
         yield suspicion
@@ -137,10 +137,10 @@ class _Interval:
         case: Case,
         shares: tuple[np.ndarray, np.ndarray],
         blocked: np.ndarray,
-        found: dict[tuple[int, str], _Root],
+        roots: dict[tuple[int, str], _Root],
         k: int,
     ):
-        self.case, self.found, self.k = case, found, k
+        self.case, self.found, self.k = case, roots, k
         self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
         # What sent nothing while its link was down may have been full while it was up: it told
         # nothing of the whole interval.
@@ -211,8 +211,8 @@ class _Interval:
         case, ports = self.case, self.case.ports
         guid = int(ports.node_guid[peer])
         if case.tables is None or case.tables.row(guid) < 0:
-            mine = np.flatnonzero(ports.node_guid == ports.node_guid[peer])
-            return [int(q) for q in mine.tolist() if q != peer and ports.portnum[q] > 0]
+            of_switch = np.flatnonzero(ports.node_guid == ports.node_guid[peer])
+            return [int(q) for q in of_switch.tolist() if q != peer and ports.portnum[q] > 0]
         out = case.tables.onwards(int(ports.node_guid[row]), int(ports.portnum[row]), guid)
         return [q for p in sorted(out) if (q := case.row_of(guid, p)) >= 0 and q != peer]
 
@@ -250,24 +250,24 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
     lasted = f"in {span_text(seconds)}"
     could, whose = _could(case, row)
     if root.kind == FAST and rate < SLOWER * could:
-        made: Finding = finding(
+        report: Finding = finding(
             CONGESTED_SLOW_LINK,
             case.ends(row),
             f"{case.link(row)} runs at {rate:.0f} Gb/s, {whose} at {could:.0f}, and is {root.busy:.0%} busy "
             f"{lasted}{behind}",
             evidence | {"peers_gbps": could},
         )
-        return Suspicion(made, row, 0.95)
+        return Suspicion(report, row, 0.95)
     if root.kind == FAST:
-        made = finding(
+        report = finding(
             HOT_SPOT,
             case.ends(row),
             f"{case.link(row)} is {root.busy:.0%} busy {lasted}: traffic, no fault{behind}",
             evidence,
         )
-        return Suspicion(made, row, 0.9, cable=False)
+        return Suspicion(report, row, 0.9, cable=False)
     end = peer if peer >= 0 else row
-    made = finding(
+    report = finding(
         SLOW_RECEIVER,
         case.ends(end),
         f"{case.location(end)} drains {drained:.3g} of {rate:.0f} Gb/s: {case.location(row)} waits "
@@ -275,7 +275,7 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
         f"{lasted} and is {root.busy:.0%} busy{behind}",
         evidence,
     )
-    return Suspicion(made, end, 0.95)
+    return Suspicion(report, end, 0.95)
 
 
 def _could(case: Case, row: int) -> tuple[float, str]:

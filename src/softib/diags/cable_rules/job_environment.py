@@ -125,11 +125,11 @@ def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
 def explained(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
     """``NAME=value`` -> the processes (``host: command (PID)``) that have it, in order of host and
     PID."""
-    found: dict[str, list[str]] = {}
+    by_variable: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for text in off_hcas(p.environment):
-            found.setdefault(text, []).append(f"{p.host}: {p.command} ({p.pid})")
-    return found
+            by_variable.setdefault(text, []).append(f"{p.host}: {p.command} ({p.pid})")
+    return by_variable
 
 
 INTERFACES = (
@@ -146,10 +146,10 @@ MPI). NCCL with verbs uses its one for bootstrap alone: it accuses no one."""
 def ipoib_named(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
     """``NAME=value`` of variables that let sockets go over IPoIB interfaces (``ib0``, ``ibp3s0``)
     -> the processes that have it, as :func:`explained`."""
-    found: dict[str, list[str]] = {}
+    by_variable: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for name in INTERFACES:
             items = [x.lstrip("=") for x in _items(p.environment.get(name, ""))]
             if items and all(x.startswith("ib") and ":" not in x for x in items):
-                found.setdefault(f"{name}={p.environment[name]}", []).append(f"{p.host}: {p.command} ({p.pid})")
-    return found
+                by_variable.setdefault(f"{name}={p.environment[name]}", []).append(f"{p.host}: {p.command} ({p.pid})")
+    return by_variable

@@ -82,9 +82,9 @@ def job_traffic(case: Case, jobs: Sequence[JobPorts], processes: ProcessesOf = l
 def _moved(case: Case) -> tuple[np.ndarray, np.ndarray]:
     """(octets in both directions, seconds for which both are known), by port."""
     names = ("port_xmit_data", "port_rcv_data")
-    known = case.known(names[0]) & case.known(names[1])
-    total = sum((np.where(known, case.column(n), 0.0).sum(axis=0) for n in names), np.zeros(case.n))
-    return total * OCTETS, np.where(known, case.span_s, 0.0).sum(axis=0)
+    both = case.known(names[0]) & case.known(names[1])
+    total = sum((np.where(both, case.column(n), 0.0).sum(axis=0) for n in names), np.zeros(case.n))
+    return total * OCTETS, np.where(both, case.span_s, 0.0).sum(axis=0)
 
 
 def _by_host(case: Case, job: JobPorts, octets: np.ndarray, seconds: np.ndarray) -> dict[str, float]:
@@ -108,19 +108,19 @@ def _judged(
     still: float,
     processes: ProcessesOf,
 ) -> Iterator[Finding]:
-    for i, (job, mine) in enumerate(zip(jobs, rates, strict=True)):
-        if len(mine) < 2:
+    for i, (job, of_host) in enumerate(zip(jobs, rates, strict=True)):
+        if len(of_host) < 2:
             continue
-        values = np.array(list(mine.values()))
+        values = np.array(list(of_host.values()))
         others = np.array(
-            [r for k, m in enumerate(rates) if k != i for h, r in m.items() if h not in mine and r > still]
+            [r for k, m in enumerate(rates) if k != i for h, r in m.items() if h not in of_host and r > still]
         )
         rows = [row for _, g, p in job.ports if (row := case.row_of(g, p)) >= 0]
         span = float(seconds[rows].min())
         evidence: dict[str, Any] = {
             "job": job.name,
-            "hosts": len(mine),
-            "octets_per_second": {h: round(r, 1) for h, r in sorted(mine.items())},
+            "hosts": len(of_host),
+            "octets_per_second": {h: round(r, 1) for h, r in sorted(of_host.items())},
             "observed_s": round(span, 3),
             **_packets(case, rows),
         }
@@ -129,7 +129,7 @@ def _judged(
         text, confidence = _text(case, job, values, others, still, span)
         if text:
             evidence["confidence"] = confidence
-            because = explained(processes(job.name, list(mine)))
+            because = explained(processes(job.name, list(of_host)))
             if because:
                 evidence["environment"] = because
                 evidence["confidence"] = EXPLAINED
@@ -138,7 +138,7 @@ def _judged(
             continue
         larger = _larger_packets(case, [j for k, j in enumerate(jobs) if k != i])
         if float(values.min()) >= still and larger and _like_ipoib(evidence):
-            yield _on_ipoib(case, job, evidence, larger, float(np.median(values)), processes(job.name, list(mine)))
+            yield _on_ipoib(case, job, evidence, larger, float(np.median(values)), processes(job.name, list(of_host)))
 
 
 def _larger_packets(case: Case, others: Sequence[JobPorts]) -> float:
@@ -207,13 +207,13 @@ def _packets(case: Case, rows: Sequence[int]) -> dict[str, Any]:
     """What the sent packets are like, where counters tell."""
     at = np.array(rows, np.int64)
     sent = float(case.column("port_xmit_pkts")[:, at].sum())
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if sent and case.known("port_xmit_pkts")[:, at].any():
-        found["packets"] = int(sent)
-        found["octets_per_packet"] = round(float(case.column("port_xmit_data")[:, at].sum()) * OCTETS / sent, 1)
+        figures["packets"] = int(sent)
+        figures["octets_per_packet"] = round(float(case.column("port_xmit_data")[:, at].sum()) * OCTETS / sent, 1)
     if case.known("port_multicast_xmit_pkts")[:, at].any():
-        found["multicast_packets"] = int(case.column("port_multicast_xmit_pkts")[:, at].sum())
-    return found
+        figures["multicast_packets"] = int(case.column("port_multicast_xmit_pkts")[:, at].sum())
+    return figures
 
 
 def _like_ipoib(evidence: Mapping[str, Any]) -> str:
@@ -233,8 +233,8 @@ def _because(variables: Mapping[str, Sequence[str]]) -> str:
     if not variables:
         return ""
     first = next(iter(variables.values()))
-    more = f" and {len(first) - 1} more" if len(first) > 1 else ""
-    return f"; {', '.join(variables)} in the environment of {first[0]}{more}"
+    rest = f" and {len(first) - 1} more" if len(first) > 1 else ""
+    return f"; {', '.join(variables)} in the environment of {first[0]}{rest}"
 
 
 def _rate(octets: float) -> str:

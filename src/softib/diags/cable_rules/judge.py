@@ -93,11 +93,11 @@ class _Cost:
         if self.between[i]:
             left = {}
             for node, port in ((self.a[i], self.rows[i]), (self.b[i], self.case.ports.peer[self.rows[i]])):
-                mine = self.between & ((self.a == node) | (self.b == node))
+                of_node = self.between & ((self.a == node) | (self.b == node))
                 rate = self.case.best_rate[self.rows]
-                whole = float(rate[mine].sum())
+                whole = float(rate[of_node].sum())
                 left[str(self.case.node_location(int(port)))] = (
-                    round(float(rate[mine & self.kept].sum()) / whole, 4) if whole else 0.0
+                    round(float(rate[of_node & self.kept].sum()) / whole, 4) if whole else 0.0
                 )
             cost["capacity_between_switches_left"] = left
         return cost
@@ -168,19 +168,19 @@ def judge(
     that cannot be.
     """
     case = Case(observations, load_thresholds(thresholds), tables)
-    found = [s for function in RULES for s in function(case)] if case.n and observations.intervals else []
-    found = [with_known(case, s) for s in _one_a_cable(case, found)]
+    suspicions = [s for function in RULES for s in function(case)] if case.n and observations.intervals else []
+    suspicions = [with_known(case, s) for s in _one_a_cable(case, suspicions)]
     grouped: list[Suspicion] = []
     explained: dict[int, Finding] = {}
-    for group, cables in common_causes(case, found):
+    for group, cables in common_causes(case, suspicions):
         grouped.append(group)
         explained |= dict.fromkeys(cables, group.finding)
-    found = [
+    suspicions = [
         _jobs(s, case, jobs_on)
-        for s in with_isolation(case, [*grouped, *(s for s in found if not _part(case, s, explained))])
+        for s in with_isolation(case, [*grouped, *(s for s in suspicions if not _part(case, s, explained))])
     ]
-    found = [replace(s, finding=_sure(s)) for s in found]
-    return [s.finding for s in sorted(found, key=lambda s: (-s.finding.severity, -round(s.confidence, 6)))]
+    suspicions = [replace(s, finding=_sure(s)) for s in suspicions]
+    return [s.finding for s in sorted(suspicions, key=lambda s: (-s.finding.severity, -round(s.confidence, 6)))]
 
 
 def _part(case: Case, s: Suspicion, explained: Mapping[int, Finding]) -> bool:
@@ -188,11 +188,11 @@ def _part(case: Case, s: Suspicion, explained: Mapping[int, Finding]) -> bool:
     return s.cable and s.port >= 0 and int(case.cable[s.port]) in explained
 
 
-def _one_a_cable(case: Case, found: list[Suspicion]) -> list[Suspicion]:
+def _one_a_cable(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
     """Of several suspicions against one cable the leading one, with the others in its evidence."""
     by_cable: dict[int, list[Suspicion]] = {}
     out = []
-    for s in found:
+    for s in suspicions:
         if s.cable and s.port >= 0:
             by_cable.setdefault(int(case.cable[s.port]), []).append(s)
         else:
@@ -228,16 +228,16 @@ def _jobs(s: Suspicion, case: Case, jobs_on: JobsOn | None) -> Suspicion:
     return replace(s, finding=with_jobs(s.finding, jobs_on))
 
 
-def with_jobs(found: Finding, jobs_on: JobsOn) -> Finding:
+def with_jobs(finding: Finding, jobs_on: JobsOn) -> Finding:
     """The same finding with the jobs that cross its cables (a node: any of its ports that is named)
     in message and evidence."""
-    names = list(dict.fromkeys(n for w in found.where if w.portnum is not None for n in jobs_on(w.guid, w.portnum)))
+    names = list(dict.fromkeys(n for w in finding.where if w.portnum is not None for n in jobs_on(w.guid, w.portnum)))
     text = (
-        f"{found.message}; crossed by {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}"
+        f"{finding.message}; crossed by {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}"
         if names
-        else found.message
+        else finding.message
     )
-    return replace(found, message=text, evidence={**found.evidence, "jobs": names})
+    return replace(finding, message=text, evidence={**finding.evidence, "jobs": names})
 
 
 def _sure(s: Suspicion) -> Finding:

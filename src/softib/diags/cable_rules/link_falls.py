@@ -66,10 +66,10 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
 def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
     """Was ``silent`` not read in the intervals in which ``counting`` counted falls (bool[k]), nor over
     them later?"""
-    known, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
+    heard, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
     for k in np.flatnonzero(fell).tolist():
         over = (begin[:, silent] < end[k, counting]) & (end[:, silent] > begin[k, counting])
-        if (known & over).any():
+        if (heard & over).any():
             return False
     return True
 
@@ -77,10 +77,10 @@ def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
 def _down(case: Case) -> np.ndarray:
     """The port was down when it was last seen (bool[n])."""
     state = case.level("state")
-    known = ~np.isnan(state)
-    last = len(state) - 1 - known[::-1].argmax(axis=0) if len(state) else np.zeros(case.n, int)
+    read = ~np.isnan(state)
+    last = len(state) - 1 - read[::-1].argmax(axis=0) if len(state) else np.zeros(case.n, int)
     value = state[last, np.arange(case.n)] if len(state) else np.full(case.n, np.nan)
-    return np.asarray(known.any(axis=0) & (value == PortState.DOWN))
+    return np.asarray(read.any(axis=0) & (value == PortState.DOWN))
 
 
 def _of_cable(case: Case, a: int, b: int, total: np.ndarray, down: bool) -> Suspicion:
@@ -132,20 +132,20 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
     down = _down(case)
     nodes, size = np.unique(of, return_counts=True)
     place = np.searchsorted(nodes, of)
-    known = case.known(DOWNED)[:, at]
+    heard_ports = case.known(DOWNED)[:, at]
     for k in np.flatnonzero(one_sided.any(axis=1)).tolist():
         count = np.bincount(place[one_sided[k]], minlength=len(nodes))
         # Of neighbours that told something: hosts behind a switch without power cannot be reached either.
-        heard = np.bincount(place[known[k]], minlength=len(nodes))
+        heard = np.bincount(place[heard_ports[k]], minlength=len(nodes))
         all_of_few = (count == heard) & (count >= 2) & (heard < size)
         many = (count >= case.limits["group_least"]) & (count >= heard / 2)
         for n in np.flatnonzero(many | all_of_few).tolist():
-            mine = at[place == n]
+            of_switch = at[place == n]
             explained = np.zeros_like(falls, bool)
-            explained[k, mine] = True
-            explained[k, peer[mine]] = True
-            row = int(peer[mine[0]])
-            lost = bool(down[mine[known[k, place == n]]].mean() > 0.5)
+            explained[k, of_switch] = True
+            explained[k, peer[of_switch]] = True
+            row = int(peer[of_switch[0]])
+            lost = bool(down[of_switch[heard_ports[k, place == n]]].mean() > 0.5)
             silent_too = f" ({int(size[n] - heard[n])} told nothing)" if size[n] > heard[n] else ""
             name = str(case.node_location(row))
             text = (
@@ -162,8 +162,8 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
                         {
                             "neighbours": int(size[n]),
                             "fell": int(count[n]),
-                            "first_ns": int(case.obs.begin_ns[k, mine].min()),
-                            "last_ns": int(case.obs.end_ns[k, mine].max()),
+                            "first_ns": int(case.obs.begin_ns[k, of_switch].min()),
+                            "last_ns": int(case.obs.end_ns[k, of_switch].max()),
                         },
                     ),
                     row,

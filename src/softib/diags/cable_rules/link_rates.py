@@ -24,11 +24,11 @@ def slow_links(case: Case) -> Iterator[Suspicion]:
         share = np.where((best > 0) & (rate > 0), rate / best, np.nan)
     cables = case.cables[~np.isnan(share[case.cables])]
     for kind in (case.to_host, ~case.to_host):
-        mine = cables[kind[cables]]
-        if not len(mine):
+        of_kind = cables[kind[cables]]
+        if not len(of_kind):
             continue
-        usual = float(np.median(share[mine]))
-        for row in mine[share[mine] < usual * FULL].tolist():
+        usual = float(np.median(share[of_kind]))
+        for row in of_kind[share[of_kind] < usual * FULL].tolist():
             yield _of_cable(case, row, (float(rate[row]), float(best[row])), int(lanes[row]) if lanes[row] > 0 else 0)
 
 
@@ -50,8 +50,8 @@ def _of_cable(case: Case, row: int, gbps: tuple[float, float], lanes: int) -> Su
 
 def _latest(level: np.ndarray) -> np.ndarray:
     """The value of each port when it was last known (float64[n]; NaN: never)."""
-    known = ~np.isnan(level)
+    read = ~np.isnan(level)
     if not len(level):
         return np.full(level.shape[1], np.nan)
-    last = len(level) - 1 - known[::-1].argmax(axis=0)
+    last = len(level) - 1 - read[::-1].argmax(axis=0)
     return np.asarray(level[last, np.arange(level.shape[1])])

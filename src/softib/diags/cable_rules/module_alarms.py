@@ -46,10 +46,10 @@ single modules."""
 def last_known(case: Case, level: str) -> np.ndarray:
     """The last value of a level of each port (float64[n]); NaN where it has none."""
     values = case.level(level)
-    known = ~np.isnan(values)
+    read = ~np.isnan(values)
     if not len(values):
         return np.full(case.n, np.nan)
-    return np.asarray(values[len(values) - 1 - known[::-1].argmax(axis=0), np.arange(case.n)])
+    return np.asarray(values[len(values) - 1 - read[::-1].argmax(axis=0), np.arange(case.n)])
 
 
 def module_temperatures(case: Case) -> Iterator[Suspicion]:
@@ -57,75 +57,75 @@ def module_temperatures(case: Case) -> Iterator[Suspicion]:
     :mod:`~softib.diags.cable_rules.module_alarms` has the others), or rose by the limit above its
     lowest value of the observed time."""
     values = case.level(LEVEL)
-    known = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(case.n, bool)
-    if not known.any():
+    measured = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(case.n, bool)
+    if not measured.any():
         return
     last, alarm = last_known(case, LEVEL), last_known(case, "module_temperature_high_c")
     hot = (last >= case.limits["temperature"]) & np.isnan(alarm)
     rose = last - np.fmin.reduce(values, axis=0)
-    left = known & (hot | (rose >= case.limits["temperature_rise"])) & ~(last > alarm)
+    left = measured & (hot | (rose >= case.limits["temperature_rise"])) & ~(last > alarm)
     for switch in (False, True):
-        mine = known & (np.asarray(case.ports.switch) == switch)
-        if _together(case, mine, left):
-            yield _everywhere(case, mine, left, last, rose, "switches" if switch else "hosts")
-            left &= ~mine | _beyond(case, mine, hot, last, rose)
+        group = measured & (np.asarray(case.ports.switch) == switch)
+        if _together(case, group, left):
+            yield _everywhere(case, group, left, last, rose, "switches" if switch else "hosts")
+            left &= ~group | _beyond(case, group, hot, last, rose)
     for n in np.unique(case.node[left & np.asarray(case.ports.switch)]).tolist():
-        mine = known & (case.node == n)
-        if _together(case, mine, left):
-            yield _of_switch(case, mine, left, last, rose)
-            left &= ~mine | _beyond(case, mine, hot, last, rose)
+        group = measured & (case.node == n)
+        if _together(case, group, left):
+            yield _of_switch(case, group, left, last, rose)
+            left &= ~group | _beyond(case, group, hot, last, rose)
     for row in np.flatnonzero(left).tolist():
         yield _of_module(case, row, values[:, row], float(rose[row]))
 
 
-def _together(case: Case, mine: np.ndarray, left: np.ndarray) -> bool:
-    """Most of the modules ``mine`` are accused, and they are enough to speak of together."""
-    count = int((mine & left).sum())
-    return bool(count >= case.limits["group_least"] and count > MOST * int(mine.sum()))
+def _together(case: Case, group: np.ndarray, left: np.ndarray) -> bool:
+    """Most of the modules ``group`` are accused, and they are enough to speak of together."""
+    count = int((group & left).sum())
+    return bool(count >= case.limits["group_least"] and count > MOST * int(group.sum()))
 
 
-def _beyond(case: Case, mine: np.ndarray, hot: np.ndarray, last: np.ndarray, rose: np.ndarray) -> np.ndarray:
-    """Modules that rose by the limit more than the middle one of ``mine``, or are hot, and warmer
+def _beyond(case: Case, group: np.ndarray, hot: np.ndarray, last: np.ndarray, rose: np.ndarray) -> np.ndarray:
+    """Modules that rose by the limit more than the middle one of ``group``, or are hot, and warmer
     by the limit than it (bool[n])."""
-    more = case.limits["temperature_rise"]
-    return np.asarray((rose - np.median(rose[mine]) >= more) | (hot & (last - np.median(last[mine]) >= more)))
+    limit = case.limits["temperature_rise"]
+    return np.asarray((rose - np.median(rose[group]) >= limit) | (hot & (last - np.median(last[group]) >= limit)))
 
 
 def _everywhere(
-    case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray, what: str
+    case: Case, group: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray, devices: str
 ) -> Suspicion:
-    text = f"{_many(mine, left, last, rose)} of {what}: the room or the load, and no single module"
-    severity = Severity.WARNING if np.median(last[mine]) >= case.limits["temperature"] else Severity.INFO
-    evidence = _evidence(case, mine, left, last, rose) | {"of": what}
+    text = f"{_many(group, left, last, rose)} of {devices}: the room or the load, and no single module"
+    severity = Severity.WARNING if np.median(last[group]) >= case.limits["temperature"] else Severity.INFO
+    evidence = _evidence(case, group, left, last, rose) | {"of": devices}
     return Suspicion(finding(WARMER, [], text, evidence, severity=severity), -1, 0.9, cable=False)
 
 
-def _of_switch(case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> Suspicion:
-    row = int(np.flatnonzero(mine)[0])
-    text = f"{case.node_location(row)}: {_many(mine, left, last, rose)}: its air flow, and no single module"
-    evidence = _evidence(case, mine, left, last, rose) | {
-        "ports": [str(case.location(r)) for r in np.flatnonzero(mine & left).tolist()]
+def _of_switch(case: Case, group: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> Suspicion:
+    row = int(np.flatnonzero(group)[0])
+    text = f"{case.node_location(row)}: {_many(group, left, last, rose)}: its air flow, and no single module"
+    evidence = _evidence(case, group, left, last, rose) | {
+        "ports": [str(case.location(r)) for r in np.flatnonzero(group & left).tolist()]
     }
     return Suspicion(finding(HOT_SWITCH, [case.node_location(row)], text, evidence), row, 0.95, cable=False)
 
 
-def _many(mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> str:
-    both = mine & left
+def _many(group: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> str:
+    both = group & left
     return (
-        f"{int(both.sum()):,} of the {int(mine.sum()):,} modules, at {np.median(last[both]):.0f} °C in the middle "
+        f"{int(both.sum()):,} of the {int(group.sum()):,} modules, at {np.median(last[both]):.0f} °C in the middle "
         f"and {np.median(rose[both]):.0f} more than at "
         f"their coolest, are hot together"
     )
 
 
 def _evidence(
-    case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray
+    case: Case, group: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray
 ) -> dict[str, float | int | str]:
     return {
-        "modules": int(mine.sum()),
-        "hot": int((mine & left).sum()),
-        "temperature_c": float(np.median(last[mine])),
-        "rise_c": float(np.median(rose[mine])),
+        "modules": int(group.sum()),
+        "hot": int((group & left).sum()),
+        "temperature_c": float(np.median(last[group])),
+        "rise_c": float(np.median(rose[group])),
         "limit_c": case.limits["temperature"],
         "rise_limit_c": case.limits["temperature_rise"],
         "source": case.limits.of("temperature").source,
@@ -133,17 +133,17 @@ def _evidence(
 
 
 def _of_module(case: Case, row: int, values: np.ndarray, rose: float) -> Suspicion:
-    known = values[~np.isnan(values)]
+    measured = values[~np.isnan(values)]
     since = f", {rose:.0f} more than at its coolest" if rose >= case.limits["temperature_rise"] else ""
     return Suspicion(
         finding(
             HOT_MODULE,
             case.ends(row),
-            f"{case.location(row)}: its module is at {known[-1]:.0f} °C{since}",
+            f"{case.location(row)}: its module is at {measured[-1]:.0f} °C{since}",
             {
-                "temperature_c": float(known[-1]),
-                "lowest_c": float(known.min()),
-                "highest_c": float(known.max()),
+                "temperature_c": float(measured[-1]),
+                "lowest_c": float(measured.min()),
+                "highest_c": float(measured.max()),
                 "limit_c": case.limits["temperature"],
                 "source": case.limits.of("temperature").source,
             },

@@ -34,9 +34,11 @@ ERRORS = tuple(name for name in SHORT if name not in ("port_xmit_wait", "port_xm
 def unknown_counters(case: Case) -> Iterator[Suspicion]:
     """One finding for all linked ports of which no error counter is known in any interval."""
     linked = case.best_rate > 0
-    known = _known(case)
-    rows = np.flatnonzero(linked & ~known & ~_away(case))
-    if not len(rows) or not known.any():  # of nothing at all: there is no one to compare with, and no counter to judge
+    counting = _known(case)
+    rows = np.flatnonzero(linked & ~counting & ~_away(case))
+    if (
+        not len(rows) or not counting.any()
+    ):  # of nothing at all: there is no one to compare with, and no counter to judge
         return
     ports = [case.location(r) for r in rows.tolist()]
     yield Suspicion(
@@ -64,10 +66,10 @@ def _away(case: Case) -> np.ndarray:
 
 
 def _known(case: Case) -> np.ndarray:
-    known = np.zeros(case.n, bool)
+    counting = np.zeros(case.n, bool)
     for name in ERRORS:
-        known |= (case.known(name) | case.stands(name)).any(axis=0)
-    return known
+        counting |= (case.known(name) | case.stands(name)).any(axis=0)
+    return counting
 
 
 def with_known(case: Case, s: Suspicion) -> Suspicion:
@@ -76,13 +78,13 @@ def with_known(case: Case, s: Suspicion) -> Suspicion:
     if not s.cable or s.port < 0:
         return s
     peer = int(case.ports.peer[s.port])
-    known, message = {}, s.finding.message
+    by_end, message = {}, s.finding.message
     for row in (s.port, *([peer] if peer >= 0 else ())):
         names = [SHORT[n] for n in ERRORS if case.known(n)[:, row].any()]
-        known[str(case.location(row))] = names
+        by_end[str(case.location(row))] = names
         if not names:
             message += f"; no error counter of {case.location(row)} is known"
-    return replace(s, finding=replace(s.finding, message=message, evidence={**s.finding.evidence, "known": known}))
+    return replace(s, finding=replace(s.finding, message=message, evidence={**s.finding.evidence, "known": by_end}))
 
 
 COUNTER_OVERFLOW = code(
@@ -195,6 +197,6 @@ def _there(case: Case, names: tuple[str, ...]) -> list[str]:
 def _last(case: Case, name: str) -> np.ndarray:
     """Stood when it was last read (bool[n])."""
     level = case.level(PREFIX + name)
-    known = ~np.isnan(level)
-    at = level.shape[0] - 1 - np.argmax(known[::-1], axis=0)
-    return np.asarray(known.any(axis=0) & (level[at, np.arange(case.n)] >= 1))
+    read = ~np.isnan(level)
+    at = level.shape[0] - 1 - np.argmax(read[::-1], axis=0)
+    return np.asarray(read.any(axis=0) & (level[at, np.arange(case.n)] >= 1))

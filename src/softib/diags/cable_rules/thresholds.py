@@ -65,9 +65,9 @@ def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = N
     base = shipped()
     if given is None:
         return base
-    mine, of = (given, "thresholds") if isinstance(given, Mapping) else (_read(given), os.fspath(given))
+    given_values, of = (given, "thresholds") if isinstance(given, Mapping) else (_read(given), os.fspath(given))
     entries = {name: base.of(name) for name in base.names}
-    for name, entry in mine.items():
+    for name, entry in given_values.items():
         if name not in entries:
             raise UnknownName(f"threshold of {of}", str(name), entries)
         value = entry.get("value") if isinstance(entry, Mapping) else entry
@@ -81,9 +81,9 @@ def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = N
 
 
 def _read(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    found = load_plain_yaml(read_text(os.fspath(path), "file of thresholds"), os.fspath(path), "file of thresholds")
-    if found is None:
+    document = load_plain_yaml(read_text(os.fspath(path), "file of thresholds"), os.fspath(path), "file of thresholds")
+    if document is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise UnreadableFile(f"{os.fspath(path)}: no file of thresholds; it has lines such as ber_floor: 1.0e-15")
-    return found
+    return document

@@ -221,12 +221,12 @@ def host_classes(c: Context) -> np.ndarray:
     """int64[nodes]: a number for hosts of one class of names and one adapter of it; 0 for switches
     and the rest."""
     view, class_of = c.view, c.pattern.labels.class_of
-    known: dict[tuple[int, str], int] = {}
+    numbers: dict[tuple[int, str], int] = {}
     out = np.zeros(len(view.names), np.int64)
     hosts, adapters = np.flatnonzero(view.is_host), view.adapters
     none = ("", "")
-    for node, made in zip(hosts.tolist(), class_of[hosts].tolist(), strict=True):
-        out[node] = known.setdefault((made, adapters.get(node, none)[1]), len(known) + 1)
+    for node, name_class in zip(hosts.tolist(), class_of[hosts].tolist(), strict=True):
+        out[node] = numbers.setdefault((name_class, adapters.get(node, none)[1]), len(numbers) + 1)
     return out
 
 
@@ -235,13 +235,13 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     :func:`_agreeing_class`."""
     rows = links.rows[at]
     speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
-    known = (can > 0) & (wide > 0)
-    below = known & ((speed < can) | (lanes < wide))
-    deficient = known & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
+    rated = (can > 0) & (wide > 0)
+    below = rated & ((speed < can) | (lanes < wide))
+    deficient = rated & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
     here, kind = groups[0], groups[-1]
     # All hosts of a leaf at one rate: a choice too.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
-    alike |= choice[at] & ~known
+    alike |= choice[at] & ~rated
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
     crowd = np.zeros(len(at), bool)
     if links.sure:  # many links at one rate below their ends are a choice (cables, splitters), not so many faults
@@ -252,7 +252,7 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
         crowd = ~odd & kind.slower[at] & kind.majority[at]
         if len(at) >= MIN_PEERS:  # the same parts run faster elsewhere in the tier
             crowd |= ~odd & below & (links.gbps[at] < links.gbps[at].max())
-        if kind.majority[at[0]] and known.all():
+        if kind.majority[at[0]] and rated.all():
             usual = links.gbps[at] == kind.usual_gbps[at]
             crowd |= usual & below
         single |= deficient & ~crowd
@@ -286,8 +286,8 @@ def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np
 
 def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], findings: list[Finding]) -> Finding:
     """Links of one switch that are slow alike, as one finding."""
-    view, mine = links.view, rows[several]
-    ends = np.concatenate([view.node_a[mine], view.node_b[mine]])
+    view, slow = links.view, rows[several]
+    ends = np.concatenate([view.node_a[slow], view.node_b[slow]])
     switch = mode(ends[view.is_switch[ends]])[0]
     kind = np.concatenate([view.node_a[rows], view.node_b[rows]])
     of = int((kind == switch).sum())
@@ -298,7 +298,7 @@ def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], findings: 
         first.code,
         where,
         f"{view.display_names[switch]}: {len(findings)} of its {counted(of, 'link')} of a kind, "
-        f"{view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
+        f"{view.link_name(int(view.port_a[slow[0]]), int(view.port_b[slow[0]]))} "
         f"the first, run at {rest}",
         {**first.evidence, "links": len(findings), "of": of},
     )
@@ -315,8 +315,8 @@ def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity
     faster = int((links.gbps[at] > links.gbps[at[chosen][0]]).sum())
     others = f"{faster} of their kind run faster" if faster else ""
     mixed = faster and can and view.is_switch[view.node_a[first]] and view.is_switch[view.node_b[first]]
-    mine = links.rows[at[chosen]]
-    ports = np.stack([view.port_a[mine], view.port_b[mine]], axis=1).ravel()
+    low = links.rows[at[chosen]]
+    ports = np.stack([view.port_a[low], view.port_b[low]], axis=1).ravel()
     return finding(
         MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION,
         map(view.location, ports.tolist()),

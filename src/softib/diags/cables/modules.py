@@ -148,9 +148,9 @@ def fec_modes(c: Context) -> Iterator[Finding]:
         a, b = mode[view.port_a], mode[view.port_b]
         known = (a >= 0) & (b >= 0)
         for name, rows in ((FEC_MISMATCH, known & (a != b)), (FEC_NONE, known & (a == 0) & (b == 0) & _pam4(view))):
-            found = [row for row in np.flatnonzero(rows).tolist() if row not in reported]
-            reported.update(found)
-            yield from _links(c, name, found, column, a, b)
+            new = [row for row in np.flatnonzero(rows).tolist() if row not in reported]
+            reported.update(new)
+            yield from _links(c, name, new, column, a, b)
 
 
 def _pam4(view: FabricView) -> np.ndarray:

@@ -80,13 +80,13 @@ def unplanned_cables(on: PlanOnFabric) -> None:
             )
     if len(rows) > MANY:
         where = [view.location(int(end[row])) for row in rows.tolist() for end in (view.port_a, view.port_b)]
-        more = f"; {unnamed} of them lead to adapters without a name" if unnamed else ""
+        hint = f"; {unnamed} of them lead to adapters without a name" if unnamed else ""
         on.findings.append(
             finding(
                 PLAN_UNEXPECTED,
                 where,
                 f"{counted(len(rows), 'cable')} between planned nodes are in no row of "
-                f"the plan, {where[0]} ↔ {where[1]} the first{more}",
+                f"the plan, {where[0]} ↔ {where[1]} the first{hint}",
                 {"cables": len(rows), "unnamed_adapters": unnamed},
             )
         )

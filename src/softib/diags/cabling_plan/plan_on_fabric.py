@@ -75,8 +75,8 @@ class PlanRows:
 
     def rivals(self, row: int) -> list[int]:
         """First rows of other cables that use a port of ``row``."""
-        found = [o for p in self.port[row].tolist() for o in self.users.get(p, ()) if o != row]
-        return list(dict.fromkeys(found))
+        others = [o for p in self.port[row].tolist() for o in self.users.get(p, ()) if o != row]
+        return list(dict.fromkeys(others))
 
     def value(self, row: int, column: str) -> int:
         """What the row says of the cable, else what a row that repeats it says; 0 = unknown."""
@@ -223,14 +223,14 @@ class PlanOnFabric:
 
     def add(self, status: str, row: int, note: str = "", reason: str = "") -> None:
         """Add a line to the table; ``status`` is one of :data:`.result.STATUSES`."""
-        found = self.names(row) if status in ("matched", "wrong-speed", "wrong-length") else self.found(row)
+        ends = self.names(row) if status in ("matched", "wrong-speed", "wrong-length") else self.found(row)
         self.table.append(
             PlannedCable(
                 status,
                 self.plan.files[int(self.plan.file[row])],
                 int(self.plan.line[row]),
                 self.names(row),
-                found,
+                ends,
                 note,
                 reason,
                 tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),

@@ -92,18 +92,18 @@ def _speed_note(on: PlanOnFabric, row: int) -> str:
     speed, width = min(int(view.speed[a]), int(view.speed[b])), min(int(view.lanes[a]), int(view.lanes[b]))
     if speed >= planned and (width >= lanes or not lanes):
         return ""
-    found, wanted = speed_text(speed, width), speed_text(planned, lanes or 4)
+    rate, wanted = speed_text(speed, width), speed_text(planned, lanes or 4)
     if speed == planned:  # the lanes make the difference: show them of both
-        found, wanted = f"{width}x {speed_text(speed)}", f"{lanes or 4}x {speed_text(planned)}"
-    return f"runs at {found}, planned {wanted}"
+        rate, wanted = f"{width}x {speed_text(speed)}", f"{lanes or 4}x {speed_text(planned)}"
+    return f"runs at {rate}, planned {wanted}"
 
 
 def _length_note(on: PlanOnFabric, row: int) -> str:
     planned = on.rows.length(row)
-    found = float(on.view.fabric.cable_length_m[on.view.fabric.port_cable[on.port[row, 0]]])
-    if not (planned > 0 and found > 0) or abs(found - planned) <= max(1.0, LENGTH_TOLERANCE * planned):
+    metres = float(on.view.fabric.cable_length_m[on.view.fabric.port_cable[on.port[row, 0]]])
+    if not (planned > 0 and metres > 0) or abs(metres - planned) <= max(1.0, LENGTH_TOLERANCE * planned):
         return ""
-    return f"is {found:g} m long, planned {planned:g} m"
+    return f"is {metres:g} m long, planned {planned:g} m"
 
 
 PLAN_SWAPPED = code(
@@ -215,8 +215,8 @@ def _misplaced(on: PlanOnFabric, rows: list[int]) -> None:
         several: list[Each] = []
         for row in here:
             a, b = on.names(row)
-            found = f"{a} ↔ {b} is planned; found {' and '.join(on.found(row))}"
-            several.append((on.locations([row]), found, on.evidence(row)))
+            text = f"{a} ↔ {b} is planned; found {' and '.join(on.found(row))}"
+            several.append((on.locations([row]), text, on.evidence(row)))
         name = on.view.display_names[n] if n >= 0 else ""
         on.findings += each_or_one(
             PLAN_MISPLACED,

@@ -50,13 +50,13 @@ def absent_nodes(on: PlanOnFabric, rows: list[int]) -> set[int]:
     done: set[int] = set()
     several: list[Each] = []
     for name, d in absent.items():
-        mine = [row for row in d.rows if row not in done and set(_unknown(on, row)) <= absent.keys() | with_it]
-        if not mine:
+        lost = [row for row in d.rows if row not in done and set(_unknown(on, row)) <= absent.keys() | with_it]
+        if not lost:
             continue
-        done.update(mine)
-        for row in mine:
+        done.update(lost)
+        for row in lost:
             on.add("missing", row, f"{shown(name)} is absent")
-        several.append(_absent(on, name, d, mine, sorted(with_it.intersection(d.partners))))
+        several.append(_absent(on, name, d, lost, sorted(with_it.intersection(d.partners))))
     on.findings += each_or_one(
         PLAN_ABSENT, several, f"{len(several)} planned nodes are absent", count="nodes", most=MANY_NODES
     )
@@ -96,11 +96,11 @@ def _misspelled(on: PlanOnFabric) -> bool:
 
 
 def _absent(on: PlanOnFabric, name: str, device: _Device, rows: list[int], with_it: list[str]) -> Each:
-    more = f", and with it {few(map(shown, with_it))}" if with_it else ""
+    others = f", and with it {few(map(shown, with_it))}" if with_it else ""
     free = f"{counted(device.free, 'planned peer port')} {'is' if device.free == 1 else 'are'} free"
     return (
         on.locations(rows),
-        f"{shown(name)} is planned with {counted(len(device.rows), 'cable')} and is absent{more}: {free}",
+        f"{shown(name)} is planned with {counted(len(device.rows), 'cable')} and is absent{others}: {free}",
         {
             "name": name,
             "cables": len(device.rows),
@@ -188,7 +188,7 @@ def _unmatched_for(on: PlanOnFabric, reason: str, devices: dict[str, list[tuple[
         return
     for device, ends in devices.items():
         row, end = ends[0]
-        more = f" (and {counted(len(ends) - 1, 'more cable')})" if len(ends) > 1 else ""
+        rest = f" (and {counted(len(ends) - 1, 'more cable')})" if len(ends) > 1 else ""
         why = on.matched.why.get((row, end), reason)
         text = why if reason == UNKNOWN_DEVICE else f"{on.plan.end_name(row, end)}: {why}"
         name = on.plan.row_name(row)
@@ -196,7 +196,7 @@ def _unmatched_for(on: PlanOnFabric, reason: str, devices: dict[str, list[tuple[
             finding(
                 PLAN_UNMATCHED,
                 on.locations(r for r, _ in ends),
-                f"plan {name}: {text}{more}" if name else text + more,
+                f"plan {name}: {text}{rest}" if name else text + rest,
                 {
                     **on.evidence(row),
                     "reason": reason,

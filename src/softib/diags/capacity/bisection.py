@@ -115,9 +115,9 @@ def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, b
     name, tried = "", 0
     for label, side in _proposals(graph, rank, shape):
         tried += 1
-        for found in (graph.cut(side), graph.cut(graph.narrowed(side))):
-            if best is None or (found.share, found.gbps) < (best.share - 1e-12, best.gbps - 1e-9):
-                best, name = found, label
+        for cut in (graph.cut(side), graph.cut(graph.narrowed(side))):
+            if best is None or (cut.share, cut.gbps) < (best.share - 1e-12, best.gbps - 1e-9):
+                best, name = cut, label
     assert best is not None
     # No cut is narrower than one that nothing crosses.
     exact = best.gbps == 0
@@ -147,14 +147,14 @@ def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[
     if len(orders) == 1:
         rng = np.random.default_rng(0)
         orders += [("from a random half", rng.permutation(graph.n)) for _ in range(RANDOM_STARTS)]
-    found = [(label, graph.prefix(order)) for label, order in orders]
+    proposals = [(label, graph.prefix(order)) for label, order in orders]
     if shape.kind == "fat-tree":
-        found += [
+        proposals += [
             (f"{label}, below tier {t + 1}", _lowered(graph, rank, side, t))
-            for label, side in list(found)
+            for label, side in list(proposals)
             for t in range(1, top)
         ]
-    return found
+    return proposals
 
 
 def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[str, np.ndarray]]:
@@ -166,13 +166,13 @@ def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[st
         up += np.bincount(end, np.where(rank[peer] > rank[end], graph.gbps, 0.0), graph.n)
     down = np.bincount(graph.host_switch, graph.host_gbps, graph.n)
     ratio = np.divide(up, down, out=np.full(graph.n, np.inf), where=down > 0)
-    found = [
+    orders = [
         ("between switches in their order", index),
         ("between leaves with few and with many uplinks", np.lexsort((index, ratio))),
     ]
     if top > 2:
-        found.insert(0, ("between parts of the tree", np.lexsort((index, *pods))))
-    return found
+        orders.insert(0, ("between parts of the tree", np.lexsort((index, *pods))))
+    return orders
 
 
 def _below(graph: SwitchCuts, rank: np.ndarray, tier: int) -> np.ndarray:
@@ -185,14 +185,14 @@ def _below(graph: SwitchCuts, rank: np.ndarray, tier: int) -> np.ndarray:
 def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -> np.ndarray:
     """``side`` for the switches up to ``tier``; the others all on the second side: a cut of the
     links above ``tier``."""
-    found = side & (rank == 1)
+    lowered = side & (rank == 1)
     for t in range(2, tier + 1):
         pull = np.zeros(graph.n)
         for end, peer in ((graph.a, graph.b), (graph.b, graph.a)):
             sure = (rank[end] == t) & (rank[peer] == t - 1)
-            pull += np.bincount(end, np.where(sure, np.where(found[peer], graph.gbps, -graph.gbps), 0.0), graph.n)
-        found |= (rank == t) & (pull > 0)
-    return found
+            pull += np.bincount(end, np.where(sure, np.where(lowered[peer], graph.gbps, -graph.gbps), 0.0), graph.n)
+        lowered |= (rank == t) & (pull > 0)
+    return lowered
 
 
 def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -203,8 +203,8 @@ def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np
     row = np.full(graph.n, -1)
     row[largest] = np.arange(len(largest))
     inside = row[graph.a] >= 0
-    found, _, converged = fiedler(len(largest), row[graph.a[inside]], row[graph.b[inside]], graph.gbps[inside])
-    vector[largest] = found
+    part_vector, _, converged = fiedler(len(largest), row[graph.a[inside]], row[graph.b[inside]], graph.gbps[inside])
+    vector[largest] = part_vector
     return vector, converged
 
 
@@ -212,13 +212,13 @@ def _families(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[s
     """(what its parts are, int64[switches]) of the partitions to look at: switches, parts of a
     tree, groups."""
     index = np.arange(graph.n)
-    found: list[tuple[str, np.ndarray]] = [("", index)]
+    families: list[tuple[str, np.ndarray]] = [("", index)]
     if shape.kind in ("fat-tree", "dragonfly+"):
-        found += [(f"below tier {t}, with ", _below(graph, rank, t)) for t in range(3, int(rank.max(initial=0)) + 1)]
+        families += [(f"below tier {t}, with ", _below(graph, rank, t)) for t in range(3, int(rank.max(initial=0)) + 1)]
     if shape.groups:
         group = shape.group[graph.node].astype(np.int64)
-        found.append(("group of ", np.where(group >= 0, group, group.max(initial=0) + 1 + index)))
-    return found
+        families.append(("group of ", np.where(group >= 0, group, group.max(initial=0) + 1 + index)))
+    return families
 
 
 def _by_node(graph: SwitchCuts, part: np.ndarray, nodes: int) -> np.ndarray:

@@ -54,11 +54,11 @@ def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]: 
     diagonal: list[float] = []
     off_diagonal: list[float] = []
     for _ in range(steps):
-        known = rows[: len(diagonal) + 1]
-        w = apply(known[-1])
-        diagonal.append(float(w @ known[-1]))
+        basis = rows[: len(diagonal) + 1]
+        w = apply(basis[-1])
+        diagonal.append(float(w @ basis[-1]))
         for _ in range(2):  # twice is enough (Parlett 6.9)
-            w = w - known.T @ (known @ w)
+            w = w - basis.T @ (basis @ w)
             w -= w.mean()
         size = float(np.linalg.norm(w))
         if size < 1e-10 * (1 + abs(diagonal[0])) or len(diagonal) == steps:
@@ -68,9 +68,9 @@ def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]: 
     k = len(diagonal)
     matrix = np.diag(diagonal) + np.diag(off_diagonal[: k - 1], 1) + np.diag(off_diagonal[: k - 1], -1)
     values, vectors = np.linalg.eigh(matrix)
-    found = rows[:k].T @ vectors[:, 0]
-    found -= found.mean()
-    return found / np.linalg.norm(found), float(values[0])
+    ritz = rows[:k].T @ vectors[:, 0]
+    ritz -= ritz.mean()
+    return ritz / np.linalg.norm(ritz), float(values[0])
 
 
 EXACT = 13
@@ -116,16 +116,16 @@ class SwitchCuts:
     def cut(self, side: np.ndarray) -> Cut:
         """The cheapest cut into halves that puts the switches as ``side`` (bool[switches]) says."""
         across = float(self.gbps[side[self.a] != side[self.b]].sum())
-        mine = side[self.host_switch].copy()
-        count = int(mine.sum())
+        half = side[self.host_switch].copy()
+        count = int(half.sum())
         for many, excess in ((True, count - self.high), (False, self.low - count)):
             if excess > 0:
-                there = np.flatnonzero(mine == many)
+                there = np.flatnonzero(half == many)
                 moved = there[np.argsort(self.host_gbps[there], kind="stable")[:excess]]
                 across += float(self.host_gbps[moved].sum())
-                mine[moved] = not many
-        full = min(float(self.host_gbps[mine].sum()), float(self.host_gbps[~mine].sum()))
-        return Cut(across, full, mine)
+                half[moved] = not many
+        full = min(float(self.host_gbps[half].sum()), float(self.host_gbps[~half].sum()))
+        return Cut(across, full, half)
 
     def prefix(self, order: np.ndarray) -> np.ndarray:
         """bool[switches]: the first switches of ``order`` (all of them) until half of the hosts
@@ -142,11 +142,11 @@ class SwitchCuts:
 
         first, peer, weight = self._neighbours
         dues = np.concatenate([[0.0], np.cumsum(np.sort(self.host_gbps))])
-        found = side.astype(np.uint8)
+        narrower = side.astype(np.uint8)
         switches = Switches(first, peer, weight, self.hosts.astype(np.int64), dues)
         scratch = Scratch(np.zeros(self.n), np.zeros(self.n, np.uint8), np.zeros(self.n, np.int64))
-        narrow(switches, self.low, self.high, PATIENCE, PASSES, found, scratch)
-        return found.astype(bool)
+        narrow(switches, self.low, self.high, PATIENCE, PASSES, narrower, scratch)
+        return narrower.astype(bool)
 
     @cached_property
     def _neighbours(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -176,8 +176,8 @@ class SwitchCuts:
         for i in np.argsort(least, kind="stable"):
             if best is not None and least[i] >= best.share * most - 1e-9:
                 break
-            found = self.cut(sides[i])
-            if best is None or found.share < best.share - 1e-12:
-                best = found
+            one = self.cut(sides[i])
+            if best is None or one.share < best.share - 1e-12:
+                best = one
         assert best is not None
         return best

@@ -45,12 +45,12 @@ UFM_ONLY = ("allowed_sm_guids", "cc_key_enable", "m_key_per_port", "n2n_key_enab
 def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
     """Findings of the options file ``name``."""
 
-    def of(found: str, option: str, says: str = "") -> Finding:
+    def of(code: str, option: str, says: str = "") -> Finding:
         line = stated.lines.get(option)
         where = f"{name}:{line}" if line else name
         default = "" if line else " (the default)"
         message = f"{where}: {option} {shown(stated.get(option))}{default}{says}"
-        return finding(found, (), message, {"file": name, "line": line, "option": option})
+        return finding(code, (), message, {"file": name, "line": line, "option": option})
 
     number = lambda option: int(str(stated.get(option) or 0), 0)
     if not number("m_key"):
@@ -82,11 +82,11 @@ def _of_ufm(stated: Stated, name: str) -> Iterator[Finding]:
         return
     value = lambda option: stated.unknown.get(option, (0, ""))[1].strip()
 
-    def of(found: str, option: str, says: str) -> Finding:
+    def of(code: str, option: str, says: str) -> Finding:
         line = stated.unknown.get(option, (None, ""))[0]
         where = f"{name}:{line}" if line else name
         message = f"{where}: {option} {value(option) or 'is not set'}{says}"
-        return finding(found, (), message, {"file": name, "line": line, "option": option})
+        return finding(code, (), message, {"file": name, "line": line, "option": option})
 
     if value("m_key_per_port").upper() != "TRUE" and int(str(stated.get("m_key") or 0), 0):
         yield of(rules.MKEY_SHARED, "m_key_per_port", ": all ports have the one M_Key")

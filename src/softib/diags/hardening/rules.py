@@ -233,11 +233,11 @@ def _enforcement(e: Evidence) -> Iterator[Finding]:
         if not port.enforces or port.leaf_pkeys is None or port.pkeys is None or port.leaf is None:
             continue
         held = {k & ~FULL for k in port.memberships}
-        more = sorted(k for k in port.leaf_pkeys if k & ~FULL and k & ~FULL not in held)
-        if more:
-            keys = ", ".join(map(pkey_text, more[:4]))
+        surplus = sorted(k for k in port.leaf_pkeys if k & ~FULL and k & ~FULL not in held)
+        if surplus:
+            keys = ", ".join(map(pkey_text, surplus[:4]))
             message = f"{port.leaf} lets {keys} through, which {port.where} does not hold"
-            wider.append(([port.leaf, port.where], message, {"pkeys": [f"{k:#06x}" for k in more]}))
+            wider.append(([port.leaf, port.where], message, {"pkeys": [f"{k:#06x}" for k in surplus]}))
     yield from each_or_one(
         ENFORCEMENT_WIDER, wider, f"{len(wider)} switch ports let more P_Keys through than hosts hold"
     )

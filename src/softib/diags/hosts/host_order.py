@@ -97,12 +97,12 @@ def exchanged_hosts(view: FabricView) -> list[HostExchange]:
     # (class, code) of what each leaf port holds.
     held = dict(zip(leaf_port.tolist(), _codes(names), strict=True))
     wanted: dict[int, list[tuple[tuple[int, int], int, int]]] = {}
-    for made in classes:
-        for expected in _orders(made):
+    for class_ in classes:
+        for expected in _orders(class_):
             for at, portnum, code, follow, of in expected:
                 port = int(view.fabric.port(int(leaves[at]), portnum))
-                if port in held and held[port] != (made.key, code):
-                    wanted.setdefault(port, []).append(((made.key, code), follow, of))
+                if port in held and held[port] != (class_.key, code):
+                    wanted.setdefault(port, []).append(((class_.key, code), follow, of))
     return _pairs(view, held, wanted)
 
 
@@ -113,9 +113,9 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
     leaves, leaf = np.unique(node[leaf_port], return_inverse=True)
-    for made in _classes(names, leaf.reshape(-1), view.fabric.port_num[leaf_port].astype(np.int64)):
-        by_leaf = _by_leaf(made)
-        for offsets, bases, follow, of in _rules(made):
+    for class_ in _classes(names, leaf.reshape(-1), view.fabric.port_num[leaf_port].astype(np.int64)):
+        by_leaf = _by_leaf(class_)
+        for offsets, bases, follow, of in _rules(class_):
             for at in bases:
                 row = dict(sorted((p, code) for p, code in by_leaf[at].items() if p in offsets))
                 if len(row) != len(by_leaf[at]) or len(row) < 2 * MIN_PORTS or _turned(row, offsets, 0):
@@ -160,24 +160,24 @@ Rule = tuple[dict[int, int], dict[int, int], int, int]
 """(offset of each port, base of each leaf, hosts that follow, of so many)."""
 
 
-def _by_leaf(made: _Class) -> dict[int, dict[int, int]]:
+def _by_leaf(class_: _Class) -> dict[int, dict[int, int]]:
     by_leaf: dict[int, dict[int, int]] = {}
-    for leaf, portnum, code in zip(made.leaf.tolist(), made.portnum.tolist(), made.code.tolist(), strict=True):
+    for leaf, portnum, code in zip(class_.leaf.tolist(), class_.portnum.tolist(), class_.code.tolist(), strict=True):
         by_leaf.setdefault(leaf, {})[portnum] = code
     return by_leaf
 
 
-def _orders(made: _Class) -> Iterator[Expected]:
+def _orders(class_: _Class) -> Iterator[Expected]:
     """What each order of the class expects on the leaves that follow it."""
-    for offsets, bases, follow, of in _rules(made):
+    for offsets, bases, follow, of in _rules(class_):
         yield [
             (leaf, p, (base + o) % (1 << 64), follow, of) for leaf, base in bases.items() for p, o in offsets.items()
         ]
 
 
-def _rules(made: _Class) -> Iterator[Rule]:
+def _rules(class_: _Class) -> Iterator[Rule]:
     """The orders of the class that enough leaves follow."""
-    by_leaf = _by_leaf(made)
+    by_leaf = _by_leaf(class_)
     left = sorted((leaf for leaf, row in by_leaf.items() if len(row) >= MIN_PORTS), key=lambda x: (-len(by_leaf[x]), x))
     for _ in range(MAX_ORDERS):
         if len(left) < MIN_LEAVES:

@@ -100,11 +100,11 @@ def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
     held, grids, lone = _grids(view)
     out: list[Vacancy] = []
     for grid in grids:
-        found = _in_unit(view, held, grid)
-        if found is None:
+        in_unit = _in_unit(view, held, grid)
+        if in_unit is None:
             lone += grid.leaves.tolist()
         else:
-            out += found
+            out += in_unit
     lone = [x for x in lone if rank[x] == 1]
     return out + list(_on_leaves(view, held, np.array(sorted(lone), np.int64)))
 

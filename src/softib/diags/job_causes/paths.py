@@ -32,26 +32,26 @@ class PathSet:
 
 def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
     """The paths of ``pairs`` of port rows, both directions."""
-    found = PathSet()
+    paths = PathSet()
     cache: dict[int, np.ndarray] = {}
     pairs = pairs[:PAIRS_MOST]
     for a, b in pairs:
-        for cable, weight in _of_pair(site, a, b, found, cache).items():
-            found.weight[cable] = found.weight.get(cable, 0.0) + weight / len(pairs)
-    return found
+        for cable, weight in _of_pair(site, a, b, paths, cache).items():
+            paths.weight[cable] = paths.weight.get(cable, 0.0) + weight / len(pairs)
+    return paths
 
 
-def _of_pair(site: Site, a: int, b: int, found: PathSet, cache: dict[int, np.ndarray]) -> dict[int, float]:
+def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.ndarray]) -> dict[int, float]:
     """Cable → weight of one pair, both directions."""
     weight: dict[int, float] = {}
     for begin, end in ((a, b), (b, a)):
         shares = _shortest(site, begin, end, cache)
         if shares is None:
-            found.apart |= begin != end
+            paths.apart |= begin != end
             shares = {p: 1.0 for p in (begin,) if site.peer[p] >= 0}
         hops, ended = _by_tables(site, begin, end) if site.has_tables else ([], "")
-        if hops and not found.by_tables:
-            found.by_tables, found.ended = hops, ended
+        if hops and not paths.by_tables:
+            paths.by_tables, paths.ended = hops, ended
         for port, share in [*shares.items(), *((p, 1.0) for p in hops)]:
             here = 1.0 if port in hops else share * ALTERNATIVE if hops else share
             cable = int(site.cable[port])

@@ -115,9 +115,9 @@ def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
     odd = np.unique(site.cable[shows & (site.cable >= 0)])
     odd = odd[[int(c) not in facts.weight for c in odd]] if len(odd) else odd
     each = (ELSEWHERE if facts.weight else 1.0) / len(every)
-    found = [(c, w) for c, w in sorted(facts.weight.items())] + [(int(c), each) for c in odd]
-    rest = len(every) - len(found)
-    return [*found, (-1, rest * each)] if rest > 0 else found
+    shares = [(c, w) for c, w in sorted(facts.weight.items())] + [(int(c), each) for c in odd]
+    rest = len(every) - len(shares)
+    return [*shares, (-1, rest * each)] if rest > 0 else shares
 
 
 def _ratio(cause: Cause, name: str, value: int) -> float:
@@ -170,8 +170,8 @@ def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> fl
     ratio = math.exp(min(MOST_LOG, sum(math.log(_link_ratio(cause, _at(readings.link, site, p))) for p in ports)))
     if cause.scope == "switch":
         answers: Iterable[int] = (int(v) for v in readings.silent[ports] if v >= 0)
-        known = list(answers)
-        ratio *= _ratio(cause, "silent", int(2 * sum(known) > len(known)) if known else -1)
+        silent = list(answers)
+        ratio *= _ratio(cause, "silent", int(2 * sum(silent) > len(silent)) if silent else -1)
     elif facts.alive:
         ratio *= _ratio(cause, "alive", 1 if node in facts.alive else -1)
     return ratio

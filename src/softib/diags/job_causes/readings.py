@@ -66,13 +66,13 @@ class Readings:
         ports = len(self.site.peer)
         if seen is None or not len(self._intervals):
             return np.full(ports, np.nan)
-        total, known = np.zeros(len(seen.ports)), np.zeros(len(seen.ports), bool)
+        total, counted = np.zeros(len(seen.ports)), np.zeros(len(seen.ports), bool)
         for name in counters:
             if name in seen.increase:
                 total += seen.increase[name][self._intervals].sum(axis=0)
-                known |= seen.known[name][self._intervals].any(axis=0)
+                counted |= seen.known[name][self._intervals].any(axis=0)
         row = self.site.row
-        return np.where((row >= 0) & known[np.maximum(row, 0)], total[np.maximum(row, 0)], np.nan)
+        return np.where((row >= 0) & counted[np.maximum(row, 0)], total[np.maximum(row, 0)], np.nan)
 
     @cached_property
     def falls(self) -> np.ndarray:
@@ -96,7 +96,7 @@ class Readings:
         physical = self._rose("port_rcv_errors", "local_link_integrity_errors", "port_fec_uncorrectable_block_ctr")
         yes = (physical > 0) | (self._rose("symbol_error_counter") >= SYMBOLS)
         feature = _feature(yes, self.errors)
-        feature[[port for port, what in self.reported.items() if what == "link-errors"]] = 1
+        feature[[port for port, report in self.reported.items() if report == "link-errors"]] = 1
         return feature
 
     @cached_property
@@ -139,13 +139,13 @@ class Readings:
         neither (0); -1 where not known."""
         fell = self.falls > 0
         up = self.down == 0
-        known = ~np.isnan(self.falls)
-        found = np.where(self.down == 1, 1, np.where(fell & up, 2, np.where(fell, 1, np.where(known, 0, -1))))
-        found[self._unreachable & (found <= 0)] = 1
-        for port, what in self.reported.items():
-            if what == "link-down" and found[port] <= 0:
-                found[port] = 2 if up[port] else 1
-        return found.astype(np.int8)
+        counted = ~np.isnan(self.falls)
+        states = np.where(self.down == 1, 1, np.where(fell & up, 2, np.where(fell, 1, np.where(counted, 0, -1))))
+        states[self._unreachable & (states <= 0)] = 1
+        for port, report in self.reported.items():
+            if report == "link-down" and states[port] <= 0:
+                states[port] = 2 if up[port] else 1
+        return states.astype(np.int8)
 
     @cached_property
     def _unreachable(self) -> np.ndarray:

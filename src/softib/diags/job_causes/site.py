@@ -63,20 +63,20 @@ class Site:
     def _by_guid(self) -> dict[int, int]:
         f = self.fabric
         rows = np.flatnonzero((f.port_num > 0) & ~self.is_switch)
-        found = {int(g): int(r) for g, r in zip(f.port_guid[rows].tolist(), rows.tolist(), strict=True) if g}
+        by_port_guid = {int(g): int(r) for g, r in zip(f.port_guid[rows].tolist(), rows.tolist(), strict=True) if g}
         nodes = {int(g): int(f.node_base[n]) for n, g in enumerate(f.node_guid.tolist()) if f.is_switch[n]}
-        return nodes | found
+        return nodes | by_port_guid
 
     @cached_property
     def _by_host(self) -> dict[str, list[int]]:
         """Host name in lower case → its adapters' cabled ports."""
         f = self.fabric
-        found: dict[str, list[int]] = {}
+        by_host: dict[str, list[int]] = {}
         for node in np.flatnonzero(f.is_host).tolist():
             ports = [p for p in f.ports_of(node) if self.peer[p] >= 0] or list(f.ports_of(node))[:1]
             for name in {f.node_name(node).lower(), f.node_name(node).split(" ")[0].lower()}:
-                found.setdefault(name, []).extend(ports)
-        return found
+                by_host.setdefault(name, []).extend(ports)
+        return by_host
 
     def ports_of_host(self, host: str, device: str = "") -> list[int]:
         """Ports of the adapters of a host, of one ``device`` (``mlx5_0``, ``mlx5_0:1``) where it has it."""
@@ -133,14 +133,16 @@ def site_of(fabric: Fabric, observed: Observations | None, has_tables: bool, has
         at = np.searchsorted(fabric.node_guid[order], ports.node_guid)
         node = order[np.minimum(at, len(order) - 1)]
         num = np.asarray(ports.portnum, np.int64)
-        known = (fabric.node_guid[node] == ports.node_guid) & (num >= 0) & (num <= fabric.node_nports[node])
-        mine = np.full(len(ports), -1, np.int64)
-        mine[known] = fabric.node_base[node[known]] + num[known]
-        row[mine[known]] = np.flatnonzero(known)
-        lid[mine[known]] = np.where(lid[mine[known]] > 0, lid[mine[known]], ports.lid[known])
+        in_fabric = (fabric.node_guid[node] == ports.node_guid) & (num >= 0) & (num <= fabric.node_nports[node])
+        row_of_port = np.full(len(ports), -1, np.int64)
+        row_of_port[in_fabric] = fabric.node_base[node[in_fabric]] + num[in_fabric]
+        row[row_of_port[in_fabric]] = np.flatnonzero(in_fabric)
+        lid[row_of_port[in_fabric]] = np.where(
+            lid[row_of_port[in_fabric]] > 0, lid[row_of_port[in_fabric]], ports.lid[in_fabric]
+        )
         other = np.asarray(ports.peer, np.int64)
-        both = np.flatnonzero(known & (other >= 0) & (mine >= 0) & (mine[np.maximum(other, 0)] >= 0))
-        a, b = mine[both], mine[other[both]]
+        both = np.flatnonzero(in_fabric & (other >= 0) & (row_of_port >= 0) & (row_of_port[np.maximum(other, 0)] >= 0))
+        a, b = row_of_port[both], row_of_port[other[both]]
         free = (peer[a] < 0) & (peer[b] < 0)
         peer[a[free]] = b[free]
         lost[a[free]] = True

@@ -149,11 +149,11 @@ def _who(r: ManagerRound) -> str:
     return f"the subnet manager on {r.node or f'{r.guid:#018x}'} (LID {r.lid})"
 
 
-def _since(rounds: Sequence[ManagerRound], what: str) -> float:
+def _since(rounds: Sequence[ManagerRound], field: str) -> float:
     """Seconds from the last round in which it answered (else the first one) to the last."""
     began = rounds[0].time_ns
     for r in rounds:
-        if getattr(r, what):
+        if getattr(r, field):
             began = r.time_ns
     return (rounds[-1].time_ns - began) / 1e9
 

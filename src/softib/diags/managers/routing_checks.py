@@ -156,19 +156,19 @@ def credit_loops(c: Context) -> Iterator[Finding]:
         return
     if c.proof.credit_loop is not None:
         where, shown, evidence = _cycle(c, c.proof.credit_loop)
-        what = f"credit loop of {counted(len(where), 'channel')}: {shown}"
+        message = f"credit loop of {counted(len(where), 'channel')}: {shown}"
         if c.proof.assumed:
             yield finding(
                 CREDIT_LOOP,
                 where,
-                f"{what}, if all paths use one SL",
+                f"{message}, if all paths use one SL",
                 {**evidence, "sls": c.proof.assumed},
                 severity=Severity.WARNING,
                 advice=f"the paths' SLs are not known here ({c.proof.assumed}): where an "
                 "engine with virtual lanes made these tables, judge the running fabric; else use updn or ftree",
             )
         else:
-            yield finding(CREDIT_LOOP, where, what, evidence)
+            yield finding(CREDIT_LOOP, where, message, evidence)
     elif c.proof.answer_loop is not None:
         where, shown, evidence = _cycle(c, c.proof.answer_loop)
         yield finding(

@@ -148,18 +148,18 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
     labels = c.pattern.labels
     if labels.class_of[node] < 0:
         return
-    made = labels.classes[int(labels.class_of[node])]
+    class_ = labels.classes[int(labels.class_of[node])]
     hosts = int(c.view.is_host.sum())
     if c.view.fabric.source.format == "running":
         return  # softib up put it there, and no one reboots these nodes
-    if len(made.nodes) >= COMPUTE_CLASS:
+    if len(class_.nodes) >= COMPUTE_CLASS:
         location = _location(c, sm)
         yield finding(
             SM_ON_COMPUTE_NODE,
             [location] if location else [],
-            f"the {state_of(sm)} subnet manager runs on {_name(c, sm)}, one of {counted(len(made.nodes), 'node')} "
-            f"{made.name}",
-            {"class": made.name, "nodes": len(made.nodes), "hosts": hosts},
+            f"the {state_of(sm)} subnet manager runs on {_name(c, sm)}, one of {counted(len(class_.nodes), 'node')} "
+            f"{class_.name}",
+            {"class": class_.name, "nodes": len(class_.nodes), "hosts": hosts},
         )
 
 

@@ -100,10 +100,15 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
                 continue
             known = found.get(name)
             shared = view.names[gap.before] in view.host_descriptions
-            if not 0 < gap.nth < gap.step or (known and (gap.before in known.neighbours or not shared)):
+            at_end = not 0 < gap.nth < gap.step
+            if (at_end and not view.is_switch[gap.before]) or (
+                known and (gap.before in known.neighbours or not shared)
+            ):
                 continue
             absent = Absent(name, gap.before, gap.after)
             _free_between(view, rank, absent, gap.nth, gap.step)
+            if at_end and not (absent.ports and _in_use_elsewhere(view, rank, absent.ports)):
+                continue
             if not _believed(view, absent, made, gap):
                 continue
             if known:  # another adapter of a host whose adapters share its name
@@ -254,7 +259,7 @@ def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, ga
                 used = view.host_numbers[f.port_num[place]] if 0 <= place < f.sizes.ports else 0
                 if not view.is_host[node] or (used > 0 and (row_continues or used >= MOSTLY)):
                     edge.append(place)
-    if between or (view.is_host[before] and _host(view, before) == _host(view, after)):
+    if between or not 0 < k < gap or (view.is_host[before] and _host(view, before) == _host(view, after)):
         _note(view, absent, between)
         return
     whole = [e for e in edges if _all_free(view, e, before if e is edges[0] else after)]

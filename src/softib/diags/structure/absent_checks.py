@@ -15,7 +15,7 @@ from softib.diags.hosts.host_units import vacancies
 from softib.diags.rules import mode
 from softib.diags.structure.absent import Absent, missing_names
 from softib.diags.structure.director_slots import with_slots
-from softib.diags.structure.free_rows import free_rows
+from softib.diags.structure.free_rows import free_rows, other_side
 from softib.diags.structure.rails import system_of
 from softib.diags.view import MIN_HOSTS, SAME, adapter_of
 from softib.plural import counted, plural
@@ -56,9 +56,7 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     explained = {p for pair in c.suspects.missing for p in pair}
     switches, slots = with_slots(view, [a for a in absent if view.is_switch[a.before]])
     explained.update(p for a in slots.ports for p in a)
-    for a in switches:
-        explained.update(a.ports)
-        yield _switch(c, a)
+    explained.update(p for a in switches for p in a.ports)
     for names, ports, system in slots.empty:
         yield finding(
             ABSENT_SWITCH,
@@ -70,10 +68,16 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
-    apart = _free_ports_of_lone_switches(c)
-    for row in free_rows(view, c.structure.rank, explained.union(known.tolist())):
-        if len(row) <= apart:
-            continue
+    apart, nameless = _free_ports_of_lone_switches(c), list[list[int]]()
+    rows = free_rows(view, c.structure.rank, explained.union(known.tolist()))
+    for row in rows:
+        if switch := other_side(view, c.structure.rank, row, rows, switches):
+            switch.ports += row
+            switch.port_count += len(row)
+        elif len(row) > apart:
+            nameless.append(row)
+    yield from (_switch(c, a) for a in switches)
+    for row in nameless:
         numbers = sorted({int(n) for n in view.fabric.port_num[row]})
         holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"

@@ -7,10 +7,10 @@ from collections import Counter
 
 import numpy as np
 
-from softib.diags.structure.absent import ALL_FREE
+from softib.diags.structure.absent import ALL_FREE, Absent
 from softib.diags.view import FabricView
 
-__all__ = ["free_rows"]
+__all__ = ["free_rows", "other_side"]
 
 MIN_PEERS = 4
 """Switches of a kind, and …"""
@@ -79,7 +79,31 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
         by_numbers.setdefault(tuple(numbers_free), []).extend(
             [p for n in sorted(group) for p in rows_of[n]] for group in groups
         )
-    return [flat for found in by_numbers.values() for flat in found if not explained & set(flat)]
+    return _joined(view, [flat for found in by_numbers.values() for flat in found if not explained & set(flat)])
+
+
+def _joined(view: FabricView, rows: list[list[int]]) -> list[list[int]]:
+    """``rows`` of several kinds as one where a switch is cabled to switches of all of them: the
+    absent one is a peer like that. Rows of one number come first."""
+    f = view.fabric
+    holders = [set(f.port_node[row].tolist()) for row in rows]
+    reach = [
+        [set(f.port_node[f.port_peer[[p for p in f.ports_of(n) if f.port_peer[p] >= 0]]].tolist()) for n in of]
+        for of in holders
+    ]
+    common = [set.intersection(*each) for each in reach]
+    left, out = list(range(len(rows))), list[list[int]]()
+    while left:
+        first = left.pop(0)
+        group, here, peers = list(rows[first]), set(holders[first]), set(common[first])
+        for i in sorted(left, key=lambda i: f.port_num[rows[i][0]] != f.port_num[rows[first][0]]):
+            if not here & holders[i] and peers & common[i]:
+                group += rows[i]
+                here |= holders[i]
+                peers &= common[i]
+                left.remove(i)
+        out.append(group)
+    return out
 
 
 def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
@@ -123,3 +147,28 @@ def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: 
     key = np.stack([rank[member].astype(np.uint64), total[member]])
     out[member] = np.unique(key, axis=1, return_inverse=True)[1].reshape(-1)
     return out
+
+
+def other_side(
+    view: FabricView, rank: np.ndarray, row: list[int], rows: list[list[int]], absent: list[Absent]
+) -> Absent | None:
+    """The switch of ``absent`` that the free ``row`` of ``rows`` belongs to as well.
+
+    Above it: where the other switches of the row's tier have this port number, the switches there are
+    cabled to those that miss it below. Below it: the only row of its tier, and the only such switch."""
+    f = view.fabric
+    number, tier = int(f.port_num[row[0]]), int(rank[f.port_node[row[0]]])
+    upper = [a for a in absent if rank[a.before] == tier + 1]
+    if len(upper) == 1 and sum(rank[f.port_node[other[0]]] == tier for other in rows) == 1:
+        return upper[0]
+    others = np.setdiff1d(np.flatnonzero(view.is_switch & (rank == tier) & (f.node_nports >= number)), f.port_node[row])
+    side = _peers(view, f.node_base[others] + number, rank, tier - 1)
+    below = _peers(view, np.array([p for n in side for p in f.ports_of(n)], np.int64), rank, tier - 2)
+    found = [a for a in absent if rank[a.before] == tier - 1 and {int(f.port_node[p]) for p in a.ports} <= below]
+    return found[0] if len(found) == 1 else None
+
+
+def _peers(view: FabricView, ports: np.ndarray, rank: np.ndarray, tier: int) -> set[int]:
+    peer = view.fabric.port_peer[ports.astype(np.int64)]
+    nodes = view.fabric.port_node[peer[peer >= 0]]
+    return set(nodes[rank[nodes] == tier].tolist())

@@ -125,9 +125,10 @@ def dragonfly_plus(view: FabricView, rank: np.ndarray, sideways: np.ndarray) -> 
     apart."""
     links = view.between_switches
     switches = view.is_switch & (rank > 0)
-    if rank[switches].max(initial=0) != 2 or not (rank[view.node_a[sideways]] == 2).all():
+    low = rank[view.node_a[sideways]] != 2
+    if rank[switches].max(initial=0) != 2 or low.sum() > min(FEW_LINKS, (1 - MOST) * len(sideways)):
         return None
-    local = np.setdiff1d(links, sideways)
+    local, sideways = np.setdiff1d(links, sideways), sideways[~low]
     root = components(len(view.names), view.node_a[local], view.node_b[local])
     roots, group = np.unique(root[switches], return_inverse=True)
     if len(roots) < 2 or len(roots) > switches.sum() / 2:

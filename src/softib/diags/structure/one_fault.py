@@ -8,6 +8,7 @@ the pattern's suspicion is information only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,8 @@ CABLING = frozenset(
         "same-tier-cable",
         "unlinked-hca-port",
         "exchanged-leaves",
+        "exchanged-switches",
+        "extra-cable",
         "shifted-hosts",
         "self-loop-cable",
     }
@@ -47,7 +50,10 @@ RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-
 """Codes about how fast cables are."""
 OF_A_DEAD_SWITCH = frozenset({"missing-cable", "missing-uplinks", "unlinked-hca-port"})
 """Codes about cables that are not there, each of which one dead switch explains."""
+OF_HOSTS = frozenset({"exchanged-leaves", "swapped-hosts"})
+"""Codes about hosts in another's place, which exchanged switches explain."""
 ROUTES = "uneven-routes"
+_WORD = re.compile(r"[^\s,;()]+")
 
 Port = tuple[int, int]
 
@@ -62,9 +68,9 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
         rest = [_as_planned(f, plan.as_planned) for f in rest]
         kept = {id(f) for f in findings if f.code not in CABLING | RATES}
         rest = [f for f in findings if id(f) in kept] + rest
-    routes = [f for f in rest if f.code == ROUTES and f.severity == Severity.INFO]
-    rest = [f for f in rest if f.code != ROUTES or f.severity > Severity.INFO]
-    every = _of_absent_leaves(_of_dead_switches(rest + led))
+    routes = [f for f in rest if f.code == "ftree-unfit" or (f.code == ROUTES and f.severity == Severity.INFO)]
+    rest = [f for f in rest if f not in routes]
+    every = _of_exchanged_switches(_of_absent_leaves(_of_dead_switches(rest + led)))
     every += _consequences(every, routes)
     every = _of_two_owners(every)
     return sorted(every, key=lambda f: -int(f.severity))
@@ -158,6 +164,19 @@ def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
     return [lead if f is first else f for f in findings if not any(f is x for x in alone)]
 
 
+def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
+    """What the hosts of exchanged switches say is evidence of the finding about the switches."""
+    leads = [i for i, f in enumerate(findings) if f.code == "exchanged-switches"]
+    at = {p.guid: i for i in leads for p in findings[i].where}
+    folded = set()
+    for i, f in enumerate(findings):
+        lead = at.get(f.where[0].guid, -1) if f.code in OF_HOSTS and f.where else -1
+        if lead >= 0 and _nodes(f) <= _nodes(findings[lead]):
+            findings[lead] = _with(findings[lead], f)
+            folded.add(i)
+    return [f for i, f in enumerate(findings) if i not in folded]
+
+
 def _whole_node_of_plan(f: Finding) -> bool:
     return (
         f.code == "plan-missing-cable" and f.where[0].portnum is None and f.evidence["missing"] == f.evidence["planned"]
@@ -237,21 +256,32 @@ def _of_two_owners(findings: list[Finding]) -> list[Finding]:
 
 
 def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Finding]:
-    """``routes`` whose worst link is at a switch with a fault of its cables go into the evidence of
-    that finding (in place); the others come back. softib's own tables carry more there because
-    cables are missing or wrong."""
-    at: dict[int, int] = {}
-    for i, f in enumerate(findings):
-        if f.severity >= Severity.WARNING and (
-            f.code in CABLING or f.code == "isolated-part" or f.code.startswith("plan-")
-        ):
-            for place in f.where:
-                at.setdefault(place.guid, i)
+    """``routes`` that follow from a fault of cables go into the evidence of that finding (in place);
+    the others come back.
+
+    softib's own tables carry more where cables are missing or wrong, and a tree with a flaw does
+    not fit ftree: the fault is the one at a switch that the finding names, or the only one."""
+    faults = [
+        i
+        for i, f in enumerate(findings)
+        if f.severity >= Severity.WARNING
+        and (f.code in CABLING or f.code == "isolated-part" or f.code.startswith("plan-"))
+    ]
+    at = {p.guid: i for i in reversed(faults) for p in findings[i].where}
+    named = {p.shown or p.node: i for i in reversed(faults) for p in findings[i].where}
     left: list[Finding] = []
     for f in routes:
+        words = set(_WORD.findall(f.evidence.get("reason", "")))
         i = next((at[p.guid] for p in f.where[:1] if p.guid in at), -1)
+        i = next((at_name for name, at_name in named.items() if name in words), i)
+        if i < 0 and len(faults) == 1:
+            i = faults[0]
         if i < 0:
             left.append(f)
         else:
-            findings[i] = _with(findings[i], f)
+            lead = findings[i]
+            if f.code == "ftree-unfit":
+                cost = f"stock ftree does not fit, which costs {f.evidence['cost_percent']:g} % of random pairs' rate"
+                lead = replace(lead, message=f"{lead.message}; {cost}", advice=f"{lead.advice}; or {f.advice}")
+            findings[i] = _with(lead, f)
     return left

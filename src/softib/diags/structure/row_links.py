@@ -1,8 +1,9 @@
 """Cables between switches of one row of names: tori, meshes, the groups of a dragonfly.
 
 Which port of a switch leads to which other one of its row is a rule of the site: port 3 to the next
-(by step), or port 12 to number 2 of the group (by goal). The rule, learned from all rows, gives the
-ports at which a switch that is not there belongs.
+(by step), port 12 to number 2 of the group (by goal), or, where a port list leaves the own number
+out, port 12 to number 2 from those above it and port 11 from those below (by side). The rule, learned
+from all rows, gives the ports at which a switch that is not there belongs.
 """
 
 from __future__ import annotations
@@ -35,16 +36,23 @@ class RowLinks:
 
     @cached_property
     def rules(self) -> dict[tuple[str, int], list[int]]:
-        """Port numbers by ``("step", by)`` or ``("goal", number)``."""
+        """Port numbers by ``("step", by)``, ``("goal", number)``, ``("from below", number)`` or
+        ``("from above", number)``."""
         member = np.full(self.fabric.sizes.nodes, -1)
         member[self.made.nodes] = np.arange(len(self.made.nodes))
         here, there = (member[self.fabric.port_node[p]] for p in (self.ports, self.peers))
         kept = (here >= 0) & (there >= 0) & (here != there) & (self.row[here] == self.row[there])
-        here, there = here[kept], there[kept]
-        x, number = self.made.numbers[:, self.along], self.fabric.port_num[self.ports[kept]].tolist()
+        here, there, number = here[kept], there[kept], self.fabric.port_num[self.ports[kept]]
+        x = self.made.numbers[:, self.along]
+        below, every = x[here] < x[there], np.ones(len(here), bool)
         out: dict[tuple[str, int], list[int]] = {}
-        for kind, values in (("step", x[there] - x[here]), ("goal", x[there])):
-            seen = Counter(zip(values.tolist(), number, strict=True))
+        for kind, values, of in (
+            ("step", x[there] - x[here], every),
+            ("goal", x[there], every),
+            ("from below", x[there], below),
+            ("from above", x[there], ~below),
+        ):
+            seen = Counter(zip(values[of].tolist(), number[of].tolist(), strict=True))
             pairs: dict[int, int] = {}
             for (value, port_number), times in seen.items():
                 if value not in pairs:
@@ -55,10 +63,11 @@ class RowLinks:
 
     def _pairs(self, kind: str, value: int) -> int:
         """Members that have another one of their row there."""
-        wanted = self.made.numbers.copy()
-        wanted[:, self.along] = value if kind == "goal" else wanted[:, self.along] + value
+        wanted, x = self.made.numbers.copy(), self.made.numbers[:, self.along]
+        wanted[:, self.along] = x + value if kind == "step" else value
         mates = self.made.find(wanted)
-        return int(np.count_nonzero((mates >= 0) & (mates != np.arange(len(mates)))))
+        side = x < value if kind == "from below" else x > value if kind == "from above" else mates >= 0
+        return int(np.count_nonzero((mates >= 0) & side & (mates != np.arange(len(mates)))))
 
     def expected_ports(self, node: int, number: int) -> list[int]:
         """The ports of the row of ``node`` that lead to its member ``number``, were it there."""
@@ -66,7 +75,9 @@ class RowLinks:
         out = []
         for mate in np.flatnonzero(self.row == self.row[member]).tolist():
             step = number - int(self.made.numbers[mate, self.along])
-            ports = self.rules.get(("step", step)) or self.rules.get(("goal", number), [])
+            side = "from below" if step > 0 else "from above"
+            by = (("step", step), ("goal", number), (side, number))
+            ports = next((found for key in by if (found := self.rules.get(key))), [])
             mate_node = int(self.made.nodes[mate])
             out += [int(self.fabric.port(mate_node, p)) for p in ports if p <= self.fabric.node_nports[mate_node]]
         return out

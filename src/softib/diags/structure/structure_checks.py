@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from softib.diags.context import Context
-from softib.diags.finding import MANY, Each, Finding, Severity, code, each_or_one, few, finding
+from softib.diags.finding import MANY, Finding, Severity, code, few, finding
 from softib.diags.structure.exchanges import exchanged_uplinks
 from softib.diags.structure.rails import system_of
 from softib.diags.structure.ranks import tier_name
 from softib.diags.structure.swaps import Misplaced
 from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole
 from softib.diags.view import FabricView
-from softib.plural import counted, plural
+from softib.plural import counted
 
 SWAPPED_CABLES = code(
     "swapped-cables",
@@ -35,12 +35,6 @@ MISPLACED_CABLE = code(
     Severity.WARNING,
     "a cable leads elsewhere than its peers of the same port and kind",
     "compare with the cabling plan; move the plug",
-)
-SAME_TIER_CABLE = code(
-    "same-tier-cable",
-    Severity.WARNING,
-    "a cable of a tree joins two switches of one tier, or passes a tier over",
-    "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it",
 )
 MISSING_CABLE = code(
     "missing-cable",
@@ -198,41 +192,6 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
                 "expected": [view.display_names[x.wanted], view.display_names[y.wanted]],
             },
         )
-
-
-def same_tier_cables(c: Context) -> Iterator[Finding]:
-    """In trees: cables that stay within a tier or pass one over, where no other check has accused
-    them."""
-    if c.structure.kind not in ("fat-tree", "rail-optimized"):
-        return
-    view, rank, done = c.view, c.structure.rank.astype(np.int64), c.seen.get("cables", set())
-    links = view.between_switches
-    a, b = view.node_a[links], view.node_b[links]
-    sideways, high = rank[a] == rank[b], np.maximum(rank[a], rank[b])
-    low = np.where(rank[a] < rank[b], a, b)
-    nodes = len(view.names)
-    # A switch all of whose uplinks pass a tier over hangs there by design (a management leaf on a core).
-    past, regular = (np.bincount(low[x], minlength=nodes) for x in (high - rank[low] >= 2, high - rank[low] == 1))
-    several: list[Each] = []
-    for i in np.flatnonzero(
-        (sideways & (rank[a] > 0)) | ((high - rank[low] >= 2) & (regular[low] > past[low]) & (rank[low] > 0))
-    ).tolist():
-        p, q = int(view.port_a[links[i]]), int(view.port_b[links[i]])
-        if {p, q} & done:
-            continue
-        tier = tier_name(int(min(rank[a[i]], rank[b[i]])))
-        what = (
-            f"a cable between two {tier} switches"
-            if sideways[i]
-            else f"a cable from a {tier} switch past the tier above it"
-        )
-        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {what}", {"tier": tier}))
-    yield from each_or_one(
-        SAME_TIER_CABLE,
-        several,
-        f"{counted(len(several), 'cable')} {plural(len(several), 'stays', 'stay')} within a tier",
-        count="cables",
-    )
 
 
 def uneven_tiers(c: Context) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from softib.diags.structure.exchanged_switches import Exchange, exchanged_switches, explained
 from softib.diags.structure.pattern import NO_OPINION, Pattern
 from softib.diags.view import FabricView
 
@@ -50,12 +51,13 @@ class Misplaced:
 class Suspects:
     """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of
     free ports that the pattern joins, ``unjudged`` cables of kinds that break their rules too
-    often."""
+    often. ``exchanged``: switches in each other's place, whose cables are in none of the others."""
 
     swapped: list[tuple[Misplaced, Misplaced]]
     misplaced: list[Misplaced]
     missing: list[tuple[int, int]]
     unjudged: int
+    exchanged: list[Exchange]
 
 
 def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspects:
@@ -65,7 +67,8 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
     confirmed = (want_a == view.node_b) | (want_b == view.node_a)
     loops = view.node_a == view.node_b
     wrong = contra & ~confirmed & ~loops & ~view.is_sharp[view.node_a] & ~view.is_sharp[view.node_b]
-    wrong, unjudged = _believable(view, pattern, wrong)
+    exchanged = exchanged_switches(view, pattern)
+    wrong, unjudged = _believable(view, pattern, wrong & ~explained(view, pattern, exchanged))
     found = [
         Misplaced(int(view.port_a[c]), int(view.port_b[c]), int(want_a[c]), int(want_b[c]))
         for c in np.flatnonzero(wrong)
@@ -73,7 +76,7 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
     found = _without_equivalent(view, found)
     swapped, rest = _pairs(view, found)
     missing = list(_missing(view, pattern, rank))
-    return Suspects(swapped, _with_a_vacancy(view, pattern, rest), missing, unjudged)
+    return Suspects(swapped, _with_a_vacancy(view, pattern, rest), missing, unjudged, exchanged)
 
 
 def _believable(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> tuple[np.ndarray, int]:

@@ -19,9 +19,9 @@ from softib.iba.rates import SPEED_BY_CODE
 __all__ = ["cable", "dangling", "end", "hca", "loop", "move", "rails", "slow", "swap", "switch", "twins", "two_cables"]
 
 
-def _pick(rng: np.random.Generator, rows: np.ndarray, what: str) -> int:
+def _pick(rng: np.random.Generator, rows: np.ndarray, kind: str) -> int:
     if not len(rows):
-        raise InputError(f"this fabric has no {what} to plant the fault at")
+        raise InputError(f"this fabric has no {kind} to plant the fault at")
     return int(rows[rng.integers(len(rows))])
 
 
@@ -50,10 +50,10 @@ def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_
     side_a, side_b = (fabric.port_node[fabric.cable_port[cables, side]] for side in (0, 1))
     usable = np.arange(len(cables))
     if tier is not None:
-        known = fabric.source.generator.get("tiers", ())
-        if tier not in known:
-            raise UnknownName("tier of this fabric", tier, known)
-        usable = np.flatnonzero(tiers == known.index(tier))
+        names = fabric.source.generator.get("tiers", ())
+        if tier not in names:
+            raise UnknownName("tier of this fabric", tier, names)
+        usable = np.flatnonzero(tiers == names.index(tier))
     for first in rng.permutation(usable)[:64].tolist():
         if same_nodes:
             fits = (side_a == side_a[first]) & (side_b == side_b[first])
@@ -68,9 +68,9 @@ def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_
     raise InputError(f"no two cables{f' of {tier}' if tier else ''} of this fabric can be swapped that way")
 
 
-def cable(**more: Any) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
+def cable(**arguments: Any) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
     """A port that any cable is in, with the fault's other arguments."""
-    return lambda fabric, rng: {"cable": _any_end(fabric, rng), **more}
+    return lambda fabric, rng: {"cable": _any_end(fabric, rng), **arguments}
 
 
 def swap(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:

@@ -172,8 +172,8 @@ def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: in
     widths = int(np.bitwise_and.reduce(plugging.supported_lanes(fabric, np.array(ends))))
     code = speed_named(speed).code if speed is not None else best
     if lanes is not None and not (isinstance(lanes, int) and WIDTH_BITS.get(lanes, 0) & widths):
-        known = [n for n, bit in sorted(WIDTH_BITS.items()) if bit & widths]
-        raise InputError(f"lanes: {lanes}: the ends of {cable} support {' and '.join(map(str, known))}")
+        supported = [n for n, bit in sorted(WIDTH_BITS.items()) if bit & widths]
+        raise InputError(f"lanes: {lanes}: the ends of {cable} support {' and '.join(map(str, supported))}")
     most = max(n for n, bit in WIDTH_BITS.items() if bit & widths)
     if code > best or (code == best and (lanes or most) == most):
         raise InputError(

@@ -59,8 +59,8 @@ def random_fault(fabric: Fabric, kind: str, rng: np.random.Generator) -> Planted
     no place fits."""
     if kind not in FAULTS:
         raise UnknownName("fault", kind, FAULTS)
-    found = FAULTS[kind]
-    return found.plant(fabric, **found.draw(fabric, rng))
+    fault = FAULTS[kind]
+    return fault.plant(fabric, **fault.draw(fabric, rng))
 
 
 def _kind_of(name: Any, keys: list[str]) -> FaultKind:
@@ -71,8 +71,8 @@ def _kind_of(name: Any, keys: list[str]) -> FaultKind:
     fits = [k for k in FAULTS.values() if set(k.needed) <= set(keys) <= set(k.keys)]
     telling = [k for k in fits if len(k.keys) > 1 and set(keys) - {"cable", "port", "node", "of"}]
     if len(telling) != 1:
-        known = f"one of {', '.join(k.name for k in fits)}" if fits else f"known: {', '.join(FAULTS)}"
-        raise InputError(f"fault with {', '.join(keys) or 'no keys'} needs a kind; {known}")
+        hint = f"one of {', '.join(k.name for k in fits)}" if fits else f"known: {', '.join(FAULTS)}"
+        raise InputError(f"fault with {', '.join(keys) or 'no keys'} needs a kind; {hint}")
     return telling[0]
 
 

@@ -154,8 +154,8 @@ def shown(value: str | bytes, width: int = 60) -> str:
 class Junk:
     """Collects lines that are no record, so that a thousand lines of log text make one problem."""
 
-    def __init__(self, problems: Problems, what: str):
-        self.problems, self.what = problems, what
+    def __init__(self, problems: Problems, kind: str):
+        self.problems, self.what = problems, kind
         self.first = self.last = self.count = 0
         self.text = ""
 

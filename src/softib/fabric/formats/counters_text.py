@@ -147,11 +147,11 @@ def _records(lines: list[str], finder: _Finder, problems: Problems) -> Iterator[
     """(line, header, port, counters); port None = all ports of a node."""
     now: _Record | None = None
     for number, line in enumerate(lines, 1):
-        found = _header(line, finder)
-        if found is not None:
+        header = _header(line, finder)
+        if header is not None:
             if now is not None:
                 yield now
-            port, rest = found
+            port, rest = header
             now = (number, line, port, {})
             _take(now[3], _BRACKET.findall(rest), number, problems)
         elif now is not None:

@@ -126,8 +126,8 @@ class _Reader:
         ports: dict[int, set[int]] = {}
         for row in self.rows:
             ports.setdefault(row.node, set()).add(int(row.part["port"]))
-        for node, found in ports.items():
-            if self.rows and r.node_type[node] == NodeType.CA and len(found) >= _SWITCH_FROM:
+        for node, portnums in ports.items():
+            if self.rows and r.node_type[node] == NodeType.CA and len(portnums) >= _SWITCH_FROM:
                 r.node_type[node] = NodeType.SWITCH
         linked = [row for row in self.rows if row.part["peer_port"]]
         peers = [self._peer(row) for row in linked]
@@ -220,5 +220,5 @@ def _rate(m: re.Match[str]) -> tuple[int, int]:
     """(speed code, lanes); 0 for what is not understood."""
     lanes = int(m["lanes"]) if m["lanes"] and int(m["lanes"]) in WIDTH_BITS else 0
     parts = (m["speed"] or "").upper().replace("(", " ").replace(")", " ").split()
-    known = next((SPEED_BY_NAME[w].code for w in parts if w in SPEED_BY_NAME), 0)
-    return known or (speed_of_gbps(parts[0]) if parts else 0), lanes
+    code = next((SPEED_BY_NAME[w].code for w in parts if w in SPEED_BY_NAME), 0)
+    return code or (speed_of_gbps(parts[0]) if parts else 0), lanes

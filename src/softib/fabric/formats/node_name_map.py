@@ -79,8 +79,8 @@ def apply(fabric: Fabric, names: NameMap | Mapping[int, str] | str | Path) -> li
     if not isinstance(names, NameMap):
         names = NameMap("node-name-map", dict(names), {}, [])
     problems = list(names.problems)
-    known = np.isin(np.array(list(names.names), np.uint64), fabric.node_guid)
-    if not known.any():
+    present = np.isin(np.array(list(names.names), np.uint64), fabric.node_guid)
+    if not present.any():
         return [*problems, Problem(names.path, 0, _why_none(fabric, names))]
     order = np.argsort(fabric.node_guid, kind="stable")
     ordered = fabric.node_guid[order]

@@ -195,8 +195,8 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
     _drop_repeats(r, a, b, usable, line, problems)
     nports = _port_counts(r, c, a, b, usable, problems)
     first, second, listed, dangling = _match(r, a, b, usable, line, peer_node, problems)
-    known = second >= 0
-    loops = known & (first // _STEP == second // _STEP)
+    answered = second >= 0
+    loops = answered & (first // _STEP == second // _STEP)
     by_port = {int(p): int(n) for p, n in zip(a[usable], line[usable], strict=True)} if loops.any() else {}
     for p, q in zip(first[loops], second[loops], strict=True):
         problems.add(
@@ -205,8 +205,8 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
     return Cables(
         first // _STEP,
         first % _STEP,
-        np.where(known, second // _STEP, -1),
-        np.where(known, second % _STEP, 0),
+        np.where(answered, second // _STEP, -1),
+        np.where(answered, second % _STEP, 0),
         listed,
         dangling,
         nports,

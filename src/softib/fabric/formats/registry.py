@@ -188,8 +188,8 @@ def load(target: str) -> Callable[..., Any]:
 @cache
 def formats() -> tuple[Format, ...]:
     """All formats, softib's own first. Warns about entry points that cannot be used."""
-    more = extensions("softib.readers", {f.name for f in FORMATS}, _check_format)
-    return (*FORMATS, *(replace(one.value, package=one.package) for one in more.values()))
+    installed = extensions("softib.readers", {f.name for f in FORMATS}, _check_format)
+    return (*FORMATS, *(replace(one.value, package=one.package) for one in installed.values()))
 
 
 def _check_format(name: str, value: Any) -> None:
@@ -235,8 +235,8 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
 
     if sheets_of_text(start[:LIST_BYTES].decode("utf-8", "replace")).layout is not None:
         raise UnknownFormat(f"{name}: this is a cabling list, not a fabric; {_USE['plan']}")
-    known = ", ".join(f.name for f in formats() if (f.reader and (not kinds or f.kind in kinds)))
-    raise UnknownFormat(f"{name}: no known format in its content; softib reads {known}")
+    names = ", ".join(f.name for f in formats() if (f.reader and (not kinds or f.kind in kinds)))
+    raise UnknownFormat(f"{name}: no known format in its content; softib reads {names}")
 
 
 def read(
@@ -263,8 +263,8 @@ def read(
         if not isinstance(result, ReadResult):
             raise TypeError(f"it gave {type(result).__name__}, not ReadResult")
     _refuse_noise(path, row, result)
-    for more in counters:
-        result.problems += load(_HERE + "counters_text:read_counters")(more, result.fabric)
+    for listing in counters:
+        result.problems += load(_HERE + "counters_text:read_counters")(listing, result.fabric)
     return result
 
 

@@ -155,10 +155,10 @@ def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np
     """
     code = np.zeros(len(r.key), np.int64)
     for device in np.unique(c["device_id"]):
-        known = DEVICES.get(int(device))
-        if known:
-            kind = NodeType.SWITCH if known.kind == "switch" else NodeType.CA
-            code[(c["device_id"] == device) & (c["node_type"] == kind)] = SPEED_BY_NAME[known.generation].code
+        part = DEVICES.get(int(device))
+        if part:
+            kind = NodeType.SWITCH if part.kind == "switch" else NodeType.CA
+            code[(c["device_id"] == device) & (c["node_type"] == kind)] = SPEED_BY_NAME[part.generation].code
     lanes = np.full(len(r.key), 4, np.int64)
     used = cables.record_of_a
     np.maximum.at(code, c["port_node"][used], c["speed"][used])

@@ -97,7 +97,7 @@ def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
     height = _heights(fabric, list(leaf_hosts))
     links = _switch_links(fabric)
     part = {leaf: line.name for leaf, line in zip(sorted(leaf_hosts), lines, strict=True)}
-    made = 0
+    spines = 0
     for level in range(int(height.max(initial=0)) + 1 if leaf_hosts else 0):
         for members in _components(height, links, level):
             children = list(dict.fromkeys(part[n] for n in members if n in part))
@@ -108,8 +108,8 @@ def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
             if len(tops) == 1:
                 name = names[tops[0]]
             else:
-                made += 1
-                name = _fresh(f"spines{made}", set(names.values()))
+                spines += 1
+                name = _fresh(f"spines{spines}", set(names.values()))
             lines.append(Line(name, [], sorted(sorted(children), key=natural_key), tops))
             part.update(dict.fromkeys(members, name))
     roots = sorted(sorted({part[leaf] for leaf in leaf_hosts}), key=natural_key)

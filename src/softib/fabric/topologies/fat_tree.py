@@ -136,8 +136,8 @@ def _more_levels(radix: int, levels: int, hosts: int, values: dict[str, Any]) ->
     if isinstance(values["parallel"], list) or levels >= MAX_LEVELS:
         return ""
     h, _ = _leaf_ports(radix, levels + 1, values)
-    more = h * math.prod(_capacity(radix, levels + 1, h, [values["parallel"]] * levels))
-    return f", {levels + 1} levels {more}"
+    capacity = h * math.prod(_capacity(radix, levels + 1, h, [values["parallel"]] * levels))
+    return f", {levels + 1} levels {capacity}"
 
 
 def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:

@@ -170,10 +170,10 @@ class Kind(Result):
         Raises :class:`UnknownName` for a parameter that the kind does not have, :class:`TopologyError`
         for a bad value.
         """
-        known = [p.name for p in self.all_parameters]
+        names = [p.name for p in self.all_parameters]
         for name in given:
-            if name not in known:
-                error = UnknownName(f"parameter of {self.name}", str(name), known)
+            if name not in names:
+                error = UnknownName(f"parameter of {self.name}", str(name), names)
                 error.parameter = str(name)  # type: ignore[attr-defined]
                 raise error
         values = {p.name: p.check(self.name, given.get(p.name)) for p in self.all_parameters}

@@ -30,8 +30,8 @@ KINDS: dict[str, Kind] = {
 @cache
 def kinds() -> Mapping[str, Kind]:
     """All kinds by name, softib's own first. Warns about entry points that cannot be used."""
-    more = extensions("softib.topologies", KINDS, _check_kind)
-    return {**KINDS, **{name: replace(one.value, package=one.package) for name, one in more.items()}}
+    installed = extensions("softib.topologies", KINDS, _check_kind)
+    return {**KINDS, **{name: replace(one.value, package=one.package) for name, one in installed.items()}}
 
 
 def _check_kind(name: str, value: Any) -> None:
@@ -106,10 +106,10 @@ def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
     """
     import yaml
 
-    made = fabric.source.generator
-    if "kind" not in made:
+    generator = fabric.source.generator
+    if "kind" not in generator:
         raise InputError(f"{fabric.name or 'this fabric'} was read, not generated; write it with softib convert")
-    kind, params = kinds()[made["kind"]], made["params"]
+    kind, params = kinds()[generator["kind"]], generator["params"]
     chosen = params if given is None else given
     named = {
         p.name: chosen[p.name]

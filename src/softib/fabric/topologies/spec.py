@@ -131,8 +131,8 @@ def load_fabric_yaml(
 def count(fabric: Fabric) -> dict[str, int | None]:
     """What COUNTS.tsv counts, of the arrays themselves."""
     a, b = fabric.cable_port[:, 0], fabric.cable_port[:, 1]
-    known = (a >= 0) & (b >= 0)
-    loops = known & (fabric.port_node[a] == fabric.port_node[np.maximum(b, 0)])
+    complete = (a >= 0) & (b >= 0)
+    loops = complete & (fabric.port_node[a] == fabric.port_node[np.maximum(b, 0)])
     return {
         "switches": int(fabric.is_switch.sum()),
         "cas": len(fabric.cas),
@@ -140,7 +140,7 @@ def count(fabric: Fabric) -> dict[str, int | None]:
         "links": fabric.sizes.cables,
         "listed_both_ends": int((fabric.cable_listed == 2).sum()),
         "self_loops": int(loops.sum()),
-        "dangling": int((~known).sum()),
+        "dangling": int((~complete).sum()),
         "system_links": None,
     }
 
@@ -172,8 +172,8 @@ def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
         errors = sorted(invalid.errors(), key=lambda e: (lines.of(_path_of(e)), e["type"] == "missing"))
         first = errors[0]
         rest = len({_where(e) for e in errors}) - 1
-        more = f"; {rest} more {'error' if rest == 1 else 'errors'} in this file" if rest else ""
-        raise InputError(f"{file}:{lines.of(_path_of(first))}: {_message(first)}{more}") from None
+        others = f"; {rest} more {'error' if rest == 1 else 'errors'} in this file" if rest else ""
+        raise InputError(f"{file}:{lines.of(_path_of(first))}: {_message(first)}{others}") from None
 
 
 def _lift_import(file: Path, data: dict[str, Any], lines: Any) -> None:
@@ -202,8 +202,8 @@ def _message(error: Any) -> str:
 
     path, where = _path_of(error), _where(error)
     if error["type"] == "extra_forbidden":
-        known = [*PARTS[tuple(str(p) for p in path[:-1])].model_fields, *([] if path[:-1] else ["import"])]
-        return str(UnknownName(f"key of {'.'.join(map(str, path[:-1])) or 'a fabric file'}", str(path[-1]), known))
+        keys = [*PARTS[tuple(str(p) for p in path[:-1])].model_fields, *([] if path[:-1] else ["import"])]
+        return str(UnknownName(f"key of {'.'.join(map(str, path[:-1])) or 'a fabric file'}", str(path[-1]), keys))
     if error["type"] == "missing":
         return (
             f"{where} is missing; use for example topology: {{kind: fat-tree, radix: 36, hosts: 648}}, or import: FILE"

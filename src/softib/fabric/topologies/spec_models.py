@@ -265,9 +265,9 @@ def _kind(kind: Kind) -> dict[str, Any]:
 
 def _parameter(p: Parameter) -> dict[str, Any]:
     types = TYPES[p.form]
-    found: dict[str, Any] = {"description": p.doc, "type": types[0] if len(types) == 1 else list(types)}
+    schema: dict[str, Any] = {"description": p.doc, "type": types[0] if len(types) == 1 else list(types)}
     if "integer" in types:
-        found |= {"minimum": p.low, "maximum": p.high}
+        schema |= {"minimum": p.low, "maximum": p.high}
     if "array" in types:
-        found["items"] = {"type": "integer", "minimum": p.low, "maximum": p.high}
-    return found if p.default is None else {**found, "default": p.default}
+        schema["items"] = {"type": "integer", "minimum": p.low, "maximum": p.high}
+    return schema if p.default is None else {**schema, "default": p.default}

@@ -1,11 +1,11 @@
 """The catalogue of devices: adapters, switches, Ethernet switches and cables, with a source for
 every figure.
 
-The rows are in the TOML files beside this one: ``figure = [value, "source"]``. Checks, simulation,
+The rows are in the TOML files of this folder: ``figure = [value, "source"]``. Checks, simulation,
 the agents' firmware, the PCI tree of ``softib run`` and planning read them; ``docs/devices.md``
-lists them and counts what is unknown. A figure that is absent is unknown and reads None. The source
-of a figure that softib needs and no one publishes begins with ``assumed``; a figure that was chosen
-by measurements names their dataset after ``fitted``.
+lists them and counts the unknown figures. A figure that is absent is unknown and reads None. The source of a figure
+that softib needs but no one publishes begins with ``assumed``; for a figure chosen by measurements, the source
+names the dataset after ``fitted``.
 
 Standard library only: the package's build reads the catalogue before NumPy is installed.
 """
@@ -40,8 +40,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Part:
-    """A row of the catalogue. ``sources`` maps each figure that is known to its source; ``FIGURES``
-    names all figures with their meaning."""
+    """A row of the catalogue. ``sources`` maps each known figure to its source; ``FIGURES`` names all figures with
+    their meaning."""
 
     FIGURES: ClassVar[Mapping[str, str]] = {}
 
@@ -50,15 +50,15 @@ class Part:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Names of the figures that have no source."""
+        """Names of the figures without a source."""
         return tuple(name for name in self.FIGURES if name not in self.sources)
 
 
 @dataclass(frozen=True)
 class Adapter(Part):
     """A family of adapters (HCAs). ``generation``: the fastest 4x speed of a port; ``vendor``:
-    today's name of the company; ``device_ids``: NodeInfo.DeviceID; ``typical_of``: the generations
-    that this row stands for where a source names no device."""
+    today's name of the company; ``device_ids``: NodeInfo.DeviceID; ``typical_of``: the generations that this row
+    represents if a source names no device."""
 
     FIGURES: ClassVar = {
         "ports": "ports of a node (NodeInfo.NumPorts); a port of ConnectX-4 and later is a node of its own",
@@ -97,7 +97,7 @@ class Adapter(Part):
 
     @property
     def memory_gbps(self) -> float | None:
-        """``host_gbps``, or what its PCIe carries; None where neither is known."""
+        """``host_gbps``, or the rate of its PCIe; None if neither is known."""
         if self.host_gbps is not None or self.pcie_generation is None or self.pcie_lanes is None:
             return self.host_gbps
         return pcie_gbps(self.pcie_generation, self.pcie_lanes)
@@ -105,7 +105,7 @@ class Adapter(Part):
 
 @dataclass(frozen=True)
 class Switch(Part):
-    """A switch chip. ``systems``: products built of it; the other fields as of :class:`Adapter`."""
+    """A switch chip. ``systems``: products built of it; the other fields as in :class:`Adapter`."""
 
     FIGURES: ClassVar = {
         "radix": "external ports at the full speed",
@@ -163,11 +163,10 @@ class EthernetSwitch(Part):
 
 @dataclass(frozen=True)
 class Cable(Part):
-    """A kind of cable: ``medium`` as :class:`softib.fabric.columns.CableMedium` names it, at a
-    ``generation``.
+    """A kind of cable: ``medium`` as in :class:`softib.fabric.columns.CableMedium`, at a ``generation``.
 
-    ``orders``: the vendor's order numbers, up to the length, by what is ordered: ``cable`` (between
-    two switches, or a switch and a host where cages have one port), ``splitter`` (one cage of a
+    ``orders``: the vendor's order numbers, up to the length, by item: ``cable`` (between two switches, or a switch
+    and a host if cages have one port), ``splitter`` (one cage of a
     switch to two hosts), ``cage`` and ``host`` (the transceivers of both ends) and ``fibre``.
     """
 
@@ -206,7 +205,7 @@ def _row(kind: type[P], file: str, row: dict[str, Any]) -> P:
             case _ if key in names and key not in kind.FIGURES:
                 values[key] = tuple(value) if isinstance(value, list) else value
             case _:
-                raise ValueError(f"{file}: {row.get('name')}: {key} = {value}; a figure is [value, source]")
+                raise ValueError(f"{file}: {row.get('name')}: {key} = {value}; a figure must be [value, source]")
     return kind(sources=sources, **values)
 
 
@@ -221,14 +220,14 @@ PART_BY_ID: dict[int, Adapter | Switch] = {
 }
 """NodeInfo.DeviceID → adapter or switch."""
 ADAPTER_OF = {generation: part for part in ADAPTERS for generation in part.typical_of}
-"""Generation → the adapter that stands for it."""
+"""Generation → its typical adapter."""
 SWITCH_OF = {generation: part for part in SWITCHES for generation in part.typical_of}
-"""Generation → the switch that stands for it."""
+"""Generation → its typical switch."""
 
 
 PCIE_GBPS = {1: 2.0, 2: 4.0, 3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
-"""Gb/s of a lane by generation less the line code: 8b/10b, 128b/130b, FLITs of 256 bytes (PCI
-Express base specification)."""
+"""Gb/s of a lane by generation without the line code: 8b/10b, 128b/130b, FLITs of 256 bytes (PCI Express base
+specification)."""
 PCIE_PAYLOAD, PCIE_HEADERS = 512, 20
 """Bytes of a packet of PCIe: the largest payload (assumed; servers set 128 to 512), and its headers
 (framing 2, sequence 2, header 12, CRC 4)."""
@@ -240,10 +239,10 @@ def pcie_gbps(generation: int, lanes: int) -> float:
 
 
 def ethernet_switch(gbps: float) -> EthernetSwitch:
-    """Return the first switch as fast as ``gbps`` (within 2 %); the fastest one for more."""
+    """Return the first switch as fast as ``gbps`` (within 2 %); the fastest one for larger values."""
     return next((p for p in ETHERNET_SWITCHES if p.gbps * 1.02 >= gbps), ETHERNET_SWITCHES[-1])
 
 
 def cable(medium: str, generation: str) -> Cable | None:
-    """Return the row of a medium at a generation, or None where there is none."""
+    """Return the row of a medium at a generation, or None if there is none."""
     return next((c for c in CABLES if (c.medium, c.generation) == (medium, generation)), None)

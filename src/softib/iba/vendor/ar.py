@@ -3,14 +3,13 @@
 
 IDs and the layouts of data are those of NVIDIA's OpenSM (``iba/ib_types.h`` and
 ``opensm/osm_advanced_routing.h``, GPL or BSD); the bits of ``CapabilityMaskSMP`` those of mstflint
-(GPL or BSD). That header does not say how AttributeModifier chooses a block of groups, nor the
-order of bits in a port mask; both are softib's own and stand beside the structures.
+(GPL or BSD). That header does not define how AttributeModifier selects a block of groups, nor the order of bits in
+a port mask; both are softib's own and documented with the structures.
 
-A switch forwards a packet to a LID by its AR table: by the port alone (``STATIC``), by any port of
-the LID's group for each packet (``FREE``) or once for each flow (``BOUNDED``). A group without a
-port that is up leaves the port of the table. With ``fr_enabled`` a port of the table that is down
-gives way to one of the LID's group, ``STATIC`` or not (local repair): what the bit does in hardware
-is not public.
+A switch forwards a packet to a LID by its AR table: through the port alone (``STATIC``), through any port of the
+LID's group for each packet (``FREE``) or once for each flow (``BOUNDED``). For a group without a port that is
+up, the port of the table is used. With ``fr_enabled`` a port of the table that is down is replaced by
+one of the LID's group, ``STATIC`` or not (local repair): the hardware meaning of the bit is not public.
 """
 
 from __future__ import annotations
@@ -30,12 +29,11 @@ __all__ = [
 ]
 
 AR_GROUPS = 1024
-"""Groups of softib's switches (GroupCap; the field could say 4095). Group 0 stays empty: it is what
-a table of zeros names."""
+"""Groups of softib's switches (GroupCap; the field allows 4095). Group 0 stays empty: a table of zeros names it."""
 AR_LFT_BLOCK = 16
 """LIDs of an ARLinearForwardingTable block."""
 AR_GROUP_BLOCK = 2
-"""Groups of an ARGroupTable block, where each has one subgroup."""
+"""Groups of an ARGroupTable block, if each has one subgroup."""
 AR_GROUP_COPY_ENTRIES = 16
 BOUNDED, FREE, STATIC, HASH = 0, 1, 2, 3
 """LID states. ``HASH`` (hash-based forwarding) is not supported here."""
@@ -44,7 +42,7 @@ STATE_SHIFT, GROUP_MASK = 14, 0x0FFF
 UD, RC, UC, DC = 1, 2, 4, 8
 """Bits of ``by_transport_disable``."""
 CAPABILITY_MODIFIER = 4
-"""AttributeModifier of GeneralInfo (0xff17) that asks for ``CapabilityMaskSMP``."""
+"""AttributeModifier of GeneralInfo (0xff17) that requests ``CapabilityMaskSMP``."""
 
 
 class CapabilityMaskSMP(Structure, size=64, attr=0xFF17, section="Mellanox GeneralInfo, AttributeModifier 4; mstflint"):
@@ -55,51 +53,49 @@ class CapabilityMaskSMP(Structure, size=64, attr=0xFF17, section="Mellanox Gener
     is_extended_port_info_supported = field(1, "bit 9: MlnxExtPortInfo")
     _reserved1 = reserved(6)
     is_adaptive_routing_rev1_supported = field(1, "bit 2: ARInfo, ARGroupTable, ARLinearForwardingTable 0xff23")
-    is_adaptive_routing_supported = field(1, "bit 1: the older table 0xff22; not here")
-    is_private_lft_supported = field(1, "bit 0: private LFTs; not here")
+    is_adaptive_routing_supported = field(1, "bit 1: the older table 0xff22; not supported")
+    is_private_lft_supported = field(1, "bit 0: private LFTs; not supported")
 
 
 class ARInfo(Structure, size=64, attr=0xFF20, section="NVIDIA OpenSM ib_types.h, ib_ar_info_t"):
-    """What adaptive routing of a switch can and does. A Set changes the fields marked (set)."""
+    """Capabilities and settings of a switch's adaptive routing. A Set changes the fields marked (set)."""
 
     _reserved0 = reserved(1)
     dyn_cap_calc_sup = field(1, "capacities depend on what is enabled")
     by_transp_cap = field(1, "by_transport_disable is obeyed")
-    by_sl_en = field(1, "(set) enable_by_sl_mask is obeyed")
+    by_sl_en = field(1, "(set) enable_by_sl_mask is used")
     by_sl_cap = field(1, "can choose by SL")
     glb_groups = field(1, "all tables share the groups")
     is4_mode = field(1, "InfiniScale IV")
-    no_fallback = field(
-        1, "(set) a group without a port that is up drops, it does not fall back to the port of the table"
-    )
+    no_fallback = field(1, "(set) a group without a port that is up drops instead of using the port of the table")
     direction_num_sup = field(8, "directions of routing notifications")
     group_table_copy_sup = field(4, "blocks of ARGroupTableCopy, 0 = no such attribute")
-    sub_grps_active = field(4, "(set) subgroups of a group, less one; 0 here")
+    sub_grps_active = field(4, "(set) subgroups of a group, minus one; 0 here")
     _reserved1 = reserved(2)
     rn_xmit_enabled = field(1, "routing notifications are sent")
     fr_enabled = field(
         1,
-        "(set) fast recovery; softib's own meaning: where the port of the table is down, a port of the LID's group "
-        "that is up is taken",
+        "(set) fast recovery; softib's own meaning: if the port of the table is down, a port of the LID's group "
+        "that is up is used",
     )
     fr_supported = field(1, "fast recovery")
     frn_supported = field(1, "fault routing notification")
     arn_supported = field(1, "adaptive routing notification")
     ar_enabled = field(1, "(set) adaptive routing")
     string_width_cap = field(4, "of routing notifications")
-    group_table_cap = field(4, "group tables, less one")
+    group_table_cap = field(4, "group tables, minus one")
     group_top = field(12, "(set) highest group in use")
     group_cap = field(12, "groups")
-    enable_by_sl_mask = field(16, "(set) bit n: SL n is routed adaptively, where by_sl_en")
-    sub_grps_sup = field(8, "subgroups of a group, less one")
+    enable_by_sl_mask = field(16, "(set) bit n: SL n is routed adaptively, if by_sl_en")
+    sub_grps_sup = field(8, "subgroups of a group, minus one")
     rn_version_cap = field(4, "version of routing notifications")
     ar_version_cap = field(4, "version of adaptive routing; 1: ARLinearForwardingTable 0xff23")
     _reserved2 = reserved(24)
     by_transport_disable = field(8, "(set) transports that are not routed adaptively: 1 UD, 2 RC, 4 UC, 8 DC")
-    ageing_time_value = field(32, "(set) microseconds after which a flow of a BOUNDED LID may take another port")
-    cap_fields1 = field(8, "hash-based forwarding and its like")
+    ageing_time_value = field(32, "(set) microseconds after which a flow of a BOUNDED LID may change its port")
+    cap_fields1 = field(8, "hash-based forwarding and related settings")
     _reserved3 = reserved(8)
-    enable_features1 = field(8, "hash-based forwarding and its like")
+    enable_features1 = field(8, "hash-based forwarding and related settings")
     _reserved4 = reserved(8)
     whbf_granularity = field(8, "weighted hash-based forwarding")
     _reserved5 = reserved(8)
@@ -108,17 +104,17 @@ class ARInfo(Structure, size=64, attr=0xFF20, section="NVIDIA OpenSM ib_types.h,
 
 class ARGroupTable(Structure, size=64, attr=0xFF21, section="NVIDIA OpenSM ib_types.h, ib_ar_group_table_t"):
     """Two port masks of 256 bits. softib's own: AttributeModifier is the block, which holds groups
-    2 block and 2 block + 1; a mask is a big-endian number whose bit p is port p, as the masks of
-    SwitchCongestionSetting are."""
+    2 block and 2 block + 1; a mask is a big-endian number whose bit p is port p, like the masks of
+    SwitchCongestionSetting."""
 
     sub_group_0 = array(32, 8, "ports of group 2 block")
     sub_group_1 = array(32, 8, "ports of group 2 block + 1")
 
 
 class ARLinearForwardingTableEntry(Structure, size=4, section="NVIDIA OpenSM ib_types.h, ib_ar_lft_entry_t"):
-    """How packets to a LID leave."""
+    """Forwarding of packets to a LID."""
 
-    lid_state = field(2, "0 BOUNDED, 1 FREE, 2 STATIC, 3 hash-based (not here)")
+    lid_state = field(2, "0 BOUNDED, 1 FREE, 2 STATIC, 3 hash-based (not supported)")
     _reserved0 = reserved(2)
     table_number = field(4, "group table, 0")
     port = field(8, "egress port of the LinearForwardingTable: a Set writes it too (softib's own)")
@@ -133,7 +129,7 @@ class ARLinearForwardingTable(Structure, size=64, attr=0xFF23, section="NVIDIA O
 
 
 class ARGroupTableCopy(Structure, size=64, attr=0xFFBD, section="NVIDIA OpenSM ib_types.h, ib_ar_group_copy_t"):
-    """Copy group AttributeModifier[11:0] to ranges of groups: 16 entries of (last, first), 0 and 0
-    is no range. Set only."""
+    """Copy group AttributeModifier[11:0] to ranges of groups: 16 entries of (last, first), 0 and 0 mean no range.
+    Set only."""
 
     entry = array(AR_GROUP_COPY_ENTRIES, 32, "last group (16 bits), first group (16)")

@@ -1,7 +1,7 @@
 """Mellanox' vendor class 0x0a, as far as infiniband-diags' ``vendstat`` publishes it.
 
-Class version 1; data begin at octet 24 of the MAD (vendor range 1), where the first eight octets
-stay empty. Attributes without a public layout (0x91 on) are not here.
+Class version 1; data begin at byte 24 of the MAD (vendor range 1), where the first eight bytes stay empty.
+Attributes without a public layout (0x91 on) are not included.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = [
 
 ACCESS_REGISTER = 0x51
 CAPABILITY_AT, CAPABLE = 136, 1 << 20
-"""Octet of GeneralInfo (class 0x0a) that holds the capability mask, and its bit for this attribute.
+"""Byte of GeneralInfo (class 0x0a) that holds the capability mask, and its bit for this attribute.
 """
 REGISTER_AT = 36
-"""Octet of the MAD at which the register begins."""
+"""Byte of the MAD at which the register begins."""
 BLOCK_SIZE = 220
 PPCNT, PDDR, PPHCR = 0x5008, 0x5031, 0x503E
 """Counters of a port, its diagnostics, its histogram's ranges."""
@@ -47,18 +47,18 @@ HISTOGRAM_GROUP = 0x23
 KP4, LOW_LATENCY, KR4 = 1, 2, 3
 """PPHCR.active_hist_type: RS(544,514); RS(272,257+1); RS(528,514)."""
 BINS = 16
-"""Bins of a histogram that has one for each number of symbols that RS(544,514) corrects, 0 to 15.
+"""Bins of a histogram with one for each number of symbols that RS(544,514) corrects, 0 to 15.
 """
 
 
 class PortRegister(Structure, size=8, section="mstflint: ppcnt_reg, pddr_reg, pphcr"):
-    """How each of the three begins: which port, which group of counters or page."""
+    """Beginning of each of the three: the port, the group of counters or page."""
 
     _reserved0 = reserved(8)
     local_port = field(8, "portnum")
     pnat = field(2, "1: the number is InfiniBand's")
     _reserved1 = reserved(6)
-    group = field(8, "PPCNT: which counters (6 bits)")
+    group = field(8, "PPCNT: group of counters (6 bits)")
     _reserved2 = reserved(1)
     module_info_ext = field(2, "PDDR: 1 = optical power in microwatts, 0 = in dBm")
     _reserved3 = reserved(21)
@@ -66,8 +66,9 @@ class PortRegister(Structure, size=8, section="mstflint: ppcnt_reg, pddr_reg, pp
 
 
 class ModuleInfo(Structure, size=208, section="mstflint: pddr_module_info"):
-    """Page 3 of PDDR: what the module in a port is and measures (SFF-8636 / CMIS). Optical power as
-    ``module_info_ext`` of the request says; all zeros: no module told anything."""
+    """Page 3 of PDDR: identity and measurements of the module in a port (SFF-8636 / CMIS). Optical power in the
+    unit of the
+    request's ``module_info_ext``; all zeros: no module answered."""
 
     cable_technology = field(8, "SFF-8636 byte 147")
     _reserved0 = reserved(24)
@@ -105,14 +106,14 @@ MODULE_LANES = 8
 
 
 class FecHistogram(Structure, size=168, section="mstflint: ppcnt_rs_fec_histograms_counters"):
-    """Group 0x23 of PPCNT: codewords by how many symbols RS-FEC corrected in them; bins as
-    :class:`HistogramRanges` says."""
+    """Group 0x23 of PPCNT: codewords by the number of symbols that RS-FEC corrected; bins as in
+    :class:`HistogramRanges`."""
 
     hist = array(21, 64, "codewords")
 
 
 class HistogramRanges(Structure, size=92, section="mstflint: pphcr"):
-    """PPHCR: the code whose histogram it is, and the range of each bin."""
+    """PPHCR: the code of the histogram, and the range of each bin."""
 
     active_hist_type = field(4, "0 none, 1 RS(544,514), 2 RS(272,257+1), 3 RS(528,514)")
     _reserved0 = reserved(36)
@@ -133,8 +134,8 @@ IS3_DEVICE_ID = 47396
 """InfiniScale III, whose configuration space holds PortXmitWait."""
 IS3_PORTS = 24
 XMIT_WAIT_ADDRESS, XMIT_WAIT_STEP = 0x10013C, 0x1000
-"""PortXmitWait of lane group k = 1…24 is at ADDRESS + k * STEP; group 1 is port 4, and after port
-24 comes port 1."""
+"""PortXmitWait of lane group k = 1…24 is at ADDRESS + k * STEP; group 1 is port 4, and port 24 is followed by port
+1."""
 
 EXT_FW_DEVICES = (
     (0x0245, 0x0245),
@@ -151,7 +152,7 @@ SwitchX, Switch-IB, Quantum, InfiniScale IV, ConnectX-3 to -6, BlueField."""
 
 
 class GeneralInfo(Structure, size=108, attr=0x17, section="vendstat: IS3 general information"):
-    """Which part, which firmware."""
+    """Part and firmware."""
 
     _reserved0 = reserved(64)
     hw_revision = field(16, "hardware revision")
@@ -187,8 +188,7 @@ class GeneralInfoExt(Structure, size=28, section="vendstat: IS4 extended firmwar
 
 
 class ConfigSpaceRecord(Structure, size=12, attr=CONFIG_SPACE_ACCESS, section="vendstat: config space access"):
-    """One of up to 18 records behind the eight empty octets; AttributeModifier is 2 << 22 | records
-    << 16."""
+    """One of up to 18 records after the eight empty bytes; AttributeModifier is 2 << 22 | records << 16."""
 
     address = field(32, "register")
     data = field(32, "its value")
@@ -196,7 +196,7 @@ class ConfigSpaceRecord(Structure, size=12, attr=CONFIG_SPACE_ACCESS, section="v
 
 
 class CounterGroupInfo(Structure, size=20, attr=COUNTER_GROUP_INFO, section="vendstat: IS4 counter group info"):
-    """Which counters have to be selected in groups before they count."""
+    """Counters that must be selected in groups before they count."""
 
     _reserved0 = reserved(88)
     num_of_counter_groups = field(8, "groups")

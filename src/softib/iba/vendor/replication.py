@@ -1,13 +1,13 @@
 """Replication between subnet managers: vendor class 0x0d (IBA 13.4.4 leaves 0x09 to 0x0f to
 vendors).
 
-IBA 14.4 lets managers elect a master and says nothing of what a standby knows of it. **Class,
-attributes and layouts here are softib's own**: no other manager speaks them. Class version 1, GMPs
-on QP 1, no RMPP. Octets 24-31 are the SM_Key.
+IBA 14.4 lets managers elect a master and does not define the state that a standby has. **Class, attributes and
+layouts here are softib's own**: no other manager supports them. Class version 1, GMPs
+on QP 1, no RMPP. Bytes 24-31 are the SM_Key.
 
-A standby asks its master with Get(ReplicaState) where it stands; the master sends its records with
-Set(ReplicaRecords), all of them once and then what changed, each MAD with the next sequence number,
-and the standby acknowledges each.
+A standby reads its master's sequence number with Get(ReplicaState); the master sends its records with
+Set(ReplicaRecords), all of them once and then changes, each MAD with the next sequence number, and the standby
+acknowledges each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 REPLICA_CLASS_VERSION = 1
 HEAD_AT, RECORDS_AT = 24, 56
 RECORD_OCTETS = 256 - RECORDS_AT
-"""Octets of records in one MAD."""
+"""Bytes of records in one MAD."""
 STATE_ATTR, RECORDS_ATTR = 0x10, 0x11
 """Attribute IDs of ReplicaState and ReplicaRecords. Both have a :class:`ReplicaHead`; records
 follow it in the second."""
@@ -47,18 +47,18 @@ class ReplicaStatus(IntEnum):
 
     TAKEN = 0
     REFUSED = 1  # the receiver is no standby, or waits for a full copy
-    NO_MASTER = 2  # asked for its state, the receiver is no master
+    NO_MASTER = 2  # the request was for its state, but the receiver is no master
 
 
 class ReplicaHead(Structure, size=32, section="softib's own"):
-    """Octets 24-55 of every MAD of the class."""
+    """Bytes 24-55 of every MAD of the class."""
 
     sm_key = field(64, "SM_Key; a manager with another one gets no answer")
-    guid = field(64, "PortGUID of the manager that sends")
+    guid = field(64, "PortGUID of the sending manager")
     copy = field(64, "number of the full copy that the records belong to, 0 = none")
     sequence = field(
         32, "of ReplicaRecords: its number since the full copy began; of ReplicaState: the next one expected"
     )
     octets = field(16, "octets of records")
     flags = field(8, "1 the full copy begins, 2 it ends")
-    state = field(8, "of an answer: 0 taken, 1 refused, 2 no master")
+    state = field(8, "of an answer: 0 accepted, 1 refused, 2 no master")

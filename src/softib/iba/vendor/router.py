@@ -19,27 +19,27 @@ ADJACENT_BLOCK, NEXT_HOP_BLOCK = 8, 4
 
 
 class RouterInfo(Structure, size=64, attr=0xFFD0, section="Mellanox vendor attribute"):
-    """How large the tables of a router are."""
+    """Sizes of a router's tables."""
 
     capability_mask = field(32, "1 = fast recovery notifications pass the router")
     next_hop_table_cap = field(32, "records that fit")
-    next_hop_table_top = field(32, "records that there are")
+    next_hop_table_top = field(32, "number of existing records")
     table_changes = field(16, "tables that changed: 0x8000 adjacent subnets, 0x4000 next hops")
-    adjacent_table_top = field(8, "records that there are")
+    adjacent_table_top = field(8, "number of existing records")
     adjacent_table_cap = field(8, "records that fit")
     cap_supported_subnets = field(8, "subnets that the device can join")
     _reserved0 = reserved(8)
     ar_group_to_router_lid_table_cap = field(16, "groups of adaptive routing")
     _reserved1 = reserved(7)
     pfrn_rtr_en = field(1, "fast recovery notifications pass")
-    adjacent_router_lid_info_top = field(8, "records that there are")
+    adjacent_router_lid_info_top = field(8, "number of existing records")
     cap_router_lid = field(16, "LIDs of routers that it holds")
     max_ar_group_id = field(12, "highest group of adaptive routing that passes")
-    global_router_lid_base = field(20, "first LID that means a router in all subnets")
+    global_router_lid_base = field(20, "first LID of a router in all subnets")
     _reserved2 = reserved(12)
     global_router_lid_top = field(20, "last one")
     _reserved3 = reserved(12)
-    local_router_lid_base = field(20, "first LID that means a router in this subnet")
+    local_router_lid_base = field(20, "first LID of a router in this subnet")
     _reserved4 = reserved(12)
     local_router_lid_top = field(20, "last one")
 
@@ -57,7 +57,7 @@ class NextHop(Structure, size=16, section="Mellanox vendor attribute 0xffd1"):
     """A subnet that the router leads to: one record of four."""
 
     subnet_prefix = field(64, "prefix of its GIDs")
-    weight = field(8, "of this way among several")
+    weight = field(8, "of this path among several")
     _reserved0 = reserved(8)
     pkey = field(16, "P_Key of packets there")
     _reserved1 = reserved(32)

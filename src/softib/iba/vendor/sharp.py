@@ -5,11 +5,9 @@ The class and its attribute IDs are public; no layout of them was found under an
 Hierarchical Aggregation Protocol (SHArP): A Hardware Architecture for Efficient Data Reduction",
 COMHPC 2016): aggregation nodes are joined to trees by reliable connections between QPs; a tree has
 one root, and each node of it a parent and children; a job gets a tree and a quota of its resources.
-A manager that knows the real class does not understand these devices, nor does ours understand real
-ones.
+A manager with the real class does not support these devices, nor does softib's manager support real ones.
 
-Class version 1. Data begin at octet 64 of the MAD; octets 24-31 are the key of the class, which
-no one checks.
+Class version 1. Data begin at byte 64 of the MAD; bytes 24-31 are the key of the class, which no device checks.
 """
 
 from __future__ import annotations
@@ -32,49 +30,48 @@ __all__ = [
 
 SHARP_CLASS_VERSION = 1
 SHARP_TREES, SHARP_CHILDREN, SHARP_QPS = 1024, 64, 4096
-"""Room of an aggregation node's tables: trees (IDs 0 …), children of a tree, QPs (QPNs 1 …; 0 is
-none)."""
+"""Capacity of an aggregation node's tables: trees (IDs 0 …), children of a tree, QPs (QPNs 1 …; 0 is none)."""
 CHILD_BLOCK = 32
 """Children of a TreeConfig block."""
 DISABLED, ENABLED = 0, 1
 """Of ``tree_state`` and ``qp_state``."""
 LATENCY, STREAMING = 0, 1
-"""Kinds of trees: small reductions, many at a time (LLT); streaming aggregation of large ones,
-which takes the whole data path of a switch (SAT)."""
+"""Kinds of trees: small reductions, many at a time (LLT); streaming aggregation of large ones, which uses the whole
+data path of a switch (SAT)."""
 
 
 OTHER_TREES = 63
-"""Trees of an aggregation node in a switch that :mod:`softib.iba.catalogue` does not have; assumed.
+"""Trees of an aggregation node in a switch that is not in :mod:`softib.iba.catalogue`; assumed.
 """
 
 
 class ANInfo(Structure, size=32, attr=0x20, section="softib's own"):
-    """What an aggregation node can do. Get only."""
+    """Capabilities of an aggregation node. Get only."""
 
     tree_cap = field(16, "trees; tree IDs are 0 … tree_cap - 1")
     streaming_tree_cap = field(16, "streaming trees that may be enabled at a time")
     child_cap = field(16, "children of a tree")
     _reserved0 = reserved(16)
     qp_cap = field(32, "QPNs are 1 … qp_cap - 1")
-    qp_used = field(32, "lowest QPN that is free")
+    qp_used = field(32, "lowest free QPN")
     group_cap = field(32, "groups (communicators) of all jobs")
     ost_cap = field(32, "outstanding operations of all jobs")
-    buffer_cap = field(32, "octets of buffers of all jobs")
+    buffer_cap = field(32, "bytes of buffers of all jobs")
     _reserved1 = reserved(32)
 
 
 class QPAllocation(Structure, size=16, attr=0x21, section="softib's own"):
-    """Reserve QPs. A Get tells the QPs in use."""
+    """Reserve QPs. A Get returns the QPs in use."""
 
-    release = field(8, "Set: 1 = before, all trees of the node are disabled and all its QPs are free")
+    release = field(8, "Set: 1 = first disable all trees of the node and free all its QPs")
     _reserved0 = reserved(8)
     count = field(16, "QPs to reserve; answer to a Get: QPs in use")
-    first_qpn = field(32, "answer to a Set: the first of them; they follow each other")
+    first_qpn = field(32, "answer to a Set: the first of them; they are consecutive")
     _reserved1 = reserved(64)
 
 
 class QPCConfig(Structure, size=16, attr=0x22, section="softib's own"):
-    """Context of the QP in AttributeModifier: where its connection leads."""
+    """Context of the QP in AttributeModifier: the destination of its connection."""
 
     qp_state = field(8, "0 disabled, 1 enabled")
     mtu = field(4, "MTU code of the path")
@@ -87,9 +84,9 @@ class QPCConfig(Structure, size=16, attr=0x22, section="softib's own"):
 
 
 class TreeConfig(Structure, size=144, attr=0x23, section="softib's own"):
-    """One tree, as this node has a part in it. AttributeModifier: tree ID in bits 0-15, block of
-    children in bits 16-23. A Set of block 0 sets the head too; of another block the children of
-    that block alone."""
+    """A node's part of one tree. AttributeModifier: tree ID in bits 0-15, block of
+    children in bits 16-23. A Set of block 0 sets the head too; a Set of another block only the children of that
+    block."""
 
     tree_state = field(8, "0 disabled, 1 enabled")
     kind = field(8, "0 latency, 1 streaming")
@@ -100,9 +97,9 @@ class TreeConfig(Structure, size=144, attr=0x23, section="softib's own"):
 
 
 class QuotaConfig(Structure, size=16, attr=0x24, section="softib's own"):
-    """What a job may use of the tree in AttributeModifier."""
+    """A job's quota of the tree in AttributeModifier."""
 
     groups = field(32, "groups (communicators)")
     osts = field(32, "outstanding operations")
     buffers = field(32, "octets of buffers")
-    payload = field(32, "octets of an operation at most")
+    payload = field(32, "largest operation in bytes")

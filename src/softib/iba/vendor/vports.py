@@ -5,14 +5,14 @@ Layouts as in ibis (``packets_layouts.h``: ``SMP_VirtualizationInfo``, ``SMP_VPo
 VNodeInfo, and agrees. Attribute IDs as in ibis' attribute list and, for VirtualizationInfo,
 VPortInfo, VPortState and VPortGUIDInfo, in ``ib_types.h``.
 
-What they mean is described in NVIDIA's OpenSM, too: ``osm_vport.h`` (which LID a virtual port has),
-``osm_virt_mgr.h`` (stages of a sweep; VPortStateChange is looked at between sweeps). VPortPKeyTable
+Their meaning is described in NVIDIA's OpenSM, too: ``osm_vport.h`` (the LID of a virtual port), ``osm_virt_mgr.h``
+(stages of a sweep; VPortStateChange is read between sweeps). VPortPKeyTable
 has the blocks of P_KeyTable (ibdiagnet's ``addSMPVPortPKeyTable``), VNodeDescription that of
 NodeDescription.
 
-Declared ours, for no public source has them: the numbers in AttributeModifier
-(:func:`vport_modifier`), VPortGUIDInfo (as GUIDInfo), which fields a Set writes, that writing 1
-clears VPortStateChange (as SwitchInfo's), and trap 1144.
+softib's own definitions, since no public source has them: the numbers in AttributeModifier
+(:func:`vport_modifier`), VPortGUIDInfo (as GUIDInfo), the fields that a Set writes, that writing 1 clears
+VPortStateChange (as in SwitchInfo), and trap 1144.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ VPORT_STATE_CHANGE = 1144
 
 def vport_modifier(index: Any, block: Any = 0) -> Any:
     """AttributeModifier of VPortGUIDInfo and VPortPKeyTable: index above, block below, as
-    P_KeyTable's. That of VPortInfo, VNodeInfo and VNodeDescription is the index, that of VPortState
-    the block. The port is the one that the SMP enters."""
+    P_KeyTable's. For VPortInfo, VNodeInfo and VNodeDescription it is the index, for VPortState the block. The port
+    is the one that the SMP enters."""
     return index << 16 | block
 
 
 class VirtualizationInfo(Structure, size=64, attr=0xFFB0, section="Mellanox vendor attribute"):
-    """How many virtual ports a port has, and whether they are in use."""
+    """The number of virtual ports of a port, and whether they are in use."""
 
-    vport_cap = field(16, "highest index of a virtual port that the port can have")
-    vport_index_top = field(16, "highest index of one that is enabled")
-    virtualization_enable = field(1, "1 = virtual port 0 has a state of its own, 0 = it is the physical port")
-    client_reregister = field(1, "asks the clients on all virtual ports to register again")
+    vport_cap = field(16, "highest possible index of a virtual port")
+    vport_index_top = field(16, "highest index of an enabled one")
+    virtualization_enable = field(1, "1 = virtual port 0 has a separate state, 0 = it is the physical port")
+    client_reregister = field(1, "requests the clients on all virtual ports to register again")
     vport_state_change = field(1, "the state of a virtual port changed")
     _reserved0 = reserved(13)
-    virtualization_revision = field(8, "revision that the SMA speaks; OpenSM knows 0")
+    virtualization_revision = field(8, "supported revision; OpenSM supports 0")
     capability_mask = field(8, "optional capabilities; none is defined")
 
 
@@ -72,17 +72,15 @@ class VPortInfo(Structure, size=64, attr=0xFFB1, section="Mellanox vendor attrib
     """One virtual port."""
 
     vport_state = field(4, "0 no change (Set only), 1 Down, 2 Initialize, 3 Armed, 4 Active")
-    client_reregister = field(1, "asks the clients on this virtual port to register again")
-    lid_required = field(1, "the subnet manager gives it a LID of its own")
+    client_reregister = field(1, "requests the clients on this virtual port to register again")
+    lid_required = field(1, "the subnet manager assigns a LID to it")
     _reserved0 = reserved(2)
     guid_cap = field(8, "entries of VPortGUIDInfo")
     capability_mask = field(16, "bit 0 CM, 1 SNMP, 2 device management, 3 vendor class, 4 boot management")
     pkey_violations = field(16, "packets with a P_Key that it does not have")
     qkey_violations = field(16, "packets with a wrong Q_Key")
     vport_lid = field(16, "its LID, if it requires one")
-    lid_by_vport_index = field(
-        16, "index of the virtual port whose LID it has otherwise; that of index 0 is the port's"
-    )
+    lid_by_vport_index = field(16, "index of the virtual port whose LID it has otherwise; index 0 means the port's")
     vport_guid = field(64, "its GUID")
     vport_profile = field(64, "not explained in the sources")
 
@@ -114,8 +112,8 @@ class VPortPKeyTable(Structure, size=64, attr=0xFFB6, section="Mellanox vendor a
     pkeys = array(32, 16, "as P_KeyTable's")
 
 
-class TrapVPortStateChange(Structure, size=54, section="trap 1144, declared ours"):
-    """The states of a port's virtual ports changed: VPortState says which."""
+class TrapVPortStateChange(Structure, size=54, section="trap 1144, softib's own definition"):
+    """The states of a port's virtual ports changed: VPortState has them."""
 
     _reserved0 = reserved(16)
     lid = field(16, "LID of the port")

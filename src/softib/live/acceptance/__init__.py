@@ -1,2 +1,1 @@
-"""Acceptance runs: perftest on pairs of hosts, started by a launcher, and the journal of what it
-measured."""
+"""Acceptance runs: perftest on pairs of hosts, started by a launcher, and the journal of the measurements."""

@@ -1,8 +1,8 @@
-"""An acceptance run: every batch of its plan in turn, into the journal; hosts that fail are left
-out from then on.
+"""An acceptance run: runs every batch of its plan in turn and records it in the journal; hosts that fail are left
+out of later batches.
 
-Before the first batch each host is asked by itself whether it answers and has perftest, so that
-what fails there is the host's.
+Before the first batch each host is checked by itself: it must answer and have perftest, so that a failure there is
+known to be the host's.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = ["Batch", "Exchange", "exchange_ports", "run_campaign", "unfit_hosts"]
 
 
 AT_ONCE = 32
-"""Hosts that are tried at a time."""
+"""Hosts that are tried at the same time."""
 LIMIT_S = 20.0
-"""Seconds that a host has to answer: twice what ssh waits for a connection."""
+"""Seconds that a host has to answer: twice the time that ssh waits for a connection."""
 LOOK_S = 0.02
 ARE_THERE = 'for p; do command -v "$p" >/dev/null || { echo "$p: not found; install perftest" >&2; exit 127; }; done'
 
 
 def unfit_hosts(launcher: Launcher, ports: Sequence[HostPort], programs: Sequence[str]) -> dict[str, str]:
-    """host → why it cannot measure, of the hosts of ``ports``. Takes no longer than :data:`LIMIT_S`
+    """Maps each of the hosts of ``ports`` that cannot measure to the reason. Takes no longer than :data:`LIMIT_S`
     for each :data:`AT_ONCE` of them."""
     waiting = list({p.host: p for p in ports}.values())[::-1]
     begun: list[tuple[HostPort, Program, float]] = []
@@ -65,7 +65,7 @@ def unfit_hosts(launcher: Launcher, ports: Sequence[HostPort], programs: Sequenc
 
 
 def _why(launcher: Launcher, at: HostPort, program: Program) -> str:
-    """What is wrong with the host, in one line; "" where nothing is."""
+    """What is wrong with the host, in one line; "" if nothing is."""
     code, text = program.code, reason_of(program.output)
     if code == 0:
         return ""
@@ -74,8 +74,8 @@ def _why(launcher: Launcher, at: HostPort, program: Program) -> str:
     if code == NOT_REACHED.get(launcher.name):
         return text or f"{launcher.name} did not reach {at.host}"
     if code in MISSING:
-        return text or "perftest is not there; install it"
-    return text or f"{launcher.name} ended with {code} and no word"
+        return text or "perftest is not installed; install it"
+    return text or f"{launcher.name} ended with {code} and printed nothing"
 
 
 SPAN = 2000
@@ -84,8 +84,8 @@ SPAN = 2000
 
 
 def exchange_ports(base: int, here: bool, skip: int = 0) -> Iterator[int]:
-    """Ports from ``base`` on, round and round, the first ``skip`` left out; those that are taken on
-    this machine are left out where the servers run ``here``."""
+    """Ports from ``base`` on, again and again, without the first ``skip``; ports that are taken on this machine are
+    left out if the servers run ``here``."""
     span = min(SPAN, 65536 - base)
     first = skip % span
     while True:
@@ -107,17 +107,17 @@ def _free(port: int) -> bool:
 
 
 OVERHEAD_S = 30.0
-"""Seconds that a program may take beyond :data:`SLOWEST` times what it ought to."""
+"""How many seconds a program may take beyond :data:`SLOWEST` times its expected time."""
 SLOWEST = 30.0
 STRIKES = 3
-"""Partners with whom a host may fail before it is left out, though no single failure was its alone.
+"""Number of partners with whom a host may fail before it is left out, even if it was not alone at fault in any of
+the failures.
 """
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One pair of a batch: rows of the ports, and the octets, iterations and seconds that it ought
-    to take."""
+    """One pair of a batch: rows of the ports, and the expected bytes, iterations and seconds."""
 
     source: int
     target: int
@@ -128,8 +128,8 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs that run at once: part ``part`` of round ``round`` of ``test``. ``load``: pairs that
-    send both ways meanwhile, and are not measured."""
+    """Pairs that run at once: part ``part`` of round ``round`` of ``test``. ``load``: pairs that send both ways at
+    the same time, and are not measured."""
 
     round: int
     test: str
@@ -141,7 +141,7 @@ class Batch:
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """What the journal knows it by."""
+        """Its key in the journal."""
         return self.round, self.test, self.part
 
 
@@ -153,11 +153,13 @@ def run_campaign(
     program: str,
     base_port: int,
     progress: Callable[[int, int, float], None],
+    extra: tuple[str, ...] = (),
 ) -> None:
-    """Run what the journal has not yet. ``progress`` is called with batches done, all batches, and
-    the seconds that the rest is expected to take."""
+    """Run the batches that are not in the journal yet. ``progress`` is called with the batches that are done, the
+    number of all
+    batches, and the seconds that the rest is expected to take. ``extra``: further arguments of perftest."""
     done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
-    # Servers of a run that died may still listen on hosts: one that goes on begins behind their ports.
+    # Servers of a run that died may still listen on hosts: a resumed run begins behind their ports.
     tcp = exchange_ports(base_port, launcher.name == "local", len(journal.entries) * len(ports) // 2)
     out = _unfit(batches, done, ports, launcher, program)
     strikes: dict[int, set[int]] = {}
@@ -185,7 +187,7 @@ def run_campaign(
                 entry["failures"].append([p.source, p.target, lost, out[host]])
         if alive:
             load = [p for p in batch.load if not any(ports[row].host in out for row in (p.source, p.target))]
-            _run(batch, alive, load, ports, launcher, program, tcp, entry)
+            _run(batch, alive, load, ports, launcher, (program, *extra), tcp, entry)
             ended = _allocation_ended(entry) if launcher.name == "srun" else ""
             if not ended:
                 _leave_out(entry, ports, out, strikes)
@@ -196,8 +198,9 @@ def run_campaign(
 
 
 def _allocation_ended(entry: dict[str, Any]) -> str:
-    """What srun said of an allocation that is no more; "" where there is one. It accuses no host,
-    and nothing more is started."""
+    """The message of srun about an allocation that has ended; "" if it still exists. No host is blamed for it, and
+    nothing
+    more is started."""
     reasons = (reason for *_, reason in entry["failures"])
     return next((r for r in reasons if any(x in r.lower() for x in ALLOCATION_ENDED)), "")
 
@@ -213,8 +216,8 @@ def _unfit(
     launcher: Launcher,
     program: str,
 ) -> dict[str, str]:
-    """Hosts with something left to measure that do not answer, or lack perftest. All nodes of a
-    running fabric are this machine: there the first pairs tell."""
+    """Hosts that still have something to measure but do not answer, or lack perftest. All nodes of a running fabric are
+    this machine: there the first pairs show it."""
     rows = {row for b in batches for p in _left(b, done) for row in (p.source, p.target)}
     if launcher.name == "local" or not rows:
         return {}
@@ -228,11 +231,12 @@ def _run(
     load: Sequence[Exchange],
     ports: Sequence[HostPort],
     launcher: Launcher,
-    program: str,
+    program_and_extra: tuple[str, ...],
     tcp: Any,
     entry: dict[str, Any],
 ) -> None:
-    runs = [Run(program, batch.latency, batch.both, p.size, p.iterations, next(tcp)) for p in pairs]
+    program, *extra = program_and_extra
+    runs = [Run(program, batch.latency, batch.both, p.size, p.iterations, next(tcp), tuple(extra)) for p in pairs]
     limit_s = OVERHEAD_S + SLOWEST * max(p.seconds for p in pairs)
     ends = lambda some: [(ports[p.source], ports[p.target]) for p in some]
     if batch.load:
@@ -251,7 +255,7 @@ def _run(
 def _leave_out(
     entry: dict[str, Any], ports: Sequence[HostPort], out: dict[str, str], strikes: dict[int, set[int]]
 ) -> None:
-    """Hosts that failed by themselves, or with several partners and never without."""
+    """Hosts that failed by themselves, or that failed with several partners and never succeeded."""
     for source, target, _ in entry["values"]:
         strikes.pop(source, None)
         strikes.pop(target, None)

@@ -1,5 +1,5 @@
-"""The journal of an acceptance run: a line of JSON for its plan, then one for each batch that is
-done. What was written stays when the run dies."""
+"""The journal of an acceptance run: one line of JSON for its plan, then one for each batch that is done. What was
+written remains if the run dies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ VERSION = 1
 
 
 def read_journal(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(plan, entries). A last line that was cut off is left out. Raises :class:`UnreadableFile` for
-    what is no journal."""
+    """(plan, entries). A last line that was cut off is left out. Raises :class:`UnreadableFile` if the file is not
+    a journal."""
     rows = list(_parsed(read_text(path, "journal", FILE_LIMIT, "replace").splitlines()))
     if not rows or not isinstance(rows[0], dict) or rows[0].get(KEY) != VERSION:
-        raise UnreadableFile(f"{os.fspath(path)}: no journal of softib accept; name the file that a run wrote")
+        raise UnreadableFile(f"{os.fspath(path)}: not a journal of softib accept; name the file that a run wrote")
     return rows[0], [r for r in rows[1:] if isinstance(r, dict)]
 
 
@@ -37,8 +37,7 @@ def _parsed(lines: list[str]) -> Iterator[Any]:
 
 
 class Journal:
-    """Appends entries, each on the disk before the next batch begins. ``path`` None: keeps them in
-    memory alone."""
+    """Appends entries; each is on the disk before the next batch begins. ``path`` None: keeps them only in memory."""
 
     def __init__(self, path: str | os.PathLike[str] | None, plan: Mapping[str, Any], resume: bool = False):
         self.plan = {KEY: VERSION, **plan}
@@ -48,7 +47,7 @@ class Journal:
             return
         if self._path.exists():
             if not resume:
-                raise InputError(f"{path}: is there already; --resume goes on with it, or name another --journal")
+                raise InputError(f"{path}: exists already; resume it with --resume, or name another --journal")
             self._go_on()
         else:
             self._write([self.plan])
@@ -59,8 +58,8 @@ class Journal:
         odd = [k for k in self.plan if before.get(k) != json.loads(json.dumps(self.plan[k]))]
         if odd:
             raise InputError(
-                f"{self._path}: is of a run with another {odd[0]}; go on with the same arguments, or name another "
-                f"--journal"
+                f"{self._path}: belongs to a run with another {odd[0]}; resume with the same arguments, or name "
+                f"another --journal"
             )
         self.entries = entries
         self._write([before, *entries])  # without a line that was cut off

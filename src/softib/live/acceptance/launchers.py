@@ -1,5 +1,5 @@
-"""How a program is started on a host (on a node of a running fabric, by ssh, or by srun inside an
-allocation), and the process on this machine that does it."""
+"""How a program is started on a host (on a node of a running fabric, by ssh, or by srun inside an allocation), and
+the local process that does it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["ALLOCATION_ENDED", "LAUNCHERS", "MISSING", "TIMED_OUT", "HostPort", 
 
 
 MISSING = (126, 127)
-"""Exit codes of a shell, env(1) and timeout(1) for a program that is not there or not executable.
+"""Exit codes of a shell, env(1) and timeout(1) for a program that does not exist or is not executable.
 """
 TIMED_OUT = (124, 137)
 """Exit codes of timeout(1)."""
 
 
 class Program:
-    """A process whose output goes to a file (pipes of hundreds of programs fill up while they
-    are not read). Its standard input is a pipe that closes when :meth:`end` is called, or when this
+    """A process whose output goes to a file (if pipes of hundreds of programs are not read, they fill up). Its
+    standard input is a pipe that closes when :meth:`end` is called, or when this
     process dies."""
 
     def __init__(self, command: list[str]):
@@ -43,12 +43,12 @@ class Program:
 
     @property
     def code(self) -> int | None:
-        """Exit code; None while it runs, 127 where it could not begin."""
+        """Exit code; None while it runs, 127 if it could not start."""
         return 127 if self.process is None else self.process.poll()
 
     @property
     def output(self) -> str:
-        """What it has printed."""
+        """The output so far."""
         self._file.seek(0)
         return self.missing or self._file.read().decode("utf-8", "replace")
 
@@ -82,27 +82,27 @@ SSH = (
     "-o",
     "ServerAliveCountMax=3",
 )
-"""No question at a terminal, and no waiting for a host that is off, or goes off later."""
+"""No prompt at a terminal, and no waiting for a host that is off, or goes off later."""
 WHILE_CONNECTED = (
     'exec 3<&0; "$@" </dev/null 3<&- & p=$!; (exec >/dev/null 2>&1; read -r _ <&3; kill "$p") & w=$!; '
     'wait "$p"; c=$?; kill "$w" 2>/dev/null; kill -- "-$p" 2>/dev/null; exit "$c"'
 )
-"""Shell: run a program until it ends, or until standard input does: sshd ends no program when its
-connection breaks (sshd(8) sends SIGHUP where there is a terminal alone). ``"-$p"`` is the process
-group that timeout(1) makes: one that is ended while it still forks lets its program go."""
+"""Shell: run a program until it ends, or until standard input does: sshd does not end a program when its connection
+breaks (sshd(8) sends SIGHUP only if there is a terminal). ``"-$p"`` is the process group that
+timeout(1) makes: if timeout is ended while it still forks, its program keeps running."""
 SRUN = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--quiet")
 NOT_REACHED = {"ssh": 255}
 """Exit code of a launcher that did not reach the host (ssh(1): 255)."""
 
 ALLOCATION_ENDED = ("has expired", "invalid job id", "has been revoked", "job/step already completing or completed")
-"""What srun says inside an allocation that was cancelled, or whose time is over (Slurm 22.05): no
-host's fault."""
+"""The message of srun inside an allocation that was cancelled, or whose time is over (Slurm 22.05): not the fault
+of any host."""
 
 
 @dataclass(frozen=True)
 class HostPort:
-    """A port to measure from: ``node`` (NodeDescription), ``host`` as the launcher knows it,
-    ``device`` ("": the first), ``portnum``."""
+    """A port to measure from: ``node`` (NodeDescription), ``host`` (its name for the launcher), ``device`` ("": the
+    first), ``portnum``."""
 
     node: str
     host: str
@@ -121,8 +121,8 @@ class Launcher:
 
     def command(self, at: HostPort, program: list[str], limit_s: float) -> list[str]:
         """The command on this machine that runs ``program`` at ``at``, for at most ``limit_s``
-        seconds there (timeout(1)). With ssh it also ends when this end's standard input does, which
-        therefore has to be a pipe."""
+        seconds there (timeout(1)). With ssh it also ends when the standard input here does, which must therefore be
+        a pipe."""
         bounded = ["timeout", "-k", "2", f"{limit_s:.0f}", *program]
         if self.name == "ssh":
             configured = ["-F", self.ssh_config] if self.ssh_config else []
@@ -133,24 +133,22 @@ class Launcher:
         return [sys.executable, "-m", "softib", "run", *attached, "--", *bounded]
 
     def address(self, at: HostPort) -> str:
-        """Where a client finds the server on this host: on a running fabric all programs share this
-        machine's addresses."""
+        """The address at which a client finds the server on this host: on a running fabric all programs share the
+        addresses of this machine."""
         return "127.0.0.1" if self.name == "local" else at.host
 
     def device(self, at: HostPort) -> str:
-        """The adapter to name; a node of a running fabric shows a program its own one alone."""
+        """The adapter to name; a node of a running fabric shows a program only its own adapter."""
         return "" if self.name == "local" else at.device
 
 
 def launcher_named(name: str, fabric: str = "", ssh_config: str = "") -> Launcher:
-    """Raises :class:`UnknownName` for another one, and :class:`InputError` for a configuration of
-    ssh that cannot be read, or that is not for this launcher."""
+    """Raises :class:`UnknownName` for another name, and :class:`InputError` for an ssh configuration that cannot be
+    read, or that is not for this launcher."""
     if name not in LAUNCHERS:
         raise UnknownName("launcher", name, LAUNCHERS)
     if ssh_config and name != "ssh":
-        raise InputError(f"{ssh_config}: a configuration of ssh is for --launcher ssh, not {name}")
+        raise InputError(f"{ssh_config}: an ssh configuration needs --launcher ssh, not {name}")
     if ssh_config and not os.access(ssh_config, os.R_OK):
-        raise InputError(
-            f"{ssh_config}: no configuration of ssh that can be read; name a file, for example ~/.ssh/config"
-        )
+        raise InputError(f"{ssh_config}: not a readable ssh configuration; name a file, for example ~/.ssh/config")
     return Launcher(name, fabric, ssh_config)

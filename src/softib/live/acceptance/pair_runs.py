@@ -1,5 +1,5 @@
-"""Pairs of perftest programs at once: servers first, then clients, and the outcome of each pair;
-also while other pairs load the fabric."""
+"""Runs pairs of perftest programs at the same time: servers first, then clients, and the outcome of each pair;
+other pairs may load the fabric meanwhile."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ from softib.errors import PeerError
 from softib.live.acceptance.launchers import MISSING, NOT_REACHED, TIMED_OUT, HostPort, Launcher, Program
 from softib.live.acceptance.perftest import Run, arguments, parse, reason_of
 
-__all__ = ["LOOK_S", "REACHED_S", "RETRY_S", "Outcome", "PairPrograms", "load_run", "run_pairs", "run_under_load"]
+__all__ = [
+    "ENDLESS",
+    "LOOK_S",
+    "REACHED_S",
+    "RETRY_S",
+    "Outcome",
+    "PairPrograms",
+    "Pairs",
+    "load_run",
+    "run_pairs",
+    "run_under_load",
+]
 
 LOOK_S = 0.02
 RETRY_S = 0.3
 REACHED_S = 30.0
-"""Seconds that a client goes on trying to reach its server: as long as a launcher may take to start
-that."""
+"""Seconds for which a client tries to reach its server: as long as a launcher may take to start the server."""
 HOST_FAULTS = (
     "no ib device",
     "no such device",
@@ -26,13 +36,13 @@ HOST_FAULTS = (
     "failed to get ib device",
     "unable to find the infiniband/roce device",
 )
-"""What programs and launchers say where the host, not the pair, is at fault."""
+"""Messages of programs and launchers that mean that the host, not the pair, is at fault."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``value`` of the pair, or None with ``reason`` and ``end``: 0 the source failed, 1 the
-    target, -1 none of them alone."""
+    """``value`` of the pair, or None with ``reason`` and ``end``: 0: the source failed, 1: the target, -1: neither
+    of them alone."""
 
     value: float | None
     end: int = -1
@@ -40,7 +50,7 @@ class Outcome:
 
 
 class PairPrograms:
-    """The two programs of a pair; the client is started again while its server does not listen yet."""
+    """The two programs of a pair; if its server does not listen yet, the client is started again."""
 
     def __init__(self, launcher: Launcher, pair: tuple[HostPort, HostPort], run: Run, limit_s: float):
         self.launcher, self.pair, self.run, self.limit_s = launcher, pair, run, limit_s
@@ -55,7 +65,7 @@ class PairPrograms:
         return Program(launcher.command(at, program, self.limit_s))
 
     def look(self, now: float, began: float) -> None:
-        """Start what is due, and see what has ended."""
+        """Start what is due, and check what has ended."""
         if self.outcome is not None:
             return
         if self.client is None:
@@ -90,24 +100,24 @@ class PairPrograms:
 
     def _client_failed(self) -> Outcome:
         assert self.client is not None
-        if self.server.code not in (None, 0):  # it ended first, or the client would have been served
+        if self.server.code not in (None, 0):  # the server ended first, otherwise it would have served the client
             return self._failed(self.server, 1)
         return self._failed(self.client, 0)
 
     def _failed(self, program: Program, end: int) -> Outcome:
-        """Whose fault it is, as far as exit code and output say."""
+        """Which end was at fault, as far as exit code and output show."""
         code, text = program.code, reason_of(program.output)
         if code == NOT_REACHED.get(self.launcher.name):
             return Outcome(None, end, text or f"{self.launcher.name} did not reach it")
         if code in MISSING:
-            return Outcome(None, end, text or f"{self.run.name} is not there; install perftest")
+            return Outcome(None, end, text or f"{self.run.name} is not installed; install perftest")
         if code in TIMED_OUT:
             return Outcome(None, -1, f"not finished after {self.limit_s:.0f} s")
-        reason = text or f"{self.run.name} ended with {code} and no word"
+        reason = text or f"{self.run.name} ended with {code} and printed nothing"
         return Outcome(None, end if any(f in reason.lower() for f in HOST_FAULTS) else -1, reason)
 
     def end(self) -> None:
-        """Nothing of the pair goes on."""
+        """End everything of the pair."""
         for program in (self.client, self.server):
             if program is not None:
                 program.end()
@@ -122,18 +132,18 @@ def _not_listening(output: str) -> bool:
 def run_pairs(
     launcher: Launcher, pairs: Sequence[tuple[HostPort, HostPort]], runs: Sequence[Run], limit_s: float
 ) -> list[Outcome]:
-    """Run all ``pairs`` (source, target) at once, each with its ``Run``; what became of each, in
+    """Run all ``pairs`` (source, target) at the same time, each with its ``Run``; returns the outcome of each, in
     their order.
 
-    ``limit_s``: seconds that one program may take. A pair that fails leaves the others alone;
-    nothing goes on when this returns.
+    ``limit_s``: seconds that one program may take. A pair that fails does not affect the others; nothing is still
+    running when this returns.
     """
     started: list[PairPrograms] = []
     try:
         for pair, run in zip(pairs, runs, strict=True):
             started.append(PairPrograms(launcher, pair, run, limit_s))
         began = time.monotonic()
-        grace = began + RETRY_S  # so that most servers listen when the clients come
+        grace = began + RETRY_S  # so that most servers already listen when the clients start
         for one in started:
             one.next_s = grace
         while any(p.outcome is None for p in started):
@@ -148,24 +158,23 @@ def run_pairs(
 
 
 LOAD_SIZE = 1 << 16
-"""Octets of a message of the load."""
+"""Bytes of a message of the load."""
 LOAD_DEPTH = 4
-"""Messages that a program of the load has posted: 256 KiB are more than an XDR link holds in 2 us,
-and leave little to wait for where links serve whole messages (``--pace``)."""
+"""Messages that a program of the load has posted: 256 KiB are more than an XDR link holds in 2 us, and cause little
+waiting if links serve whole messages (``--pace``)."""
 ENDLESS = 20_000_000
-"""Iterations where perftest permits no duration (``-e``): 1.3 TB each way."""
+"""Iterations if perftest does not permit a duration (``-e``): 1.3 TB each way."""
 SETTLE_S = 1.0
-"""Seconds from the start of the last client of the load until it sends: perftest does not say when
-it begins."""
+"""Seconds from the start of the last client of the load until it sends: perftest does not report when it begins."""
 
 Pairs = Sequence[tuple[HostPort, HostPort]]
 
 
 def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run:
     """The program of one pair of the load, which sends for at least ``limit_s`` seconds unless
-    it is ended. On a running fabric, whose programs share this machine's processors, they sleep
-    until a completion comes (perftest has that for SEND alone, and without -D), so that they leave
-    the processors to those who measure."""
+    it is ended. On a running fabric, whose programs share the processors of this machine, they sleep until a
+    completion comes (perftest supports that only for SEND, and without -D), so that the processors are free for the
+    measured programs."""
     depth = ("-t", str(LOAD_DEPTH))
     if launcher.name == "local":
         return Run("send", False, True, LOAD_SIZE, ENDLESS, port, (*depth, "-r", str(16 * LOAD_DEPTH), "-e", "-N"))
@@ -175,11 +184,10 @@ def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run
 def run_under_load(
     launcher: Launcher, pairs: Pairs, runs: Sequence[Run], loads: Pairs, load_runs: Sequence[Run], limit_s: float
 ) -> tuple[list[Outcome], int]:
-    """What became of each of ``pairs``, which run while ``loads`` send, and how many of these still
-    sent at the end.
+    """The outcome of each of ``pairs``, which run while ``loads`` send, and how many of the loads still sent at the
+    end.
 
-    A pair of the load that fails leaves the others alone; where none is left, the pairs have a
-    reason and no value.
+    A pair of the load that fails does not affect the others; if none is left, the pairs have a reason and no value.
     """
     started: list[PairPrograms] = []
     try:
@@ -200,7 +208,7 @@ def run_under_load(
 
 
 def _until_they_send(started: Sequence[PairPrograms]) -> None:
-    """Wait until every pair has both its programs since :data:`SETTLE_S`, or has failed."""
+    """Wait until both programs of every pair have run for :data:`SETTLE_S`, or the pair has failed."""
     began = time.monotonic()
     for one in started:
         one.next_s = began + RETRY_S

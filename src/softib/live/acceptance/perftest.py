@@ -1,7 +1,7 @@
-"""perftest's programs: their arguments, and what they print.
+"""perftest's programs: their arguments, and their output.
 
-The table for people is read, by the names of its columns: ``--out_json`` of Debian's perftest 4.5
-(6.06) writes what no JSON parser reads (keys without quotation marks, commas before brackets).
+The table for people is read, by the names of its columns: ``--out_json`` of Debian's perftest 4.5 (6.06) writes
+output that no JSON parser reads (keys without quotation marks, commas before brackets).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["PROGRAMS", "Run", "arguments", "parse", "reason_of"]
 PROGRAMS = ("write", "send", "read")
 """``ib_write_bw`` and ``ib_write_lat``, and so on."""
 COLUMN = {False: "BW average", True: "t_typical"}
-"""Heading of the value, by latency."""
+"""Heading of the value's column, by latency."""
 LEAST_ITERATIONS, MOST_ITERATIONS = 5, 1_000_000
 _NOISE = re.compile(
     r"^(-+\s*$|\s*$|.*(conflicting cpu frequency|relaxed|waiting for client|local address|remote address|gid:).*)",
@@ -26,9 +26,8 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size``
-    octets, ``iterations`` (0: not said), TCP ``port`` of the exchange; ``more``: further arguments,
-    of both ends."""
+    """One run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size`` bytes,
+    ``iterations`` (0: not given), TCP ``port`` of the exchange; ``more``: further arguments, for both ends."""
 
     program: str
     latency: bool
@@ -45,7 +44,7 @@ class Run:
 
 
 def arguments(run: Run, device: str, portnum: int, server: str | None) -> list[str]:
-    """The command of one end; ``server``: address of the other one (None: this is the server)."""
+    """The command of one end; ``server``: address of the other end (None: this is the server)."""
     out = [
         run.name,
         "-F",
@@ -66,7 +65,7 @@ def arguments(run: Run, device: str, portnum: int, server: str | None) -> list[s
 
 def parse(output: str, latency: bool) -> float:
     """Gb/s of payload (both directions together with ``-b``), or microseconds: of the last row of
-    the table. Raises :class:`PeerError` where there is none."""
+    the table. Raises :class:`PeerError` if there is none."""
     head: list[str] = []
     value = None
     for line in output.splitlines():
@@ -85,8 +84,7 @@ def parse(output: str, latency: bool) -> float:
 
 
 def reason_of(output: str) -> str:
-    """The line of the output that says most about why it failed: the last that is not
-    one of perftest's usual lines."""
+    """The line of the output that best explains the failure: the last that is not one of perftest's usual lines."""
     lines = [line.strip() for line in output.splitlines() if not _NOISE.match(line)]
     wanted = [
         x

@@ -1,12 +1,11 @@
-"""What ``softib fault`` does to a running fabric, and what follows later: the next flap, the end of
-a training.
+"""The effects of ``softib fault`` on a running fabric, and their later steps: the next flap, the end of a training.
 
     faults = FaultController(router)
     reply = faults.do({"kind": "flap", "where": "leaf-3[40]", "period_s": 2.0, "count": 5})
-    faults.tick(clock_ps())                # each step of the daemon; wait_s() tells when the next is due
+    faults.tick(clock_ps())                # each step of the daemon; wait_s() returns when the next is due
 
-Effects are :class:`softib.agents.link_faults.LinkFaults`'; the controller remembers which faults
-there are and counts the epoch.
+The effects are those of :class:`softib.agents.link_faults.LinkFaults`; the controller keeps the list of faults and
+counts the epoch.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ AMOUNTS: dict[str, tuple[str, Callable[[LinkFaults, int, float, int], None]]] = 
     "weak-laser": ("db", LinkFaults.fade),
     "flow-control": ("share", LinkFaults.leave_out),
 }
-"""Faults that are one number, of which 0 heals → its option, and what plants it."""
+"""Maps faults that are one number (0 heals them) to its option and the function that plants it."""
 TRAINING_PS = PS
 """How long a link polls and trains before it is up again: 1 s, long enough to be seen
 down."""
@@ -73,7 +72,7 @@ class FaultController:
         """Carry out ``request``: ``kind`` (one of :data:`~softib.live.faults.options.KINDS`),
         ``where``, and its options.
 
-        Raises :class:`InputError` in one line where it cannot be; nothing is changed then.
+        Raises :class:`InputError` in one line if it cannot be carried out; nothing is changed then.
         """
         kind = request.get("kind")
         if not isinstance(kind, str) or kind not in KINDS:
@@ -90,13 +89,13 @@ class FaultController:
             return FaultReply(cleared=cleared).to_json()
         given = where if isinstance(where, list) else [where]
         if not given or not all(isinstance(one, str) for one in given):
-            raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
+            raise InputError(f"fault {kind} needs a place: {KINDS[kind].place}")
         of_node = KINDS[kind].of_node
         locations = list(dict.fromkeys(p for one in given for p in locations_of(self.fabric, str(one), of_node)))
         rows = [
             node_at(self.fabric, p) if of_node else self._place(kind, p) for p in locations
         ]  # before anything is changed
-        self.router.fold(now_ps)  # what applications lost so far was lost on the links as they were
+        self.router.fold(now_ps)  # applications lost this much on the links as they were until now
         replies = [self._orders()[kind](row, options, now_ps) for row in rows]
         self._changed(now_ps)
         if kind == "clear":
@@ -163,7 +162,7 @@ class FaultController:
         self._at(due_ps + period_ps, lambda now: self._flap_on(fault, due_ps + period_ps, now))
 
     def _amount(self, kind: str, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
-        """A fault of :data:`AMOUNTS`; those that make bit errors reply with what these lead to."""
+        """A fault of :data:`AMOUNTS`; faults that make bit errors reply with the consequences of these."""
         option, plant = AMOUNTS[kind]
         plant(self.faults, port, float(options[option]), now_ps)
         self.planted.forget(kind, port)
@@ -192,8 +191,7 @@ class FaultController:
         return self._link(port)
 
     def _retrain(self, port: int, now_ps: int, change: Callable[[], None]) -> None:
-        """Down, ``change`` what it trains to, and up again when it has trained (IBA 5.6.4: Polling,
-        Configuration)."""
+        """Down, ``change`` what it trains to, and up again when it has trained (IBA 5.6.4: Polling, Configuration)."""
         was_up = self.faults.is_up(port)
         if was_up:
             self.faults.cut(port, now_ps)
@@ -213,7 +211,7 @@ class FaultController:
     def _power(self, node: int, on: bool, now_ps: int) -> FaultReply:
         name = self.fabric.node_name(node)
         if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node) != on:
-            state = "has power; only fault switch-down takes it" if on else "has no power already"
+            state = "has power; only fault switch-down takes it" if on else "already has no power"
             raise InputError(f"{name} {state}")
         self.faults.power(node, on, now_ps)
         if on:
@@ -231,7 +229,7 @@ class FaultController:
     # -- healing --
 
     def _clear(self, fault: Fault, now_ps: int) -> dict[str, Any]:
-        """Undo one fault. Returns what it was."""
+        """Undo one fault. Returns its previous value."""
         cleared, row = fault.as_json(now_ps), fault.row
         fault.over = True
         self.planted.forget(fault.kind, row)
@@ -251,8 +249,7 @@ class FaultController:
         return cleared
 
     def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> FaultReply:
-        """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all
-        its links."""
+        """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all its links."""
         return FaultReply(cleared=[self._clear(fault, now_ps) for fault in self.planted.at(row)])
 
     def _link(self, port: int) -> FaultReply:
@@ -267,7 +264,7 @@ class FaultController:
         heapq.heappush(self._later, (due_ps, next(self._order), what))
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until :meth:`tick` has something to do (infinite: nothing waits)."""
+        """Seconds until :meth:`tick` has something to do (infinite: there is nothing to wait for)."""
         return max(0.0, (self._later[0][0] - now_ps) / PS) if self._later else math.inf
 
     def tick(self, now_ps: int) -> None:
@@ -280,11 +277,11 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Bring the counters of ports with a fault up to now, for readers of the mapped arrays, which
-        do not ask the PMA."""
+        """Update the counters of ports with a fault to now, for readers of the mapped arrays, which do not query
+        the PMA."""
         ports = self.faults.marked()
         if len(ports):
-            peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault, and waits
+            peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault itself, and waits
             self.faults.settle(np.concatenate([ports, peers[peers >= 0]]), now_ps)
 
     def _changed(self, now_ps: int) -> None:

@@ -1,5 +1,5 @@
-"""The faults that a running fabric has, and the places that a pattern names: ``leaf-*[1-4,9]``,
-``leaf-3[*]``, ``spine-?``."""
+"""The faults of a running fabric, and the places that a pattern names: ``leaf-*[1-4,9]``, ``leaf-3[*]``,
+``spine-?``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _PORTS = re.compile(r"\*|\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
-    """The places that ``where`` names: itself, or where it has ``*``, ``?`` or several ports all
-    that fit: nodes by the first word of their names (with ``of_node`` or without ports: switches
-    and adapters; ``*`` as ports: those with a cable). Raises :class:`InputError` where nothing
-    fits."""
+    """The places that ``where`` names: itself, or, if it has ``*``, ``?`` or several ports, all that match: nodes
+    by the first word of their names (with ``of_node`` or without ports: switches and adapters; ``*`` as ports:
+    those with a cable). Raises :class:`InputError` if nothing matches."""
     name, bracket, rest = where.strip().rpartition("[")
     ports = rest.removesuffix("]") if bracket and rest.endswith("]") else None
     if ports is None:
@@ -39,7 +38,7 @@ def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
         matches = [fabric.port_name(p) for n in nodes for p in _cabled(fabric, n, ports)]
     if not matches:
         raise InputError(
-            f"nothing fits {where!r}; nodes are named as in {fabric.node_name(0)!r}, ports as in [1-4,9] or [*]"
+            f"nothing matches {where!r}; nodes are named as in {fabric.node_name(0)!r}, ports as in [1-4,9] or [*]"
         )
     return matches
 
@@ -62,13 +61,12 @@ def _cabled(fabric: Fabric, node: int, ports: str) -> list[int]:
 
 Key = tuple[str, int]
 OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module")
-"""Faults of one end of a link; the others are of the link, whichever end was named."""
+"""Faults of one end of a link; the others belong to the link, whichever end was named."""
 
 
 @dataclass
 class Fault:
-    """One fault that is there: ``kind``, the port or node that was named (``row``), its options,
-    since when (ps)."""
+    """One fault: ``kind``, the named port or node (``row``), its options, and when it began (ps)."""
 
     kind: str
     where: str
@@ -79,7 +77,7 @@ class Fault:
     over: bool = field(default=False, repr=False)
 
     def as_json(self, now_ps: int) -> dict[str, Any]:
-        """The fault as replies and ``softib status`` have it."""
+        """The fault in the form that replies and ``softib status`` show."""
         flaps = {"flaps": self.flaps} if self.kind == "flap" else {}
         return {
             "kind": self.kind,
@@ -91,7 +89,7 @@ class Fault:
 
 
 class FaultList:
-    """The faults of ``fabric``, one of a kind at a port, link or node."""
+    """The faults of ``fabric``: at most one of each kind at a port, link or node."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -99,21 +97,21 @@ class FaultList:
 
     @property
     def all(self) -> list[Fault]:
-        """As they were planted."""
+        """In the order in which they were planted."""
         return list(self._faults.values())
 
     def _key(self, kind: str, row: int) -> Key:
-        """A link is one thing, whichever end was named; :data:`OF_END` are of an end."""
+        """Both ends name the same link; :data:`OF_END` belong to one end."""
         if KINDS[kind].of_node or kind in OF_END:
             return kind, row
         return kind, min(row, int(self.fabric.port_peer[row]))
 
     def has(self, kind: str, row: int) -> bool:
-        """Is there one of ``kind`` at the port or node ``row``?"""
+        """Is there a fault of ``kind`` at the port or node ``row``?"""
         return self._key(kind, row) in self._faults
 
     def add(self, kind: str, row: int, options: dict[str, Any], now_ps: int) -> Fault:
-        """One more, in the place of an earlier one of the kind."""
+        """Add a fault; it replaces an earlier one of the kind."""
         where = self.fabric.node_name(row) if KINDS[kind].of_node else self.fabric.port_name(row)
         fault = Fault(kind, where, row, options, now_ps)
         self.forget(kind, row)
@@ -121,7 +119,7 @@ class FaultList:
         return fault
 
     def forget(self, kind: str, row: int) -> None:
-        """It is over, where there was one."""
+        """Remove the fault, if there is one."""
         removed = self._faults.pop(self._key(kind, row), None)
         if removed is not None:
             removed.over = True

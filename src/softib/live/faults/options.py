@@ -1,5 +1,4 @@
-"""Kinds of fault of a running fabric in one table: their place, their options, and what is a legal
-value."""
+"""The kinds of fault of a running fabric in one table: their places, their options, and the legal values."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ from typing import Any
 from softib.agents.optical_faults import COLDEST_C, HOTTEST_C, MOST_DB
 from softib.errors import InputError
 
-__all__ = ["KINDS", "LiveFault", "flap_times", "options_of"]
+__all__ = ["KINDS", "LiveFault", "flap_times", "options_of", "rate_option"]
 
 PS = 10**12
 RATES = ("ber", "gbps", "share", "db", "celsius")
 """Options that ``softib fault`` takes as its RATE."""
 LEAST_PERIOD_S = 0.02
-"""No flap is shorter: the daemon looks at its clock once a step of its loop."""
+"""No flap is shorter: the daemon reads its clock once in each step of its loop."""
 
 
 def _number(least: float, most: float) -> Callable[[Any], float]:
@@ -50,7 +49,7 @@ def _flag(value: Any) -> bool:
 
 
 def _guid(value: Any) -> str:
-    """A GUID as NodeInfo has it: 64 bits, not 0 (IBA 4.1.1)."""
+    """A GUID as in NodeInfo: 64 bits, not 0 (IBA 4.1.1)."""
     if not isinstance(value, str) or not re.fullmatch("(0x)?[0-9a-fA-F]{1,16}", value) or not int(value, 16):
         raise ValueError
     return f"{int(value, 16):#018x}"
@@ -64,7 +63,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """``parse`` raises ValueError; ``doc`` says what would be right."""
+    """``parse`` raises ValueError; ``doc`` describes the legal values."""
 
     parse: Callable[[Any], Any]
     doc: str
@@ -73,35 +72,34 @@ class Option:
 
 @dataclass(frozen=True)
 class LiveFault:
-    """A kind: what its place is (``of_node``: a node, else a port), its options, those it cannot do
-    without."""
+    """A kind: its place (``of_node``: a node, else a port), its options, and its required options."""
 
     doc: str
-    place: str = "a port such as leaf-3[40]"
+    place: str = "a port for example leaf-3[40]"
     of_node: bool = False
     options: Mapping[str, Option] = field(default_factory=dict)
     needed: tuple[str, ...] = ()
 
 
 KINDS: dict[str, LiveFault] = {
-    "link-down": LiveFault("no signal passes the cable; it stays down until link-up"),
-    "link-up": LiveFault("the signal is back; the link trains to INIT"),
+    "link-down": LiveFault("the cable carries no signal; the link stays down until link-up"),
+    "link-up": LiveFault("the cable carries a signal again; the link trains to INIT"),
     "flap": LiveFault(
         "the link goes down and comes up again and again",
         options={
-            "period_s": Option(_seconds, f"seconds from one fall to the next, from {LEAST_PERIOD_S}", 2.0),
+            "period_s": Option(_seconds, f"seconds from one flap to the next, from {LEAST_PERIOD_S}", 2.0),
             "count": Option(_count, "how many flaps, from 1"),
             "duration_s": Option(_seconds, "seconds after which no new flap begins"),
-            "down_s": Option(_seconds, "seconds that each lasts, less than the period (default: half of it)"),
+            "down_s": Option(_seconds, "how many seconds each lasts, less than the period (default: half of it)"),
         },
     ),
     "ber": LiveFault(
         "the cable makes bit errors; 0 heals it",
         needed=("ber",),
-        options={"ber": Option(_ratio, "a raw bit error ratio from 0 to below 1, such as 1e-9")},
+        options={"ber": Option(_ratio, "a raw bit error ratio, at least 0 and less than 1, for example 1e-9")},
     ),
     "attenuation": LiveFault(
-        "light for the port is lost on the way: a dirty connector, a bend; 0 heals it",
+        "light on the way to the port is lost: a dirty connector, a bend; 0 heals it",
         needed=("db",),
         options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")},
     ),
@@ -111,7 +109,7 @@ KINDS: dict[str, LiveFault] = {
         options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")},
     ),
     "hot-module": LiveFault(
-        "the module in the port has a temperature",
+        "the module in the port reports a temperature",
         needed=("celsius",),
         options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")},
     ),
@@ -119,7 +117,7 @@ KINDS: dict[str, LiveFault] = {
         "the link trains again, at most this wide and this fast",
         options={
             "width": Option(_count, "lanes: 1, 2, 4, 8 or 12"),
-            "speed": Option(_text, "a generation, such as EDR"),
+            "speed": Option(_text, "a generation, for example EDR"),
         },
     ),
     "slow-port": LiveFault(
@@ -127,34 +125,38 @@ KINDS: dict[str, LiveFault] = {
         needed=("gbps",),
         options={
             "gbps": Option(_rate, "Gb/s that it drains, 0 = nothing"),
-            "overrun": Option(_flag, "true: it grants credits all the same, and its buffer overruns"),
+            "overrun": Option(_flag, "true: it grants credits anyway, and its buffer overruns"),
         },
     ),
     "flow-control": LiveFault(
-        "the port leaves out flow-control packets; its peer's watchdog expires; 0 heals it",
+        "the port omits flow-control packets; its peer's watchdog expires; 0 heals it",
         needed=("share",),
-        options={"share": Option(_share, "the share of them that it leaves out, from 0 to 1")},
+        options={"share": Option(_share, "the share of them that it omits, from 0 to 1")},
     ),
-    "switch-down": LiveFault("a switch loses its power", place="a switch such as leaf-3", of_node=True),
+    "switch-down": LiveFault("a switch loses power", place="a switch for example leaf-3", of_node=True),
     "switch-up": LiveFault(
-        "it gets its power back, with power-up values", place="a switch such as leaf-3", of_node=True
+        "the switch has power again, with power-up values", place="a switch for example leaf-3", of_node=True
     ),
     "sys-guid": LiveFault(
-        "a node takes another SystemImageGUID (verb Modify HCA, IBA 11.2.1.3), which trap 145 tells",
-        place="a node such as leaf-3",
+        "a node takes another SystemImageGUID (verb Modify HCA, IBA 11.2.1.3), which trap 145 reports",
+        place="a node for example leaf-3",
         of_node=True,
         needed=("guid",),
-        options={"guid": Option(_guid, "64 bits in hex, not 0, such as 0x0002c90300a1b2c3")},
+        options={"guid": Option(_guid, "64 bits in hex, not 0, for example 0x0002c90300a1b2c3")},
     ),
-    "list": LiveFault("the faults that there are", place=""),
-    "clear": LiveFault("clears all faults of a link or a switch, or all of the fabric", place="a port or a node"),
+    "list": LiveFault("the faults of the fabric", place=""),
+    "clear": LiveFault("clears all faults of a link or a switch, or of the whole fabric", place="a port or a node"),
 }
-"""Kind by name, as ``softib fault`` and the control socket have them."""
+"""Kind by name, as ``softib fault`` and the control socket spell it."""
+
+
+def rate_option(kind: str) -> str | None:
+    """The option that RATE of ``kind`` is; None where it takes none."""
+    return next((name for name in KINDS[kind].needed if name in RATES), None)
 
 
 def _called(option: str) -> str:
-    """As people write it: an option of ``softib fault``, or its RATE; and as the control socket has
-    it."""
+    """As people write it: an option of ``softib fault``, or its RATE; and as the control socket spells it."""
     flag = "RATE" if option in RATES else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
@@ -172,7 +174,9 @@ def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             out[name] = known[name].parse(value)
         except ValueError:
-            raise InputError(f"fault {kind}: {_called(name)}: {value!r} cannot be; it is {known[name].doc}") from None
+            raise InputError(
+                f"fault {kind}: {_called(name)}: {value!r} is not a valid value; it is {known[name].doc}"
+            ) from None
     for name in KINDS[kind].needed:
         if name not in out:
             raise InputError(f"fault {kind} needs {_called(name)}: {known[name].doc}")
@@ -184,7 +188,7 @@ def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flap_times(options: Mapping[str, Any]) -> tuple[int | None, int, int]:
-    """(how many flaps, None = without end; period in ps; how long each is down in ps)."""
+    """(number of flaps, None = without end; period in ps; how long each is down in ps)."""
     period_s = float(options["period_s"])
     count = options.get("count")
     if "duration_s" in options:

@@ -1,4 +1,4 @@
-"""What ``softib fault`` answers, as ``softib fault --json`` prints it."""
+"""The answer of ``softib fault``, as ``softib fault --json`` prints it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPTIONAL = key(optional=True)
 
 @dataclass
 class ExpectedErrors(Result):
-    """What the bit errors of a link lead to, at the end that receives more of them."""
+    """The effect of a link's bit errors, at the end that receives more of them."""
 
     raw_ber: float
     fec: str
@@ -28,7 +28,7 @@ class ExpectedErrors(Result):
 
 @dataclass
 class FaultReply(Result):
-    """The link or node that was changed, or the faults that there are."""
+    """The link or node that was changed, or the list of faults."""
 
     kind: str | None = field(default=None, metadata=OPTIONAL)
     ports: list[str] | None = field(default=None, metadata=OPTIONAL)
@@ -40,7 +40,7 @@ class FaultReply(Result):
     power: bool | None = field(default=None, metadata=OPTIONAL)
     sys_guid: str | None = field(default=None, metadata=OPTIONAL)
     locations: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
-    """Of several places: each link or node that was changed, as one alone is."""
+    """For several places: each link or node that was changed, in the same form as a single one."""
     faults: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
     """Each with ``kind``, ``where``, ``age_s`` and its options."""
     cleared: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)

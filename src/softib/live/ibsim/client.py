@@ -1,4 +1,4 @@
-"""One program on one port: what the server knows of it, and what waits to be sent to it."""
+"""One program on one port: what the server has stored about it, and the datagrams that wait to be sent to it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ from softib.mad.batch import MadBatch
 __all__ = ["MANAGER_CLASSES", "Client"]
 
 MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
-"""Requests that a subnet manager surely takes. OpenSM 3.3.23 registers these, 0x04 and 0x21; the
-stock library dereferences NULL at a MAD of a class that its program did not register, so the other
-two stay away from it."""
+"""Requests that a subnet manager certainly handles. OpenSM 3.3.23 registers these, 0x04 and 0x21; a MAD of a class that
+its program did not register makes the stock library dereference NULL, so the other two are not sent to it."""
 SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
-"""Programs of infiniband-diags that wait for requests and send nothing first → the vendor class
-(OpenIB's) of these."""
+"""Programs of infiniband-diags that wait for requests and send nothing first, with the vendor class (OpenIB's) of
+these requests."""
 DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
-"""Datagrams that wait for one client before the oldest of them are lost, as a full receive queue
-loses them."""
+"""Datagrams that wait for one client before the oldest of them are lost, as in a full receive queue."""
 PAUSE_AT = 256
 """While this many answers wait, no more requests are read: the sender's own queue fills and its
 writes block."""
@@ -37,8 +35,8 @@ writes block."""
 class Client:
     """A connected program. ``classes`` (uint8[256]) are the management classes it has sent so far.
 
-    Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not
-    take waits in ``queue``. ``lost``: the program does not exist any more.
+    Sending never blocks: what does not fit into the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) waits
+    in ``queue``. ``lost``: the program no longer exists.
     """
 
     waits_forever = True
@@ -66,16 +64,16 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        """Its socket refused, or no program has its address any more."""
+        """Its socket refused, or its address no longer belongs to a program."""
         return self.lost or self.queue.broken
 
     def takes(self, mad: np.ndarray) -> bool:
-        """True when the program can handle this MAD that it did not ask for, or this answer to its
+        """True if the program can handle this MAD, which may be a request from elsewhere or the answer to its own
         request.
 
-        A manager gets requests of its classes. Others get answers of classes they have sent,
-        reports they subscribed to, and requests of application classes they have sent; what only
-        managers handle (SMPs, traps, SA requests) would be taken for an answer there.
+        A manager gets requests of its classes. Others get answers of classes they have sent, reports they
+        subscribed to, and requests of application classes they have sent; requests that only managers handle (SMPs,
+        traps, SA requests) would be taken for an answer there.
         """
         klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT])
         if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
@@ -85,12 +83,12 @@ class Client:
         return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
     def deliver(self, batch: MadBatch) -> None:
-        """Send MADs, or queue them after those that wait already."""
+        """Send MADs, or queue them behind those that are already waiting."""
         for frame in frames_of(batch):
             self.queue.send(frame)
 
     def receive(self, frames: np.ndarray) -> int:
-        """Fill ``frames`` (uint8[m, 288]) with what is there; returns how many. Datagrams of
+        """Fill ``frames`` (uint8[m, 288]) with the datagrams that have arrived; returns how many. Datagrams of
         another size are dropped."""
         n = 0
         while n < len(frames):
@@ -106,11 +104,10 @@ class Client:
         return n
 
     def wait_up_to(self, ms: int) -> None:
-        """Set the timeout of receives that wait. (The socket is in blocking mode; everything else
-        says DONTWAIT.)"""
+        """Set the timeout of receives that wait. (The socket is in blocking mode; every other call uses DONTWAIT.)"""
         self.sock.setblocking(True)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, ms * 1000))
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self.sock.close()

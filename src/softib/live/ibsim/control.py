@@ -1,5 +1,4 @@
-"""The control channel's questions, each answered from the fabric (types of ibsim's
-``include/ibsim.h``)."""
+"""The requests of the control channel, each answered from the fabric (types of ibsim's ``include/ibsim.h``)."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _VENDOR = struct.Struct("=4IQ")
 
 
 class IbsimControl:
-    """Answers questions about a port. :meth:`answer` is the whole surface."""
+    """Answers requests about a port; :meth:`answer` is the whole interface."""
 
     def __init__(self, plane: AgentPlane):
         self.plane, self.fabric = plane, plane.fabric
@@ -37,14 +36,12 @@ class IbsimControl:
         }
 
     def answer(self, kind: int, port: int, body: bytes) -> bytes | None:
-        """The body of the answer to question ``kind`` of a client on ``port``; None where it has
-        none."""
+        """The body of the answer to request ``kind`` of a client on ``port``; None if there is none."""
         function = self._answers.get(kind)
         return function(port, body) if function else None
 
     def _ask(self, port: int, attr: int, modifier: int = 0) -> bytes | None:
-        """What the port's own SMA answers to its host (a directed route of no hops; the host knows
-        the M_Key)."""
+        """The answer of the port's own SMA to its host (a directed route of no hops; the host has the M_Key)."""
         batch = MadBatch.zeros(1)
         mad = batch.mad[0]
         mad[: MadHeader.size] = MadHeader.pack(
@@ -64,10 +61,10 @@ class IbsimControl:
         return answers.mad[0, DATA_AT : DATA_AT + 64].tobytes()
 
     def _node_info(self, port: int, body: bytes) -> bytes | None:
-        """NodeInfo, with the NodeGUID that leads the client to the right PortGUID.
+        """NodeInfo, with the NodeGUID from which the client computes the right PortGUID.
 
-        The stock library makes a PortGUID of NodeGUID + portnum; real adapters number theirs
-        otherwise, and OpenSM does not find the port it runs on when the two disagree. MADs carry
+        The stock library makes a PortGUID of NodeGUID + portnum; real adapters are numbered otherwise, and OpenSM
+        does not find the port it runs on if the two disagree. MADs carry
         the true NodeGUID.
         """
         answer = self._ask(port, SmpAttr.NODE_INFO)

@@ -1,7 +1,7 @@
 """Datagrams of one client, answered by the fabric's agents, in one call: 288 bytes in, 288 bytes
 out.
 
-The layout is :data:`softib.live.ibsim.wire.FRAME`; this file alone reads and writes it for kernels.
+The layout is :data:`softib.live.ibsim.wire.FRAME`; only this file reads and writes it for kernels.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ DLID_AT, SLID_AT, DQP_AT, SQP_AT, STATUS_AT, LENGTH_AT, MAD_AT = (
 LENGTH_LOW_AT = LENGTH_AT + 4
 PERF, GET_RESP, CLASS_PORT_INFO = int(MgmtClass.PERF), int(Method.GET_RESP), int(ClassPortInfo.attr)
 PORT, NUMBER, FD = range(3)
-"""What ``client`` of the buffers holds."""
+"""The entries of ``client`` in the buffers."""
 
 recvmmsg = External("recvmmsg", "int32", "int32", "uintp", "uint32", "int32", "uintp")
 sendmmsg = External("sendmmsg", "int32", "int32", "uintp", "uint32", "int32")
@@ -29,13 +29,13 @@ recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
 send = External("send", "intp", "int32", "uintp", "uintp", "int32")
 MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
 RECEIVED_LENGTH = 7
-"""The number in ``struct mmsghdr`` that says how long the datagram was."""
+"""The number in ``struct mmsghdr`` with the received length of the datagram."""
 
 
 @kernel(_nrt=False)
 def read_frames(frames, n, q):
-    """The first ``n`` of ``frames`` (uint8[m, 288]) as requests ``q`` (MadColumns). The protocol
-    has neither SL nor P_Key."""
+    """The first ``n`` of ``frames`` (uint8[m, 288]) as requests ``q`` (MadColumns). The protocol carries neither SL
+    nor P_Key."""
     for r in range(n):
         f = frames[r]
         q.dlid[r], q.slid[r] = get16(f, DLID_AT), get16(f, SLID_AT)
@@ -71,11 +71,10 @@ def unpromise(f):
 
 @inner
 def receive(f, wait):
-    """Fill ``f.frames`` with what is there; returns how many have the right size, -1 when nothing
-    came.
+    """Fill ``f.frames`` with the datagrams that have arrived; returns how many have the right size, -1 if none arrived.
 
-    With ``wait`` one is waited for, for the socket's own timeout, and comes alone: its answer
-    leaves before the next is read, so that its program can work while we do.
+    With ``wait``, the call waits for one datagram, for the socket's own timeout, and receives only that one: its
+    answer is sent before the next is read, so that its program can work meanwhile.
     """
     if wait:
         got = recv(f.client[FD], f.in_vectors[0, 0], FRAME_SIZE, MSG_TRUNC)
@@ -95,7 +94,7 @@ def receive(f, wait):
 
 @inner
 def reply(q, a, x, f):
-    """Send the replies of a batch; returns how many the client's queue took, and writes it to
+    """Send the replies of a batch; returns how many fit into the client's queue, and writes the number to
     ``counts[SENT]``."""
     n = x.counts[REPLIES]
     for k in range(n):
@@ -117,9 +116,9 @@ def pump(t, v, q, a, x, f, classes, now, wait, rounds):
     """Serve the client ``f.client`` without going back to Python between its requests: receive,
     answer, send.
 
-    Two system calls a batch. Ends when nothing came, after ``rounds`` batches, or when the last one
-    needs Python: something to forward, a trap raised, or replies that the client's queue did not
-    take (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
+    Two system calls a batch. Ends if nothing arrived, after ``rounds`` batches, or if the last one needs Python:
+    something to forward, a raised trap, or replies that did not fit into the client's queue (``counts[SENT]`` of
+    ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
     :func:`softib.live.exchange_kernels.answer`.
     """
     counts = x.counts

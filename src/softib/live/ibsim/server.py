@@ -1,4 +1,4 @@
-"""The server of ibsim's protocol: stock programs under ``libumad2sim.so`` sit on a fabric's ports.
+"""The server of ibsim's protocol: stock programs under ``libumad2sim.so`` run on a fabric's ports.
 
     router = MadRouter(AgentPlane(fabric))
     server = IbsimServer(router, UnixSockets("pod"), selector)
@@ -6,9 +6,8 @@
     while True:
         loop.step(timeout_s=0.1)
 
-Nothing blocks: a send that a client's queue does not take waits until it does. Every request gets
-an answer, or comes back with status 110, at once: the stock library waits for ever for what is
-never answered.
+Nothing blocks: a message that does not fit into a client's queue waits until it does. Every request is answered, or
+returned with status 110, at once: the stock library waits without end for an answer.
 """
 
 from __future__ import annotations
@@ -38,19 +37,18 @@ from softib.live.proc import has_ended
 __all__ = ["IbsimServer"]
 
 CHECK_PS = 10**12
-"""How often the server looks whether its clients are alive."""
+"""How often the server checks whether its clients are alive."""
 PUMP_WAIT_MS = 2
-"""How long the kernel waits for the next request of a client that has just asked, while no other
-socket is ready."""
+"""How long the kernel waits for the next request of a client that has just sent one, while no other socket is ready."""
 ROUNDS = 8
 """Batches of one client in a row before the others are served."""
 
 
 class IbsimServer:
-    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.daemon.Peer`
-    of the loop; ``on_change`` is called when clients come or go.
+    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.daemon.Peer` of the loop;
+    ``on_change`` is called when clients connect or leave.
 
-    Raises :class:`InputError` when another server has the name or port.
+    Raises :class:`InputError` if another server has the name or port.
     """
 
     def __init__(
@@ -76,7 +74,7 @@ class IbsimServer:
     # -- time --
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until clients are looked after again."""
+        """Seconds until clients are checked again."""
         return max(0.0, (self._check_at_ps - now_ps) / 1e12)
 
     def tick(self, now_ps: int) -> None:
@@ -90,7 +88,7 @@ class IbsimServer:
                 self.drop(client)
 
     def close(self) -> None:
-        """Let go of every socket. Clients notice at their next send."""
+        """Close every socket. Clients notice at their next send."""
         for client in list(self.clients.values()):
             self.drop(client)
         self.selector.unregister(self.control)
@@ -114,7 +112,7 @@ class IbsimServer:
         return ready
 
     def serve(self, client: Client) -> None:
-        """Handle what ``client`` has sent, as far as others need not wait too long."""
+        """Handle what ``client`` has sent, up to a limit, so that others do not wait too long."""
         if self.router.pumps and not client.queue:
             now_ps = clock_ps()
             self.router.pumped(client, lambda rounds: self._pump(client, now_ps, rounds), now_ps)
@@ -157,7 +155,9 @@ class IbsimServer:
             self._reply(answer, source)
 
     def _reply(self, message: bytes, source: Any) -> None:
-        with contextlib.suppress(OSError):  # it left, or does not read the answers to its questions: its own loss
+        with contextlib.suppress(
+            OSError
+        ):  # the client left, or does not read the answers to its requests, which are then lost
             self.control.sendto(message, source)
 
     def _answer(self, request: Control, source: Any, sender: Credentials | None) -> bytes:
@@ -166,7 +166,7 @@ class IbsimServer:
             return request.answer(info.pack()) if info else request.refuse()
         client = self.clients.get(request.client)
         if client is None or client.source != source:
-            # A client that was dropped says good-bye all the same, and waits for the answer.
+            # A client that was dropped still sends a disconnect, and waits for the answer.
             return request.answer(request.body) if request.type == ControlType.DISCONNECT else request.refuse()
         if request.type == ControlType.DISCONNECT:
             self.drop(client)
@@ -188,11 +188,11 @@ class IbsimServer:
         except InputError:
             return None
         for other in list(self.clients.values()):
-            if other.source == source:  # the same program again, or another one with the pid of a dead one
+            if other.source == source:  # the same program again, or another one with the pid of a dead program
                 self.drop(other)
         node_of = self.router.fabric.port_node
         if info.issm and any(s.issm and node_of[s.port] == node_of[port] for s in self.router.stations.values()):
-            return None  # as ibsim does: a manager sits there already
+            return None  # as ibsim does: the port already has a manager
         opened = self._open(info, source)
         if opened is None:
             return None
@@ -209,12 +209,12 @@ class IbsimServer:
         self.selector.register(sock, selectors.EVENT_READ, self._ready(client))
         self.router.join(client)
         self.on_change()
-        # The client warns when the node differs from the one it asked for.
+        # The client warns if the node is not the requested one.
         return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
 
     def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:
-        """The next free number and its data socket. From 1 on (a TID without a number has 0),
-        and not used again soon: TIDs on the way carry them."""
+        """The next free number and its data socket. From 1 on (a TID without a number has 0), and not reused soon:
+        TIDs on the way carry them."""
         last = self.sockets.last_client
         for _ in range(last):
             number, self._next = self._next, self._next % last + 1
@@ -224,11 +224,11 @@ class IbsimServer:
                 return number, *self.sockets.data(number, source, info.id)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    return None  # there is no such program, or no descriptor left
+                    return None  # the program does not exist, or no descriptor is left
         return None
 
     def drop(self, client: Client) -> None:
-        """Forget ``client``; its port no longer says IsSM if it did so for this client."""
+        """Forget ``client``; if its port has IsSM set for this client, the bit is cleared."""
         if self.clients.pop(client.number, None) is None:
             return
         self.selector.unregister(client.sock)

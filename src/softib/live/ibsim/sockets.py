@@ -4,8 +4,8 @@ port.
 Names and numbers are ibsim's (linux-rdma/ibsim, ibsim/ibsim.c): ``BASE:ctl`` and
 ``BASE:out<client>``; UDP port P for control and P + 1 + client for data.
 
-Every user of the machine can read an abstract name in /proc/net/unix and send to it, so the control
-socket asks the kernel for the sender of each datagram. The server connects a data socket to one
+Every user of the machine can read an abstract name in /proc/net/unix and send to it, so the control socket gets the
+sender of each datagram from the kernel. The server connects a data socket to one
 program, and the kernel then refuses datagrams of others.
 """
 
@@ -43,29 +43,27 @@ class ServerSockets(Protocol):
 
     last_client: int
     environment: dict[str, str]
-    """With which the stock library finds this server."""
+    """The environment with which the stock library finds this server."""
 
     def control(self) -> socket.socket:
         """The control socket, bound and not blocking."""
 
     def receive(self, control: socket.socket, size: int) -> tuple[bytes, Any, Credentials | None]:
-        """A datagram of the control socket: octets, address, and the sender where the kernel names
-        it. Raises OSError."""
+        """A datagram of the control socket: bytes, address, and the sender if the kernel names it. Raises OSError."""
 
     def admits(self, sender: Credentials | None) -> bool:
-        """True where this sender is served."""
+        """True if this sender is served."""
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
         """The data socket of ``client``, bound and connected to the program that sent CONNECT from
         ``sender`` with ``number``; and that program's address. Raises OSError."""
 
     def is_held(self, peer: Any) -> bool:
-        """False where no program has the address ``peer`` any more: a killed program sends no
-        DISCONNECT."""
+        """False if no program has the address ``peer`` any more: a killed program sends no DISCONNECT."""
 
 
 class UnixSockets:
-    """Abstract Unix datagram sockets: they need no file, and vanish with their process."""
+    """Abstract Unix datagram sockets: they need no file, and disappear with their process."""
 
     last_client = 0xFFFE
 
@@ -74,7 +72,7 @@ class UnixSockets:
         self.environment = {"IBSIM_SOCKNAME": base}
 
     def control(self) -> socket.socket:
-        """See :class:`ServerSockets`. Raises :class:`InputError` when the name is taken."""
+        """See :class:`ServerSockets`. Raises :class:`InputError` if the name is taken."""
         control = _bound(socket.AF_UNIX, abstract(f"{self.base}:ctl"), f"the socket name {self.base!r}")
         control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         return control
@@ -95,13 +93,13 @@ class UnixSockets:
 
     def is_held(self, peer: Any) -> bool:
         """See :class:`ServerSockets`. The kernel refuses a connection to a name that no socket holds.
-        A socket of its own asks: the data socket, connected again, would serve any program that
-        took the name of a dead one."""
+        A separate socket checks this: the data socket, connected again, would serve any program that took the name
+        of a dead one."""
         return _is_bound(peer)
 
 
 def _is_bound(address: bytes) -> bool:
-    """True where a program of this network namespace has bound the abstract ``address``."""
+    """True if a program of this network namespace has bound the abstract ``address``."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
             probe.connect(address)
@@ -111,12 +109,11 @@ def _is_bound(address: bytes) -> bool:
 
 
 def check_reachable(environment: Mapping[str, str]) -> None:
-    """Raise :class:`InputError` where the stock library would wait without end for the server of
-    ``environment``."""
+    """Raise :class:`InputError` if the stock library would wait without end for the server of ``environment``."""
     base = environment.get("IBSIM_SOCKNAME")
     if base is not None and not _is_bound(abstract(f"{base}:ctl")):
         raise InputError(
-            f"@{base}:ctl does not exist in this network namespace, and the stock library knows no other way to the "
+            f"@{base}:ctl does not exist in this network namespace, and the stock library has no other way to the  "
             f"fabric; "
             "leave out --stock-preload, or run the program in the network namespace of 'softib up'"
         )
@@ -132,7 +129,7 @@ class UdpSockets:
         self.environment = {"IBSIM_SERVER_NAME": host, "IBSIM_SERVER_PORT": str(port)}
 
     def control(self) -> socket.socket:
-        """See :class:`ServerSockets`. Raises :class:`InputError` when the port is taken."""
+        """See :class:`ServerSockets`. Raises :class:`InputError` if the port is taken."""
         try:
             return _bound(socket.AF_INET, (self.host, self.port), f"UDP port {self.port}")
         except InputError as error:
@@ -143,7 +140,7 @@ class UdpSockets:
         return *control.recvfrom(size), None
 
     def admits(self, sender: Credentials | None) -> bool:
-        """See :class:`ServerSockets`: every program that reaches the port."""
+        """See :class:`ServerSockets`: every program that can reach the port."""
         return True
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
@@ -154,13 +151,13 @@ class UdpSockets:
         return _connected(socket.AF_INET, (self.host, self.port + 1 + client), peer), peer
 
     def is_held(self, peer: Any) -> bool:
-        """See :class:`ServerSockets`. UDP does not tell: a send that is refused does."""
+        """See :class:`ServerSockets`. UDP does not show it: a refused send does."""
         return True
 
 
 def _holder(port: int) -> str:
-    """The user and process that have bound UDP ``port``, as the end of an error line; empty where
-    /proc does not show it."""
+    """The user and process that have bound UDP ``port``, as the end of an error line; empty if /proc does not show
+    it."""
     holder = udp_holder(port)
     if holder is None:
         return ""
@@ -169,14 +166,14 @@ def _holder(port: int) -> str:
     return f" ({user_name(uid)}{process} uses it)"
 
 
-def _bound(family: int, address: Any, what: str) -> socket.socket:
+def _bound(family: int, address: Any, name: str) -> socket.socket:
     s = socket.socket(family, socket.SOCK_DGRAM)
     s.setblocking(False)
     try:
         s.bind(address)
     except OSError as error:
         s.close()
-        raise InputError(f"{what} cannot be opened: {error.strerror or error}") from None
+        raise InputError(f"{name} cannot be opened: {error.strerror or error}") from None
     return s
 
 

@@ -1,9 +1,9 @@
 """The datagrams between ibsim's server and its preload library, declared once (linux-rdma/ibsim,
 include/ibsim.h), and the buffers in which they are served.
 
-Two channels, both of datagrams: *control* (80 octets, native byte order, strictly question and
-answer) and *data* (288 octets, big endian, one MAD each). What this speaks is what Debian 12's
-``libumad2sim.so`` (ibsim-utils 0.10) speaks.
+Two channels, both of datagrams: *control* (80 bytes, native byte order, each request followed by its answer) and
+*data* (288 bytes, big endian, one MAD each). This module speaks the protocol of Debian 12's
+``libumad2sim.so`` (ibsim-utils 0.10).
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ FRAME = np.dtype(
         ("mad", np.uint8, (MAD_SIZE,)),
     ]
 )
-"""A data datagram. The LIDs are declared as 32 bits and hold the 16 bits in their first two octets.
+"""A data datagram. The LIDs are declared as 32 bits and hold the 16 bits in their first two bytes.
 """
 FRAME_SIZE = FRAME.itemsize
 
 
 class ControlType(IntEnum):
-    """What a control message asks; ERROR only in answers."""
+    """The kind of a control message; ERROR only in answers."""
 
     ERROR = 0
     CONNECT = 1
@@ -81,7 +81,7 @@ class ControlType(IntEnum):
 
 @dataclass(frozen=True)
 class Control:
-    """One control message. ``length`` is how many octets of ``body`` mean something."""
+    """One control message. ``length`` is the number of bytes of ``body`` that are used."""
 
     client: int
     type: int
@@ -90,18 +90,18 @@ class Control:
 
     @classmethod
     def parse(cls, message: bytes) -> Control | None:
-        """The message, or None where it is none (wrong size, wrong magic)."""
+        """The message, or None if it is not one (wrong size, wrong magic)."""
         if len(message) != CONTROL_SIZE:
             return None
         magic, client, kind, length = _HEAD.unpack_from(message)
         return cls(client, kind, length, message[_HEAD.size :]) if magic == MAGIC else None
 
     def answer(self, body: bytes) -> bytes:
-        """This message echoed with another body."""
+        """This message as its own answer, with another body."""
         return _HEAD.pack(MAGIC, self.client, self.type, self.length) + body.ljust(BODY_SIZE, b"\0")[:BODY_SIZE]
 
     def refuse(self) -> bytes:
-        """The answer that says no: type 0."""
+        """The answer that refuses: type 0."""
         return _HEAD.pack(MAGIC, self.client, ControlType.ERROR, self.length) + self.body
 
 
@@ -117,21 +117,21 @@ class ClientInfo:
 
     @classmethod
     def parse(cls, body: bytes) -> ClientInfo:
-        """From the 44 octets; the node's name ends at its first NUL."""
+        """From the 44 bytes; the node's name ends at its first NUL."""
         number, qp, issm, node = _INFO.unpack_from(body)
         return cls(number, qp, issm, node.split(b"\0")[0])
 
     def pack(self) -> bytes:
-        """The 44 octets; a longer name is cut, as the client would cut it."""
+        """The 44 bytes; a longer name is cut, as the client would cut it."""
         return _INFO.pack(self.id, self.qp, self.issm, self.node[: NODE_ID_SIZE - 1])
 
 
 PROMISE_AT = DATA_AT + ClassPortInfo.cap_mask2.byte
 LOST = int(CapMask2.ADDITIONAL_EXTENDED_COUNTERS) << 5
-"""The stock library loses the last 32 octets of every MAD, where the 64-bit error counters of
-PortCountersExtended end. So they are not announced to its clients: this bit of the word at
-``PROMISE_AT`` of PerfMgt ClassPortInfo (CapabilityMask2 stands above RespTimeValue, 5 bits) is
-taken out of what they receive."""
+"""The stock library loses the last 32 bytes of every MAD, which hold the last 64-bit error counters of
+PortCountersExtended. So they are not announced to its clients: this bit of the word at ``PROMISE_AT`` of
+PerfMgt ClassPortInfo (CapabilityMask2 stands above RespTimeValue, 5 bits) is cleared in the MADs that they
+receive."""
 
 
 def frames_of(batch: MadBatch) -> np.ndarray:
@@ -156,7 +156,7 @@ IbsimBuffers: Any = table(
     "IbsimBuffers",
     ["frames", "replies", "client", "in_heads", "in_vectors", "out_heads", "out_vectors", "heads_at"],
 )
-"""``frames`` uint8[n, 288] what was received, ``replies`` uint8[n, 288] what goes back, ``client``
+"""``frames`` uint8[n, 288] the received datagrams, ``replies`` uint8[n, 288] the answers, ``client``
 int64[3] port, number and descriptor of the client that is served
 (:mod:`softib.live.ibsim.kernels`). For the system calls that take many datagrams: ``…heads``
 uint64[n, 8] are ``struct mmsghdr``, ``…vectors`` uint64[n, 2] their ``struct iovec``, ``heads_at``

@@ -1,1 +1,1 @@
-"""Our subnet manager inside the daemon."""
+"""softib's subnet manager inside the daemon."""

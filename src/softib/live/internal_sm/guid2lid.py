@@ -1,9 +1,8 @@
 """The LIDs and M_Keys of a fabric's ports from one run to the next, in the formats of OpenSM's files
 in OSM_CACHE_DIR.
 
-``guid2lid``: ``0x0002c903000e0b81 0x0001 0x0001`` (PortGUID, first and last LID). Of files that
-other programs or people wrote, the last LID may be absent, a ``#`` begins a comment, and not every
-port need be there: the others get free LIDs.
+``guid2lid``: ``0x0002c903000e0b81 0x0001 0x0001`` (PortGUID, first and last LID). In files that other programs or
+people wrote, the last LID may be absent, a ``#`` begins a comment, and ports may be missing: they get free LIDs.
 
 ``guid2mkey``: ``0x0002c903000e0b81 0x00000000deadbeef`` (PortGUID, M_Key); ``neighbors``:
 ``0x0002c903000e0b81:1 0x0002c9020045f1a8:7`` (PortGUID and port number of both ends of a cable).
@@ -33,23 +32,22 @@ GUIDS, PORTS = range(1, 1 << 64), range(255)
 
 
 def restore(path: Path, sm: SubnetManager) -> None:
-    """Give ``sm`` the M_Keys, and unless it assigns LIDs again the LIDs, that were kept at
-    ``path``."""
+    """Give ``sm`` the M_Keys that were kept at ``path``, and also the LIDs unless it assigns LIDs again."""
     if not sm.config.reassign_lids:
         sm.lids.update(read_lids(path))
     read_keys(path, sm.mkeys)
 
 
 def keep(path: Path, sm: SubnetManager) -> None:
-    """Keep the LIDs and M_Keys of ``sm`` at ``path``, where it has assigned any."""
+    """Keep the LIDs and M_Keys of ``sm`` at ``path``, if it has assigned any."""
     if sm.lids:
         write_lids(path, sm.lids)
         write_keys(path, sm.mkeys)
 
 
 def read_keys(lids: Path, mkeys: MKeys) -> None:
-    """Enter what the files beside ``lids`` say; nothing where there are none. A line that is no
-    such line is left out."""
+    """Read the files beside ``lids`` into the manager; nothing if there are none. A line that cannot be read as such is
+    ignored."""
     held = {}
     for a, b in _pairs(_neighbour_file(lids, KEYS)):
         with contextlib.suppress(ValueError):
@@ -63,8 +61,8 @@ def read_keys(lids: Path, mkeys: MKeys) -> None:
 
 
 def write_keys(lids: Path, mkeys: MKeys) -> None:
-    """Replace the files, which the owner alone may read, where a port of the subnet has a key, or
-    had one. A place that cannot be written is no reason to stop managing."""
+    """Replace the files, which only the owner may read, if a port of the subnet has a key, or had one. A place that
+    cannot be written is no reason to stop managing."""
     path = _neighbour_file(lids, KEYS)
     if not (mkeys.in_play or path.exists()):
         return
@@ -73,14 +71,14 @@ def write_keys(lids: Path, mkeys: MKeys) -> None:
     _replace(_neighbour_file(lids, NEIGHBOURS), (f"{a:#018x}:{p} {b:#018x}:{q}\n\n" for (a, p), (b, q) in ends))
 
 
-def _neighbour_file(lids: Path, what: str) -> Path:
+def _neighbour_file(lids: Path, suffix: str) -> Path:
     if "guid2lid" in lids.name:
-        return lids.with_name(lids.name.replace("guid2lid", what))
-    return lids.with_name(f"{lids.name}.{what}")
+        return lids.with_name(lids.name.replace("guid2lid", suffix))
+    return lids.with_name(f"{lids.name}.{suffix}")
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file that was kept; none where it cannot be read."""
+    """The lines of a file that was kept; none if it cannot be read."""
     with contextlib.suppress(UnreadableFile):
         return read_text(path, "file of LIDs and keys", errors="replace").splitlines()
     return []
@@ -108,8 +106,8 @@ def _replace(path: Path, lines: Iterable[str], mode: int = 0o600) -> None:
 
 
 def read_lids(path: Path) -> Lids:
-    """PortGUID → LIDs; nothing where there is no file. A line that is no such line, or that claims
-    LIDs of an earlier one, is left out: the port gets another LID then."""
+    """Maps PortGUIDs to LIDs; empty if there is no file. A line that cannot be read as such, or that claims LIDs of
+    an earlier line, is ignored: the port gets another LID then."""
     lids: Lids = {}
     taken = bytearray(LID_UCAST_MAX + 1)
     for line in _lines(path):

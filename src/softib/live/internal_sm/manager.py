@@ -1,5 +1,5 @@
-"""softib's subnet manager inside the daemon: it sits on a port like a program, and speaks nothing but
-MADs. Also how long SA queries wait at it, and the aggregation trees that it gives to jobs."""
+"""softib's subnet manager inside the daemon: it sits on a port like a program, and communicates only in MADs. Also
+how long SA queries wait for it, and the aggregation trees that it gives to jobs."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ __all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "JobTree", "SaWait",
 BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Upper bounds of the histogram in seconds."""
 FORGOTTEN_PS = 60 * 10**12
-"""A query that has no answer after that time gets none (a wrong SM_Key): no client waits longer."""
+"""A query that has no answer after that time never gets one (a wrong SM_Key): no client waits longer."""
 PS = 1e12
 
 
 @dataclass
 class Wait(Result):
-    """How long queries of others waited for their answer."""
+    """How long queries of other programs waited for their answer."""
 
     buckets: dict[str, int]
-    """Bound in s → queries that waited no longer (cumulated; ``inf``: all)."""
+    """For each bound in s, the queries that waited no longer (cumulative; ``inf``: all)."""
     sum_s: float
     oldest_s: float
-    """How long the oldest query without an answer has waited; 0 where none waits."""
+    """How long the oldest unanswered query has waited; 0 if none waits."""
 
 
 class SaWait:
-    """A cumulated histogram of waits, and the queries that wait now."""
+    """A cumulative histogram of waits, and the queries that wait now."""
 
     def __init__(self) -> None:
         self.buckets = np.zeros(len(BOUNDS_S) + 1, np.int64)
@@ -53,7 +53,7 @@ class SaWait:
         self._since: dict[tuple[int, int, bytes], int] = {}
 
     def came(self, batch: MadBatch, now_ps: int) -> None:
-        """These were delivered to the manager. A repetition goes on waiting from the first time."""
+        """These were delivered to the manager. A repetition counts its wait from the first time."""
         mad = batch.mad
         for i in np.flatnonzero((mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (mad[:, METHOD_AT] < RESPONSE_BIT)).tolist():
             self._since.setdefault(
@@ -77,7 +77,7 @@ class SaWait:
                 self.sum_s += seconds
 
     def status(self, now_ps: int) -> Wait:
-        """How long queries of others waited until now."""
+        """How long queries of other programs have waited so far."""
         if self._since and now_ps - min(self._since.values()) > FORGOTTEN_PS:
             self._since = {name: at for name, at in self._since.items() if now_ps - at <= FORGOTTEN_PS}
         seen = np.cumsum(self.buckets).tolist()
@@ -93,26 +93,26 @@ class JobTree(Result):
     tree: int
     streaming: bool
     top: str
-    """The aggregation node where all ways meet."""
+    """The root aggregation node."""
     nodes: list[str]
     """Aggregation nodes that take part."""
     hosts: list[str]
-    """The one of each host, in their order."""
+    """The aggregation node of each host, in their order."""
 
 
 def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
     """Return the tree for hosts (NodeGUIDs).
 
-    Raises :class:`InputError` where there are no trees, or none that fits.
+    Raises :class:`InputError` if there are no trees, or none that fits.
     """
     manager, graph = sm.aggregation, sm.graph
     if manager is None or graph is None:
-        raise InputError("there are no aggregation trees; the fabric's sm: section says aggregation: true")
+        raise InputError("there are no aggregation trees; set aggregation: true in the fabric's sm: section")
     db = sm.database
     switch_of = {int(node): int(s) for node, s in zip(graph.end_node, graph.end_switch, strict=True) if node >= 0}
     switches = [switch_of.get(db.node_of(guid), -1) for guid in guids]
     if min(switches) < 0:
-        raise InputError("a host of the job is not up; softib status says what is")
+        raise InputError("a host of the job is not up; softib status shows which ports are")
     job = manager.job(np.array(switches, np.int64), streaming)
     if job is None:
         raise InputError("no aggregation tree has a node in the switch of each of these hosts")
@@ -122,7 +122,7 @@ def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
 
 
 MANAGER_NUMBER = 0xFFFF
-"""Its client number; programs have smaller ones."""
+"""Its client number; programs have smaller numbers."""
 WINDOW = 4096
 STATE_AT = PortInfo.port_state.byte
 SLICE_PS = 20_000_000_000
@@ -133,8 +133,8 @@ class InternalManager:
     """A station (see :class:`softib.live.mad_router.Station`) whose program is
     :class:`SubnetManager`.
 
-    It answers SMInfo and SA requests, and takes traps. ``payload`` gives the whole of an RMPP
-    message while its first octets are delivered (None: it is no longer than a MAD). ``lids`` is the
+    It answers SMInfo and SA requests, and takes traps. ``payload`` gives the whole of an RMPP message while its
+    first bytes are delivered (None: it is no longer than a MAD). ``lids`` is the
     file that keeps the LIDs of ports from one run to the next (None: nothing is kept).
     """
 
@@ -158,7 +158,7 @@ class InternalManager:
         router.join(self)
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Get and Set of SMInfo, traps, SA requests, answers to what it reported, and other
+        """Get and Set of SMInfo, traps, SA requests, answers to its reports, and other
         managers' records."""
         klass, method, attr = int(mad[CLASS_AT]), int(mad[METHOD_AT]), int(MadHeader.attr_id.get(mad))
         if klass in (MgmtClass.SUBN_ADM, MgmtClass.SM_REPLICA):
@@ -180,7 +180,7 @@ class InternalManager:
         self._inbox.append(batch)
 
     def sweep(self, config: SmConfig | None = None) -> None:
-        """Look at the whole subnet again, with other settings if there are some."""
+        """Sweep the whole subnet again, with other settings if there are some."""
         if config is None:
             self.sm.request_sweep()
         else:
@@ -188,7 +188,7 @@ class InternalManager:
         self._deadline_ps = 0
 
     def repartition(self, changed: list[Partition]) -> bool:
-        """Program these partitions alone; False where that takes a sweep with a whole file."""
+        """Program only these partitions; False if that takes a sweep with a whole file."""
         self._deadline_ps = 0
         return self.sm.repartition(changed)
 
@@ -199,10 +199,10 @@ class InternalManager:
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
-        """Its own link came back: sweep. No trap reports it: those of the switch at the other
-        end found no path while the link was down, and are repeated ever more rarely; and a sweep
-        meanwhile saw no switch that could be asked again. The host's driver knows (event "port
-        active", IBA 11.6.3.3)."""
+        """Its own link came back: sweep. No trap reports it: those of the switch at the other end found no path
+        while the link was down, and are repeated at growing intervals; and a sweep meanwhile found no switch that
+        it could query again. The host's driver learns of it (event "port active", IBA
+        11.6.3.3)."""
         up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # at each turn of the daemon: no array for it
         if up and not self._was_up:
             self.sweep()
@@ -216,7 +216,7 @@ class InternalManager:
         return max(0.0, (self._deadline_ps - now_ps) / 1e12)
 
     def run(self, clock: object, now_ps: int) -> None:
-        """Step the manager until it has to wait, or its slice is over. ``clock`` gives the time in
+        """Step the manager until it has to wait, or its slice is used up. ``clock`` gives the time in
         ps."""
         assert callable(clock)
         end_ps = now_ps + SLICE_PS
@@ -246,7 +246,7 @@ def _at_home(config: SmConfig) -> SmConfig:
 
 
 def _stamp(outbox: MadBatch) -> None:
-    """Put the manager's number into the TIDs of requests: programs that answer them are heard then.
+    """Put the manager's number into the TIDs of requests, so that answers of programs are delivered to it.
     A TrapRepress carries the trap's own."""
     asks = (outbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (outbox.mad[:, METHOD_AT] != Method.TRAP_REPRESS)
     outbox.mad[asks, TID_AT], outbox.mad[asks, TID_AT + 1] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF

@@ -23,14 +23,14 @@ from softib.sm.options.qos import QOS_OPTIONS
 __all__ = ["ManagerSettings"]
 
 SWEEP_INTERVAL_PS = 10 * 10**12
-"""How often switches are asked for changes (OpenSM's sweep_interval)."""
+"""How often switches are queried for changes (OpenSM's sweep_interval)."""
 
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``given``: fields of :class:`SmConfig` that the command line fixes, and names of GUID files
-    under OpenSM's names. ``options``: path of OpenSM's options file; ``partitions``: of
-    partitions.conf (else what the options name, else the fabric's). ``fallback``: the ``sm:``
+    """``given``: fields of :class:`SmConfig` that the command line sets, and names of GUID files
+    under OpenSM's names. ``options``: path of OpenSM's options file; ``partitions``: the path of partitions.conf
+    (else the one that the options name, else the fabric's). ``fallback``: the ``sm:``
     section of the fabric's own file."""
 
     given: dict[str, Any] = field(default_factory=dict)
@@ -40,22 +40,21 @@ class ManagerSettings:
     note: Callable[[str], None] = lambda text: None
 
     def read(self, partitions: str | None = None) -> SmConfig:
-        """The manager's settings as the files say now; ``partitions``: the file of partitions that
-        another program gave it while it ran. Raises :class:`~softib.errors.SoftibError`
-        with one line where one cannot be read or says what is not possible, or what would have no
-        effect."""
+        """The manager's settings as in the files now; ``partitions``: the partition file that another program gave
+        it while it ran. Raises :class:`~softib.errors.SoftibError` with one line if a file
+        cannot be read, or has a setting that is impossible or would have no effect."""
         check_keys(self.fallback)
         check_engine_keys(self.fallback)
         options: dict[str, Any] = {}
         notes: list[str] = []
         if self.options is not None:
-            text = read_text(self.options, "file of OpenSM's options", errors="replace")
+            text = read_text(self.options, "options file of OpenSM", errors="replace")
             options, notes = read_options(text, self.options)
         if (
             not {**self.fallback, **self.given}.get("torus_config")
             and not Path(options.get("torus_config", "/")).is_file()
         ):
-            options.pop("torus_config", None)  # OpenSM's file names one whether it is there or not
+            options.pop("torus_config", None)  # OpenSM's file names one whether it exists or not
         files = {k: v for k, v in (self.fallback | options | self.given).items() if k in ROUTE_KEYS}
         named = options.pop("partition_config_file", None)
         if named and not (partitions or self.partitions) and not Path(named).exists():
@@ -72,40 +71,40 @@ class ManagerSettings:
         if policy and options.get("qos", section.get("qos")):
             if Path(policy).is_file():
                 section |= {"qos": True, "qos_policy_file": policy}
-            else:  # OpenSM's file names one whether it is there or not
+            else:  # OpenSM's file names one whether it exists or not
                 self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
         routes = options.pop("prefix_routes_file", None)
-        if routes and Path(routes).is_file():  # likewise; without one, routers say where they lead
+        if routes and Path(routes).is_file():  # likewise; without one, routers report where they lead
             section["prefix_routes_file"] = routes
         first = settings_of(section)
         self._torus_without_qos(options | self.given, first)
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | options | self.given
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
-    def _without_effect(self, found: dict[str, Any]) -> None:
-        """Take out of ``found`` what OpenSM does not look at: tables of QoS without ``qos TRUE``,
-        settings of congestion control without theirs."""
+    def _without_effect(self, settings: dict[str, Any]) -> None:
+        """Remove from ``settings`` what OpenSM does not read: tables of QoS without ``qos TRUE``, settings of
+        congestion control without their switch."""
         for switch, options in (("qos", QOS_OPTIONS), ("congestion_control", CC_OPTIONS)):
-            if found.get(switch, self.fallback.get(switch)):
+            if settings.get(switch, self.fallback.get(switch)):
                 continue
-            named = [name for name in found if name in options]
-            stated = [name for name in named if found[name] != _default(name)]
+            named = [name for name in settings if name in options]
+            stated = [name for name in named if settings[name] != _default(name)]
             if stated:
                 self.note(f"{self.options}: {', '.join(stated)}: no effect without {switch} TRUE, as with OpenSM")
             for name in named:
-                del found[name]
+                del settings[name]
 
     def _torus_without_qos(self, stated: dict[str, Any], section: dict[str, Any]) -> None:
         engines = str(stated.get("engine", section.get("engine", ""))).split(",")
         if self.options is not None and "torus-2QoS" in engines and not stated.get("qos", section.get("qos")):
             self.note(
-                f"{self.options}: OpenSM 3.3.23 refuses torus-2QoS without qos TRUE and goes on with the next "
-                f"engine, or minhop; softib routes with it"
+                "OpenSM 3.3.23 refuses torus-2QoS without qos TRUE and uses the next "
+                "engine, or minhop; softib routes with it"
             )
 
 
 def _default(name: str) -> Any:
-    """What the reader of an option makes of OpenSM's default, None where that says nothing."""
+    """The value that the reader of an option makes of OpenSM's default, None if that is empty."""
     default = DEFAULTS[name]
     try:
         return None if default is None else OPTIONS[name][1](shown(default))

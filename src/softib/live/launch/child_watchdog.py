@@ -1,8 +1,8 @@
-"""Programs under the stock preload library: ended when their fabric has died, which they would wait
-for without end, and the folders that they leave.
+"""Programs under the stock preload library: ended when their fabric has died, as they would wait for it without
+end, and the folders that they leave.
 
 The library makes ``sys-<pid>`` in the current directory of each program and removes it at exit; a
-program that is killed leaves it. ``softib run`` looks from time to time where its programs are, and
+program that is killed leaves it. ``softib run`` checks from time to time in which directories its programs are, and
 removes the folders of the dead at the end.
 """
 
@@ -30,18 +30,18 @@ PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_S = 0.3
 """How long :meth:`StaleDirs.sweep` waits in all for processes that are ending."""
 CLOCK_SLACK_S = 2.0
-"""Times of files run behind the clock by a tick of the kernel or the file system's unit."""
+"""File times lag the clock by a tick of the kernel or the unit of the file system."""
 
 
 class StaleDirs:
-    """Remembers where the descendants of this process work. :meth:`look` while they run,
+    """Remembers the working directories of the descendants of this process. :meth:`look` while they run,
     :meth:`sweep` at the end."""
 
     def __init__(self) -> None:
         self.began = time.time() - CLOCK_SLACK_S
         self.folders = {os.getcwd()}
         self.patience = 0.0
-        # Orphans come to us instead of to init, so that they stay our descendants.
+        # Orphans become children of this process instead of init's, so that they remain its descendants.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def look(self) -> None:
@@ -52,7 +52,7 @@ class StaleDirs:
                 self.folders.add(folder)
 
     def sweep(self) -> None:
-        """Remove the folders of processes that are no more."""
+        """Remove the folders of processes that have ended."""
         self.patience = time.monotonic() + PATIENCE_S
         for folder in self.folders:
             try:
@@ -72,11 +72,11 @@ class StaleDirs:
         if not entry.is_dir(follow_symlinks=False) or info.st_uid != os.getuid() or info.st_mtime < self.began:
             return False
         if not set(os.listdir(entry.path)) <= {"sys", "dev", "class", "issm", "umad"}:
-            return False  # another program's, by the same name
+            return False  # another program's folder of the same name
         return self._has_ended(pid)
 
     def _has_ended(self, pid: int) -> bool:
-        """A zombie has, too; one that was just killed gets a moment, once."""
+        """A zombie still exists; a process that was just killed gets a moment, once."""
         while not has_ended(pid):
             if time.monotonic() > self.patience:
                 return False
@@ -90,8 +90,7 @@ GRACE_S = 5.0
 
 
 def living(instance: Instance) -> Callable[[], bool]:
-    """A function that is true as long as the daemon that has ``instance`` now lives (not another
-    one of the name)."""
+    """A function that is true as long as the daemon that has ``instance`` now runs (not another one of the name)."""
 
     def mark() -> int | None:
         with contextlib.suppress(OSError):
@@ -108,8 +107,8 @@ def wait_with(
     look: Callable[[], None] = lambda: None,
     every_s: float = LOOK_S,
 ) -> int:
-    """The child's exit code. It and what it started are terminated where they outlive ``alive``,
-    with one line. ``look`` is called every ``every_s`` seconds."""
+    """The child's exit code. The child and its descendants are terminated if they outlive ``alive``, with one line.
+    ``look`` is called every ``every_s`` seconds."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.wait(every_s)

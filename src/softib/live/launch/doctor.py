@@ -1,5 +1,4 @@
-"""Check what this machine can run, and how to fix what it cannot: one line each. Changes nothing,
-needs no root."""
+"""Checks what this machine can run, and how to fix what it cannot: one line each. Changes nothing, needs no root."""
 
 from __future__ import annotations
 
@@ -35,19 +34,18 @@ STOCK = {
     "MPI": (("mpirun", "mpicc"), "openmpi-bin libopenmpi-dev"),
     "tshark": (("tshark",), "tshark"),
 }
-"""Stock programs by what they are for, and the Debian packages that bring them."""
+"""Stock programs with their purpose, and the Debian packages that contain them."""
 SYSTEM_LIBRARIES = {
     "libibumad.so.3": "libibumad3",
     "libibmad.so.5": "libibmad5",
     "libibverbs.so.1": "libibverbs1",
     "librdmacm.so.1": "librdmacm1",
 }
-"""What stock programs are linked against."""
+"""The libraries that stock programs are linked against."""
 LIBRARIES = {"polars": "tables", "networkx": "notebook", "torch": "torch"}
 """Optional Python libraries, and the extra that installs each."""
 ROOM = 256 << 20
-"""Bytes of /dev/shm below which a running fabric of some hundred hosts finds no room for its
-programs' memory."""
+"""Bytes of /dev/shm below which a running fabric of some hundred hosts has no room for its programs' memory."""
 FILES = 1024
 HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 
@@ -58,11 +56,11 @@ class Check(Result):
 
     name: str
     state: Literal["ok", "absent", "missing"]
-    """``missing``: softib cannot run what it is for; ``absent``: one feature fewer."""
+    """``missing``: softib cannot do what it is for; ``absent``: one feature fewer."""
     what: str
     """What it is for."""
     mend: str = ""
-    """What would install it."""
+    """The package that would install it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Machine(Result):
 
 
 def checks() -> Iterator[Check]:
-    """Every check, what softib cannot do without first."""
+    """Every check, first those that softib cannot do without."""
     for one in (
         _libraries,
         _kernels,
@@ -89,8 +87,8 @@ def checks() -> Iterator[Check]:
         yield from one()
 
 
-def _made(name: str, good: bool, what: str, fix: str, *, needed: bool = False) -> Check:
-    return Check(name, "ok" if good else "missing" if needed else "absent", what, "" if good else fix)
+def _made(name: str, good: bool, state: str, fix: str, *, needed: bool = False) -> Check:
+    return Check(name, "ok" if good else "missing" if needed else "absent", state, "" if good else fix)
 
 
 def _libraries() -> Iterator[Check]:
@@ -111,8 +109,7 @@ def _libraries() -> Iterator[Check]:
 
 
 def _loads(path: Path) -> str:
-    """Why the library does not load, in a process of its own (it defines calls of libc); empty
-    where it does."""
+    """Why the library does not load, tried in a separate process (it defines calls of libc); empty if it does."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
@@ -137,7 +134,11 @@ def _runtime() -> Iterator[Check]:
     except InputError as error:
         place, fault = "", str(error)
     yield _made(
-        "runtime directory", not fault, place or fault, "set XDG_RUNTIME_DIR to a directory of yours", needed=True
+        "runtime directory",
+        not fault,
+        place or fault,
+        "set XDG_RUNTIME_DIR to one of your own directories",
+        needed=True,
     )
 
 
@@ -189,7 +190,7 @@ def _system_libraries() -> Iterator[Check]:
             good = True
         except OSError:
             good = False
-        yield _made(name, good, "what stock programs are linked against", f"apt install {package}")
+        yield _made(name, good, "the libraries that stock programs are linked against", f"apt install {package}")
 
 
 def _stock() -> Iterator[Check]:

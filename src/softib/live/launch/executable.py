@@ -1,5 +1,4 @@
-"""What kind of program this is, as far as it decides whether a preload library reaches it (the ELF
-specification)."""
+"""The kind of a program, as far as it decides whether a preload library reaches it (the ELF specification)."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ MACHINES = {
 @dataclass(frozen=True)
 class Executable:
     """``bits`` and ``machine`` (e_machine) of an ELF file; ``static``: no loader, so nothing is
-    preloaded; ``go``: it makes its system calls itself; ``privileged``: set-user-ID, where the
-    loader ignores LD_PRELOAD."""
+    preloaded; ``go``: it makes its system calls itself; ``privileged``: set-user-ID, for which the loader ignores
+    LD_PRELOAD."""
 
     path: Path
     bits: int
@@ -48,17 +47,20 @@ class Executable:
 
     @property
     def deaf(self) -> str:
-        """Why a preload library does not reach it; empty where it does."""
+        """Why a preload library does not reach it; empty if one does."""
         if self.static:
             return "is statically linked"
         if self.go:
             return "is a Go program, which makes its system calls itself"
-        return "runs with other rights than yours (set-user-ID), where nothing is preloaded" if self.privileged else ""
+        return (
+            "is set-user-ID and runs with the rights of another user, so nothing can be preloaded"
+            if self.privileged
+            else ""
+        )
 
 
 def look_at(path: Path, depth: int = 4) -> Executable | None:
-    """The ELF program that runs when ``path`` is executed (a script's interpreter); None where that
-    is unknown."""
+    """The ELF program that runs when ``path`` is executed (a script's interpreter); None if it is unknown."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
@@ -113,7 +115,7 @@ def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
 
 
 def _is_go(notes: bytes, end: str) -> bool:
-    """Is there the linker's note of a Go build?"""
+    """Does it have the linker's note of a Go build?"""
     at = 0
     while at + 12 <= len(notes):
         name, size, _ = struct.unpack_from(f"{end}III", notes, at)

@@ -1,9 +1,9 @@
-"""A mount namespace in which ``/sys/class/infiniband`` is a fabric's: for programs that no preload
-library reaches.
+"""A mount namespace in which ``/sys/class/infiniband`` belongs to a fabric: for programs that no preload library
+reaches.
 
 No directory can be made in sysfs, and a machine without adapters has no ``/sys/class/infiniband``.
-So ``/sys/class`` becomes a small file system of its own whose directories are the machine's, and
-beside them the fabric's. Source of the calls: namespaces(7), user_namespaces(7), mount(2).
+So ``/sys/class`` becomes a small separate file system whose directories are the machine's, with the fabric's added.
+Source of the calls: namespaces(7), user_namespaces(7), mount(2).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ CLASSES = Path("/sys/class")
 DEVICES = Path("/sys/devices")
 
 
-def _failing(what: str, result: int) -> None:
+def _failing(call: str, result: int) -> None:
     if result:
         error = ctypes.get_errno()
-        raise OSError(error, f"{what}: {os.strerror(error)}")
+        raise OSError(error, f"{call}: {os.strerror(error)}")
 
 
 def _libc() -> ctypes.CDLL:
@@ -50,19 +50,19 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
 
 
 def _unshare() -> None:
-    """Enter a new mount namespace; where that is not allowed, with a new user namespace."""
+    """Enter a new mount namespace; if that is not allowed, with a new user namespace."""
     uid, gid = os.getuid(), os.getgid()
     libc = _libc()
     if libc.unshare(CLONE_NEWNS) == 0:
         return
     _failing("unshare", libc.unshare(CLONE_NEWUSER | CLONE_NEWNS))
-    Path("/proc/self/setgroups").write_text("deny")  # what must be before a gid_map without privilege
+    Path("/proc/self/setgroups").write_text("deny")  # must be written before a gid_map without privilege
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
 def _join(fabric: Path, place: Path) -> None:
-    """``place`` of the machine shows its own directories and, beside them, those of ``fabric``."""
+    """``place`` of the machine shows its own directories and also those of ``fabric``."""
     ours = sorted(p.name for p in fabric.iterdir())
     machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -82,15 +82,15 @@ def _join(fabric: Path, place: Path) -> None:
 
 def _enter(tree: Path) -> None:
     _unshare()
-    _mount("", "/", "", MS_REC | MS_PRIVATE)  # what is mounted from here on is seen by this program alone
+    _mount("", "/", "", MS_REC | MS_PRIVATE)  # anything mounted from here on is seen only by this program
     for place in (DEVICES, CLASSES):  # the classes' entries are links to the devices
         _join(tree / place.relative_to("/"), place)
-    for path in (tree / CLASSES.relative_to("/") / "infiniband").glob("*/node_desc"):  # what a host may write
+    for path in (tree / CLASSES.relative_to("/") / "infiniband").glob("*/node_desc"):  # files that a host may write
         _mount(str(path), os.path.realpath(f"/{path.relative_to(tree)}"), "", MS_BIND)
 
 
 def entering(tree: Path, error_fd: int) -> Callable[[], None]:
-    """What a child calls before it becomes the program: its ``/sys/class`` shows ``tree``. The text
+    """Called in a child before it becomes the program: its ``/sys/class`` shows ``tree``. The text
     of an error goes to the descriptor ``error_fd``, and the child ends (with ``OSError``)."""
 
     def enter() -> None:

@@ -1,13 +1,13 @@
-"""Which programs use which port: one that wants its ports for itself (``softib run --exclusive``),
-and all the others.
+"""Which programs use which port: a program that needs its ports for itself (``softib run --exclusive``), and all
+the others.
 
-Several programs share a port, as on a host: that is the rule. One that must be alone (a second
-subnet manager, a test that counts every packet) takes its ports with flock(2), alone or not at all;
-everybody else takes them together. The kernel gives them back however ``softib run`` ends, so
-nothing is left behind and the daemon keeps no list.
+Several programs normally share a port, as on a host. One that must be alone (a second subnet manager, a
+test that counts every packet) takes an exclusive lock on its ports with flock(2) or fails; all others take a shared
+lock. The kernel releases the locks however ``softib run`` ends, so nothing is left
+behind and the daemon keeps no list.
 
-ibsim knows one such case too: it refuses a client that connects as a manager where a manager sits
-already (:meth:`softib.live.ibsim.server.IbsimServer`).
+ibsim has one such case too: it refuses a client that connects as a manager if the port already has a manager
+(:meth:`softib.live.ibsim.server.IbsimServer`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Clients = Callable[[], list[dict[str, Any]]]
 def port_locks(
     folder: Path, attached: dict[str, Any], clients: Clients, program: str, alone: bool
 ) -> Iterator[list[int]]:
-    """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts;
-    the descriptors that are held for them.
+    """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts; returns the
+    descriptors of their locks.
 
-    ``clients`` is called only to name the other programs. Raises :class:`InputError` in one line where
-    somebody is alone there, or where ``alone`` is wanted and somebody is there.
+    ``clients`` is called only to name the other programs. Raises :class:`InputError` in one line if a program holds
+    a port exclusively, or if ``alone`` is wanted and the port is in use.
     """
     if alone and attached["manager"]:
         raise InputError(
-            f"{attached['manager']} is taken: the subnet manager of 'softib up' sits there; name another --node"
+            f"{attached['manager']} is taken: the subnet manager of 'softib up' uses it; name another --node"
         )
     locks = folder / FOLDER
     held: list[int] = []
@@ -74,9 +74,8 @@ def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) ->
 
 
 def _who(name: str, clients: Clients, owner: str) -> str:
-    """The users of port ``name``: the program that is alone there, else those that have devices open
-    there."""
+    """The users of port ``name``: the program that has it exclusively, else those that have devices open there."""
     if owner:
-        return f"{owner} sits there alone (softib run --exclusive)"
+        return f"{owner} uses it exclusively (softib run --exclusive)"
     here = sorted({int(c["pid"]) for c in clients() if f"{c['node']}[{c['portnum']}]" == name})
-    return f"{'pid ' + ', '.join(map(str, here)) if here else 'another program of softib run'} sits there"
+    return f"{'pid ' + ', '.join(map(str, here)) if here else 'another program of softib run'} uses it"

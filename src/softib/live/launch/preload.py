@@ -1,5 +1,4 @@
-"""Programs under a preload library, ours or the stock one: where it is, what it needs, and what it
-leaves."""
+"""Programs under a preload library, softib's or the stock one: where it is, what it needs, and what it leaves."""
 
 from __future__ import annotations
 
@@ -31,9 +30,9 @@ __all__ = [
 ]
 
 PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
-"""What a program is started with, in this order. Each looks for its own variables in the
-environment and does nothing without them. The first must have been built; another that was not is
-left out."""
+"""The libraries with which a program is started, in this order. Each reads its own variables from the environment
+and does nothing
+without them. The first must have been built; others that were not built are left out."""
 
 PATTERNS = (
     "/usr/lib/*/umad2sim/libumad2sim.so*",
@@ -42,11 +41,11 @@ PATTERNS = (
     "/usr/local/lib*/umad2sim/libumad2sim.so*",
 )
 LOOK_S = 0.25
-"""How often it is looked where the programs under the stock library are."""
+"""How often the directories of the programs under the stock library are recorded."""
 
 
 def stock_library() -> Path:
-    """Debian's ``libumad2sim.so``. Raises :class:`InputError` where it is not installed."""
+    """Debian's ``libumad2sim.so``. Raises :class:`InputError` if it is not installed."""
     for pattern in PATTERNS:
         for library in sorted(glob.glob(pattern)):
             return Path(library)
@@ -54,8 +53,7 @@ def stock_library() -> Path:
 
 
 def umad_library() -> Path:
-    """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError`
-    where it was not."""
+    """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError` if it was not."""
     if LIBRARY.is_file():
         return LIBRARY
     raise InputError(f"{why_no_umad()}, or use --stock-preload")
@@ -64,8 +62,8 @@ def umad_library() -> Path:
 def built_libraries() -> list[Path]:
     """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as
     :func:`umad_library`."""
-    more: tuple[Path, ...] = PRELOADS[1:]
-    return [umad_library(), *(library for library in more if library.is_file())]
+    others: tuple[Path, ...] = PRELOADS[1:]
+    return [umad_library(), *(library for library in others if library.is_file())]
 
 
 @dataclass(frozen=True)
@@ -73,11 +71,11 @@ class LaunchOptions:
     """How a program is run: under the ``stock`` library instead of softib's; in a mount ``namespace``
     whose /sys/class is the view's; ``enter`` is called in the child before that, to put it into other
     namespaces; ``refresh`` is called every ``every_s`` seconds while it runs
-    (None: never). ``alive`` tells whether the fabric is up: programs under the stock library wait
-    for ever when it is not (under ours they read an error). ``held``: nothing is due when the
-    program has ended but closing these descriptors, so this process may become ``softib-wait``,
-    which needs a thirtieth of its memory. ``network``: the one of them whose end that process
-    reports."""
+    (None: never). ``alive`` returns whether the fabric is up: programs under the stock library wait without end if
+    it is not (under ours they read an error). ``held``: if nothing is left to do when the program has ended but
+    closing these descriptors, this process may become ``softib-wait``, which needs a thirtieth of its memory.
+    ``network``: the descriptor of the network namespace's process, which
+    ends with it."""
 
     stock: bool = False
     namespace: bool = False
@@ -93,18 +91,18 @@ PLAIN = LaunchOptions()
 
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where distributions keep opensm and infiniband-diags, which everybody may run here; a plain
-user's PATH lacks them."""
+"""Where distributions keep opensm and infiniband-diags, which any user may run here; a plain user's PATH lacks
+these directories."""
 
 
 def search_path() -> str:
-    """PATH, and behind it the directories of :data:`SBIN` that it lacks."""
+    """PATH, followed by the directories of :data:`SBIN` that it lacks."""
     path = os.environ.get("PATH", os.defpath)
     return os.pathsep.join([path, *(d for d in SBIN if d not in path.split(os.pathsep))])
 
 
 def find_program(name: str) -> str:
-    """The program that ``name`` means. Raises :class:`InputError` where there is none."""
+    """The program of this ``name``. Raises :class:`InputError` if there is none."""
     path = shutil.which(name, path=search_path())
     if path is None:
         raise InputError(f"{name}: no such program")
@@ -112,13 +110,13 @@ def find_program(name: str) -> str:
 
 
 def run_attached(program: str, command: Sequence[str], env: dict[str, str], options: LaunchOptions = PLAIN) -> int:
-    """Run ``program`` with the arguments ``command`` in this directory with ``env`` and our
-    libraries, or the stock one; returns its exit code (128 + signal).
+    """Run ``program`` with the arguments ``command`` in this directory with ``env`` and softib's libraries, or the
+    stock one; returns its exit code (128 + signal).
 
     The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it
     at exit; those that killed programs left are removed here, and programs that wait under it for a
-    dead daemon are ended. Raises :class:`InputError` where the program does not exist, is of
-    another architecture than the library, or where namespaces are not permitted.
+    dead daemon are ended. Raises :class:`InputError` if the program does not exist, is of another architecture than
+    the library, or if namespaces are not permitted.
     """
     if options.stock and not os.access(".", os.W_OK):
         raise InputError(
@@ -126,7 +124,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
         )
     preload = _preload(Path(program), options, "SOFTIB_RECORD" in {**os.environ, **env})
     stale = StaleDirs() if options.stock else None
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal also sends it to the program
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # until it can be passed on
     try:
         around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), options)}
@@ -150,9 +148,9 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
 
 
 def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str, str]:
-    """LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for what opens ``libibverbs.so`` under this
-    name. A namespace reaches foreign programs too, which a library would only confuse. Of a program
-    that is ``recorded`` the collectives of MPI are, too."""
+    """LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for programs that open ``libibverbs.so`` under this name. A
+    namespace also works for foreign programs, which a library would only disturb. In a program that is
+    ``recorded``, the collectives of MPI are recorded too."""
     libraries = [stock_library()] if options.stock else built_libraries()
     if recorded and not options.stock and MPI_LIBRARY.is_file():
         libraries.append(MPI_LIBRARY)
@@ -164,7 +162,7 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
             raise InputError(
                 f"{program} is a {there.kind} program, {libraries[0].name} is {here.kind}: it cannot be loaded into "
                 f"it; "
-                f"run a {here.kind} build, or use --ns for what it reads in /sys/class/infiniband"
+                f"run a {here.kind} build, or use --ns for programs that only read /sys/class/infiniband"
             )
         if there.deaf and not options.namespace:
             print(
@@ -179,8 +177,8 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
 
 
 def _without_verbs(program: Path, options: LaunchOptions) -> dict[str, str]:
-    """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints why where
-    the program is linked to libibverbs, else by ``libsoftib-umad.so`` when something loads it."""
+    """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints the reason if the program is
+    linked to libibverbs; otherwise ``libsoftib-umad.so`` prints it when something loads libibverbs."""
     why = "" if options.stock or options.namespace else why_no_verbs()
     if not why:
         return {}
@@ -206,7 +204,7 @@ def _start(
             enter()
 
     try:
-        # It inherits what we did, as below any other command: MPICH's ranks speak to their launcher on a descriptor.
+        # It inherits our descriptors, as under any other command: MPICH's ranks communicate with their launcher on one.
         return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare, close_fds=False)
     except subprocess.SubprocessError:
         reason = os.read(error_out, 1024).decode(errors="replace") if enter else "its start failed"
@@ -221,7 +219,7 @@ def _start(
 
 
 def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], network: int | None) -> None:
-    """Go on as ``softib-wait``, where it is built. It has no environment but its own: what is preloaded is
+    """Go on as ``softib-wait``, if it is built. It has an environment of its own: the preloaded libraries are
     for the program."""
     if not os.access(WAIT, os.X_OK):
         return
@@ -235,8 +233,7 @@ def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], netw
 
 
 def _wait(child: subprocess.Popen[bytes], options: LaunchOptions, stale: StaleDirs | None) -> int:
-    """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs
-    are noticed."""
+    """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs are recorded."""
     if stale is not None:
         return wait_with(child, options.alive, stale.look, LOOK_S)
     if options.every_s is not None:

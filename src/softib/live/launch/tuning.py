@@ -1,15 +1,15 @@
-"""Which variables make UCX, OpenMPI, MPICH and libfabric use the HCAs of their node, which rank of a
-parallel job a program is, and a line for a job that moved nothing over its HCAs.
+"""The variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs of their node, the rank of a program in a
+parallel job, and a line for a job that moved nothing over its HCAs.
 
-Programs on two nodes of a fabric share one machine. Communication libraries notice, and take shared
-memory: nothing goes over the fabric, and what is measured is the memory. On two real hosts they
-could not. So ``softib run`` sets in their environment what they may use. A variable that the user
-has set stays, and where it is the one that chooses (the first of a group), so does all of its
-group.
+Programs on two nodes of a fabric share one machine. Communication libraries notice this and use shared memory:
+nothing passes over the fabric, and the memory is measured instead. On two real hosts that would be
+impossible. So ``softib run`` restricts the transports that they may use by variables in their environment. A
+variable that the user has set stays; if
+it is the one that chooses (the first of a group), its whole group is left alone.
 
-An OpenMPI that lacks a component which a variable names does not start (5.0 has no ``osc`` pt2pt, a
-build may have no ``pml`` ucx or ``mtl`` ofi). So components are excluded, not chosen: an unknown
-name in an exclusion is no error.
+An OpenMPI that lacks a component named by a variable does not start (5.0 has no ``osc`` pt2pt, a build may have no
+``pml`` ucx or ``mtl`` ofi). So components are excluded, not chosen: an unknown name in an
+exclusion is not an error.
 
 Sources: UCX 1.13 ``ucx_info -c -f`` (UCX_TLS, UCX_NET_DEVICES); OpenMPI 4.1 and 5.0 (MCA parameters
 ``pml``, ``osc``, ``btl``, ``mtl``); MPICH 4.0 README.envvar (MPIR_CVAR_NOLOCAL); Intel MPI's
@@ -36,8 +36,9 @@ RANK_VARIABLES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("RANK", "WORLD_SIZE"),
 )
-"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first
-that is there counts."""
+"""The variables in which OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first
+one that is set
+counts."""
 
 
 @dataclass(frozen=True)
@@ -49,36 +50,35 @@ class JobRank:
 
 
 def job_rank(environment: Mapping[str, str]) -> JobRank | None:
-    """What the launcher passes; None where there is none."""
+    """The values that the launcher passes; None if there are none."""
     for rank, size in RANK_VARIABLES:
         if (text := environment.get(rank, "")).isdecimal():
             number = environment.get(size, "")
-            if number.isdecimal() or rank != "RANK":  # a name that anybody may use for anything
+            if number.isdecimal() or rank != "RANK":  # a name that may be used for anything
                 return JobRank(int(text), int(number) if number.isdecimal() else 0)
     return None
 
 
 MARK = "SOFTIB_TUNED"
-"""Names the variables that softib has set, so that a ``softib run`` inside another one sets them
-again for its own node."""
+"""Lists the variables that softib has set, so that a ``softib run`` inside another one sets them again for its own
+node."""
 
 TRANSPORTS = "rc_v,ud_v,self"
-"""Of UCX: reliable connections and datagrams over verbs, and a process with itself. No shared
+"""UCX's transports: reliable connections and datagrams over verbs, and a process with itself. No shared
 memory, no TCP."""
 
 NAME_SERVER_PORT = "5679"
-"""TCP port of libfabric's name server for datagrams (its own default is 5678). That the preload
-library knows it by (``cm/name_server.c``), so that each node has a server of its own."""
+"""TCP port of libfabric's name server for datagrams (its own default is 5678). The variable with which the preload
+library recognises it (``cm/name_server.c``), so that each node has a server of its own."""
 
 
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables to set for a program that sees the devices of ``view``, less those that
-    ``environment`` decides."""
+    """Variables to set for a program that sees the devices of ``view``, without those that ``environment`` decides."""
     set_by_softib = set(environment.get(MARK, "").split())
     user_set = {name for name in environment if name not in set_by_softib}
     groups: tuple[dict[str, str], ...] = (
         {"UCX_TLS": TRANSPORTS, "UCX_NET_DEVICES": ",".join(ports(view)) or "all"},
-        # What is left is ucx, else cm over libfabric's mtl.
+        # ucx remains, otherwise cm over libfabric's mtl.
         {
             "OMPI_MCA_pml": "^ob1",
             "OMPI_MCA_osc": "^sm,rdma",
@@ -107,21 +107,21 @@ def ports(view: Path) -> list[str]:
 
 LAUNCHERS = re.compile(r"(?:mpirun|mpiexec|orterun|prterun|torchrun)(?:[.-]\w+)?")
 NEEDED = re.compile(rb"\0lib(?:ucp|uct|fabric)\.so[.0-9]*\0")
-"""What the dynamic string table of a program over UCX or libfabric holds."""
+"""Names in the dynamic string table of a program that uses UCX or libfabric."""
 ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
-"""Octets below which nothing of an application was moved: a library's connections are less."""
+"""Bytes below which no data of an application was moved: a library's connections take fewer."""
 CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
 """Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
 
 
 def communicates(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Is this a program that one starts to move data between nodes: rank 0 of a job of several, a
-    launcher of ranks that does not attach them itself, or a program linked with UCX or libfabric?
-    Others may well have nothing to send, and their silence is no news; so is that of ``ucx_info``,
-    and of ``--help``."""
+    """Is this a program that is started to move data between nodes: rank 0 of a job of several, a launcher of ranks
+    that does not attach them itself, or a program linked with UCX or libfabric?
+    Other programs may well have nothing to send, so no line is printed for them; nor for ``ucx_info``, nor for
+    ``--help``."""
     job = job_rank(environment)
     if job is not None:
         return job.rank == 0 and job.size > 1
@@ -135,15 +135,16 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
 
 
 class HcaTraffic:
-    """Counts what the ports of a node move between :meth:`begin` and :meth:`end`. ``moved`` reads
-    octets by verbs, and octets by IP over them; MADs are in neither."""
+    """Counts the data that the ports of a node move between :meth:`begin` and :meth:`end`. ``moved`` reads the
+    bytes moved
+    by verbs, and the bytes of IP over them; MADs are in neither."""
 
     def __init__(self, moved: Callable[[], tuple[int, int]]):
         self.moved = moved
         self.verbs = self.ip = 0
 
     def begin(self) -> None:
-        """From here on it counts."""
+        """Starts to count."""
         self.verbs, self.ip = self.moved()
 
     def end(self) -> None:
@@ -157,13 +158,13 @@ class HcaTraffic:
         return self.verbs < NOTHING
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str | None:
-        """The line at the end; None where data was moved. ``causes`` say why none was."""
+        """The line at the end; None if data was moved. ``causes`` are the possible reasons."""
         if environment.get(QUIET) == "1" or not self.silent:
             return None
         return self.text(place, tuned, environment, causes)
 
     def text(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str:
-        """That nothing was moved, and why."""
+        """That nothing was moved, and the reason."""
         moved = self.verbs
         who = _who(job_rank(environment), place)
         ours = environment.get(MARK, "").split()  # of a softib run around this one
@@ -175,8 +176,8 @@ class HcaTraffic:
         elif theirs:
             why = f"your environment sets {', '.join(theirs)}"
         else:
-            why = f"it sent {'no more' if moved else 'nothing'}, or over shared memory or TCP"
-        beyond = f" beyond {moved:,} bytes, such as connections take" if moved else ""
+            why = f"it sent {'no more' if moved else 'nothing'}, or used shared memory or TCP"
+        beyond = f"  beyond {moved:,} bytes, as connections need" if moved else ""
         ip = f"; {self.ip:,} bytes went by IP over InfiniBand" if self.ip else ""
         return (
             f"{who} moved nothing over the HCAs{beyond}: {why}{ip}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no "

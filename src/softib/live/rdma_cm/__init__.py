@@ -1,1 +1,1 @@
-"""What the kernel's rdma_cm is on every host: addresses, services, multicast, the ucma commands."""
+"""The work of the kernel's rdma_cm on every host: addresses, services, multicast, the ucma commands."""

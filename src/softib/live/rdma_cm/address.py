@@ -1,8 +1,6 @@
-"""Addresses of rdma_cm: each CA port owns one IPv4 address in 127.64.0.0/10, which anybody may bind
-without root.
+"""Addresses of rdma_cm: each CA port owns one IPv4 address in 127.64.0.0/10, which any user may bind without root.
 
-Socket addresses are octets: ``struct sockaddr_in``, ``sockaddr_in6`` and librdmacm's
-``sockaddr_ib``.
+Socket addresses are bytes: ``struct sockaddr_in``, ``sockaddr_in6`` and librdmacm's ``sockaddr_ib``.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ __all__ = ["AF_IB", "Address", "Addresses", "dotted", "group_id", "parse"]
 
 AF_IB = 27
 NETWORK, BITS = 127 << 24 | 64 << 16, 22
-"""127.64.0.0/10: 2^22 addresses, all of them the loopback's."""
+"""127.64.0.0/10: 2^22 addresses, all of the loopback device."""
 IPOIB_NETWORK = 10 << 24 | 64 << 16
-"""10.64.0.0/10: the same ports' addresses in the networks of nodes."""
+"""10.64.0.0/10: the addresses of the same ports in the networks of nodes."""
 LOOPBACK = 127 << 24 | 1
 UDP_SIGNATURE = 0x4001
 """MGIDs of rdma_cm's IPv4 groups: IPoIB's with 0x4001 in the place of its signature 0x401B (RFC
@@ -35,8 +33,7 @@ _IB = struct.Struct("=HHI16sQQQ")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``host`` is an IPv4 address, a GID (AF_IB), or None for any. ``sid``, ``mask`` and ``pkey``
-    are AF_IB's."""
+    """``host`` is an IPv4 address, a GID (AF_IB), or None for any. ``sid``, ``mask`` and ``pkey`` belong to AF_IB."""
 
     family: int
     host: int | bytes | None
@@ -47,7 +44,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """The host itself, whatever its addresses are."""
+        """The host itself, whichever addresses it has."""
         return self.host is None or self.host == LOOPBACK
 
     @property
@@ -70,8 +67,7 @@ class Address:
 
 
 def parse(octets: bytes) -> Address | None:
-    """The address; None where it is none that means something here (an IPv6 address other than
-    "any" and mapped IPv4)."""
+    """The address; None if it has no meaning here (an IPv6 address other than "any" and mapped IPv4)."""
     octets = octets.ljust(_IB.size, b"\0")
     family, port = struct.unpack_from("=HH", octets)
     port = socket.ntohs(port)
@@ -94,7 +90,7 @@ def parse(octets: bytes) -> Address | None:
 
 
 def _of_port(ip: int) -> int:
-    """``ip``; of an address of ``ib0`` in the network of a node (``softib run --net``) its port's."""
+    """``ip``; for an address of ``ib0`` in the network of a node (``softib run --net``), the address of its port."""
     return NETWORK + ip - IPOIB_NETWORK if 0 <= ip - IPOIB_NETWORK < 1 << BITS else ip
 
 
@@ -113,7 +109,7 @@ def group_id(address: Address, pkey: int) -> bytes:
 
 
 class Addresses:
-    """Which address is which port's."""
+    """Which address belongs to which port."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -123,7 +119,7 @@ class Addresses:
         return NETWORK + 1 + port
 
     def port_of(self, ip: int) -> int | None:
-        """The CA port that owns ``ip``; None where none does."""
+        """The CA port that owns ``ip``; None if none does."""
         port = ip - NETWORK - 1
         f = self.fabric
         if not 0 <= port < f.sizes.ports or not f.port_num[port] or f.is_switch[f.port_node[port]]:
@@ -139,7 +135,7 @@ class Addresses:
         return bytes.fromhex(gid_text(self.fabric, port, 0).replace(":", ""))
 
     def port_of_gid(self, gid: bytes) -> int | None:
-        """The port that has it as GID 0."""
+        """The port with this GID 0."""
         ports = np.flatnonzero(self.fabric.port_guid == np.uint64(int.from_bytes(gid[8:], "big")))
         for port in ports.tolist():
             if self.fabric.port_num[port] and self.gid_of(port) == gid:
@@ -147,7 +143,7 @@ class Addresses:
         return None
 
     def is_active(self, port: int) -> bool:
-        """Can data leave it?"""
+        """Can data be sent from it?"""
         return int(self.fabric.port_state[port]) == PortState.ACTIVE
 
     def lid_of(self, port: int) -> int:
@@ -166,8 +162,8 @@ class Addresses:
         return int(self.fabric.pkeys[self.fabric.pkey_base[port]])
 
     def pkey_index(self, port: int, pkey: int) -> int | None:
-        """Where ``pkey`` stands in the table, full membership first (the low 15 bits decide); None:
-        nowhere."""
+        """Index of ``pkey`` in the table, full membership first (the low 15 bits decide); None: it is not in the
+        table."""
         table = self.pkeys_of(port)
         for wanted in (pkey | 0x8000, pkey & 0x7FFF):
             if wanted & 0x7FFF and wanted in table:
@@ -175,8 +171,8 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of a host's ``ports`` that ``address`` means: "any" is all, the loopback's the
-        first active."""
+        """The ports among a host's ``ports`` that ``address`` stands for: "any" is all, the loopback's the first
+        active."""
         if address.host is None:
             return ports
         if address.host == LOOPBACK:

@@ -17,12 +17,12 @@ __all__ = ["MULTICAST_QPN", "Groups"]
 
 MULTICAST_QPN = 0xFFFFFF
 TIMEOUT_MS = 3000
-"""For the SA's answer (Linux cma.c: CMA_IBOE… uses 3 s)."""
+"""The wait for the SA's answer (Linux cma.c: CMA_IBOE… uses 3 s)."""
 FULL = 1
 
 
 class Groups:
-    """Memberships by the id that stands for each. ``report`` is called with MULTICAST_JOIN and
+    """Memberships by their ids. ``report`` is called with MULTICAST_JOIN and
     MULTICAST_ERROR."""
 
     def __init__(

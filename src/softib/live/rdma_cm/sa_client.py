@@ -1,8 +1,8 @@
 """Queries of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and
 multicast groups.
 
-The answer may come from the daemon's subnet manager or from a stock one on some port: this client
-cannot tell.
+The answer may come from the daemon's subnet manager or from a stock one on some port: this client cannot tell the
+difference.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLASS_VERSION = 2
 """Of subnet administration (IBA 15.2.1.1)."""
 
 Done = Callable[[bytes | None, int], None]
-"""Called with the record's octets, or None and a negative errno."""
+"""Called with the record's bytes, or None and a negative errno."""
 
 
 @dataclass(slots=True)
@@ -41,8 +41,8 @@ class Query:
 
 
 class SaClient:
-    """Sans I/O: ``send(port, mad)`` carries a MAD to the SA that ``port`` knows (False: it knows
-    none); answers come by :meth:`answer`. ``number(port)`` gives the upper 16 bits of a TID of that
+    """Sans I/O: ``send(port, mad)`` sends a MAD to the SA that ``port`` has recorded (False: none); answers arrive
+    by :meth:`answer`. ``number(port)`` gives the upper 16 bits of a TID of that
     port."""
 
     def __init__(self, send: Callable[[int, bytes], bool], number: Callable[[int], int]):
@@ -61,8 +61,8 @@ class SaClient:
     def join(
         self, port: int, gid: bytes, mgid: bytes, qkey: int, pkey: int, state: int, timeout_ms: int, done: Done
     ) -> None:
-        """``gid`` of ``port`` becomes a member of ``mgid``, which is created where it does not
-        exist yet: the fields are those that a creation must name (IBA 15.2.5.17)."""
+        """``gid`` of ``port`` becomes a member of ``mgid``, which is created if it does not exist yet: the fields
+        are those that a creation must name (IBA 15.2.5.17)."""
         fields = {
             "mgid": mgid,
             "port_gid": gid,
@@ -113,7 +113,7 @@ class SaClient:
         if query is None:
             return
         if head.status:
-            query.done(None, -errno.EINVAL)  # as the kernel's ib_sa says it, whatever the SA's reason
+            query.done(None, -errno.EINVAL)  # as the kernel's ib_sa reports it, whatever the SA's reason
         else:
             query.done(mad[SA_DATA:], 0)
 
@@ -124,7 +124,7 @@ class SaClient:
         return self._timers[0][0] if self._timers else None
 
     def tick(self, now_ps: int) -> None:
-        """Send queries again, or give up."""
+        """Send queries again, or abandon them."""
         self.now_ps = now_ps
         while (due := self.deadline_ps()) is not None and due <= now_ps:
             tid = heapq.heappop(self._timers)[1]

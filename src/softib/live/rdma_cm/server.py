@@ -1,8 +1,7 @@
-"""Serves programs under ``libsoftib-verbs.so``: the daemon's side is what the kernel's rdma_cm is
-on each host.
+"""Serves programs under ``libsoftib-verbs.so``: the daemon does the work of the kernel's rdma_cm on each host.
 
 Messages of communication management travel over the fabric as MADs (class 0x07, QP1), by LID and
-P_Key; queries go to whatever subnet administrator the port knows.
+P_Key; queries go to the subnet administrator that the port has recorded.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["RdmaCmServer"]
 
 LONGEST = 2048
 ROUNDS = 32
-"""Requests of one process in a row before the others have the loop."""
+"""Requests of one process in a row before the loop serves others."""
 OPS = (
     "DESTROY",
     "BIND",
@@ -58,14 +57,14 @@ OPS = (
 )
 LAST_NUMBER, FIRST_NUMBER = 0xFFFE, 0x8000
 EVENTS, EVENTS_OF_ID = 1024, 16
-"""Unread events of a process, and more of them for each of its ids: beyond, requests that could add
-one fail with ENOMEM."""
+"""Unread events of a process, and how many more for each of its ids: beyond, requests that could add one fail with
+ENOMEM."""
 WITHOUT_EVENTS = ("DESTROY", "LEAVE", "MIGRATE")
 
 
 class EventChannel:
-    """An open rdma_cm device of a program. Events that its socket does not take now wait, and count
-    for its process."""
+    """An open rdma_cm device of a program. Events that do not fit into its socket now wait, and count for its
+    process."""
 
     def __init__(self, number: int, sock: socket.socket, process: CmProcess, selector: selectors.BaseSelector):
         self.number, self.sock, self.process = number, sock, process
@@ -90,8 +89,8 @@ class EventChannel:
 
 
 class CmProcess:
-    """A program: the ports that it sees, its ids and channels by number, and how many events it has
-    not read (beyond those in its sockets)."""
+    """A program: the ports that it sees, its ids and channels by number, and the number of events that it has not
+    read (beyond those in its sockets)."""
 
     def __init__(self, number: int, sock: socket.socket, ports: tuple[int, ...]):
         self.number, self.sock, self.ports = number, sock, ports
@@ -127,7 +126,7 @@ class RdmaCmStation:
         return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big") in self.sa.waiting
 
     def deliver(self, batch: MadBatch) -> None:
-        """Give answers to the query that each is for."""
+        """Deliver answers to their queries."""
         for mad in batch.mad:
             self.sa.answer(mad.tobytes())
 
@@ -156,7 +155,7 @@ class RdmaCmServer(SeqpacketServer):
         self._warm()
 
     def _warm(self) -> None:
-        """Compile now, not while the first program waits: what is no MAD goes nowhere."""
+        """Compile now, not while the first program waits: bytes that are not a MAD go nowhere."""
         self.router.plane.exchange(MadBatch.zeros(1), default_port(self.router.fabric))
 
     def close(self) -> None:
@@ -168,7 +167,7 @@ class RdmaCmServer(SeqpacketServer):
     # -- processes and channels --
 
     def greeted(self, sock: socket.socket, message: bytes) -> None:
-        """A program begins, or opens a channel."""
+        """A program starts, or opens a channel."""
         hello = hello_of(message)
         error, number = errno.EPROTO, 0
         if hello is not None and hello.kind == constant("PROCESS"):
@@ -209,7 +208,7 @@ class RdmaCmServer(SeqpacketServer):
             channel.flush()
         if (
             events & selectors.EVENT_READ and receive(channel.sock, LONGEST) == b""
-        ):  # else it scribbles over its descriptor
+        ):  # otherwise it writes over its descriptor
             self._shut(channel)
             self._send_outbox()
 
@@ -292,7 +291,7 @@ class RdmaCmServer(SeqpacketServer):
     # -- MADs --
 
     def _send_outbox(self) -> None:
-        """Send the CM's MADs, and those that they set off, until none is left."""
+        """Send the CM's MADs, and those that result from them, until none is left."""
         cm = self.ucma.cm
         while cm.outbox:
             out = cm.outbox.popleft()
@@ -347,7 +346,7 @@ class RdmaCmServer(SeqpacketServer):
         return max(0.0, (min(due) - now_ps) / 1e12) if due else 3600.0
 
     def tick(self, now_ps: int) -> None:
-        """Send again, or give up, what was not answered; send what answers of the SA set off."""
+        """Send unanswered messages again, or abandon them; send what answers of the SA cause."""
         self.ucma.cm.tick(now_ps)
         self.sa.tick(now_ps)
         self._send_outbox()

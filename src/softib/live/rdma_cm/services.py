@@ -19,7 +19,7 @@ REUSE, AF_ONLY, AF_GIVEN = (constant(name) for name in ("REUSE", "AF_ONLY", "AF_
 
 
 def service_of(ps: int, address: Address) -> tuple[int, int]:
-    """Service ID and its mask: port space and port (IBA annex A11), or what an AF_IB address says."""
+    """Service ID and its mask: port space and port (IBA annex A11), or those of an AF_IB address."""
     if address.family == AF_IB:
         return address.sid, address.mask or ALL
     return ps << 16 | address.port, ALL
@@ -42,10 +42,10 @@ class Services:
                 self._masked.setdefault(port, []).append(e)
             return 0
         if not named and not (e.ps == PS.IB and e.service_id):
-            found = self._free(e)
-            if found is None:
+            free_port = self._free(e)
+            if free_port is None:
                 return errno.EADDRNOTAVAIL
-            e.service_id |= found
+            e.service_id |= free_port
         if error := self._conflict(e, bool(e.flags & REUSE)):
             return error
         for port in e.ports:
@@ -88,7 +88,7 @@ class Services:
         return None
 
     def release(self, e: Endpoint) -> None:
-        """Whatever ``e`` was bound to is free."""
+        """Everything that ``e`` was bound to becomes free."""
         for port in e.ports:
             _remove(self._bound, (port, e.service_id), e)
             _remove(self._masked, port, e)
@@ -96,8 +96,7 @@ class Services:
 
 
 def _af_only(e: Endpoint, address: Address) -> bool:
-    """Is ``e`` bound to addresses of its own family alone? IPv4 is unless the program says
-    otherwise, IPv6 is not."""
+    """Is ``e`` bound only to addresses of its own family? IPv4 is not, unless the program requests it; IPv6 is."""
     return bool(e.flags & AF_ONLY) if e.flags & AF_GIVEN else address.family == socket.AF_INET
 
 

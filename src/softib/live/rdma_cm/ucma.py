@@ -1,5 +1,4 @@
-"""The commands of programs to rdma_cm, carried out as their host's kernel would (Linux
-drivers/infiniband/core/cma.c)."""
+"""The commands of programs to rdma_cm, carried out as by their host's kernel (Linux drivers/infiniband/core/cma.c)."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class Owner(Protocol):
     endpoints: dict[int, Endpoint]
 
     def child_number(self) -> int:
-        """For the id of a request that came in."""
+        """For the id of a request that arrived."""
 
 
 class Ucma:
@@ -78,7 +77,7 @@ class Ucma:
         }
 
     def run(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
-        """Do ``op``; returns an errno (0 = done) and the id that it was about."""
+        """Do ``op``; returns an errno (0 = done) and the id that it concerned."""
         e = owner.endpoints.get(q.number)
         if op in ("DESTROY", "LEAVE"):
             if e is not None:
@@ -108,10 +107,10 @@ class Ucma:
         self.cm.destroy(e)
         self.services.release(e)
 
-    # -- what an event carries --
+    # -- contents of an event --
 
     def describe(self, e: Endpoint) -> dict[str, Any]:
-        """Addresses, device and path, as ``softib_cm_reply`` has them."""
+        """Addresses, device and path, in the form of ``softib_cm_reply``."""
         fields: dict[str, Any] = {"source": e.source, "target": e.target}
         if e.port < 0:
             return fields
@@ -153,8 +152,7 @@ class Ucma:
         return e
 
     def _introduce(self, e: Endpoint, message: dict[str, Any]) -> None:
-        """Addresses of a request: those in the CMA's header, or the GIDs where the listener is
-        bound to one."""
+        """Addresses of a request: those in the CMA's header, or the GIDs if the listener is bound to one."""
         assert e.listener is not None
         e.service_id = message["service_id"]
         e.sgid = self.addresses.gid_of(e.port)

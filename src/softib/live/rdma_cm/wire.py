@@ -19,7 +19,7 @@ def layout(name: str) -> Layout:
 
 
 def hello_of(message: bytes) -> Any | None:
-    """The greeting in ``message``; None where it is none, or of another version."""
+    """The greeting in ``message``; None if it is not one, or of another version."""
     kind = layout("hello")
     if len(message) != kind.size:
         return None
@@ -28,12 +28,12 @@ def hello_of(message: bytes) -> Any | None:
 
 
 def request_size() -> int:
-    """Octets of a request; POST has a message behind it."""
+    """Bytes of a request; POST has a message behind it."""
     return layout("ask").size
 
 
 def request_of(message: bytes) -> Any | None:
-    """The request in ``message``; None where it is none."""
+    """The request in ``message``; None if it is not one."""
     kind = layout("ask")
     return kind.unpack(message) if len(message) >= kind.size else None
 

@@ -2,15 +2,14 @@
 writes them, read from the fabric's arrays.
 
 Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-bus-pci),
-the PCI ID list, PCI Code and ID Assignment (class 02 07). Rates are what the ABI's table makes of
-the active speed and width; error counters end at the width of their PortCounters field (IBA
-16.1.3.5), data and packets at 64 bits.
+the PCI ID list, PCI Code and ID Assignment (class 02 07). Rates follow the ABI's table from the active speed and
+width; error counters end at the width of their PortCounters field (IBA 16.1.3.5), data and packets at 64 bits.
 
-UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI
-function and read there what it is, how fast its instance is and which processors are near. A host's
-adapters get a root port each: function ``0000:11:00.0`` behind ``0000:10:00.0`` of root bus 10,
-then 20, and so on; from the sixteenth on in the next domain. No processor is nearer to one than
-another: ``numa_node`` is -1, as a kernel says it then.
+UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI function and
+read its type, the speed of its slot and which processors are near. A host's adapters have a
+root port each: function ``0000:11:00.0`` behind ``0000:10:00.0`` of root bus 10, then 20, and so on; from the
+sixteenth on in the next domain. No processor is nearer to one than another:
+``numa_node`` is -1, as a kernel writes in that case.
 """
 
 from __future__ import annotations
@@ -63,33 +62,30 @@ STATE_NAMES = {
     PortState.ACTIVE: "ACTIVE",
 }
 FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
-"""What the devices' vendor agent (General Info) calls the firmware's version: softib's own, as mlx5
-writes it."""
+"""The firmware version that the devices' vendor agent (General Info) reports: softib's own, in mlx5's format."""
 PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The agent's PSID (General Info)."""
 LIFESPAN_MS = "10"
-"""How old a hardware counter may be: mlx5's default. It stands alone in ``hw_counters``: events of
-transports are not counted yet, and a zero would be a lie. node_exporter wants the directory
-where a device is called mlx5_*."""
+"""The greatest age of a hardware counter: mlx5's default. It is the only file in ``hw_counters``: events of transports
+are not counted yet, and a zero would be wrong. node_exporter needs the directory if a device is called mlx5_*."""
 
 Text = Callable[[Fabric, int], str]
 
 
 def hex_groups(value: int, count: int = 4) -> str:
-    """``count`` groups of four hexadecimal digits, as GUIDs stand in sysfs."""
+    """``count`` groups of four hexadecimal digits, as in the GUIDs of sysfs."""
     digits = f"{value:0{4 * count}x}"
     return ":".join(digits[i : i + 4] for i in range(0, 4 * count, 4))
 
 
 def active_speed(f: Fabric, port: int) -> LinkSpeed:
-    """The generation at which ``port`` runs (SDR where PortInfo names none, as the kernel has it)."""
+    """The generation at which ``port`` runs (SDR if PortInfo names none, as in the kernel)."""
     code = int(active_speed_codes(f.port_info[port : port + 1], f.port_mlnx_speed[port : port + 1])[0])
     return SPEED_BY_CODE.get(code, SPEEDS[0])
 
 
 def rate_text(f: Fabric, port: int) -> str:
-    """``400 Gb/sec (4X NDR)``; SDR by its name too, as every kernel has it that knows of NDR (5.13
-    and later)."""
+    """``400 Gb/sec (4X NDR)``; SDR is also named, as in every kernel that supports NDR (5.13 and later)."""
     speed = active_speed(f, port)
     lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
     tenths = speed.kernel_rate * lanes
@@ -132,7 +128,7 @@ DEVICE_FILES: dict[str, Text] = {
     "hca_type": lambda f, n: f"MT{int(f.device_id[n])}",
     "board_id": lambda f, n: PSID_TEXT,
 }
-"""File of a device → its line for a node's row."""
+"""Maps each file of a device to its line for a node's row."""
 
 COUNTER_FILES = (
     ("symbol_error", "symbol_error_counter", 16),
@@ -157,8 +153,7 @@ COUNTER_FILES = (
     ("multicast_xmit_packets", "port_multicast_xmit_pkts", 64),
     ("multicast_rcv_packets", "port_multicast_rcv_pkts", 64),
 )
-"""File below ``counters/``, column of ``Fabric.counters``, bits at whose largest value the file
-stops."""
+"""File below ``counters/``, column of ``Fabric.counters``, bits at whose largest value the file stops."""
 
 PORT_FILES: dict[str, Text] = {
     "lid": _field("lid", "{:#x}"),
@@ -173,7 +168,7 @@ PORT_FILES: dict[str, Text] = {
     "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
     **{f"counters/{name}": _counter(column, bits) for name, column, bits in COUNTER_FILES},
 }
-"""File of a port → its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables:
+"""Maps each file of a port to its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables:
 :func:`table_files`."""
 
 
@@ -199,8 +194,8 @@ def table_files(f: Fabric, port: int) -> dict[str, Text]:
 
 
 VENDORS = {0x0002C9: 0x15B3, 0x001175: 0x1077}
-"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Of others nothing is known; adapters
-are called mlx5 then, too."""
+"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Other vendors are unknown; adapters are called mlx5
+then too."""
 CLASS_INFINIBAND = 0x020700
 ROOTS = 15
 """Root buses of a domain that have adapters: 10, 20, … f0."""
@@ -210,8 +205,8 @@ GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 
 
 def _adapter(f: Fabric, node: int) -> Adapter:
-    """The node's part, or the one that stands for what its first port supports (QDR at least) where
-    the catalogue does not know its interface."""
+    """The node's part, or, if the catalogue does not have its interface, the one for the speed that its first port
+    supports (QDR at least)."""
     part = DEVICES.get(int(f.device_id[node]))
     if isinstance(part, Adapter) and part.pcie_generation and part.pcie_lanes:
         return part
@@ -237,7 +232,7 @@ def _device(f: Fabric, node: int) -> int:
 
 
 def _processors() -> str:
-    """Of this machine, as ``0-7``."""
+    """Those of this machine, as ``0-7``."""
     try:
         return Path("/sys/devices/system/cpu/online").read_text().strip()
     except OSError:
@@ -270,7 +265,7 @@ PCI_FILES: dict[str, Text] = {
     "max_link_width": _slot_width,
     "current_link_width": _slot_width,
 }
-"""File of a PCI function → its line for a node's row."""
+"""Maps each file of a PCI function to its line for a node's row."""
 
 
 def pci_name(slot: int) -> str:
@@ -279,6 +274,6 @@ def pci_name(slot: int) -> str:
 
 
 def pci_folder(slot: int) -> str:
-    """Its directory, below ``/``: behind a root port of its own."""
+    """Its directory, below ``/``: behind its own root port."""
     root = f"{slot // ROOTS:04x}:{16 * (slot % ROOTS + 1):02x}"
     return f"sys/devices/pci{root}/{root}:00.0/{pci_name(slot)}"

@@ -1,11 +1,11 @@
-"""What a host calls its adapters: programs write ``/sys/class/infiniband/DEVICE/node_desc``, as
+"""The descriptions that a host gives its adapters: programs write ``/sys/class/infiniband/DEVICE/node_desc``, as
 rdma-ndd of rdma-core does.
 
 A kernel gives the text to the driver; mlx5's gives it to the firmware, which reports it as
 NodeDescription from then on and raises trap 144 with NodeDescriptionChange on the adapter's ports
 (IBA 14.2.5.1; ``mlx5_ib_modify_device`` of Linux: "pass node desc to FW, so it can generate a 144
-trap"). Here the daemon watches the file of every view (inotify(7)), however it was reached: through
-a preload library, a namespace, or the tree's path.
+trap"). Here the daemon watches the file of every view (inotify(7)), whichever way it was reached: through a preload
+library, a namespace, or the tree's path.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["Descriptions"]
 IN_CLOSE_WRITE, IN_IGNORED = 0x008, 0x8000
 EVENT = struct.Struct("=iIII")
 ROOM = 64
-"""Octets of a NodeDescription (IBA 14.2.5.2; IB_DEVICE_NODE_DESC_MAX)."""
+"""Bytes of a NodeDescription (IBA 14.2.5.2; IB_DEVICE_NODE_DESC_MAX)."""
 
 
 class Descriptions:
-    """Takes over what programs write into ``node_desc`` of any of ``views``. Where the kernel gives
-    no inotify instance, one line says so, and nothing is taken over."""
+    """Applies what programs write into ``node_desc`` of any of ``views``. If the kernel gives no inotify
+    instance, one line reports it, and nothing is applied."""
 
     def __init__(self, router: MadRouter, views: Views, selector: selectors.BaseSelector):
         self.router, self.views, self.selector = router, views, selector
@@ -39,7 +39,7 @@ class Descriptions:
         self._watched: dict[int, tuple[View, Device]] = {}
         self.fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self.fd < 0:
-            print(f"softib: {self._reason()}; what programs write to node_desc is not seen", file=sys.stderr)
+            print(f"softib: {self._reason()}; writes of programs to node_desc are not applied", file=sys.stderr)
             return
         selector.register(self.fd, selectors.EVENT_READ, self._ready)
         views.made = self.watch
@@ -49,7 +49,7 @@ class Descriptions:
         return f"no inotify instance: {os.strerror(ctypes.get_errno())}"
 
     def watch(self, view: View) -> None:
-        """``view`` was made: see what is written into its devices' descriptions."""
+        """``view`` was made: watch the descriptions of its devices."""
         for device in view.devices:
             folder = os.fsencode(f"{view.folder}/{CLASS}/{device.name}")
             watch = self._libc.inotify_add_watch(self.fd, folder, IN_CLOSE_WRITE)
@@ -72,11 +72,11 @@ class Descriptions:
         try:
             self.take(view, device)
         except Exception:
-            self.router.report_bug(f"taking over {NODE_DESC} of {device.name}")
+            self.router.report_bug(f"applying {NODE_DESC} of {device.name}")
 
     def take(self, view: View, device: Device) -> None:
-        """What stands in the file is the node's description from now on, without a newline at its
-        end; an empty file changes nothing. The file says what is true afterwards."""
+        """The text in the file becomes the node's description, without a newline at its end; an empty file changes
+        nothing. Afterwards the file shows the description that the node has."""
         try:
             with open(view.path_of(device), "rb") as file:
                 text = file.read(ROOM + 1)

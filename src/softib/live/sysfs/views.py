@@ -1,8 +1,7 @@
-"""What a program sees of the fabric: the HCAs of one host, as directories like a kernel's and as
-umad devices.
+"""A program's view of the fabric: the HCAs of one host, as directories like a kernel's and as umad devices.
 
 The tree below a view's folder (``sys/class/infiniband``, ``sys/class/infiniband_mad``,
-``dev/infiniband``) is real: any way to read a directory works on it. Files are written when the
+``dev/infiniband``) consists of real files: every way to read a directory works. Files are written when the
 view is made, and again when a program opens one.
 """
 
@@ -27,13 +26,13 @@ UVERBS_ABI = 6
 CLASS = "sys/class/infiniband"
 NODE_DESC = "node_desc"
 TABLES = ("pkeys", "gids")
-"""The one file that programs write (:mod:`softib.live.sysfs.node_desc`). It stays the same file, so
-that a namespace can show it writable in a tree that is not."""
+"""The only file that programs write (:mod:`softib.live.sysfs.node_desc`). It stays the same file, so that a
+namespace can make it writable in a tree that is not."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """An adapter: its name on the host, its node, those of its portnums that are shown, and its
+    """An adapter: its name on the host, its node, the portnums that are shown, and its
     slot, the number among the host's."""
 
     name: str
@@ -49,7 +48,7 @@ class Device:
 
 
 def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]:
-    """Named as their descriptions name them where these differ, else ``mlx5_0``, ``mlx5_1`` …"""
+    """Named as in their descriptions if these differ, else ``mlx5_0``, ``mlx5_1`` …"""
     names = [device_name(f, node) for node in nodes]
     if "" in names or len(set(names)) < len(names):
         names = [f"mlx5_{i}" for i in range(len(nodes))]
@@ -62,8 +61,8 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]
 
 
 def _fill(path: str, octets: bytes) -> None:
-    """``path`` holds ``octets``. A view has hundreds of files, and what open() and pathlib add to
-    the system calls is as much again."""
+    """``path`` holds ``octets``. A view has hundreds of files, and open() and pathlib would take as much time again
+    as the system calls."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.write(fd, octets)
@@ -115,7 +114,7 @@ class View:
 
     @staticmethod
     def _device_line(device: Device) -> str:
-        """What ``libsoftib-verbs.so`` reads: name, row of the node, firmware, portnums."""
+        """The list for ``libsoftib-verbs.so``: name, row of the node, firmware, portnums."""
         return " ".join(map(str, (device.name, device.node, FIRMWARE, *device.portnums)))
 
     def _add_port(self, device: Device, portnum: int) -> None:
@@ -137,9 +136,9 @@ class View:
         return self.umads[umad] if 0 <= umad < len(self.umads) else None
 
     def refresh(self, path: str) -> None:
-        """Make the file ``path`` (below the folder) say what is true now; other paths are
-        left alone. Of a table (``pkeys``, ``gids``) all entries: a program that reads one reads the
-        others next, and ``preload/umad/refresh.c`` does not ask for these."""
+        """Bring the file ``path`` (below the folder) up to date; other paths are left alone. In a table (``pkeys``,
+        ``gids``) all entries: a program that reads one reads the others next,
+        and ``preload/umad/refresh.c`` does not request these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
         for device in self.devices:  # by the link's other end, as a program in that directory names it
             if path.startswith(f"{device.folder}/"):
@@ -158,7 +157,7 @@ class View:
         return entries
 
     def refresh_all(self) -> int:
-        """Make every file say what is true now; returns how many changed."""
+        """Bring every file up to date; returns how many changed."""
         return sum(self._write(path) for path in self._lines)
 
     def _octets(self, path: str) -> bytes:
@@ -167,17 +166,17 @@ class View:
         return b"" if bare else f"{text}\n".encode("utf-8", "surrogateescape")
 
     def _write(self, path: str) -> bool:
-        """Write the file where it is not true already."""
+        """Write the file if it is not up to date."""
         octets = self._octets(path)
         if self._shown.get(path) == octets:
             return False
         if path.endswith(f"/{NODE_DESC}"):
             _fill(f"{self.folder}/{path}", octets)
         else:
-            made = f"{self.folder}/.new"
-            _fill(made, octets)
-            # A reader gets the old line or the new one, never half of one.
-            os.replace(made, f"{self.folder}/{path}")
+            new = f"{self.folder}/.new"
+            _fill(new, octets)
+            # A reader gets the old line or the new one, never a part of one.
+            os.replace(new, f"{self.folder}/{path}")
         self._shown[path] = octets
         return True
 
@@ -186,13 +185,13 @@ class View:
         return f"{self.folder}/{CLASS}/{device.name}/{NODE_DESC}"
 
     def restore(self, device: Device) -> None:
-        """A program wrote into the description of ``device``: it says what is true again."""
+        """A program wrote into the description of ``device``: bring it up to date again."""
         path = f"{CLASS}/{device.name}/{NODE_DESC}"
         self._shown.pop(path, None)
         self._write(path)
 
     def write(self) -> None:
-        """Write every file, whatever was there. No program reads them yet and the loop waits meanwhile,
+        """Write every file, whatever it contained. No program reads them yet and the loop waits meanwhile,
         so nothing is renamed."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -218,15 +217,15 @@ class Views:
         self.known: dict[str, View] = {}
         self.made: Callable[[View], None] = lambda view: None
         """Called when the files of a view were made."""
-        shutil.rmtree(folder, ignore_errors=True)  # what a killed daemon left
+        shutil.rmtree(folder, ignore_errors=True)  # files of a killed daemon
 
     def of_port(self, port: int) -> View:
-        """A program that sees nothing but this port."""
+        """A program that sees only this port."""
         f = self.fabric
         return self._made(f"port-{port}", devices_of(f, [int(f.port_node[port])], int(f.port_num[port])))
 
     def of_node(self, node: int) -> View:
-        """A program that sees this node alone, with all its ports."""
+        """A program that sees only this node, with all its ports."""
         return self._made(f"node-{node}", devices_of(self.fabric, [node], None))
 
     def of_host(self, node: int) -> View:
@@ -234,10 +233,10 @@ class Views:
         return self._made(f"host-{node}", devices_of(self.fabric, host_of(self.fabric, node), None))
 
     def show(self, named: str, port: int, alone: bool = False) -> View:
-        """The view of ``softib run --node NAMED``, which leads to ``port``.
+        """The view of ``softib run --node NAMED``, which stands for ``port``.
 
-        A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter;
-        ``name:portnum``, and a ``port`` that was named too (``alone``), that port.
+        A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter; ``name:portnum``,
+        or a ``port`` that was named as well (``alone``), shows that port.
         """
         node = int(self.fabric.port_node[port])
         if not alone and named in ("", self.fabric.node_name(node).split(" ")[0]):
@@ -254,7 +253,7 @@ class Views:
             return view
         try:
             view.write()
-        except OSError:  # a full file system: no program shall see half a tree
+        except OSError:  # a full file system: no program must see half a tree
             shutil.rmtree(view.folder, ignore_errors=True)
             raise
         self.known[name] = view

@@ -1,1 +1,1 @@
-"""The user_mad driver's side of libsoftib-umad.so."""
+"""The part of the user_mad driver for libsoftib-umad.so."""

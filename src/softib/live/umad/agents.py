@@ -1,5 +1,4 @@
-"""The registrations of user_mad agents: which agent takes which MAD on a port, and the rules that a
-kernel has for them.
+"""The registrations of user_mad agents: which agent takes which MAD on a port, by the rules of a kernel.
 
 Sources: the kernel's ABI (Documentation/infiniband/user_mad.rst) and IBA 13.4.4 (class numbers),
 13.6 (RMPP).
@@ -44,7 +43,7 @@ class Agent:
     kernel_rmpp: bool
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Is this unsolicited MAD for it?"""
+        """Does it take this unsolicited MAD?"""
         klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT]) & ~RESPONSE_BIT
         if klass != self.mgmt_class or int(mad[VERSION_AT]) != self.version or not self.methods >> method & 1:
             return False
@@ -54,7 +53,7 @@ class Agent:
         )
 
     def overlaps(self, other: Agent) -> bool:
-        """Would both take the same MAD? A port gives each to one agent alone."""
+        """Would both take the same MAD? A port gives each MAD to only one agent."""
         same = (self.mgmt_class, self.version, self.oui) == (other.mgmt_class, other.version, other.oui)
         return same and bool(self.methods & other.methods)
 
@@ -74,8 +73,8 @@ class AgentTable:
         if agent.qpn > 1 or (rmpp_version and not has_rmpp(agent.mgmt_class)):
             return errno.EINVAL, 0
         if agent.mgmt_class:
-            known = agent.mgmt_class < CLASSES or agent.mgmt_class == SUBN_DR
-            if not known or agent.version >= VERSIONS or smi != (agent.qpn == 0):
+            served = agent.mgmt_class < CLASSES or agent.mgmt_class == SUBN_DR
+            if not served or agent.version >= VERSIONS or smi != (agent.qpn == 0):
                 return errno.EINVAL, 0
             if agent.mgmt_class in VENDOR2_CLASSES and not agent.oui:
                 return errno.EINVAL, 0
@@ -89,7 +88,7 @@ class AgentTable:
         return 0, number
 
     def remove(self, number: int) -> int:
-        """errno of taking it away."""
+        """errno of removing it."""
         if self.agents.pop(number, None) is None:
             return errno.EINVAL
         self.known[number] = 0

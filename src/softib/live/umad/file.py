@@ -1,7 +1,7 @@
-"""One open umad device of a program under our preload library: what a kernel keeps for it.
+"""One open umad device of a program under softib's preload library: the state that a kernel keeps for it.
 
-Its descriptor in the program is a connection to the daemon, which therefore knows at once when the
-program closes it or dies.
+Its descriptor in the program is a connection to the daemon, which therefore notices at once when the program closes
+it or dies.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ from softib.mad.batch import MadBatch
 __all__ = ["Ancillary", "IssmFile", "PendingRequest", "RmppPayload", "UmadFile", "tid_of"]
 
 TRAP_REPRESS = int(Method.TRAP_REPRESS)
-"""The answer to a trap has no response bit; a kernel takes it for one all the same."""
+"""The answer to a trap has no response bit; a kernel treats it as one all the same."""
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
-"""Messages that wait for a program that does not read; the kernel's own bound (it drops what comes
-after)."""
+"""Messages that wait for a program that does not read; the kernel's own bound (it drops later ones)."""
 
 
 @dataclass(frozen=True)
 class RmppPayload:
-    """The rest of an RMPP message: a descriptor of a file with the whole MAD, and its octets."""
+    """The rest of an RMPP message: a descriptor of a file with the whole MAD, and its bytes."""
 
     fd: int
     octets: int
 
     def keep(self) -> RmppPayload:
-        """A copy with a descriptor of its own."""
+        """A copy with its own descriptor."""
         return RmppPayload(os.dup(self.fd), self.octets)
 
     def drop(self) -> None:
@@ -54,9 +53,9 @@ class RmppPayload:
 
 @dataclass(frozen=True)
 class Ancillary:
-    """What comes with the message of a program that is being handled: the program's ``port`` (None:
-    no program sent it), the rest of an RMPP message, and what the header says of a GRH at the
-    receiver (``forward_route``) and on an agent's answer (``return_route``), 24 octets each."""
+    """Accompanies the message of a program that is being handled: the program's ``port`` (None: no program sent
+    it), the rest of an RMPP message, and the header's GRH fields at the receiver (``forward_route``) and on an
+    agent's answer (``return_route``), 24 bytes each."""
 
     port: int | None = None
     payload: RmppPayload | None = None
@@ -66,8 +65,7 @@ class Ancillary:
 
 @dataclass
 class PendingRequest:
-    """A request that waits for its answer: the message as it was written, and how often it may
-    still be sent."""
+    """A request that waits for its answer: the message as it was written, and how many more times it may be sent."""
 
     message: bytes
     payload: RmppPayload | None
@@ -82,9 +80,9 @@ def tid_of(mad: np.ndarray) -> int:
 
 
 class UmadFile:
-    """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue`` holds what
-    the socket did not take yet; ``pending`` the requests without an answer, by TID.
-    ``ancillary()`` gives what comes with the message that is being handled."""
+    """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue`` holds what did not fit
+    into the socket yet; ``pending`` the requests without an answer, by TID.
+    ``ancillary()`` returns what accompanies the message that is being handled."""
 
     issm = False
 
@@ -107,7 +105,7 @@ class UmadFile:
         self.queue = SendQueue(sock, selector, QUEUE_LIMIT)
         self.pending: dict[int, PendingRequest] = {}
         self.announced = 0
-        """RMPP messages that were announced and have not come yet."""
+        """RMPP messages that were announced and have not arrived yet."""
         self.answered: list[int] | None = None
         """While this file's requests are handled: TIDs of those that were answered at once."""
         self._out = np.zeros((BATCH, MESSAGE_SIZE), np.uint8)
@@ -116,7 +114,7 @@ class UmadFile:
 
     @property
     def closed(self) -> bool:
-        """The program closed it, or does not exist any more."""
+        """The program closed it, or no longer exists."""
         return self.hung_up or self.queue.broken
 
     # -- as a station --
@@ -128,7 +126,7 @@ class UmadFile:
         return self.table.taker(mad) is not None
 
     def deliver(self, batch: MadBatch) -> None:
-        """Hand over. Requests that came back undeliverable wait for their time."""
+        """Hand over. Requests that were returned as undeliverable wait until their time is over."""
         if self.answered is not None:
             if batch.status.any():
                 batch = batch[batch.status == 0]
@@ -139,9 +137,9 @@ class UmadFile:
             self._hand_over(batch[at : at + BATCH])
 
     def deliver_long(self, batch: MadBatch, message: bytes) -> None:
-        """Hand over one message (one row with its first bytes) that somebody in this process made.
+        """Deliver one message (one row with its first bytes) that this process made.
 
-        An agent that does RMPP itself, or none, gets the first segment alone.
+        An agent that does RMPP itself, or does without it, gets only the first segment.
         """
         if not self.table.kernel_rmpp[batch.mad[0, AGENT_AT] & 31]:
             self.deliver(batch)
@@ -197,7 +195,7 @@ class UmadFile:
     # -- its end --
 
     def time_out(self, tid: int, waited: PendingRequest) -> None:
-        """The program's request comes back with ETIMEDOUT."""
+        """The program's request is returned with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)
@@ -212,14 +210,12 @@ class UmadFile:
 
 
 def _answers(mad: np.ndarray) -> bool:
-    """Is it the answer to something that a program sent? A TrapRepress answers its trap, as the
-    kernel has it."""
+    """Is it the answer to a message of a program? A TrapRepress answers its trap, as in the kernel."""
     return bool(mad[METHOD_AT] & RESPONSE_BIT) or int(mad[METHOD_AT]) == Method.TRAP_REPRESS
 
 
 class IssmFile:
-    """An open issm device: as long as it is open, its port has IsSM set. It takes nothing; a umad
-    file does."""
+    """An open issm device: as long as it is open, its port has IsSM set. It takes no MADs; a umad file does."""
 
     issm = True
     queue: tuple[()] = ()

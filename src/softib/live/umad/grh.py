@@ -1,8 +1,8 @@
 """Global routes (GRH) and P_Key indices of MADs between umad devices, as a host's driver shows them
 (IBA 8.3, 13.5.4).
 
-A receiver finds in the header what the packet's GRH said, seen from its side: the sender's GID, and
-which of the receiver's GIDs the packet was for. A GRH for a GID that the port at the DLID does not
+A receiver finds the packet's GRH in the header, from its own point of view: the sender's GID, and which of the
+receiver's GIDs the packet was for. A GRH for a GID that the port at the DLID does not
 have is dropped there (IBA 9.6.1.2.3).
 """
 
@@ -40,7 +40,7 @@ def _port_at(f: Fabric, lid: int, here: int) -> int | None:
 
 
 def _gid(f: Fabric, port: int, index: int) -> bytes:
-    """GID ``index`` of ``port``; zeros where the table has none."""
+    """GID ``index`` of ``port``; zeros if the table has none."""
     if index >= max(1, int(PortInfo.guid_cap.get(f.port_info[port]))):
         return bytes(16)
     guid = int(f.guids[f.guid_base[port] + index])
@@ -48,7 +48,7 @@ def _gid(f: Fabric, port: int, index: int) -> bytes:
 
 
 def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
-    """Which GID of ``port`` this is; the link-local prefix is every port's (IBA 4.1.1)."""
+    """Index of this GID at ``port``; every port has the link-local prefix (IBA 4.1.1)."""
     prefix, guid = int.from_bytes(gid[:8], "big"), np.uint64(int.from_bytes(gid[8:], "big"))
     if prefix not in (LINK_LOCAL, int(PortInfo.gid_prefix.get(f.port_info[port]))) or not guid:
         return None
@@ -58,8 +58,8 @@ def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
 
 
 def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, Route | None]:
-    """What the header says of the route of ``message``, which a program on ``port`` wrote with a
-    GRH: (where it arrives, on an agent's answer to it). (None, None): the port there does not have that GID.
+    """The header's fields for the route of ``message``, which a program on ``port`` wrote with a GRH: (at its
+    receiver, on an agent's answer to it). (None, None): the port there does not have that GID.
     SMPs have no GRH (IBA 14.2.1.1): zeros.
     """
     if not message[QPN].any():
@@ -74,8 +74,7 @@ def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, 
 
 
 def pkey_index_at(f: Fabric, here: int, index: int, there: int) -> int:
-    """Index in the table of port ``there`` of the partition that stands at ``index`` of port
-    ``here``; 0 where it is not."""
+    """Index in the table of port ``there`` of the partition at ``index`` of port ``here``; 0 if it is not in it."""
     n = int(f.pkey_cap[there])
     if index >= int(f.pkey_cap[here]):
         return 0

@@ -1,8 +1,8 @@
 """umad messages (64 bytes of the kernel's header, 256 of MAD) to and from the router's columns.
 
 Header: agent at 0, status 4, timeout_ms 8, length 16, QP 20 (big endian), Q_Key 24, LID 28 (big
-endian), SL 30, grh_present 32, P_Key index 56. Integers that are not big endian are the machine's;
-the kernel sees them as dwords (4 bytes).
+endian), SL 30, grh_present 32, P_Key index 56. Integers that are not big endian are in the machine's order; the
+kernel reads them as dwords (4 bytes).
 """
 
 from softib.agents.kernels.big_endian import get16, get32, put16, put32
@@ -44,8 +44,8 @@ def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
     """The first ``n`` of ``messages`` (uint8[m, 320], ``dwords`` the same bytes as uint32[m, 80])
     as requests ``q`` (:data:`~softib.mad.batch.MadColumns`).
 
-    ``sizes`` are the bytes that came. The agent goes into the TID (bits 32-47), where the router
-    lets it be. ``awaits`` says which rows are requests whose sender waits for an answer.
+    ``sizes`` are the received bytes. The agent goes into bits 32-47 of the TID, which the router leaves alone.
+    ``awaits`` marks the requests whose sender waits for an answer.
     """
     for r in range(n):
         m, mad = messages[r], q.mad[r]
@@ -71,8 +71,7 @@ def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages
     """MADs and columns of a batch as ``messages`` to a program; responses name the agent of their
     TID.
 
-    ``kernel_rmpp`` (uint8[32]) says for which agents a last RMPP segment has the length that its
-    header tells.
+    ``kernel_rmpp`` (uint8[32]) marks the agents for which a last RMPP segment has the length given in its header.
     """
     for r in range(len(mad)):
         m, f = messages[r], mad[r]
@@ -104,24 +103,22 @@ recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
 send = External("send", "intp", "int32", "uintp", "uintp", "int32")
 MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
 PORT, NUMBER, FD, FLAGS = range(4)
-"""What ``file`` of the buffers holds: of the open device that is served, and the flags of its
-receives."""
+"""The entries of ``file`` in the buffers: the open device that is served, and the flags of its receives."""
 QP, KERNEL_RMPP, KNOWN = range(3)
 """Rows of the agents' table."""
 IDLE, CLOSED, SPECIAL, LEFT = range(4)
-"""How :func:`umad_pump` ends: nothing more came; the program closed the file; the message in row 0
-is one for Python (with a GRH, or the announcement of an RMPP message); the rest of the message in
-row 0 is Python's."""
+"""How :func:`umad_pump` ends: nothing more arrived; the program closed the file; the message in row 0 needs Python
+(with a GRH, or the announcement of an RMPP message); the rest of the message in row 0 is left to Python."""
 
 
 @kernel(_nrt=False)
 def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
     """Serve one open umad device ``u.file`` without going back to Python between its requests.
 
-    As :func:`softib.live.ibsim.kernels.pump`, for the messages of our library. ``u``:
+    As :func:`softib.live.ibsim.kernels.pump`, for the messages of softib's library. ``u``:
     :data:`softib.live.umad.wire.UmadBuffers`; ``agents`` uint8[3, 32]:
-    :class:`softib.live.umad.agents.AgentTable`. What comes for an agent that is not registered is
-    dropped. Returns one of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be finished.
+    :class:`softib.live.umad.agents.AgentTable`. A MAD for an agent that is not registered is dropped. Returns one
+    of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be finished.
     """
     counts, fd = x.counts, u.file[FD]
     for _ in range(rounds):

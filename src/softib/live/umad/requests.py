@@ -1,8 +1,7 @@
-"""What programs write to their umad devices: it is answered, forwarded, or kept until it times out.
+"""Handles what programs write to their umad devices: it is answered, forwarded, or kept until it times out.
 
 Most of it never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers and
-sends while one program sends. What it leaves (RMPP messages, GRHs, requests without an answer at
-once) is handled here.
+sends while one program sends. The rest (RMPP messages, GRHs, requests without an answer at once) is handled here.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ NOTHING = Ancillary()
 
 class UmadRequests:
     """Reads the open ``files`` (by number) and keeps the requests' timers. :meth:`tick` must be
-    called when :meth:`wait_s` is over. ``ancillary`` comes with the message that is being handled.
+    called when :meth:`wait_s` is over. ``ancillary`` accompanies the message that is being handled.
     """
 
     def __init__(self, router: MadRouter, files: Mapping[int, object]):
@@ -81,8 +80,7 @@ class UmadRequests:
         )
 
     def adopt(self, file: UmadFile) -> None:
-        """Receives of this file's socket may wait for a moment, in the kernel; everything else says
-        DONTWAIT."""
+        """Receives of this file's socket may wait for a moment, in the kernel; every other call uses DONTWAIT."""
         file.sock.setblocking(True)
         wait = struct.pack("@ll", 0, PUMP_WAIT_MS * 1000)
         file.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
@@ -90,9 +88,9 @@ class UmadRequests:
     # -- reading --
 
     def read(self, file: UmadFile) -> None:
-        """Handle what ``file``'s program has written, as far as others need not wait too long."""
+        """Handle what ``file``'s program has written, up to a limit, so that others do not wait too long."""
         if self.router.pumps and not file.queue and not file.announced and self._pump(file) not in (SPECIAL, LEFT):
-            return  # behind one for another program there are often more: they go together
+            return  # a message for another program is often followed by more: they are sent together
         for _ in range(ROUNDS):
             n = 0
             while n < BATCH:
@@ -113,7 +111,7 @@ class UmadRequests:
         router = self.router
         now_ps = clock_ps()
         router.counts[:] = 0
-        # A manager's issm file is a station too, but sends nothing: stock OpenSM is alone with it.
+        # A manager's issm file is a station too, but sends nothing: stock OpenSM counts as the only program.
         # (A bring-up of 20,594 MADs: 13 steps of the loop instead of 163, and 6.7 us of CPU a MAD
         # instead of 7.3.)
         others = any(s is not file and not isinstance(s, IssmFile) for s in router.stations.values())
@@ -131,10 +129,9 @@ class UmadRequests:
         return ended
 
     def _special(self, file: UmadFile, row: int, size: int, payload: RmppPayload | None) -> bool:
-        """Handle the message in ``row`` if it is one that goes alone, and before it those in the
-        rows before."""
+        """Handle the message in ``row`` if it must be handled singly, and before it those in the rows before."""
         if payload is None and self._in_dwords[row, 4] > MESSAGE_SIZE:
-            file.announced += 1  # the next one has the whole message beside it: see umad.h
+            file.announced += 1  # the next one comes with the whole message: see umad.h
             return False
         if payload is None and (size < LEAST_MESSAGE or not self._in[row, GRH_PRESENT]):
             return False
@@ -148,7 +145,7 @@ class UmadRequests:
         return True
 
     def _receive(self, file: UmadFile, row: int) -> tuple[int, RmppPayload | None]:
-        """Octets of the next message, now in ``row``; -1 when there is none. The caller drops the
+        """Bytes of the next message, now in ``row``; -1 if there is none. The caller drops the
         payload."""
         flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
         try:
@@ -168,19 +165,19 @@ class UmadRequests:
         if not file.table.known[self._in_dwords[row, 0] & 31] or self._in_dwords[row, 0] > 31:
             for fd in fds[:wanted]:
                 os.close(fd)
-            return 0, None  # no such agent is registered: the library would have said so
+            return 0, None  # no such agent is registered: the library would have refused
         return size, RmppPayload(fds[0], octets) if fds[:wanted] else None
 
     # -- handling --
 
     def _handle(self, file: UmadFile, n: int, payload: RmppPayload | None = None) -> None:
-        """The first ``n`` messages in ``_in`` go out into the fabric."""
+        """Send the first ``n`` messages in ``_in`` into the fabric."""
         if not n:
             return
         router = self.router
         self._read_messages(n, file.table.qp)
         ancillary = Ancillary(file.port, payload)
-        if self._in[0, GRH_PRESENT]:  # such a message comes alone
+        if self._in[0, GRH_PRESENT]:  # such a message comes singly
             forward_route, return_route = routes_of(router.fabric, file.port, self._in[0])
             if forward_route is None:  # the port at that LID does not have the GID: it is dropped there
                 self._keep_unanswered(file, n, router.requests.mad[:n], [], payload, clock_ps())
@@ -188,13 +185,13 @@ class UmadRequests:
             ancillary = replace(ancillary, forward_route=forward_route, return_route=return_route)
         self.ancillary = ancillary
         now_ps = clock_ps()
-        if not router.answer(file, n, now_ps):  # an exception: the requests came back as timed out
+        if not router.answer(file, n, now_ps):  # an exception: the requests were returned as timed out
             self.ancillary = NOTHING
             return
         self._finish(file, n, now_ps, payload)
 
     def _finish(self, file: UmadFile, n: int, now_ps: int, payload: RmppPayload | None = None) -> None:
-        """What the kernels leave to do; requests that got no answer at once are kept."""
+        """The work that the kernels leave; requests that got no answer at once are kept."""
         router = self.router
         requests = router.requests.mad[:n].copy() if self._awaits[:n].any() else None
         if self.ancillary is NOTHING:
@@ -242,7 +239,7 @@ class UmadRequests:
         return max(0.0, (self._timers[0][0] - now_ps) / 1e12) if self._timers else float("inf")
 
     def tick(self, now_ps: int) -> None:
-        """Send again, or give back, whose time is over."""
+        """Send requests again, or return them, whose time is over."""
         while self._timers and self._timers[0][0] <= now_ps:
             deadline_ps, _, number, tid = heapq.heappop(self._timers)
             file = self.files.get(number)

@@ -1,9 +1,8 @@
-"""Serves programs under ``libsoftib-umad.so``: the daemon's side is what the kernel's user_mad
-driver is on a host.
+"""Serves programs under ``libsoftib-umad.so``: the daemon does the work of the kernel's user_mad driver on a host.
 
 Every umad device that a program opens is a connection to a SOCK_SEQPACKET socket in the fabric's
-directory (``preload/umad/umad.h``). Files and registrations are kept here; what is written to them
-is the business of :mod:`softib.live.umad.requests`.
+directory (``preload/umad/umad.h``). Files and registrations are kept here; :mod:`softib.live.umad.requests` handles
+what is written to them.
 """
 
 from __future__ import annotations
@@ -94,12 +93,12 @@ class UmadServer(SeqpacketServer):
         try:
             if request is not None:
                 error, value, file = self._answer(request, sock)
-        except OSError as failed:  # the machine's: a full file system, no descriptor left
+        except OSError as failed:  # a failure of the machine: a full file system, no descriptor left
             error = failed.errno or errno.EIO
         except Exception:
             self.router.report_bug("opening a umad device")
             error = errno.EIO
-        if file is not None:  # before the reply: what the program looks at next must know of the file
+        if file is not None:  # before the reply: the program's next query must find the file
             self.files[file.number] = file
             if isinstance(file, UmadFile):
                 self.requests.adopt(file)
@@ -107,7 +106,7 @@ class UmadServer(SeqpacketServer):
             self.router.join(file)
             self.on_change()
         if message:
-            with contextlib.suppress(OSError):  # it hung up; the file's first read tells
+            with contextlib.suppress(OSError):  # it closed; the file's first read shows it
                 sock.send(reply(error, value), socket.MSG_DONTWAIT)
         if file is None:
             sock.close()
@@ -200,7 +199,7 @@ class UmadServer(SeqpacketServer):
             self.drop(file)
 
     def drop(self, file: UmadFile | IssmFile) -> None:
-        """Forget it; where it was an issm device, its port no longer has IsSM set."""
+        """Forget it; if it was an issm device, its port no longer has IsSM set."""
         if self.files.pop(file.number, None) is None:
             return
         self.selector.unregister(file.sock)
@@ -215,7 +214,7 @@ class UmadServer(SeqpacketServer):
         return self.requests.wait_s(now_ps)
 
     def tick(self, now_ps: int) -> None:
-        """Send again, or give back, whose time is over; drop files that their programs have closed."""
+        """Send requests again, or return them, whose time is over; drop files that their programs have closed."""
         self.requests.tick(now_ps)
         for file in list(self.files.values()):
             self._drop_closed(file)

@@ -1,5 +1,5 @@
-"""The messages between libsoftib-umad.so and the daemon, as ``preload/umad/umad.h`` declares them, and
-the buffers in which those of an open device are served."""
+"""The messages between libsoftib-umad.so and the daemon, as ``preload/umad/umad.h`` declares them, and the buffers
+in which those of an open device are served."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = [
 HEADER = CHeader("umad/umad.h", "SOFTIB_UMAD_")
 types, constant = HEADER.types, HEADER.constant
 HEAD_SIZE = 64
-"""Octets of ``softib_umad_head``, the kernel's ``struct ib_user_mad_hdr``."""
+"""Bytes of ``softib_umad_head``, the kernel's ``struct ib_user_mad_hdr``."""
 MESSAGE_SIZE = HEAD_SIZE + 256
 
 
 def request_of(message: bytes) -> Any | None:
-    """The request in ``message``, or None where it is none, or of another version."""
+    """The request in ``message``, or None if it is not one, or of another version."""
     kind = types()["softib_umad_ask"]
     if len(message) != kind.itemsize:
         return None
@@ -50,10 +50,10 @@ def reply(error: int = 0, value: int = 0) -> bytes:
 UmadBuffers: Any = table(
     "UmadBuffers", ["messages", "dwords", "answers", "answer_dwords", "addresses", "sizes", "awaits", "file"]
 )
-"""``messages`` uint8[n, 320] what a program wrote, ``answers`` uint8[n, 320] what it reads
+"""``messages`` uint8[n, 320] the messages that a program wrote, ``answers`` uint8[n, 320] those that it reads
 (``dwords``, ``answer_dwords``: the same bytes as uint32[n, 80]); ``addresses`` uint64[2] of both;
-``sizes`` int64[n] bytes of each message; ``awaits`` uint8[n] which of them are requests whose
-sender waits for an answer; ``file`` int64[4] port, number, descriptor and receive flags of the
+``sizes`` int64[n] bytes of each message; ``awaits`` uint8[n] marks the requests whose sender waits for an answer;
+``file`` int64[4] port, number, descriptor and receive flags of the
 device that is served (:mod:`softib.live.umad.kernels`)."""
 
 

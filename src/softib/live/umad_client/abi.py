@@ -32,7 +32,8 @@ def _mask(*methods: int) -> int:
 
 
 ASKS: dict[int, int] = {int(MgmtClass.SUBN_DR): 0, int(MgmtClass.SUBN_LID): 0}
-"""Management class → methods of unsolicited MADs that are taken: none, for programs that only ask."""
+"""Maps each management class to the methods of unsolicited MADs that are taken: none, for programs that only send
+requests."""
 MANAGES: dict[int, int] = {
     int(MgmtClass.SUBN_DR): _mask(Method.GET, Method.SET, Method.TRAP),
     int(MgmtClass.SUBN_LID): _mask(Method.GET, Method.SET, Method.TRAP),
@@ -43,12 +44,12 @@ MANAGES: dict[int, int] = {
     int(MgmtClass.SHARP): 0,
     int(MgmtClass.SM_REPLICA): _mask(Method.GET, Method.SET),
 }
-"""What a subnet manager and administrator takes (OpenSM's own registrations, and replication)."""
+"""The classes of a subnet manager and administrator (OpenSM's own registrations, and replication)."""
 CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
 
 
 ABI_VERSION = 5
-"""The only version that libibumad takes (since 2005)."""
+"""The only version that libibumad supports (since 2005)."""
 REGISTER_AGENT = 0xC01C1B01
 """``_IOWR(RDMA_IOCTL_MAGIC, 1, struct ib_user_mad_reg_req)``"""
 ENABLE_PKEY = 0x1B03
@@ -77,7 +78,7 @@ HEAD = np.dtype(
 )
 """``struct ib_user_mad_hdr``; ``length`` counts the header and the MAD."""
 HEAD_SIZE, OLD_HEAD_SIZE = HEAD.itemsize, 56
-"""Octets before the MAD, with and without :data:`ENABLE_PKEY`."""
+"""Bytes before the MAD, with and without :data:`ENABLE_PKEY`."""
 GSI_QKEY = 0x80010000
 """Q_Key of QP1 (IBA 10.2.5)."""
 _REGISTRATION = struct.Struct("=I16s8B")
@@ -97,5 +98,5 @@ def registered_id(request: bytes) -> int:
 
 
 def _longs(methods: int) -> bytes:
-    """A bitmap of the machine's longs, as the kernel's set_bit has it."""
+    """A bitmap of the machine's longs, in the order of the kernel's set_bit."""
     return b"".join(((methods >> at) & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "big") for at in (0, 64))

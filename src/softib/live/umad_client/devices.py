@@ -1,4 +1,4 @@
-"""Which umad devices there are, as libibumad finds them: by sysfs."""
+"""Which umad devices there are, found as by libibumad: in sysfs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GUID_WORD = re.compile(r"0x[0-9a-fA-F]{1,16}$")
 
 @dataclass(frozen=True)
 class UmadDevice:
-    """One port of an HCA: ``name`` (umad0), ``issm`` (issm0, "" where there is none), ``ca``
+    """One port of an HCA: ``name`` (umad0), ``issm`` (issm0, "" if there is none), ``ca``
     (mlx5_0), ``portnum``, ``guid`` (PortGUID, 0 unknown), ``state`` (PortState, 0 unknown) and
     ``node_desc``."""
 
@@ -38,7 +38,7 @@ class UmadDevice:
 
     @property
     def issm_path(self) -> str:
-        """Of the file that is open as long as a manager runs on the port."""
+        """Path of the file that is open as long as a manager runs on the port."""
         return f"/dev/infiniband/{self.issm}"
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class UmadDevice:
 
 
 def port_state(ca: str, portnum: int) -> int:
-    """PortState as sysfs says it now, 0 where it says nothing."""
+    """PortState that sysfs reports now, 0 if it reports none."""
     word = read_text(f"{IB_CLASS}/{ca}/ports/{portnum}/state").split(":")[0]
     return int(word) if word.isdigit() else 0
 
@@ -56,7 +56,7 @@ def devices() -> list[UmadDevice]:
     kernel of another ABI."""
     version = read_text(f"{MAD_CLASS}/abi_version")
     if version and version != str(ABI_VERSION):
-        raise InputError(f"the kernel's user_mad has ABI {version}; softib speaks {ABI_VERSION}")
+        raise InputError(f"the kernel's user_mad has ABI {version}; softib supports {ABI_VERSION}")
     entries = names_in(MAD_CLASS)
     where = {name: _place(name) for name in entries if re.fullmatch(r"(umad|issm)\d+", name)}
     issm = {place: name for name, place in where.items() if name.startswith("issm")}
@@ -82,10 +82,10 @@ def _device(name: str, place: tuple[str, str], issm: str) -> UmadDevice | None:
 
 def find_device(wanted: str | None = None, guid: int | None = None) -> UmadDevice:
     """The device named ``wanted``: ``umad0``, its path, ``mlx5_0`` (its first port), ``mlx5_0:1``
-    or ``mlx5_0/1``, or a PortGUID; or the one with PortGUID ``guid``. None: the first that is
-    ACTIVE, else the first with a link, else the first.
+    or ``mlx5_0/1``, or a PortGUID; or the one with PortGUID ``guid``. None: the first that is ACTIVE, else the
+    first with a link, else the first.
 
-    Raises :class:`InputError` that lists what there is.
+    Raises :class:`InputError`, which lists the devices of the machine.
     """
     all_of = devices()
     if not all_of:
@@ -107,9 +107,9 @@ def find_device(wanted: str | None = None, guid: int | None = None) -> UmadDevic
     )
 
 
-def _one(matches: list[UmadDevice], what: str, all_of: list[UmadDevice]) -> UmadDevice:
+def _one(matches: list[UmadDevice], wanted: str, all_of: list[UmadDevice]) -> UmadDevice:
     if matches:
         return matches[0]
-    known = [f"{d.ca}:{d.portnum}" for d in all_of]
-    similar = nearest(what, known) or known[:8]
-    raise InputError(f"no umad device {what}; there are {', '.join(similar)}")
+    names = [f"{d.ca}:{d.portnum}" for d in all_of]
+    similar = nearest(wanted, names) or names[:8]
+    raise InputError(f"no umad device {wanted}; there are {', '.join(similar)}")

@@ -25,16 +25,15 @@ from softib.mad.batch import MadBatch, mad_columns
 __all__ = ["FabricPort", "other_subnets"]
 
 LOCAL_WINDOW = 96
-"""Requests on the wire at a time: their answers fit into the socket's buffer (212,992 octets hold
-about 270 of them)."""
+"""Requests on the wire at a time: their answers fit into the socket's buffer (212,992 bytes hold about 270 of them)."""
 PATIENCE_MS = 20
-"""How long nothing comes until requests on the wire are no longer waited for."""
+"""How long the wait for requests on the wire lasts if nothing arrives."""
 
 
 class FabricPort(UmadPort):
     """As :class:`UmadPort`, on ``node`` (default: the first host) of the running fabric
     ``instance``. Nothing needs to be preloaded, so a process may have several. Raises
-    :class:`InputError` for a node, :class:`PeerError` where the daemon does not serve it."""
+    :class:`InputError` for a node, :class:`PeerError` if the daemon does not serve it."""
 
     def __init__(
         self,
@@ -75,10 +74,10 @@ class FabricPort(UmadPort):
         self._later: deque[MadBatch] = deque()
 
     def announce(self, repeated: bool = False) -> None:
-        """Nothing: it is no manager's port."""
+        """Does nothing: it is not a manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """No message longer than a MAD comes without RMPP: the daemon is gone, or a signal came."""
+        """Without RMPP no message is longer than a MAD: the daemon has ended, or a signal arrived."""
         try:
             if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise PeerError(f"{self.device}: the fabric went down")
@@ -88,7 +87,7 @@ class FabricPort(UmadPort):
             raise PeerError(f"{self.device}: the fabric went down: {error.strerror}") from None
 
     def _refused(self, row: int) -> None:
-        """The daemon has no room for message ``row`` now, or is gone (:class:`PeerError`)."""
+        """The daemon has no room for message ``row`` now, or has ended (:class:`PeerError`)."""
         wire = self._wire
         message = wire.out[row, : int(wire.sizes[row])].tobytes()
         try:
@@ -113,7 +112,7 @@ class FabricPort(UmadPort):
 
 
 def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
-    """The connection after one question to the daemon's umad socket, and the value of its answer.
+    """The connection after one request to the daemon's umad socket, and the value of its answer.
     Raises :class:`PeerError`."""
     question = np.zeros(1, types()["softib_umad_ask"])
     question["magic"], question["version"] = constant("MAGIC"), constant("VERSION")
@@ -137,8 +136,8 @@ def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
 
 
 def other_subnets(instance: Instance) -> str:
-    """Which subnets of the running fabric a :class:`FabricPort` on the first host does not lead to,
-    a line for people ("": none)."""
+    """Which subnets of the running fabric a :class:`FabricPort` on the first host cannot reach, a line for people
+    ("": none)."""
     from softib.fabric.subnets import managed_subnets, master_port
     from softib.live.shared_fabric import SharedFabric
 

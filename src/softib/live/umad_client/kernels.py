@@ -1,8 +1,7 @@
-"""Batches of MADs to and from the messages of a umad device, and the exchange of both: two system
-calls a MAD.
+"""Batches of MADs to and from the messages of a umad device, and the exchange of both: two system calls a MAD.
 
-A message is the kernel's header (:data:`softib.live.umad_client.abi.HEAD`, or its first 56 octets)
-and a MAD. Integers that are not big endian are the machine's; they are read as dwords.
+A message is the kernel's header (:data:`softib.live.umad_client.abi.HEAD`, or its first 56 bytes)
+and a MAD. Integers that are not big endian are in the machine's order; they are read as dwords.
 """
 
 from softib.agents.kernels.big_endian import get16, get32, put16, put32
@@ -25,21 +24,20 @@ read = External("read", "intp", "int32", "uintp", "uintp")
 write = External("write", "intp", "int32", "uintp", "uintp")
 poll = External("poll", "int32", "uintp", "uintp", "int32")
 FD, SENT, RECEIVED, POLLS = range(4)
-"""Of ``state``: the descriptor; after :func:`exchange` how many messages were written and read, and
-how often it waited."""
+"""Entries of ``state``: the descriptor; after :func:`exchange` how many messages were written and read, and how
+often it waited."""
 DONE, UNWRITTEN, UNREAD, FULL = range(4)
-"""How :func:`exchange` ends: everything was written and nothing more is awaited; a write failed;
-what is there cannot be read (an error, or a message longer than a MAD); the inbox is full."""
+"""How :func:`exchange` ends: everything was written and nothing more is awaited; a write failed; the next message
+cannot be read (an error, or a message longer than a MAD); the inbox is full."""
 
 
 @kernel(_nrt=False)
 def compose(q, n, agents, timeout_ms, head, w):
-    """The first ``n`` rows of ``q`` (MadColumns) as messages ``w.out``; ``w.sizes`` are their
-    octets, ``w.awaits`` says which ones ask for an answer. ``agents`` uint8[256]: the agent of each
+    """The first ``n`` rows of ``q`` (MadColumns) as messages ``w.out``; ``w.sizes`` are their bytes, ``w.awaits``
+    marks those that want an answer. ``agents`` uint8[256]: the agent of each
     management class (255: none; such a row gets size 0).
 
-    An SA answer of one RMPP segment ends where its header says (the kernel counts PayloadLength
-    from it).
+    An SA answer of one RMPP segment ends at the length in its header (the kernel counts PayloadLength from it).
     """
     for r in range(n):
         m, mad = w.out[r], q.mad[r]
@@ -86,11 +84,11 @@ def parse(n, head, w, q):
 
 @kernel(_nrt=False)
 def exchange(w, n, size, window, patience_ms):
-    """Write the first ``n`` messages of ``w.out``, at most ``window`` unanswered at a time, and
-    read what comes (``size`` octets a message at most).
+    """Write the first ``n`` messages of ``w.out``, at most ``window`` unanswered at a time, and read what arrives
+    (``size`` bytes a message at most).
 
-    What comes counts as an answer, whatever it is. Where nothing comes for ``patience_ms`` those on
-    the wire are no longer waited for: silent devices cost that once a window. Everything has been
+    Every message that arrives counts as an answer. If nothing arrives for ``patience_ms``, the wait for those on
+    the wire ends: silent devices cost that once for each window. Everything has been
     written when it ends with DONE.
     """
     state, fd = w.state, w.state[FD]

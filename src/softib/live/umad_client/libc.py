@@ -1,8 +1,8 @@
 """The C library's calls that reach a umad device, by the symbols that C programs use.
 
-CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not stand before,
-and its ``select.poll`` waits for descriptors that this library makes up. Symbols looked up in the
-whole process find whichever preload library there is, or the C library itself.
+CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not intercept, and its
+``select.poll`` waits for the invented descriptors of this library. Symbols looked up in the whole process
+find the preload library, if there is one, or the C library itself.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def _libc() -> ctypes.CDLL:
     return libc
 
 
-def _checked(result: int, what: str) -> int:
+def _checked(result: int, name: str) -> int:
     if result < 0:
         # libumad2sim returns some errors as -errno without setting errno
         number = ctypes.get_errno() or (-result if result < -1 else errno.EIO)
-        raise OSError(number, os.strerror(number), what)
+        raise OSError(number, os.strerror(number), name)
     return result
 
 
@@ -73,34 +73,34 @@ def call_ioctl(fd: int, request: int, argument: bytearray | None = None) -> None
 
 
 def write(fd: int, address: int, size: int) -> int:
-    """write(2) of ``size`` octets at ``address``. Raises :class:`OSError`."""
+    """write(2) of ``size`` bytes at ``address``. Raises :class:`OSError`."""
     ctypes.set_errno(0)
     return _checked(_libc().write(fd, address, size), "write")
 
 
 def read_into(fd: int, address: int, size: int) -> int:
-    """read(2) of at most ``size`` octets to ``address``. Raises :class:`OSError`."""
+    """read(2) of at most ``size`` bytes to ``address``. Raises :class:`OSError`."""
     ctypes.set_errno(0)
     return _checked(_libc().read(fd, address, size), "read")
 
 
 def poll_in(fd: int, timeout_s: float) -> bool:
-    """Is something there to be read (or an error)? Waits for ``timeout_s`` at most; a signal ends
+    """Is there something to read (or an error)? Waits for ``timeout_s`` at most; a signal ends
     the wait."""
     wait = _PollFd(fd, POLLIN, 0)
     return bool(_libc().poll(ctypes.byref(wait), 1, max(0, round(timeout_s * 1000))) > 0)
 
 
 def poll_any(fds: Sequence[int], timeout_s: float) -> list[bool]:
-    """Of each descriptor, whether something is there to be read (or an error), after ``timeout_s``
-    at most; a signal ends the wait."""
+    """For each descriptor, whether there is something to read (or an error), after ``timeout_s`` at most; a signal
+    ends the wait."""
     waits = (_PollFd * len(fds))(*(_PollFd(fd, POLLIN, 0) for fd in fds))
     _libc().poll(waits, len(fds), max(0, round(timeout_s * 1000)))
     return [w.revents != 0 for w in waits]
 
 
 def read_text(path: str) -> str:
-    """The text of a small file of sysfs, stripped; "" where it cannot be read."""
+    """The text of a small file of sysfs, stripped; "" if it cannot be read."""
     try:
         fd = open_device(path, os.O_RDONLY)
     except OSError:
@@ -114,7 +114,7 @@ def read_text(path: str) -> str:
 
 
 def names_in(path: str) -> list[str]:
-    """Names in a directory, sorted; none where there is no such directory."""
+    """Names in a directory, sorted; empty if there is no such directory."""
     try:
         return sorted(os.listdir(path))
     except OSError:
@@ -123,7 +123,6 @@ def names_in(path: str) -> list[str]:
 
 @cache
 def is_stock_simulator() -> bool:
-    """Does this process run under ibsim's ``libumad2sim.so``? It takes messages in the layout that
-    libibumad was configured for (``umad_size``): the old one until a port is opened through
-    libibumad."""
+    """Does this process run under ibsim's ``libumad2sim.so``? It takes messages in the layout that libibumad was
+    configured for (``umad_size``): the old one until a port is opened through libibumad."""
     return hasattr(_libc(), "sim_client_init")

@@ -45,26 +45,26 @@ from softib.mad.batch import COLUMNS, MadBatch, batch_of, mad_columns
 __all__ = ["WIRE_WINDOW", "UmadPort"]
 
 ROWS = 4096
-"""Messages that are composed, or read, at once."""
+"""Messages that are composed, or read, together."""
 WIRE_WINDOW = 8
 """Requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of stock ibsim
 holds ten."""
 PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
-"""How long nothing comes until requests on the wire are no longer waited for. Stock ibsim gives
-back what it cannot answer, so there a longer wait means that it does not run; and where it and we
-fill the queues of ten datagrams to each other, both wait for ever."""
+"""How long the wait for requests on the wire lasts if nothing arrives. Stock ibsim returns requests that it
+cannot answer, so there a longer wait means that it does not run; and if it and we fill the queues of ten datagrams
+to each other, both wait without end."""
 LONGEST = 1 << 28
 REOPEN_S = 5.0
-"""How long a manager that sets IsSM again waits for its own closed descriptor to be gone."""
+"""How long a manager that sets IsSM again waits until its own closed descriptor is released."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
-"""Errors of one write that say nothing of the device: a duplicate of a TransactionID on its way
-(EINVAL), no address handle."""
+"""Errors of one write that do not concern the device: a duplicate of a TransactionID under way (EINVAL), no address
+handle."""
 
 Wire: Any = table(
     "Wire", ["out", "out_dwords", "sizes", "awaits", "inbox", "in_dwords", "state", "addresses", "pollfd"]
 )
 """``out``, ``inbox`` uint8[n, 320] messages (``…dwords`` the same as uint32[n, 80]), ``sizes``
-int64[n] octets to write, ``awaits`` uint8[n], ``state`` int64[4]
+int64[n] bytes to write, ``awaits`` uint8[n], ``state`` int64[4]
 (:mod:`softib.live.umad_client.kernels`), ``addresses`` uint64[3] of out, inbox and pollfd,
 ``pollfd`` int32[2] (``struct pollfd``)."""
 
@@ -91,12 +91,11 @@ class UmadPort:
     """The device ``device``, open, with an agent for each class of ``classes`` (:data:`ASKS` or
     :data:`MANAGES`).
 
-    ``timeout_ms``: how long the driver waits for the answer to a request before it hands it back
-    with status TIMEOUT; a request with the TransactionID of one that still waits is refused, so it
+    ``timeout_ms``: how long the driver waits for the answer to a request before it returns it with status TIMEOUT;
+    a request with the TransactionID of one that still waits is refused, so it
     is less than the caller's own timeout. ``window``: requests on the wire at a time. ``sent``,
-    ``received``, ``refused`` count MADs. Raises :class:`InputError` where the device cannot be
-    opened or another program has its classes, :class:`PeerError` from every method once the device
-    is gone.
+    ``received``, ``refused`` count MADs. Raises :class:`InputError` if the device cannot be opened or another
+    program has its classes, :class:`PeerError` from every method once the device has gone.
     """
 
     def __init__(
@@ -123,8 +122,8 @@ class UmadPort:
         self._later: deque[MadBatch] = deque()
 
     def _enable_pkey(self) -> int:
-        """Octets of the header from now on. A kernel before 2.6.24 (ENOTTY), and libumad2sim as
-        libibumad stands, have the short one."""
+        """Bytes of the header from now on. A kernel before 2.6.24 (ENOTTY), and libumad2sim in libibumad's
+        configuration, have the short one."""
         if libc.is_stock_simulator():
             return OLD_HEAD_SIZE
         try:
@@ -142,17 +141,17 @@ class UmadPort:
             name = MgmtClass(mgmt_class).name
             if methods and error.errno == errno.EINVAL:
                 raise InputError(
-                    f"{self.device}: another program already takes what is sent to class {name}; is a subnet "
+                    f"{self.device}: another program already takes MADs of class {name}; is a subnet "
                     f"manager running on this port?"
                 ) from None
             raise InputError(f"{self.device}: no agent of class {name}: {error.strerror}") from None
         return registered_id(bytes(request))
 
-    # -- being a manager --
+    # -- the role of a manager --
 
     def announce(self, repeated: bool = False) -> None:
-        """Open the issm device: the port says IsSM until :meth:`close`; ``repeated``: it is closed
-        and opened again, which raises trap 144. Raises :class:`InputError` where another holds it."""
+        """Open the issm device: the port has IsSM set until :meth:`close`; ``repeated``: it is closed and opened
+        again, which raises trap 144. Raises :class:`InputError` if another process holds it."""
         if repeated and self._issm >= 0:
             libc.close(self._issm)
             self._issm = -1
@@ -174,11 +173,11 @@ class UmadPort:
     # -- MADs --
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """Send a batch, and take what has come by the time that its last request is answered or
-        given up; None: nothing.
+        """Send a batch, and return what has arrived by the time that its last request is answered or abandoned;
+        None: nothing.
 
-        RMPP payloads (``outbox.payload``) are written whole; the driver cuts them. What comes
-        longer than a MAD is in ``payload`` of what is returned, too.
+        RMPP payloads (``outbox.payload``) are written whole; the driver cuts them. Messages longer than a MAD are
+        also in ``payload`` of the returned batch.
         """
         outbox = outbox if outbox is not None else MadBatch.zeros(0)
         inbox: list[MadBatch] = [*self._later]
@@ -198,7 +197,7 @@ class UmadPort:
         return MadBatch.concat(inbox) if inbox else None
 
     def wait(self, timeout_s: float) -> bool:
-        """Is something there, or does it come within ``timeout_s``?"""
+        """Has something arrived, or does it within ``timeout_s``?"""
         return libc.poll_in(self.fd, timeout_s)
 
     def _compose(self, rows: MadBatch) -> None:
@@ -232,8 +231,7 @@ class UmadPort:
             n -= sent
 
     def _refused(self, row: int) -> None:
-        """The driver did not take message ``row``: why. A device that is gone raises
-        :class:`PeerError`."""
+        """The driver did not take message ``row``: the reason. A device that has gone raises :class:`PeerError`."""
         wire = self._wire
         try:
             libc.write(self.fd, int(wire.addresses[0]) + row * wire.out.shape[1], int(wire.sizes[row]))
@@ -288,7 +286,7 @@ class UmadPort:
             self.refused += 1
 
     def close(self) -> None:
-        """Close both devices. What was registered ends with them."""
+        """Close both devices. Registrations end with them."""
         for fd in (self._issm, self.fd):
             if fd >= 0:
                 with contextlib.suppress(OSError):
@@ -298,5 +296,5 @@ class UmadPort:
 
 def _remedy(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
-        return "be root, or give your group this device (udev)"
+        return "be root, or give your group access to this device (udev)"
     return "is the module ib_umad loaded?"

@@ -1,1 +1,1 @@
-"""Our subnet manager on any umad device: hardware, a running fabric of softib, ibsim."""
+"""softib's subnet manager on any umad device: hardware, a running fabric of softib, ibsim."""

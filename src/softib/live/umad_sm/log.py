@@ -22,7 +22,7 @@ def _details(record: logging.LogRecord) -> dict[str, object]:
 
 
 class _Json(logging.Formatter):
-    """One object a line: time (UTC), level, event, and what belongs to it."""
+    """One object a line: time (UTC), level, event, and its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -36,14 +36,14 @@ class _Short(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        more = ", ".join(f"{k} {v}" for k, v in _details(record).items())
-        line = f"softib: {record.getMessage()}" + (f": {more}" if more else "")
+        details = ", ".join(f"{k} {v}" for k, v in _details(record).items())
+        line = f"softib: {record.getMessage()}" + (f": {details}" if details else "")
         return shown(line)
 
 
 def set_up_log(level: str, path: str | None, max_mb: int, to_stderr: bool) -> logging.Logger:
-    """The logger of the manager. ``path``: file of JSON lines, rotated at ``max_mb`` MB, five
-    older ones kept (0: never). Raises :class:`InputError` where it cannot be written."""
+    """The logger of the manager. ``path``: file of JSON lines, rotated at ``max_mb`` MB, with five older files kept
+    (0: never). Raises :class:`InputError` if it cannot be written."""
     log = logging.getLogger("softib.sm")
     log.setLevel(level.upper())
     log.propagate = False

@@ -31,21 +31,20 @@ __all__ = ["Hooks", "PortLog", "UmadManager", "port_log"]
 
 CHUNK = 4096
 LONGEST_WAIT_S = 0.25
-"""How late a signal is noticed at most."""
+"""The longest delay before a signal is noticed."""
 LOOK_S = 1.0
-"""How often sysfs is asked for the state of the own port."""
+"""How often the state of the own port is read from sysfs."""
 RETRY_S = 10.0
-"""A manager whose port has no link, or does not answer, looks again so often (OpenSM's
-sweep_interval)."""
+"""How often a manager whose port has no link, or does not answer, tries again (OpenSM's sweep_interval)."""
 UNHEARD_PS = 20 * 10**9
-"""A process that did not read the wire for that long reads it before timeouts are judged: it had to wait
-for a processor, or for the manager of another port, and answers that came meanwhile are in time."""
+"""A process that did not read the wire for that long reads it before it judges timeouts: it had to wait for a
+processor, or for the manager of another port, and answers that arrived meanwhile are in time."""
 KEEP_S = 10.0
-"""How often the administrator's database is written at most."""
+"""The shortest time between two writes of the administrator's database."""
 
 
 class PortLog(logging.LoggerAdapter[logging.Logger]):
-    """The log of the manager on one port: each line says which, also where one process has several."""
+    """The log of the manager on one port: each line names the port, also if one process has several."""
 
     def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
         """Add the port."""
@@ -60,11 +59,11 @@ def port_log(device: UmadDevice | None) -> PortLog:
 @dataclass
 class Hooks:
     """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step;
-    ``on_standby`` when it begins to stand by; ``reread`` gives the settings as files say now
-    (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept;
-    M_Keys are beside it); ``database``: the file that keeps groups, subscriptions and services so
-    (OpenSM's opensm-sa.dump); ``proves_all``: tables are proved however large they are (no one
-    waits for the manager afterwards)."""
+    ``on_standby`` when it becomes a standby; ``reread`` returns the settings in the files now (SIGHUP); ``lids``:
+    the file that keeps LIDs from one run to the next (None: nothing is kept;
+    M_Keys are beside it); ``database``: the file that does so for groups, subscriptions and services
+    (OpenSM's opensm-sa.dump); ``proves_all``: tables of any size are proved (nothing waits for the manager
+    afterwards)."""
 
     on_step: Callable[[UmadManager], None] = lambda manager: None
     on_standby: Callable[[], None] = lambda: None
@@ -76,7 +75,7 @@ class Hooks:
 
 @dataclass
 class _Seen:
-    """What was logged last."""
+    """The state that was logged last."""
 
     sweeps: int = 0
     state: SmState = SmState.DISCOVERING
@@ -87,11 +86,11 @@ class _Seen:
 
 
 class UmadManager:
-    """A subnet manager on ``wire``; ``device`` is whose link is watched (None: no link).
+    """A subnet manager on ``wire``; the link of ``device`` is watched (None: no link).
 
     :meth:`run` serves until :meth:`stop`, SIGINT or SIGTERM; SIGHUP reads the settings again and
-    sweeps. Raises :class:`PeerError` when the device is gone, and what a first sweep raises; later
-    ones are logged.
+    sweeps. Raises :class:`PeerError` if the device has gone, and any error of a first sweep; errors of later sweeps
+    are logged.
     """
 
     def __init__(self, wire: MadWire, config: SmConfig, device: UmadDevice | None = None, hooks: Hooks | None = None):
@@ -111,14 +110,14 @@ class UmadManager:
         self._seen = _Seen()
         self._swept = 0
         self.proof: TableProof | None = None
-        """What the tables of the last sweep as master are worth."""
+        """The verdict on the tables of the last sweep as master."""
         self._link, self._look_at = 0, 0.0
         self._retry_at = 0.0
 
     # -- life --
 
     def run(self, until: Callable[[UmadManager], bool] = lambda manager: False) -> None:
-        """Step after step, until ``until`` says so or somebody stops it."""
+        """Step after step, until ``until`` returns true or it is stopped."""
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self.reload())
         try:
@@ -136,14 +135,13 @@ class UmadManager:
         self.stopping = True
 
     def step(self) -> None:
-        """Step the manager, send what it says, and take what comes; wait where nothing is to be
-        done."""
+        """Step the manager, send its MADs, and receive; wait if there is nothing to do."""
         wait_s = self.advance()
         if wait_s is not None and (wait_s <= 0 or self.wire.wait(wait_s)):
             self.take()
 
     def take(self) -> None:
-        """Take what has come, for the next step."""
+        """Receive what has arrived, for the next step."""
         self._exchange(None)
 
     def _exchange(self, outbox: MadBatch | None) -> None:
@@ -157,13 +155,13 @@ class UmadManager:
         self._reload = True
 
     def close(self) -> None:
-        """Keep what is kept from one run to the next."""
+        """Keep the state that lasts from one run to the next."""
         self._keep_database(now=True)
 
     def advance(self) -> float | None:
-        """:meth:`step` without a wait: None where MADs went out (what came back is taken), else for
-        how many seconds the caller may wait for MADs before it calls again. What comes meanwhile is
-        for :meth:`take`."""
+        """:meth:`step` without a wait: None if MADs were sent (their answers are received), else the seconds for
+        which the caller may wait for MADs before it calls again. MADs that arrive meanwhile are for
+        :meth:`take`."""
         if self._reload:
             self._reload = False
             self._read_settings()
@@ -189,10 +187,10 @@ class UmadManager:
         self.hooks.on_step(self)
         return None if len(outbox) else min(LONGEST_WAIT_S, (deadline_ps - clock_ps()) / 1e12)
 
-    # -- what is not the manager's --
+    # -- outside the manager --
 
     def _restore(self) -> None:
-        """What the administrator knew when it ran before, where its file is there. Raises
+        """The administrator's state from an earlier run, if its file exists. Raises
         :class:`InputError` with file and line."""
         path = self.hooks.database
         if path is None or not path.is_file():
@@ -204,7 +202,7 @@ class UmadManager:
         self.sm.sa_manager.restore(copy, self.sm.config)
 
     def _keep_database(self, now: bool = False) -> None:
-        """Write the administrator's file where it changed, every ten seconds at most. A place that
+        """Write the administrator's file if it changed, every ten seconds at most. A place that
         cannot be written is logged."""
         path, server = self.hooks.database, self.sm.sa_manager
         if path is None or server.subnet is None or (not now and time.monotonic() < self._keep_at):
@@ -233,8 +231,7 @@ class UmadManager:
             self.log.error("settings not read", extra={"why": str(error)})
 
     def _look_at_link(self) -> None:
-        """Its own link came back, or there never was one: sweep (no trap reports it, see
-        ``InternalManager``)."""
+        """Its own link came back, or the manager has had none: sweep (no trap reports it, see ``InternalManager``)."""
         now = time.monotonic()
         if self.device is None or now < self._look_at:
             return
@@ -275,7 +272,7 @@ class UmadManager:
         seen.problems, seen.notes = list(sm.report.problems), list(sm.report.notes)
 
     def _judge_tables(self) -> None:
-        """Prove tables that are new, and log what they are worth."""
+        """Prove tables that are new, and log the verdict."""
         sm, seen = self.sm, self._seen
         if sm.state != SmState.MASTER or sm.graph is None or sm.routing is None or sm.routing.lft is seen.lft:
             return
@@ -311,11 +308,11 @@ def numbers(sm: SubnetManager) -> dict[str, Any]:
 
 
 def _on_wire(config: SmConfig) -> SmConfig:
-    """How many leave at a time is the pacing's business; the window on the wire is the port's."""
+    """How many leave at a time is decided by the pacing; the window on the wire belongs to the port."""
     return replace(config, chunk=CHUNK)
 
 
 def port_timeout_ms(config: SmConfig) -> int:
-    """How long the driver waits for an answer: a little less than the manager, whose retry has the
-    same TransactionID."""
+    """How long the driver waits for an answer: a little less than the manager, whose retry has the same
+    TransactionID."""
     return max(1, config.timeout_ps * 9 // 10**10)

@@ -1,5 +1,4 @@
-"""What ``softib sm run`` does: one manager on one device, once or until it is stopped, or as a dry
-run."""
+"""The work of ``softib sm run``: one manager on one device, once or until it is stopped, or as a dry run."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ __all__ = ["DryWire", "Job", "Plan", "Until", "default_lids", "dry_run", "managi
 
 @dataclass
 class DryWire:
-    """``wire``, to which no Set gets."""
+    """``wire``, which no Set reaches."""
 
     wire: MadWire
     dry: DryRun = field(default_factory=DryRun)
@@ -47,20 +46,20 @@ class DryWire:
 
 
 TAKE_OVER_PRIORITY = 15
-"""Of SMInfo, the highest: a master of lower priority hands over (IBA 14.4.1)."""
+"""The highest priority in SMInfo: a master of lower priority hands over (IBA 14.4.1)."""
 HANDOVER_S = 60.0
 """How long ``--once`` waits for a master to hand over."""
 NOBODY_S_KEY = 0x736F667469622121
-"""The SM_Key of a dry run: managers with another one take no part in its election, so it looks on
-as if it were alone."""
+"""The SM_Key of a dry run: managers with another one take no part in its election, so it sees the subnet as if it
+were the only manager."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``once``: leave when the subnet is up. ``elects``: the user stated a priority, so the rules
-    of the election hold against a live master; else a live master is left alone
+    """``once``: leave when the subnet is up. ``elects``: the user gave a priority, so the rules of the election
+    decide against a live master; else a live master keeps the subnet
     (:class:`InputError`). ``take_over``: with the highest priority. ``window``: requests on the
-    wire. ``strict``: leave when there is something wrong with the tables."""
+    wire. ``strict``: leave if there is something wrong with the tables."""
 
     once: bool = False
     elects: bool = False
@@ -70,8 +69,8 @@ class Plan:
 
 
 def default_lids(device: UmadDevice) -> Path | None:
-    """Where LIDs are kept: ``guid2lid`` of OpenSM's OSM_CACHE_DIR where that is set, of the running
-    fabric under ``softib run``, else a file of the port below the user's cache."""
+    """Where LIDs are kept: ``guid2lid`` of OpenSM's OSM_CACHE_DIR if that is set, of the running fabric under
+    ``softib run``, else a file of the port below the user's cache."""
     if folder := os.environ.get("OSM_CACHE_DIR"):
         return Path(folder) / "guid2lid"
     if server := os.environ.get("SOFTIB_UMAD"):
@@ -88,7 +87,7 @@ def default_lids(device: UmadDevice) -> Path | None:
 
 @dataclass(frozen=True)
 class Job:
-    """A manager to be: its port, its settings, and what its caller adds."""
+    """A manager to be started: its port, its settings, and the additions of its caller."""
 
     device: UmadDevice
     config: SmConfig
@@ -97,9 +96,9 @@ class Job:
 
 @contextlib.contextmanager
 def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
-    """The manager of ``job`` and its open port, which says IsSM until the block ends.
+    """The manager of ``job`` and its open port, which has IsSM set until the block ends.
 
-    Raises :class:`InputError` for a live master that no one said to take part with.
+    Raises :class:`InputError` for a live master if no option permits taking part with it.
     """
     device, config = job.device, job.config
     if plan.take_over:
@@ -113,13 +112,13 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
 
 
 def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadManager:
-    """The manager of ``job`` on its open port, which says IsSM from here on."""
+    """The manager of ``job`` on its open port, which has IsSM set from here on."""
     device, hooks = job.device, job.hooks
     if not (plan.elects or plan.take_over):
         _refuse(device, live_master(port, _local_key(device, config, hooks)))
     port.announce()
-    # A master looks for managers when a port newly reports IsSM (trap 144), and hands over to none
-    # that still discovers.
+    # A master looks for managers when a port newly reports IsSM (trap 144), and hands over to none that is still
+    # discovering.
     hooks.on_standby = lambda: port.announce(repeated=True)
     return UmadManager(port, config, device, hooks)
 
@@ -127,8 +126,8 @@ def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadM
 def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
     """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up.
 
-    Raises :class:`InputError` for a live master that no one said to take part with,
-    :class:`MadTimeout` where the own port has no link.
+    Raises :class:`InputError` for a live master if no option permits taking part with it, :class:`MadTimeout` if
+    the own port has no link.
     """
     with managing(Job(device, config, hooks), plan) as (manager, _):
         manager.run(Until(plan, device))
@@ -136,7 +135,7 @@ def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> Uma
 
 
 def _local_key(device: UmadDevice, config: SmConfig, hooks: Hooks) -> int:
-    """The M_Key of the manager's own port, as far as it is known."""
+    """The M_Key of the manager's own port, if it is known."""
     mkeys = MKeys(config.mkey, config.mkey_lookup)
     if hooks.lids is not None and config.mkey_lookup:
         read_keys(hooks.lids, mkeys)
@@ -152,7 +151,7 @@ def _refuse(device: UmadDevice, master: Master | None) -> None:
 
 
 class Until:
-    """Is a manager done? Also says why it cannot go on."""
+    """Has a manager finished? Also reports why it cannot continue."""
 
     def __init__(self, plan: Plan, device: UmadDevice):
         self.plan, self.device, self.deadline = plan, device, time.monotonic() + HANDOVER_S
@@ -162,8 +161,7 @@ class Until:
         if self.plan.strict and manager.proof is not None and not manager.proof.good:
             return True
         if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
-            # a sweep as master is over; the trap of its own IsSM calls for another, which would
-            # change nothing
+            # a sweep as master is over; the trap of its own IsSM requests another, which would change nothing
             return True
         if not sm.settled or not sm.sweeps:
             return False
@@ -174,10 +172,10 @@ class Until:
             return False
         if sm.state == SmState.DISCOVERING:
             why = "; ".join(sm.report.problems[:3]) or "its link is down"
-            raise MadTimeout(f"{self.device}: no subnet can be managed from here: {why}")
+            raise MadTimeout(f"{self.device}: cannot manage a subnet from here: {why}")
         if time.monotonic() > self.deadline:
             raise MadTimeout(
-                f"{self.device}: another master keeps the subnet after {HANDOVER_S:.0f} s; its rank is not lower "
+                f"{self.device}: another master still has the subnet after {HANDOVER_S:.0f} s; its rank is not lower  "
                 f"than priority "
                 f"{sm.config.priority} here"
             )
@@ -194,11 +192,10 @@ def _first(others: list[np.ndarray]) -> Master:
 def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[AttributeChange], Master | None]:
-    """One sweep as the master of ``device``'s subnet, without a Set: the manager, what would
-    change, and the master there.
+    """One sweep as the master of ``device``'s subnet, without a Set: the manager, the changes that it would make,
+    and the present master.
 
-    The port does not say IsSM, takes nothing that others send, and looks on as if no other manager
-    were there.
+    The port does not set IsSM, ignores the MADs of others, and sees the subnet as if there were no other manager.
     """
     port = UmadPort(device, ASKS, port_timeout_ms(config), plan.window)
     try:
@@ -213,7 +210,7 @@ def dry_run(
             raise KeyboardInterrupt
         if manager.sm.database.sm_port < 0:
             why = "; ".join(manager.sm.report.problems[:3]) or "its link is down"
-            raise MadTimeout(f"{device}: no subnet can be seen from here: {why}")
+            raise MadTimeout(f"{device}: cannot see a subnet from here: {why}")
         return manager, wire.dry.changes(manager.sm.database), master
     finally:
         port.close()

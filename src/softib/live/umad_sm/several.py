@@ -1,8 +1,7 @@
 """Several subnet managers in one process: each on its own port, of its own subnet, with its own
 state.
 
-They take turns, so that nothing of one is shared with another; a port that is lost, or has a live
-master, ends its own manager alone.
+They take turns, so that they share no state; a port that is lost, or has a live master, ends only its own manager.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["serve_several"]
 
 @dataclass
 class _Active:
-    """A manager that runs: its port, and what says that it is done."""
+    """A running manager: its port, and the check that it has finished."""
 
     job: Job
     manager: UmadManager
@@ -33,12 +32,12 @@ class _Active:
     wait_s: float | None = None
 
     def step(self) -> bool:
-        """One step without a wait. True: it is done."""
+        """One step without a wait. True: it has finished."""
         self.wait_s = self.manager.advance()
         return self.until(self.manager)
 
     def end(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self.manager.close()
         self.stack.close()
 
@@ -47,8 +46,8 @@ def serve_several(jobs: Sequence[tuple[Job, Plan]]) -> list[SoftibError]:
     """Manage the subnets of all jobs until SIGINT or SIGTERM, or each until it is up
     (``Plan.once``); SIGHUP makes all read their settings.
 
-    A manager that cannot go on is logged, and its port closed; the others go on. Returns why, one
-    for each of these.
+    A manager that cannot continue is logged, and its port closed; the others continue. Returns the reason for each
+    of these.
     """
     failed: list[SoftibError] = []
     running: list[_Active] = []
@@ -100,7 +99,7 @@ def _fail(job: Job, error: SoftibError, failed: list[SoftibError]) -> None:
 
 
 def _wait(running: Sequence[_Active]) -> None:
-    """Until something is there for one of them, or to be done; those that wait take what came."""
+    """Waits until something has arrived for one of them, or is to be done; those that wait receive what arrived."""
     idle = [active for active in running if active.wait_s is not None]
     if not idle:
         return

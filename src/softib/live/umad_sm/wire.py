@@ -1,5 +1,5 @@
-"""A subnet manager's wire: what carries its MADs, and how many it hands over at a time; and the two
-Gets, as of ``sminfo``, that find a live master behind it."""
+"""A subnet manager's wire: the carrier of its MADs, the number that it hands over at a time, and the two Gets, as
+of ``sminfo``, that find a live master behind it."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ class MadWire(Protocol):
     """:class:`softib.live.umad_client.port.UmadPort`, or something in its place."""
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """Send a batch, and take what has come."""
+        """Send a batch, and receive what has arrived."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Is something there, or does it come within ``timeout_s``?"""
+        """Has something arrived, or does it within ``timeout_s``?"""
 
 
 class Pacing:
-    """Sets the window of ``transactor`` so that a batch is on a wire, which sends a few at a time,
-    for about 10 ms.
+    """Sets the window of ``transactor`` so that a batch takes about 10 ms on a wire, which sends a few at a time.
 
-    The transactor counts a timeout from when it hands a request over: with many at once a slow
-    wire would make requests late that have not left yet.
+    The transactor counts a timeout from the moment it hands over a request: with many together, requests would time
+    out on a slow wire before they have been sent.
     """
 
     def __init__(self, transactor: Transactor):
@@ -113,8 +112,7 @@ def smp_set(attr: SmpAttr, data: np.ndarray, modifier: int = 0, dlid: int = LID_
 
 
 def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
-    """The attribute (uint8[64]) of the answer to one SMP; None without an answer, or with a bad
-    status."""
+    """The attribute (uint8[64]) of the answer to one SMP; None without an answer, or with a bad status."""
     t = Transactor(1, TIMEOUT_PS, RETRIES)
     t.submit(request, np.zeros(1, np.int64))
     inbox: MadBatch | None = None
@@ -132,15 +130,14 @@ def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
 
 
 def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
-    """The manager that the port names as its master, where it says by MAD that it is one (IBA
-    14.4.1)."""
+    """The manager that the port names as its master, if it confirms by MAD that it is one (IBA 14.4.1)."""
     info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey=mkey))
     if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
         return None
     lid = int(PortInfo.master_sm_lid.get(info))
     here = lid == int(PortInfo.lid.get(info))
     if not lid or (here and not int(PortInfo.cap_mask.get(info)) & CapMask.IS_SM):
-        return None  # no manager runs on this port now: a question would wait for its timeout
+        return None  # no manager runs on this port now: a query would wait for its timeout
     reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid, mkey=mkey))
     if reply is None or int(SMInfo.sm_state.get(reply)) != SmState.MASTER:
         return None

@@ -1,2 +1,1 @@
-"""The daemon's side of libsoftib-verbs.so: processes, the shared heap, asynchronous events,
-traffic."""
+"""The daemon's part of libsoftib-verbs.so: processes, the shared heap, asynchronous events, traffic."""

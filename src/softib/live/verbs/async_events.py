@@ -1,7 +1,6 @@
-"""What happened to the ports of nodes that programs use: the unaffiliated asynchronous events (IBA
-11.6.3.3, 11.6.3.4).
+"""Changes of the ports of nodes that programs use: the unaffiliated asynchronous events (IBA 11.6.3.3, 11.6.3.4).
 
-MADs and faults change the arrays; this compares the few ports that are watched with what they were.
+MADs and faults change the arrays; this module compares the few watched ports with their previous state.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["PortEvents"]
 
 @dataclass(frozen=True)
 class _Look:
-    """What is compared of a port."""
+    """The state of a port that is compared."""
 
     active: bool
     lid: tuple[int, int]
@@ -52,8 +51,7 @@ class PortEvents:
             del self._watched[node], self._seen[node]
 
     def take(self, epoch: int) -> list[tuple[int, int, str]]:
-        """(node, portnum, event of ``server.h``) of everything since the last call; cheap where
-        ``epoch`` is the same."""
+        """(node, portnum, event of ``server.h``) of everything since the last call; cheap if ``epoch`` is unchanged."""
         if epoch == self._epoch or not self._seen:
             return []
         self._epoch = epoch
@@ -87,7 +85,7 @@ class PortEvents:
 
 
 def _differences(before: _Look, now: _Look) -> list[str]:
-    """Events of one port, in the order in which a program should hear them."""
+    """Events of one port, in the order in which a program should receive them."""
     events = []
     if before.active and not now.active:
         events.append("PORT_ERR")

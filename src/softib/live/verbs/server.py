@@ -1,7 +1,7 @@
-"""Programs under ``libsoftib-verbs.so`` join the fabric here: each gets a number, and has ended
-when it hangs up.
+"""Programs under ``libsoftib-verbs.so`` join the fabric here: each gets a number, and counts as ended when it
+closes its connection.
 
-Messages: ``preload/verbs/fabric/server.h``. The data path does not pass here.
+Messages: ``preload/verbs/fabric/server.h``. The data path does not pass through this module.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ types, constant = HEADER.types, HEADER.constant
 MOVER_OF_IP = b"softib-ipoib"
 LAST_NUMBER = 0xFFFF
 ROUND = 256
-"""A number is reused after that many others, or after twice the number of programs: a waiter
-checks all in use."""
+"""A number is reused after that many others, or after twice the number of programs: a waiter checks all in use."""
 ROUNDS = 64
-"""Requests of one program in a row before the others have the loop."""
+"""Requests of one program in a row before the loop serves others."""
 SUBSCRIPTIONS = 256
 """Descriptors that one process may leave here."""
 UNSENT = 1024
@@ -61,7 +60,7 @@ def reply(error: int = 0, number: int = 0) -> bytes:
 
 
 def event(kind: int, portnum: int) -> bytes:
-    """An event as programs read it."""
+    """An event in the form in which programs read it."""
     row = np.zeros(1, types()["softib_event"])
     row["type"], row["portnum"] = kind, portnum
     return row.tobytes()
@@ -85,7 +84,7 @@ Hook = Callable[[Process], None]
 
 class VerbsServer(SeqpacketServer):
     """Listens at ``folder/verbs.sock``. ``on_join`` and ``on_leave`` are called with each
-    :class:`Process`: before it gets its number, and when its traffic has been added up. What is not
+    :class:`Process`: before it gets its number, and when its traffic has been added up. A message that is not
     understood ends the connection or is refused."""
 
     def __init__(
@@ -108,7 +107,7 @@ class VerbsServer(SeqpacketServer):
         self._next = 1
 
     def close(self) -> None:
-        """Hang up on everybody; programs get the event that their devices are fatally broken."""
+        """Close all connections; programs get the event that their devices are fatally broken."""
         for process in list(self.processes.values()):
             for node, _ in list(process.events):
                 self.notify(node, constant("EVENT_DEVICE_FATAL"), 0, only=process)
@@ -159,8 +158,8 @@ class VerbsServer(SeqpacketServer):
         return 0, process
 
     def _number(self) -> int | None:
-        """The next that no program has and no memory of a dead one bears; one that was just given
-        up comes last."""
+        """The next number that no program has and that is not in the memory of a dead one; one that was just
+        released comes last."""
         taken = self.processes.keys() | self.memory.pending.keys()
         last = min(LAST_NUMBER, max(ROUND, 2 * len(taken)))
         for _ in range(last):
@@ -247,7 +246,7 @@ class VerbsServer(SeqpacketServer):
                     queue.send(message)
 
     def tick(self) -> None:
-        """Report what happened to the ports of programs since the last call."""
+        """Report what has happened to the ports of programs since the last call."""
         self.memory.tick()
         for node, portnum, kind in self.changes.take(self.router.epoch):
             self.notify(node, constant(f"EVENT_{kind}"), portnum)
@@ -255,7 +254,7 @@ class VerbsServer(SeqpacketServer):
     # -- leaving --
 
     def _leave(self, process: Process) -> None:
-        """It has hung up or died; what it sent is added up, its memory is reaped by ``on_leave``."""
+        """It has closed its connection or died; its traffic is added up, its memory is freed by ``on_leave``."""
         if self.processes.pop(process.number, None) is None:
             return
         for node, queue in list(process.events):

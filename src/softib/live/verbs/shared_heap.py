@@ -1,14 +1,13 @@
-"""The file ``verbs`` of a running fabric: the daemon makes it, and frees in it what programs leave
-behind.
+"""The file ``verbs`` of a running fabric: the daemon makes it, and frees the objects in it that programs leave behind.
 
-The file is sparse, and a touch that finds the file system full is a SIGBUS. So pages are reserved
+The file is sparse, and touching a page when the file system is full causes a SIGBUS. So pages are reserved
 before anything touches them: by programs (``preload/verbs/memory/heap/reserve.c``), and here for the
 head and a program's row.
 
-Programs move data there themselves (``preload/verbs/memory/heap/shared.h`` declares the layout,
-docs/decisions/0008 the laws). When one ends, however it ends, no other may find its objects any
-more, and its memory becomes free: but only when no living program is in the middle of a copy that
-reads it, which the hazard slots of the living tell.
+Programs move data there themselves (``preload/verbs/memory/heap/shared.h`` declares the layout, docs/decisions/0008
+the rules). When one ends, for whatever reason, no other may find its objects any more, and its
+memory becomes free, but only when no living program is in the middle of a copy that reads it, which the hazard
+slots of the living show.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ TABLES = {
 
 
 def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int, int]]) -> tuple[int, mmap.mmap]:
-    """A new file of ``size`` octets (mode 0600): its descriptor, and its first ``mapped`` octets. The
-    blocks of ``reserved`` (offset, octets) are taken now, so that a touch there is never a SIGBUS.
-    Raises :class:`InputError` where it cannot be made."""
+    """A new file of ``size`` bytes (mode 0600): its descriptor, and its first ``mapped`` bytes. The blocks of
+    ``reserved`` (offset, bytes) are allocated now, so that touching them never causes a SIGBUS.
+    Raises :class:`InputError` if it cannot be made."""
     path.unlink(missing_ok=True)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -64,7 +63,7 @@ def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int
 
 @dataclass
 class VerbsUsage(Result):
-    """What programs that use RDMA devices hold."""
+    """The objects of programs that use RDMA devices."""
 
     programs: int
     numbers: int
@@ -80,8 +79,8 @@ class VerbsUsage(Result):
 
 @dataclass(frozen=True)
 class EndedProgram:
-    """A program that has hung up; its memory is free when its process has ended: ``pidfd`` tells,
-    where the system has none (-1) the ``pid`` that began at ``started``."""
+    """A program that has closed its connection; its memory is free when its process has ended: ``pidfd`` shows
+    that, or, if the system has none (-1), the ``pid`` that began at ``started``."""
 
     number: int
     pid: int
@@ -89,7 +88,7 @@ class EndedProgram:
     pidfd: int = -1
 
     def runs(self) -> bool:
-        """It has hung up, but executes still."""
+        """It has closed its connection, but still runs."""
         if self.pidfd < 0:
             return is_running(self.pid, self.started)
         end = select.poll()
@@ -97,14 +96,13 @@ class EndedProgram:
         return not end.poll(0)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         if self.pidfd >= 0:
             os.close(self.pidfd)
 
 
 class SharedHeap:
-    """The file at ``path``, a new one (mode 0600, sparse). Raises :class:`InputError` where it
-    cannot be made."""
+    """The file at ``path``, a new one (mode 0600, sparse). Raises :class:`InputError` if it cannot be made."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -133,26 +131,26 @@ class SharedHeap:
         return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
 
     def _high(self, name: str, room: int) -> int:
-        """How much of a table was ever used: what lies behind must not be looked at, a look costs
-        memory. Programs write it, so it is not believed beyond ``room``."""
+        """How much of a table was ever used: the rest must not be read, as reading takes memory. Programs write it,
+        so it is not trusted beyond ``room``."""
         return min(int(self.head[name][0]), room)
 
-    # -- a program comes --
+    # -- a program joins --
 
     def reserve_row(self, number: int) -> None:
-        """Memory for the row of process ``number``. Raises OSError where the file system is full."""
+        """Memory for the row of process ``number``. Raises OSError if the file system is full."""
         size = types()["softib_process"].itemsize
         os.posix_fallocate(self.fd, constant("PROCESSES") + number * size, size)
 
     def room(self) -> int:
-        """Octets that its file system has left."""
+        """Bytes that its file system has left."""
         about = os.fstatvfs(self.fd)
         return about.f_bavail * about.f_frsize
 
     # -- a program leaves --
 
     def leave(self, number: int, pid: int, started: int, pidfd: int = -1) -> None:
-        """Process ``number`` has hung up: from now on no program finds its objects. :meth:`tick`
+        """Process ``number`` has closed its connection: from now on no program finds its objects. :meth:`tick`
         frees them, and closes ``pidfd``."""
         self.processes["alive"][number] = 0
         numbers = self._numbers_of(number)
@@ -167,18 +165,17 @@ class SharedHeap:
         self.tick()
 
     def _empty_regions_of(self, numbers: np.ndarray) -> None:
-        """Other programs' regions of device memory that goes: they have no octet any more
-        (``engine/keys.c``)."""
+        """Other programs' regions of device memory that is freed: they contain no byte any more (``engine/keys.c``)."""
         region = HEADER.macro("SOFTIB_KEY_REGION")
         for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
             keys = self.keys[taken]
-            mine = (
+            regions = (
                 (keys["qpn"] != 0) & (keys["kind"] == region) & (keys["process"] != 0) & np.isin(keys["qpn"], numbers)
             )
-            keys["length"][mine] = 0
+            keys["length"][regions] = 0
 
     def tick(self) -> None:
-        """Free what ended programs left and no living one uses."""
+        """Free the objects of ended programs that no living one uses."""
         for ended in [*self.pending.values()]:
             if not self._in_use(ended.number) and not ended.runs():
                 self._free(ended.number)
@@ -192,7 +189,7 @@ class SharedHeap:
         return bool(((hazards & np.uint64(0xFFFF)) == number).any())
 
     def _free(self, number: int) -> None:
-        numbers = self._numbers_of(number)  # of one that went on after it had hung up
+        numbers = self._numbers_of(number)  # of a program that ran on after it had closed its connection
         self.numbers[numbers] = 0
         blocks = self._blocks_of(number)
         for keys in self._runs(blocks):
@@ -209,7 +206,7 @@ class SharedHeap:
             socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
-        """Give the memory of chunks back; the next owner finds zeros."""
+        """Return the memory of chunks to the system; the next owner finds zeros."""
         size = constant("CHUNK")
         with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
             try:
@@ -217,7 +214,7 @@ class SharedHeap:
             except OSError:  # a file system without holes
                 part.write(bytes(n * size))
 
-    # -- what belongs to whom --
+    # -- owners --
 
     def _numbers_of(self, number: int) -> np.ndarray:
         used = self.numbers[: self._high("number_high", len(self.numbers))]
@@ -232,8 +229,9 @@ class SharedHeap:
 
     @staticmethod
     def _runs(blocks: np.ndarray) -> list[slice]:
-        """The keys of ``blocks`` (ascending), as few slices of the table. Keys without an owner are
-        not read: that takes memory."""
+        """The keys of ``blocks`` (ascending), in as few slices of the table as possible. Keys without an owner are
+        not read: that
+        takes memory."""
         each = constant("BLOCK_KEYS")
         parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1) if len(blocks) else []
         return [slice(int(part[0]) * each, (int(part[-1]) + 1) * each) for part in parts]
@@ -242,8 +240,7 @@ class SharedHeap:
         return self._runs(self._blocks_of(number))
 
     def _clear(self, keys: slice) -> None:
-        """Empty keys; whole pages of them go back to the system (a block fills one of 4,096
-        octets)."""
+        """Empty keys; whole pages of them go back to the system (a block fills one of 4,096 bytes)."""
         at, size = constant("KEYS"), self.keys.itemsize
         first, last = at + keys.start * size, at + keys.stop * size
         if first % mmap.PAGESIZE == last % mmap.PAGESIZE == 0:
@@ -259,7 +256,7 @@ class SharedHeap:
         return [*self.path.parent.glob(f"wake-{number}-*")]
 
     def usage(self) -> VerbsUsage:
-        """What is not free."""
+        """The parts that are not free."""
         blocks = np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])
         return VerbsUsage(
             int((self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()),
@@ -282,19 +279,18 @@ class SharedHeap:
 
 
 PLACE = (1 << 48) - 1
-"""Of an entry in the table of numbers: where its object lies."""
+"""The offset of the object in an entry of the table of numbers."""
 
 
 class UnreadCompletions:
     """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric: the
-    completions that a program has not taken yet. What programs have scribbled there is not
-    believed: at worst an answer is wrong.
+    completions that a program has not taken yet. What programs have written there is not trusted: at worst an
+    answer is wrong.
 
-    On hardware the end of a connection is slower than the data before it: a DREQ passes two
-    kernels, tens of microseconds at least behind the last packet, whose completion is in the queue
-    by then. A program that polls its completion queue, finds nothing, and then waits for events can
-    depend on that. Here the DREQ of a sender that ends at once overtakes a receiver that waits for
-    a busy processor.
+    On hardware the end of a connection is slower than the data before it: a DREQ passes through two kernels, at
+    least tens of microseconds behind the last packet, whose completion is in the queue by then. A program that
+    polls its completion queue, finds nothing, and then waits for events can
+    depend on that. Here the DREQ of a sender that ends at once overtakes a receiver that waits for a busy processor.
     """
 
     def __init__(self, memory: SharedHeap):
@@ -312,7 +308,7 @@ class UnreadCompletions:
         return still
 
     def _queues(self, qpn: int) -> list[tuple[int, np.void]]:
-        """Those of sends and of receives, once where they are one."""
+        """Completion queues of sends and of receives, once if they are the same."""
         if qpn >= min(int(self.memory.head["number_high"][0]), len(self.memory.numbers)):
             return []  # never given out, and reading the sparse table would take memory
         qp = self._object(int(self.memory.numbers[qpn]) & PLACE, "softib_qp")

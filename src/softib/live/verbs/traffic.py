@@ -1,9 +1,9 @@
-"""What applications send over the running fabric: the file ``traffic``, and its way into the
+"""The data that applications send over the running fabric: the file ``traffic``, and how it is added to the
 counters of the ports.
 
-Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the
-cells up, port by port, when somebody asks: before a PMA Get is answered, before a counter is read
-in sysfs, and a few times a second.
+Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the cells up, port by
+port, when the counters are needed: before a PMA Get is answered, before a counter is read in sysfs, and a few times
+a second.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ CHUNKS = 1 << 14
 """Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
 
 Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "link_clocks", "waited", "moved", "is_ip"])
-"""The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64]
-and ``counts`` uint64[cells, 32] the same octets, ``seen`` uint64[cells, 7] what was added of each
-cell (packets forward and back, words forward and back, time of the last trap, corrupted packets
-forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``link_clocks``
-uint64[ports, 8] the links of paced programs, ``waited`` uint64[ports] what was added of their
-PortXmitWait; ``moved`` uint64[ports, 2] words that came and went there by verbs, and by IP over them;
+"""The file in the form that kernels take: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64]
+and ``counts`` uint64[cells, 32] the same bytes, ``seen`` uint64[cells, 7] the part of each cell that was added
+(packets forward and back, words forward and back, time of the last trap, corrupted packets
+forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last check; ``link_clocks``
+uint64[ports, 8] the links of paced programs, ``waited`` uint64[ports] the part of it that was added to their
+PortXmitWait; ``moved`` uint64[ports, 2] words received and sent there by verbs, and by IP over them;
 ``is_ip`` uint8[65536] 1 = the process of this number moves IP (``softib-ipoib``)."""
 
 
@@ -68,8 +68,7 @@ def no_cells() -> Any:
 
 class Traffic:
     """The traffic file at ``path``, a new one (mode 0600). ``tables`` are the agents'
-    (``AgentPlane.tables``): their counters grow. Raises :class:`InputError` where the file cannot
-    be made."""
+    (``AgentPlane.tables``): their counters grow. Raises :class:`InputError` if the file cannot be made."""
 
     def __init__(self, path: Path, tables: Any, chunks: int = CHUNKS):
         self.path, self.tables = path, tables
@@ -84,7 +83,7 @@ class Traffic:
         head["pid"], head["link_clocks_at"], head["link_clocks"] = os.getpid(), link_clocks_at, ports
         head["magic"] = MAGIC
         self.head, self.fd = head, fd
-        fold_cells(self.tables, self.cells, 0)  # compiled now, not while somebody waits
+        fold_cells(self.tables, self.cells, 0)  # compiled now, not while a program waits
         self.release(0xFFFFFFFF)
 
     def fold(self, now_ps: int) -> int:
@@ -93,13 +92,12 @@ class Traffic:
         return int(fold_cells(self.tables, self.cells, int(now_ps)))
 
     def moved(self, ports: Sequence[int]) -> tuple[int, int]:
-        """Octets that came and went at these ports by verbs, and by IP over them, since the fabric
-        began to run."""
+        """Bytes received and sent at these ports by verbs, and by IP over them, since the fabric began to run."""
         verbs, ip = self.cells.moved[list(ports)].sum(axis=0).tolist()
         return WORD * verbs, WORD * ip
 
     def release(self, process: int, now_ps: int = 0) -> None:
-        """Process number ``process`` is dead: what it counted is added, its chunks are free."""
+        """Process number ``process`` is dead: its counts are added, its chunks are freed."""
         retire_chunks(self.cells, np.uint32(process))
         self.fold(now_ps)
         free_chunks(self.cells, np.uint32(process))
@@ -110,7 +108,7 @@ class Traffic:
         return {int(n) for n in self.cells.cells[: used * constant("CHUNK_CELLS") : constant("CHUNK_CELLS"), 0]} - {0}
 
     def close(self) -> None:
-        """Remove the file; what programs that still map it count is lost."""
+        """Remove the file; counts of programs that still map it are lost."""
         self.path.unlink(missing_ok=True)
         if self.fd >= 0:
             os.close(self.fd)

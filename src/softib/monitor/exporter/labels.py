@@ -12,7 +12,7 @@ __all__ = ["Labels", "escaped", "guilbaults_labels", "hca_name", "port_guids", "
 
 
 class Labels:
-    """``text`` uint8[…], and ``offsets`` int64[n + 1] where each port's set begins."""
+    """``text`` uint8[…], and ``offsets`` int64[n + 1], the beginning of each port's set."""
 
     def __init__(self, sets: Iterable[str]):
         encoded = [s.encode() for s in sets]
@@ -22,29 +22,26 @@ class Labels:
 
 
 def escaped(text: str) -> str:
-    """A label value: backslash, quote and line feed as the text format wants them, other control
-    characters left out."""
+    """A label value: backslash, quote and line feed escaped for the text format, other control characters removed."""
     text = "".join(c for c in text if c >= " " or c == "\n")
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def port_guids(ports: ObservedPorts) -> list[str]:
-    """The GUID by which treydock's exporter knows each port: what ``ibnetdiscover --ports`` prints,
-    the PortGUID (of a switch's ports that of its port 0; the NodeGUID where a source told no
-    other)."""
-    known = ports.text.get("port_guid")
+    """The GUID of each port in treydock's exporter: that of ``ibnetdiscover --ports``, the PortGUID (for a switch's
+    ports that of its port 0; the NodeGUID if a source has no other)."""
+    stated = ports.text.get("port_guid")
     nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
-    return nodes if known is None else [str(g) or n for g, n in zip(known.tolist(), nodes, strict=True)]
+    return nodes if stated is None else [str(g) or n for g, n in zip(stated.tolist(), nodes, strict=True)]
 
 
 def hca_name(description: str) -> str:
-    """What treydock's exporter calls an HCA: the first word of a NodeDescription that has `` HCA``
-    in it, else all of it."""
+    """treydock's name of an HCA: the first word of a NodeDescription that contains `` HCA``, else all of it."""
     return description.split(" ")[0] if " HCA" in description else description
 
 
 def port_labels(ports: ObservedPorts) -> Labels:
-    """``{guid="0x…",port="1"}`` as treydock has it."""
+    """``{guid="0x…",port="1"}`` as in treydock's exporter."""
     return Labels(f'{{guid="{g}",port="{p}"}}' for g, p in zip(port_guids(ports), ports.portnum.tolist(), strict=True))
 
 

@@ -1,9 +1,8 @@
-"""Every metric that the exporter offers: name, kind, labels, meaning, and where it comes from.
-docs/monitoring.md has this table; a test compares both.
+"""Every metric of the exporter: name, kind, labels, meaning, and source. docs/monitoring.md has this table; a test
+compares both.
 
 Names of port counters are treydock/infiniband_exporter's (``infiniband_switch_port_…``,
-``infiniband_hca_port_…``) or guilbaults/infiniband-exporter's; those that no other exporter has
-begin with ``softib_``.
+``infiniband_hca_port_…``) or guilbaults/infiniband-exporter's; metrics of softib alone begin with ``softib_``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = [
 
 SCHEMES = ("treydock", "guilbaults")
 BYTES = 4
-"""Octets of the unit in which PortXmitData and PortRcvData count (IBA 16.1.3.5)."""
+"""Bytes of the unit in which PortXmitData and PortRcvData count (IBA 16.1.3.5)."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,8 @@ PORT_COUNTERS = (
     PortCounter("port_vl_mapping_errors", "vl_mapping_errors", "", "PortVLMappingErrors"),
     PortCounter("port_looping_errors", "looping_errors", "", "PortLoopingErrors"),
 )
-"""Counters that the other exporters have. Data is in bytes under either name (guilbaults' own
-exporter gives it in words of four)."""
+"""Counters that the other exporters have. Data is in bytes under both names (guilbaults' own exporter counts words
+of four)."""
 
 SOFTIB_COUNTERS = (
     (
@@ -279,7 +278,7 @@ STANDING = (
         "1 for each cable that was seen or is expected and is up at both ends, 0 for one that is down",
     ),
 )
-"""Of everything that was seen, until it is forgotten."""
+"""For everything seen, until it is removed."""
 FINDING_LABELS = ("code", "severity", "guid", "port", "node", "peer_guid", "peer", "peer_port", "jobs")
 FINDINGS = (
     Metric(
@@ -302,7 +301,7 @@ FINDINGS = (
         "How often something was wrong there in the last thirty days, this time included",
     ),
 )
-"""What ``softib diagnose`` would say."""
+"""The result of ``softib diagnose``."""
 TREYDOCK = (
     Metric("infiniband_switch_info", "gauge", ("guid", "switch", "lid"), "Name and LID of a switch"),
     Metric(
@@ -434,8 +433,7 @@ SERVICE = (
 
 
 def metrics(scheme: str) -> list[Metric]:
-    """Everything that the exporter offers under the names of ``scheme``, in the order of the table
-    in the documentation."""
+    """All metrics of the exporter under the names of ``scheme``, in the order of the table in the documentation."""
     ports: list[Metric] = []
     if scheme == "treydock":
         for kind in ("switch", "hca"):

@@ -1,10 +1,9 @@
-"""Error ratios of links and shares of time, from increases: how many bits a link carried, how long
-that was, and what the ticks of PortXmitWait last.
+"""Error ratios of links and shares of time, from increases: the bits that a link carried, the observed time, and
+the duration of PortXmitWait's ticks.
 
-A link that is up carries symbols all the time, so bits are lanes × signalling rate × seconds,
-whatever was sent. Sources: IBA 5.6 (symbols flow on an idle link), 16.1.3.2 (a tick is (n + 1) × 10
-bit times of a lane), 16.1.3.5 (PortXmitWait counts ticks in which there was something to send and
-nothing went).
+A link that is up carries symbols all the time, so bits are lanes × signalling rate × seconds, independent of
+traffic. Sources: IBA 5.6 (symbols flow on an idle link), 16.1.3.2 (a tick is (n + 1) × 10
+bit times of a lane), 16.1.3.5 (PortXmitWait counts ticks with data to send and no transmission).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def wait_ratio(one: Interval) -> np.ndarray:
 
 
 def utilization(one: Interval) -> np.ndarray:
-    """Sent bits by the link's data rate (float64[n]; NaN unknown)."""
+    """Sent bits divided by the link's data rate (float64[n]; NaN unknown)."""
     name = "port_xmit_data"
     if name not in one.increase or "rate_gbps" not in one.level:
         return np.full(len(one.guid), np.nan)
@@ -51,15 +50,15 @@ def utilization(one: Interval) -> np.ndarray:
 
 
 def upper_bound(errors: np.ndarray) -> np.ndarray:
-    """What the mean of a Poisson count is below with 95 % confidence, by Wilson and Hilferty's cube
-    root; 3.0 for a count of 0 (the rule of three)."""
+    """Upper bound of the mean of a Poisson count with 95 % confidence, by Wilson and Hilferty's cube root; 3.0 for
+    a count of 0 (the rule of three)."""
     n = errors.astype(np.float64) + 1.0
     return np.asarray(n * (1 - 1 / (9 * n) + 1.645 / (3 * np.sqrt(n))) ** 3)
 
 
 def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndarray]:
-    """By kind (:data:`KINDS`) the ratio that counters tell, else the one that a file states
-    (float64[n of the reading]; NaN unknown)."""
+    """By kind (:data:`KINDS`) the ratio from counters, else the one stated in a file (float64[n of the reading];
+    NaN unknown)."""
     ratio_of: dict[str, np.ndarray] = {}
     for kind, level in zip(KINDS, STATED, strict=True):
         errors, bits, _ = ratios.of(kind)
@@ -72,12 +71,11 @@ def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndar
 
 
 class ErrorRatios:
-    """Sums of errors, bits and seconds over the last ``window_s`` seconds, of ``raw`` over
-    ``raw_window_s`` (between half of it and all of it: two halves, of which the older is dropped
-    whole).
+    """Sums of errors, bits and seconds over the last ``window_s`` seconds, for ``raw`` over ``raw_window_s``
+    (between half and all of it: two halves, of which the older is dropped as a whole).
 
-    Errors before correction are many, so a short time tells their ratio, and a long one hides that
-    it rose.
+    Errors before correction are frequent, so a short time suffices for their ratio, and a long one would hide an
+    increase.
     """
 
     def __init__(self, ports: int, window_s: float = 3600.0, raw_window_s: float = 300.0):
@@ -85,24 +83,21 @@ class ErrorRatios:
         self._halves = {kind: (_Sums(ports), _Sums(ports)) for kind in KINDS}
 
     def add(self, one: Interval) -> None:
-        """One more interval of the same ports."""
+        """Add an interval of the same ports."""
         for kind in KINDS:
             older, newer = self._halves[kind]
             if newer.span_s >= self.window_s[kind] / 2:
                 older, newer = newer, _Sums(len(one.guid))
                 self._halves[kind] = older, newer
             errors, known = errors_of(one, kind)
-            if (
-                kind == "raw" and LEAST + SYMBOLS in one.level
-            ):  # a counter that got full: that interval alone, what was before hides it
+            if kind == "raw" and LEAST + SYMBOLS in one.level:  # a counter that became full: only that interval counts
                 full = ~np.isnan(one.level[LEAST + SYMBOLS])
                 for half in (older, newer):
                     half.clear(full)
             newer.add(one, errors, known)
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
-        """The same of other ports: ``rows`` int64[n] are their rows here, -1 of one that begins
-        again."""
+        """The same for other ports: ``rows`` int64[n] are their rows here, -1 for one that begins again."""
         carried = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
         carried._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
         return carried
@@ -143,9 +138,9 @@ class _Sums:
 
 
 def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """What the interval counted for ``kind`` (float64[n]), and where that is known (bool[n]).
-    Corrected symbols: by the histogram of codewords, whose bins have 64 bits, else by their
-    counter, else what that rose by at least until it was full."""
+    """Counts of the interval for ``kind`` (float64[n]), and where they are known (bool[n]).
+    Corrected symbols: from the histogram of codewords, whose bins have 64 bits, else from their counter, else from
+    its known minimum until it was full."""
     name = ERRORS.get(kind, SYMBOLS)
     nothing = np.zeros(len(one.guid))
     errors = np.asarray(one.increase.get(name, nothing), np.float64)

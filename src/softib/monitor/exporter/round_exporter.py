@@ -1,5 +1,5 @@
-"""Exporters of rounds: installed packages take what the monitor reads elsewhere (entry points of the
-group ``softib.exporters``).
+"""Exporters of rounds: installed packages forward the monitor's data elsewhere (entry points of the group
+``softib.exporters``).
 
 An entry point has the exporter's name, and its value is a subclass of :class:`RoundExporter`.
 """
@@ -22,11 +22,11 @@ __all__ = ["RoundExporter", "RoundSink", "exporters", "open_exporters"]
 
 GROUP = "softib.exporters"
 OF_SOFTIB = ("history", "prometheus")
-"""Where softib takes rounds itself."""
+"""Exporters of softib itself."""
 
 
 class RoundExporter(ABC):
-    """Takes every round that ``softib exporter SOURCE --to NAME=TARGET`` reads.
+    """Gets every round read by ``softib exporter SOURCE --to NAME=TARGET``.
 
     ``target`` is the text after the name: a file, an address. Raise
     :class:`~softib.errors.InputError` for one that cannot be used.
@@ -37,9 +37,9 @@ class RoundExporter(ABC):
 
     @abstractmethod
     def export(self, ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
-        """Take one round. ``reading`` has the counters as they read and the levels of ``ports``,
-        ``interval`` what each counter rose by since the round before (None: there is none); their
-        rows are those of ``ports``. The next round begins when this returns."""
+        """Take one round. ``reading`` has the counter values and levels of ``ports``, ``interval`` the increase of
+        each counter since the previous round (None: there is none); their rows are those of ``ports``. The next
+        round begins when this returns."""
 
     def close(self) -> None:  # noqa: B027 (most exporters have nothing to close)
         """No round follows."""
@@ -47,8 +47,8 @@ class RoundExporter(ABC):
 
 @dataclass
 class RoundSink:
-    """One place that takes every round. ``loss`` is what the user loses while it cannot: the end of
-    a message. ``failing``: it could not take the last round."""
+    """One destination of every round. ``loss`` is the end of the message for a failing sink: the effect on the
+    user. ``failing``: it could not handle the last round."""
 
     take: Callable[[ObservedPorts, Reading, Interval | None], None]
     close: Callable[[], None]
@@ -64,7 +64,7 @@ def exporters() -> Mapping[str, Extension]:
 
 
 def _check(name: str, value: Any) -> None:
-    """Raise :class:`InputError` for a ``value`` that is not a whole exporter."""
+    """Raise :class:`InputError` for a ``value`` that is not a complete exporter."""
     if not (isinstance(value, type) and issubclass(value, RoundExporter)):
         raise InputError("it is not a subclass of softib.monitor.exporter.round_exporter.RoundExporter")
     if "export" in value.__abstractmethods__:
@@ -72,8 +72,8 @@ def _check(name: str, value: Any) -> None:
 
 
 def open_exporters(source: str, to: Sequence[str]) -> list[RoundSink]:
-    """Open an exporter for each ``NAME=TARGET`` of ``to``. Raises :class:`InputError` for one that
-    no package has, and where it cannot be opened; then none stays open."""
+    """Open an exporter for each ``NAME=TARGET`` of ``to``. Raises :class:`InputError` for an unknown one, and if
+    one cannot be opened; then none stays open."""
     sinks: list[RoundSink] = []
     try:
         for text in to:
@@ -88,7 +88,7 @@ def open_exporters(source: str, to: Sequence[str]) -> list[RoundSink]:
 def _parsed(text: str) -> tuple[Extension, str]:
     name, mark, target = text.partition("=")
     if not mark or not name:
-        raise InputError(f"{text!r} names no exporter and target; give NAME=TARGET")
+        raise InputError(f"{text!r} has no exporter and target; use NAME=TARGET")
     if not exporters():
         raise InputError(f"no exporter named {name!r}; no installed package declares one (docs/tutorial/exporter.md)")
     if name not in exporters():
@@ -97,16 +97,16 @@ def _parsed(text: str) -> tuple[Extension, str]:
 
 
 def _opened(source: str, extension: Extension, target: str) -> RoundSink:
-    package, what = extension.package, f"round exporter {extension.name}"
-    with blamed_on(package, what):
+    package, name = extension.package, f"round exporter {extension.name}"
+    with blamed_on(package, name):
         exporter: RoundExporter = extension.value(source, target)
 
     def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
-        with blamed_on(package, what):
+        with blamed_on(package, name):
             exporter.export(ports, reading, interval)
 
     def close() -> None:
-        with blamed_on(package, what):
+        with blamed_on(package, name):
             exporter.close()
 
     return RoundSink(take, close, "these rounds are not exported")

@@ -1,4 +1,4 @@
-"""Rounds in a thread of their own, and an HTTP server that shows the last one."""
+"""Rounds in a separate thread, and an HTTP server for the last one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from softib.monitor.watch import Watch
 __all__ = ["ExporterService"]
 
 STALE_ROUNDS = 3
-"""After this many intervals without a round nothing of the ports is shown."""
+"""Number of intervals without a round after which no ports are shown."""
 LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
-"""Time of the bit error ratio before correction, at least so many rounds: on large fabrics two in
-ten read its counters."""
+"""Time of the bit error ratio before correction, and least number of rounds: on large fabrics two in ten read its
+counters."""
 FALLS = "link_downed_counter"
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -43,8 +43,7 @@ class ExporterService:
     """Reads ``opened`` every ``every_s`` seconds and serves ``/metrics`` at ``address``:``port``
     (0: a free one, then in :attr:`port`).
 
-    Raises :class:`MissingLibrary` without prometheus-client, :class:`InputError` for a port that is
-    taken.
+    Raises :class:`MissingLibrary` without prometheus-client, :class:`InputError` for a port in use.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class ExporterService:
         self._tables = LatestTables(opened.wire, opened.name)
         self.findings = StandingFindings(opened.memory, keep_s, notice, self._tables)
         self.sinks: list[RoundSink] = []
-        """Where every round goes beside the metrics."""
+        """Further destinations of every round."""
         if history is not None:
             history.claim(self.watch.ports)
             self.sinks.append(self.history_sink(history))
@@ -91,14 +90,14 @@ class ExporterService:
         try:
             self._server = _Server((address, port), _handler(self))
         except OSError as error:
-            raise InputError(f"{address}:{port}: {error.strerror}; --port gives another one") from None
+            raise InputError(f"{address}:{port}: {error.strerror}; use --port for another one") from None
         self.port = int(self._server.server_address[1])
         self._threads: list[threading.Thread] = []
 
     # -- life --
 
     def start(self) -> None:
-        """Read the first round, then serve and read on in threads."""
+        """Read the first round, then serve and read further ones in threads."""
         self.step()
         for target in (self._rounds, self._server.serve_forever):
             thread = threading.Thread(target=target, daemon=True)
@@ -106,7 +105,7 @@ class ExporterService:
             self._threads.append(thread)
 
     def wait(self) -> None:
-        """Until :meth:`close`, or the fabric went down (:class:`PeerError`)."""
+        """Until :meth:`close`, or until the fabric goes down (:class:`PeerError`)."""
         while not self._stop.wait(0.2):
             if self.failure is not None:
                 raise self.failure
@@ -128,7 +127,7 @@ class ExporterService:
 
     @property
     def started(self) -> bool:
-        """Do its threads run?"""
+        """Are its threads running?"""
         return bool(self._threads)
 
     # -- rounds --
@@ -144,13 +143,13 @@ class ExporterService:
                     return
                 if not blind:
                     self.notice(f"{error}; softib_up is 0 until rounds can be read again")
-                blind = True  # the link of the port itself is down, or no device answers: that passes
+                blind = True  # the link of the own port is down, or no device answers: this is temporary
                 continue
             blind = False
             took = self.watch.round.duration_s if self.watch.round is not None else 0.0
             if took > self.every_s and not slow:
                 slow = True
-                self.notice(f"a round takes {took:.1f} s; give --every a larger number than {self.every_s:g}")
+                self.notice(f"a round takes {took:.1f} s; use an --every larger than {self.every_s:g}")
 
     def step(self) -> None:
         """One round, and its text."""
@@ -159,7 +158,7 @@ class ExporterService:
         if len(present) - len(one.silent) <= 1 and len(present | {guid for guid, _ in self.seen.ports}) > 1:
             self.watch.poller.rediscover_soon()
             raise MadTimeout(
-                f"{self.watch.opened.name}: no device but the own one answers; its link is down, or all are"
+                f"{self.watch.opened.name}: only the own device answers; its link is down, or all others are"
             )
         interval = self.watch.interval
         with self._lock:
@@ -188,23 +187,23 @@ class ExporterService:
             self._hand_over(sink, one.targets.ports, one.reading)
 
     def _hand_over(self, sink: RoundSink, ports: ObservedPorts, reading: Reading) -> None:
-        """Let ``sink`` take the round; where it cannot (a full disk, a fault of its package) scrapes
-        go on, and one line says so until it can again."""
+        """Pass the round to ``sink``; if it fails (a full disk, a fault of its package) scrapes continue, and one
+        line says so until it works again."""
         try:
             sink.take(ports, reading, self.watch.interval)
         except SoftibError as error:
             if not sink.failing:
-                self.notice(f"{error}; metrics are served on, {sink.loss}")
+                self.notice(f"{error}; metrics are still served, {sink.loss}")
             sink.failing = True
         else:
             sink.failing = False
 
     def follow_jobs(self, file: str) -> None:
-        """Name the jobs of ``file`` that cross what a finding is about."""
+        """Name the jobs of ``file`` whose traffic crosses a finding."""
         self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
 
     def history_sink(self, history: History) -> RoundSink:
-        """The place of ``history`` among :attr:`sinks`: it keeps intervals, and rounds of the manager."""
+        """The entry of ``history`` among :attr:`sinks`: it stores intervals, and rounds of the manager."""
 
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
@@ -212,17 +211,17 @@ class ExporterService:
                 if self.watch.manager.rounds:
                     history.append_manager(self.watch.manager.rounds[-1])
 
-        return RoundSink(take, history.release, "these rounds are not kept")
+        return RoundSink(take, history.release, "these rounds are not stored")
 
     # -- scrapes --
 
     def fresh(self) -> bool:
-        """Is the last round young enough to be shown? Rounds of a busy machine take longer."""
+        """Is the last round recent enough to be shown? Rounds take longer on a busy machine."""
         took = self.watch.round.duration_s if self.watch.round is not None else 0.0
         return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * (self.every_s + took))
 
     def metrics(self) -> list[bytes]:
-        """What a scrape gets, in pieces."""
+        """The text of a scrape, in pieces."""
         from prometheus_client import generate_latest
 
         with self._lock:
@@ -277,6 +276,6 @@ def _handler(service: ExporterService) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(piece)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: a scrape is no news."""
+            """Nothing: a scrape is not logged."""
 
     return Handler

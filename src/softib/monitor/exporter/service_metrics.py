@@ -1,5 +1,5 @@
-"""Metrics of the rounds, the subnet manager and the exporter's own process, by prometheus-client; and
-of all devices, ports and cables that were seen, whether they answer or not."""
+"""Metrics of the rounds, the subnet manager and the exporter's own process, with prometheus-client; and of all
+devices, ports and cables that were seen, whether they answer or not."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["ServiceMetrics", "down_states", "standing_text"]
 
 
 def standing_text(seen: SeenPorts) -> bytes:
-    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one a cable, from its
-    :func:`_first` end) of everything that was seen."""
+    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, from its :func:`_first`
+    end) for everything that was seen."""
     names = {p.key: escaped(hca_name(p.node)) for p in seen.ports.values()}
     device, info, link = (_head(m) for m in STANDING)
     listed: set[str] = set()
@@ -43,8 +43,8 @@ def standing_text(seen: SeenPorts) -> bytes:
 
 
 def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
-    """Lines of ``softib_port_state`` for the ports that are down and whose state is unknown
-    (``listed``: keys of those that are known)."""
+    """Lines of ``softib_port_state`` for the ports that are down and whose state is unknown (``listed``: keys of
+    ports with a known state)."""
     return "".join(
         f'softib_port_state{{guid="{p.port_guid}",port="{p.key[1]}"}} {DOWN}\n'
         for p in seen.down()
@@ -53,8 +53,8 @@ def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
 
 
 def _first(port: SeenPort, other: SeenPort) -> bool:
-    """The end that names a cable: the switch, whose counters outlive a host's restart; of two of a
-    kind the lower GUID."""
+    """The end that names a cable: the switch, whose counters outlive a host's restart; between two of a kind the
+    lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 
@@ -67,8 +67,8 @@ Samples = list[tuple[tuple[str, ...], float]]
 
 
 class ServiceMetrics:
-    """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is young
-    enough to be shown."""
+    """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is recent enough to be
+    shown."""
 
     def __init__(self, watch: Watch, seen: SeenPorts, findings: StandingFindings, scheme: str, fresh: Any):
         self.watch, self.seen, self.scheme, self.fresh = watch, seen, scheme, fresh
@@ -138,29 +138,29 @@ class ServiceMetrics:
 
 
 def _of_status(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[Family]:
-    """What the daemon of a running fabric says of itself."""
+    """The status of a running fabric from its daemon."""
     sm = status.get("sm", {})
     if "sweeps" in sm:
         yield _family("softib_sm_sweeps_total", [((), float(sm["sweeps"]))])
         yield _family("softib_sm_sweep_seconds", [((phase,), float(s)) for phase, s in sweep_s.items()])
         yield _family("softib_sm_sweep_problems", [((), float(len(sm["problems"])))])
     sa = sm.get("sa", {})
-    for metric, what in (
+    for metric, name in (
         ("softib_sa_requests_total", "requests"),
         ("softib_sa_busy_total", "busy"),
         ("softib_sa_waiting", "waiting"),
     ):
-        if what in sa:
-            yield _family(metric, [((), float(sa[what]))])
+        if name in sa:
+            yield _family(metric, [((), float(sa[name]))])
     wait = sa.get("wait")
     if wait:
         yield _wait(wait)
         yield _family("softib_sa_oldest_wait_seconds", [((), float(wait["oldest_s"]))])
     traps = status.get("traps", {})
-    yield _family("softib_traps", [((what,), float(n)) for what, n in traps.items() if not what.startswith("trap_")])
-    raised = {what.removeprefix("trap_"): n for what, n in traps.items() if what.startswith("trap_")}
+    yield _family("softib_traps", [((name,), float(n)) for name, n in traps.items() if not name.startswith("trap_")])
+    raised = {name.removeprefix("trap_"): n for name, n in traps.items() if name.startswith("trap_")}
     yield _family("softib_traps_raised_total", [((number,), float(n)) for number, n in raised.items()])
-    yield _family("softib_fabric_mads_total", [((what,), float(n)) for what, n in status.get("mads", {}).items()])
+    yield _family("softib_fabric_mads_total", [((name,), float(n)) for name, n in status.get("mads", {}).items()])
 
 
 def _wait(wait: Mapping[str, Any]) -> Family:

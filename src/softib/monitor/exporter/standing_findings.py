@@ -1,5 +1,5 @@
-"""What the rules say of the last twenty minutes, as metrics: each finding that nothing down explains,
-since when, and how often before."""
+"""Findings of the rules over the last twenty minutes, as metrics: each finding not explained by a device or cable
+that is down, with its start and its number of recurrences."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from softib.monitor.seen_ports import SeenPort, SeenPorts
 __all__ = ["StandingFindings"]
 
 SHARE = 0.1
-"""Judging takes at most this share of the time."""
+"""Largest share of the time spent on judging."""
 DOWN_S = 60.0
-"""A link that is down for so long explains what else is said of its cable."""
+"""A link that is down for this time explains other findings about its cable."""
 SETTLES_S = 120.0
-"""What was counted until so long after a repair was counted before it, or came of it."""
+"""Counts until this time after a repair were made before it, or by it."""
 WAIT = "port_xmit_wait"
 Tables = Callable[[ObservedPorts], ForwardingTables | None]
 Row = tuple[str, tuple[str, ...], list[str]]
 
 
 class StandingFindings:
-    """Of one exporter. ``memory``: where it keeps what it saw (None: nowhere); ``tables`` reads the
-    forwarding tables, which the rules need only where ports wait."""
+    """Of one exporter. ``memory``: file of what it saw (None: none); ``tables`` reads the forwarding tables, which
+    the rules need only if ports wait."""
 
     def __init__(
         self,
@@ -44,23 +44,23 @@ class StandingFindings:
     ):
         self.ledger = Ledger(None if memory is None else ledger_of(memory), keep_s, notice)
         self.judged_s = 0.0
-        """When the rules were asked last, in seconds since 1970; 0: not yet."""
+        """Time of the last judgement, in seconds since 1970; 0: none yet."""
         self._window = JudgedWindow()
         self._tables = tables
         self.jobs: JobsCrossing | None = None
-        """Whose traffic takes which cable, where a file of jobs was given."""
+        """Jobs whose traffic uses each cable, if a file of jobs was given."""
         self._began_s = time.time()
         self._due_s = float("-inf")
 
     def step(self, reading: Reading, ports: ObservedPorts, seen: SeenPorts) -> bytes:
-        """Take one round, judge where it is time to, and return the text of all that stands."""
+        """Add one round, judge if it is time to, and return the text of all current findings."""
         self._window.add(reading, ports)
         began = time.monotonic()
         if began >= self._due_s:
             now_s = time.time()
             self.ledger.refresh()
             rows = [self._row(f, seen) for f in self._found() if not self._over(f, seen, now_s)]
-            # What stood before this exporter began holds until that time has been watched again.
+            # Findings from before this exporter began are kept until that time has been observed again.
             holds_s = JUDGED_S if now_s - self._began_s < JUDGED_S else 0.0
             self.ledger.step(rows, now_s, holds_s)
             self.judged_s = now_s
@@ -76,7 +76,7 @@ class StandingFindings:
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
-        """Has it no place, or is every place of it down, or was it repaired since?"""
+        """Has it no location, is every location down, or was it repaired since?"""
         if not f.where and f.severity < Severity.WARNING:
             return True
         fault = self.ledger.faults.get(_key(f))
@@ -123,8 +123,7 @@ def _waits(seen: Observations) -> bool:
 
 
 def _key(f: Finding) -> str:
-    """The cable, in either order of its ends, or the device; of many places the code and the first
-    one."""
+    """The cable, with its ends in either order, or the device; for many locations the code and the first one."""
     locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
     if not 1 <= len(locations) <= 2:
         locations = locations[:1]
@@ -133,7 +132,7 @@ def _key(f: Finding) -> str:
 
 
 def _locations(key: str) -> Iterator[tuple[int, int | None]]:
-    """The places of a key that is of one cable or device."""
+    """The locations of a key for one cable or device."""
     for word in key.split(" "):
         guid, mark, portnum = word.partition(":")
         if not mark or not guid.startswith("0x"):

@@ -1,5 +1,4 @@
-"""The text that a scrape gets: one round as lines of Prometheus' text format (version 0.0.4),
-straight from columns."""
+"""The text of a scrape: one round as lines of Prometheus' text format (version 0.0.4), directly from columns."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ class PortText:
     def text(
         self, reading: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None = None
     ) -> bytes:
-        """All lines of one round. What was not read in it is absent, except what ``seen`` knows to
-        be down."""
+        """All lines of one round. Data not read in it is absent, except for items that ``seen`` knows to be down."""
         self._at = 0
         for c in PORT_COUNTERS:
             if c.field not in reading.value:
@@ -260,17 +258,16 @@ class PortText:
 
 
 def _first_of_device(ports: ObservedPorts) -> np.ndarray:
-    """The first row of each switch, and every row of HCAs: treydock's exporter takes each port of
-    an HCA, with a PortGUID of its own, for a device."""
+    """The first row of each switch, and every row of HCAs: treydock's exporter treats each port of an HCA as a
+    device with its own PortGUID."""
     guid = ports.node_guid
     first = np.concatenate([[True], guid[1:] != guid[:-1]]) if len(guid) else np.zeros(0, bool)
     return np.flatnonzero(first | ~ports.switch)
 
 
 def text_of_files(files: Sequence[str], scheme: str, fabric: str | None) -> str:
-    """Counters and levels of the newest of one or two ``files``; error ratios and shares of time
-    are of the time between both. Raises :class:`InputError` where they are of one time or of two
-    fabrics."""
+    """Counters and levels of the newest of one or two ``files``; error ratios and shares of time cover the time
+    between both. Raises :class:`InputError` if they have the same time or are of two fabrics."""
     shots = sorted((read_snapshot(f, fabric) for f in files), key=lambda s: int(s.reading.time_ns.max(initial=0)))
     last = shots[-1]
     ratios, interval = ErrorRatios(len(last.reading), math.inf, math.inf), None

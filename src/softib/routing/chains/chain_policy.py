@@ -1,5 +1,5 @@
-"""Routing chains: which engine routes which part of a fabric (the documents ``port-groups.txt`` and
-``routing-chains.txt`` of NVIDIA's OpenSM).
+"""Routing chains: the engine of each part of a fabric (the documents ``port-groups.txt`` and ``routing-chains.txt``
+of NVIDIA's OpenSM).
 
 Three files, each of blocks of ``key: value`` lines::
 
@@ -9,7 +9,7 @@ Three files, each of blocks of ``key: value`` lines::
     end-port-group                  hca-grp: hosts                  topology: 1
                                     end-topology                    end-unicast-step
 
-Where OpenSM skips what means nothing (a fallback to no step), this reader says file and line.
+OpenSM skips meaningless lines (a fallback to no step); this reader names file and line.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ __all__ = [
 
 PREDEFINED = ("ALL", "ALL_SWITCHES", "ALL_CAS")
 ONE_VL = ("minhop", "updn", "dnup", "ftree", "dor", "sssp", "file")
-"""Engines of a step. The others give paths SLs, which hold for a whole path, while a path may pass
-the parts of several steps."""
+"""Engines of a step. The others assign SLs to whole paths, while a path may pass the parts of several steps."""
 MOST_PORT = 254
 
 Ports = frozenset[int]
@@ -59,7 +58,7 @@ class HostRule:
 
 @dataclass(frozen=True)
 class NameRule:
-    """Nodes whose NodeDescription ``pattern`` is found in."""
+    """Nodes whose NodeDescription matches ``pattern``."""
 
     pattern: re.Pattern[str]
     ports: Ports = frozenset()
@@ -67,8 +66,8 @@ class NameRule:
 
 @dataclass(frozen=True)
 class PortGroup:
-    """Ports by PortGUID or NodeGUID (``guids``, ``ranges``), by NodeDescription, and of other
-    groups; what any rule names is in it."""
+    """Ports by PortGUID or NodeGUID (``guids``, ``ranges``), by NodeDescription, and of other groups; the group is
+    the union of all rules."""
 
     name: str = ""
     guids: tuple[tuple[int, Ports], ...] = ()
@@ -90,9 +89,9 @@ class Topology:
 
 @dataclass(frozen=True)
 class Step:
-    """``topology`` 0 is the whole fabric. ``fallback_to``: the step in whose place this one stands
-    where that fails, 0: it is none. ``config``: path of a file of OpenSM's options; ``options``:
-    what it says of the engine, None: as of the whole chain."""
+    """``topology`` 0 is the whole fabric. ``fallback_to``: the step that this one replaces if it fails, 0: none.
+    ``config``: path of a file of OpenSM's options; ``options``: its engine
+    options, None: those of the whole chain."""
 
     id: int = 0
     engine: str = ""
@@ -191,9 +190,9 @@ def _path_bit(text: str) -> int:
 _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any], str]]] = {
     "port-group": {
         "name": ("name", _name, "a name without a colon"),
-        "port-guid": ("guids", _guids, "GUIDs such as 0x283, 0x286@1-5/7"),
-        "port-guid-range": ("ranges", _range, "one range such as 0x283-0x289"),
-        "port-name": ("hosts", _hosts, "such as hostname=node1; port=2; hca_idx=1"),
+        "port-guid": ("guids", _guids, "GUIDs, for example 0x283, 0x286@1-5/7"),
+        "port-guid-range": ("ranges", _range, "one range, for example 0x283-0x289"),
+        "port-name": ("hosts", _hosts, "for example hostname=node1; port=2; hca_idx=1"),
         "port-regexp": ("patterns", _pattern, "a regular expression, perhaps with :PORT"),
         "union-rule": ("unions", _two, "two groups"),
         "subtract-rule": ("subtractions", _two, "two groups"),
@@ -209,10 +208,10 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any], str]]] = {
         "topology": ("topology", _number(0), "the ID of a topology, or 0"),
         "fallback-to": ("fallback_to", _number(1), "the ID of a step"),
         "config": ("config", _name, "a path"),
-        "path-bit": ("", _path_bit, "0, the only one that there is"),
+        "path-bit": ("", _path_bit, "0, the only possible value"),
     },
 }
-"""Block → key → (field, what reads its value, what would be right). ``use`` is a comment
+"""Block → key → (field, reader of its value, description of valid values). ``use`` is a comment
 everywhere."""
 
 
@@ -224,8 +223,8 @@ class _File:
     block: str
     found: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
 
-    def wrong(self, line: int, what: str) -> InputError:
-        return InputError(f"{self.name}:{line}: {what}")
+    def wrong(self, line: int, problem: str) -> InputError:
+        return InputError(f"{self.name}:{line}: {problem}")
 
     def read(self, text: str) -> None:
         inside: dict[str, Any] | None = None
@@ -257,7 +256,7 @@ class _File:
         try:
             new = read(value)
         except (ValueError, KeyError, re.error):
-            raise self.wrong(number, f"{key}: {value[:40]!r} is not possible; write {right}") from None
+            raise self.wrong(number, f"{key}: {value[:40]!r} is not possible; use {right}") from None
         if name:
             fields[name] = fields.get(name, ()) + new if isinstance(new, tuple) else new
 
@@ -266,7 +265,7 @@ def parse_chain(files: Mapping[str, tuple[str, str]]) -> ChainPolicy:
     """The policy of ``files``: option (``pgrp_policy_file``, ``topo_policy_file``,
     ``rch_policy_file``) → (text, name for messages).
 
-    Raises :class:`InputError` with file, line and what would be right.
+    Raises :class:`InputError` with file, line and a correction.
     """
     groups = _groups(_File(files.get("pgrp_policy_file", ("", "port groups"))[1], "port-group"), files)
     topologies = _topologies(_File(files.get("topo_policy_file", ("", "topologies"))[1], "topology"), files, groups)
@@ -287,12 +286,12 @@ def _groups(file: _File, files: Mapping[str, tuple[str, str]]) -> tuple[PortGrou
         group = PortGroup(**fields)
         names = {*PREDEFINED, *(g.name for g in out)}
         if not group.name or group.name in names:
-            raise file.wrong(line, "a port-group needs a name that no other has, and none of " + ", ".join(PREDEFINED))
+            raise file.wrong(line, "a port-group needs a unique name, other than " + ", ".join(PREDEFINED))
         if len(fields) < 2:
-            raise file.wrong(line, f"port-group {group.name!r} needs a rule, such as port-guid")
+            raise file.wrong(line, f"port-group {group.name!r} needs a rule, for example port-guid")
         for name in (n for pair in (*group.unions, *group.subtractions) for n in pair):
             if name not in names:
-                raise file.wrong(line, f"port-group {group.name!r} names {name!r}, which no group above is called")
+                raise file.wrong(line, f"port-group {group.name!r} names {name!r}, which is not defined above")
         out.append(group)
     return tuple(out)
 
@@ -306,34 +305,34 @@ def _topologies(
     for line, fields in file.found:
         topology = Topology(**fields)
         if len(fields) < 3 or topology.id in [t.id for t in out]:
-            raise file.wrong(line, "a topology needs an id that no other has, a sw-grp and an hca-grp")
+            raise file.wrong(line, "a topology needs a unique id, a sw-grp and an hca-grp")
         for name in (topology.switches, topology.adapters):
             if name not in names:
-                raise file.wrong(line, f"topology {topology.id} names the port-group {name!r}, which is not there")
+                raise file.wrong(line, f"topology {topology.id} names the port-group {name!r}, which does not exist")
         out.append(topology)
     return tuple(out)
 
 
 def _steps(file: _File, files: Mapping[str, tuple[str, str]], topologies: tuple[Topology, ...]) -> tuple[Step, ...]:
     file.read(files["rch_policy_file"][0])
-    found = sorted(((line, Step(**fields)) for line, fields in file.found), key=lambda step: step[1].id)
-    by_id = {step.id: step for _, step in found}
+    steps = sorted(((line, Step(**fields)) for line, fields in file.found), key=lambda step: step[1].id)
+    by_id = {step.id: step for _, step in steps}
     parts = {0, *(t.id for t in topologies)}
-    for line, step in found:
+    for line, step in steps:
         if not step.id or not step.engine:
             raise file.wrong(line, "a unicast-step needs an id and an engine")
         if step.engine not in ONE_VL:
             raise file.wrong(line, f"engine {step.engine!r} cannot be part of a chain; use one of {', '.join(ONE_VL)}")
         if step.topology not in parts:
-            raise file.wrong(line, f"step {step.id} names topology {step.topology}, which is not there")
+            raise file.wrong(line, f"step {step.id} names topology {step.topology}, which does not exist")
         if by_id[step.id] is not step:
             raise file.wrong(line, f"two steps have the id {step.id}")
         if step.fallback_to and (step.fallback_to not in by_id or by_id[step.fallback_to].fallback_to):
             raise file.wrong(
                 line, f"step {step.id} is a fallback to {step.fallback_to}, which is no step or a fallback itself"
             )
-    firsts = [(line, step) for line, step in found if not step.fallback_to]
+    firsts = [(line, step) for line, step in steps if not step.fallback_to]
     if not firsts or firsts[0][1].topology:
         line = firsts[0][0] if firsts else 1
-        raise file.wrong(line, "the step with the lowest id routes the whole fabric; write topology: 0")
-    return tuple(step for _, step in found)
+        raise file.wrong(line, "the step with the lowest id routes the whole fabric; use topology: 0")
+    return tuple(step for _, step in steps)

@@ -1,13 +1,13 @@
-"""``chain``: parts of a fabric routed by engines of their own, one after the other
+"""``chain``: parts of a fabric routed by separate engines, one after the other
 (:mod:`softib.routing.chains.chain_policy`).
 
-The first step routes the whole fabric, each later one its topology; where both have an entry the
-later one counts. A step's tables never lead out of its topology, and lead to the destination from
-every switch there that has an entry. So along a path the step that an entry comes from never goes
-back, and paths of a chain have no loop where those of its steps have none.
+The first step routes the whole fabric, each later one its topology; entries of later steps override earlier ones. A
+step's tables never lead out of its topology, and lead to the destination from
+every switch there that has an entry. So along a path the step of the entries never decreases, and paths of a chain
+have no loop if those of its steps have none.
 
-Two engines that are each free of credit loops may close one together. A step whose tables would do
-so, or would lose a pair, is left out, and ``notes`` say so.
+Two engines that are each free of credit loops may close one together. A step whose tables would do so, or would
+lose a pair, is omitted, and ``notes`` say so.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["Members", "members_of", "part_of", "route", "subgraph", "with_root_g
 
 
 def subgraph(graph: SwitchGraph, switches: np.ndarray, links: np.ndarray, ends: np.ndarray) -> SwitchGraph:
-    """Of ``graph`` the ``switches`` bool[n_switches], the ``links`` bool[links] between two of them
-    (both directions of a cable, or neither), and the ``ends`` bool[ends] on them. Rows keep their
+    """Of ``graph``: ``switches`` bool[n_switches], ``links`` bool[links] between two of them (both directions of a
+    cable, or neither), and ``ends`` bool[ends] on them. Rows keep their
     order; tables have as many columns as those of ``graph``."""
     row_of = np.cumsum(switches) - 1
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
@@ -83,7 +83,7 @@ class _Names:
         self._text: list[str] | None = None
 
     def by_node(self) -> list[str]:
-        """By the caller's node; empty where the graph has none."""
+        """By the caller's node; empty if the graph has none."""
         if self._text is None:
             desc = self.graph.node_desc
             rows: Any = [] if desc is None else np.ascontiguousarray(desc, np.uint8)
@@ -92,8 +92,7 @@ class _Names:
 
 
 def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> RouteOptions:
-    """``options`` with the switches of its ``root_groups`` among the roots; ``notes`` name a group
-    that has none."""
+    """``options`` with the switches of its ``root_groups`` among the roots; ``notes`` name groups without switches."""
     members = members_of(graph, options.groups)
     chosen = np.zeros(graph.n_switches, bool)
     for name in options.root_groups:
@@ -106,7 +105,7 @@ def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]
 
 
 def members_of(graph: SwitchGraph, groups: tuple[PortGroup, ...]) -> dict[str, Members]:
-    """The ports of each of ``groups``, and of those that are always there."""
+    """The ports of each of ``groups``, and of the predefined ones."""
     shape = (graph.n_switches, PORTS)
     switch_end = graph.end_is_switch
     none, every = np.zeros(shape, bool), np.ones(shape, bool)
@@ -122,8 +121,8 @@ def members_of(graph: SwitchGraph, groups: tuple[PortGroup, ...]) -> dict[str, M
 
 
 def part_of(graph: SwitchGraph, topology: Topology, groups: dict[str, Members]) -> tuple[np.ndarray, SwitchGraph]:
-    """The switches of ``topology`` (rows of ``graph``), and it as a graph: cables whose two ends
-    are in its group, adapters of its other group on such ports, and its switches' own LIDs."""
+    """The switches of ``topology`` (rows of ``graph``), and its graph: cables with both ends in its switch group,
+    adapters of its adapter group on such ports, and its switches' own LIDs."""
     ports, adapters = groups[topology.switches].switch_ports, groups[topology.adapters].ends
     switches = np.asarray(ports.any(axis=1))
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
@@ -159,8 +158,7 @@ def _members(graph: SwitchGraph, group: PortGroup, members: dict[str, Members], 
 
 
 def _node_guids(graph: SwitchGraph) -> np.ndarray:
-    """uint64[ends]: NodeGUID of a switch's own port, 0 of the others: an adapter is named by its
-    PortGUIDs."""
+    """uint64[ends]: NodeGUID of a switch's own port, 0 for the others: an adapter is given by its PortGUIDs."""
     return np.where(graph.end_is_switch, graph.switch_guid[graph.end_switch], np.uint64(0))
 
 
@@ -172,7 +170,7 @@ def _add(graph: SwitchGraph, out: Members, switches: np.ndarray, ends: np.ndarra
 
 
 def _add_nodes(graph: SwitchGraph, out: Members, matching: np.ndarray, ports: Ports, n: int) -> None:
-    """``matching`` bool[nodes]. An end that is away (node -1) is not in it."""
+    """``matching`` bool[nodes]. Absent ends (node -1) are not included."""
     if n:
         _add(graph, out, matching[graph.switch_node], (graph.end_node >= 0) & matching[graph.end_node], ports)
 
@@ -188,7 +186,7 @@ def _is_host(name: str, rule: HostRule) -> bool:
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """The tables of all steps of ``options.chain``; minhop's where there is none."""
+    """The tables of all steps of ``options.chain``; minhop's if there is none."""
     policy = options.chain
     if policy is None:
         return by_minhop(graph, options, "chain", "no rch_policy_file is given")
@@ -196,10 +194,10 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     loops, lost = False, 0
     for nth, step in enumerate(s for s in policy.steps if not s.fallback_to):
-        made = _made(graph, options, policy, groups, step, notes, is_first=nth == 0)
-        if made is None:
+        part = _made(graph, options, policy, groups, step, notes, is_first=nth == 0)
+        if part is None:
             continue
-        taken, rows, table = made
+        taken, rows, table = part
         new = lft.copy()
         new[rows] = np.where(table != LFT_NO_ROUTE, table, lft[rows])
         new_loops, new_lost = has_credit_loop(graph, new), lost_pairs(graph, new)
@@ -228,7 +226,7 @@ def _made(
     notes: list[str],
     is_first: bool,
 ) -> tuple[Step, np.ndarray, np.ndarray] | None:
-    """The step that succeeds, of ``step`` and its fallbacks; its switches (rows), and their tables."""
+    """The first of ``step`` and its fallbacks that succeeds; its switches (rows), and their tables."""
     topologies = {t.id: t for t in policy.topologies}
     last: tuple[Step, np.ndarray, np.ndarray] | None = None
     for tried in (step, *(s for s in policy.steps if s.fallback_to == step.id)):
@@ -237,7 +235,7 @@ def _made(
             (np.arange(graph.n_switches), graph) if whole else part_of(graph, topologies[tried.topology], groups)
         )
         if not part.n_switches:
-            notes.append(f"{_called(tried)}: no switch of its topology is there")
+            notes.append(f"{_called(tried)}: no switch of its topology exists")
             continue
         step_options = replace(
             tried.options or options, data_vls=options.data_vls, past_roots=(), proven=None, chain=None
@@ -260,7 +258,7 @@ def _called(step: Step) -> str:
 def _empty_groups(graph: SwitchGraph, policy: ChainPolicy) -> list[str]:
     named = any(group.hosts or group.patterns for group in policy.groups)
     return (
-        ["port-name and port-regexp match nothing: names of nodes are not known here"]
+        ["port-name and port-regexp match nothing: names of nodes are unknown here"]
         if named and graph.node_desc is None
         else []
     )

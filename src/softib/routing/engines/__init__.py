@@ -1,1 +1,1 @@
-"""Routing engines under OpenSM's names, a file each, with what they stand on."""
+"""Routing engines under OpenSM's names, a file each, with the modules they use."""

@@ -1,11 +1,12 @@
 """``dfsssp``: the tables of sssp, free of credit loops by virtual lanes (J. Domke, T. Hoefler, W.
 Nagel, "Deadlock-Free Oblivious Routing for Arbitrary Topologies", IPDPS 2011).
 
-The paths between two switches, those of both directions, take the first VL without a cycle
-(:mod:`softib.routing.engines.lanes`); where that needs more VLs than there are, each path the first
-where it makes none, as OpenSM's take VLs by direction. SL = VL. Where one VL is enough (trees),
-``path_sl`` is None. An SL belongs to a pair of ports, so where several VLs are needed all LIDs of a
-port (LMC) share its paths.
+The paths between two switches, in both directions, use the first VL without a cycle
+(:mod:`softib.routing.engines.lanes`). If that needs more VLs than there are, each path uses the first VL where it
+closes none, like OpenSM's, which assigns VLs by direction. SL = VL. If one VL is enough (trees), ``path_sl`` is
+None.
+An SL belongs to a pair of ports, so if several VLs are needed all LIDs of a port (LMC) share
+its paths.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ __all__ = ["route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too
-    few."""
+    """Tables of ``graph`` and the SLs of its paths; minhop's if ``options.data_vls`` are too few."""
     lft = tables(graph)
     free = without_switch_loops(graph, lft)
     if free is not None:

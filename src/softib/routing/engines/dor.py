@@ -1,12 +1,10 @@
-"""``dor``: dimension order routing by port numbers, as OpenSM's (``opensm(8)``, "DOR Routing
-Algorithm").
+"""``dor``: dimension order routing by port numbers, as in OpenSM (``opensm(8)``, "DOR Routing Algorithm").
 
-Of the shortest paths each switch takes that over its lowest port. Where the cables of a mesh or
-hypercube are plugged in the same order of dimensions everywhere, this is dimension order, which
-needs one VL and no order of switches; parallel cables share the destinations. On tori of more than
-four switches round, or with cables in another order, tables can loop (``verify`` says so):
-torus-2QoS and lash do not. OpenSM's ``dor`` differs in nothing but the cable that a destination
-takes.
+Each switch uses the shortest path over its lowest port. If the cables of a mesh or hypercube are plugged
+in the same order of dimensions everywhere, this is dimension order, which needs one VL and no order of switches;
+parallel cables share the destinations. On tori with rings of more than four
+switches, or with cables in another order, tables can loop (as ``verify`` reports): those of torus-2QoS and lash do
+not. OpenSM's ``dor`` differs only in the cable that a destination uses.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""A graph seen as a fat tree: ranks, the order of switches and of compute nodes, and why a graph is
-no pure tree."""
+"""A graph seen as a fat tree: ranks, the order of switches and of compute nodes, and why a graph is not a pure tree."""
 
 from __future__ import annotations
 
@@ -18,19 +17,18 @@ __all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "choices", "compute_n
 
 
 FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of what a host's switch has in the median is no leaf (a
-management switch)."""
+"""A switch with fewer hosts than this share of the median of switches with hosts is no leaf (a management switch)."""
 NO_PATH = 255
 COMPUTE = 0.5
 """At least this share of all adapters are compute nodes."""
 
 
 def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(switches that may be the roots, end rows that are no compute nodes then), likely ones first.
+    """(switches that may be the roots, end rows that are then no compute nodes), likely ones first.
 
-    Roots are switches that are no leaves and equally far from the leaves; leaves are first the
-    switches with about as many hosts as most have, then those that the roots so found leave at
-    their own rank. Only choices that join all switches with compute nodes.
+    Roots are switches that are no leaves and equally far from the leaves. Leaves are first the switches with about
+    as many hosts as most, then those that the roots so found leave at their own rank. Only choices that join all
+    switches with compute nodes.
     """
     is_compute = graph.end_is_compute & ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     if options.cn_guids:
@@ -49,12 +47,12 @@ def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndar
             if not len(roots):
                 continue
             rank = rank_switches(graph, roots)
-            mine = is_compute & (rank[graph.end_switch] == level)
-            if np.count_nonzero(mine) < COMPUTE * np.count_nonzero(is_compute):
+            of_level = is_compute & (rank[graph.end_switch] == level)
+            if np.count_nonzero(of_level) < COMPUTE * np.count_nonzero(is_compute):
                 continue
             switches = np.zeros(graph.n_switches, bool)
-            switches[graph.end_switch[mine]] = True
-            others = np.flatnonzero(is_compute & ~mine)
+            switches[graph.end_switch[of_level]] = True
+            others = np.flatnonzero(is_compute & ~of_level)
             if (roots.tobytes(), others.tobytes()) not in tried and not _split(graph, roots, others):
                 yield roots, others
             tried.add((roots.tobytes(), others.tobytes()))
@@ -62,7 +60,7 @@ def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndar
 
 
 def _split(graph: SwitchGraph, roots: np.ndarray, no_compute: np.ndarray) -> bool:
-    """Are there two switches with compute nodes that no path up to a root's side and down joins?"""
+    """Are there two switches with compute nodes that no path up to a root and down again joins?"""
     compute = graph.end_is_compute.copy()
     compute[no_compute] = False
     leaves = np.unique(graph.end_switch[compute])
@@ -71,7 +69,7 @@ def _split(graph: SwitchGraph, roots: np.ndarray, no_compute: np.ndarray) -> boo
 
 
 MIN_LEVELS, MAX_LEVELS = 2, 8
-"""Levels of switches that OpenSM's engine takes."""
+"""Levels of switches supported by OpenSM's engine."""
 
 
 class NotATree(Exception):
@@ -102,7 +100,7 @@ def compute_node_order(graph: SwitchGraph, options: RouteOptions | None = None) 
 
 
 def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tree:
-    """See ``graph`` as a fat tree; raises :class:`NotATree` with OpenSM's reasons."""
+    """Interpret ``graph`` as a fat tree; raises :class:`NotATree` with OpenSM's reasons."""
     is_ca = ~graph.end_is_switch
     if graph.n_switches < 2 or np.count_nonzero(is_ca) < 2:
         raise NotATree(
@@ -113,7 +111,7 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
         is_compute = is_ca & np.isin(graph.end_guid, np.array(options.cn_guids, np.uint64))
         if not is_compute.any():
             raise NotATree("none of the compute-node GUIDs is in the fabric")
-    else:  # a GUID in both files is a compute node's, as for OpenSM
+    else:  # a GUID in both files is a compute node's, as in OpenSM
         is_compute &= ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     roots = given_roots(graph, options.root_guids, notes)
     pure = not len(roots)
@@ -144,20 +142,20 @@ def _levels(graph: SwitchGraph, rank: np.ndarray, is_compute: np.ndarray) -> int
     if len(leaf_ranks) > 1:
         first = graph.end_switch[is_compute][rank[graph.end_switch[is_compute]] == leaf_ranks[0]][0]
         raise NotATree(
-            f"compute nodes hang on switches of ranks {', '.join(map(str, leaf_ranks))} "
+            f"compute nodes are on switches of ranks {', '.join(map(str, leaf_ranks))} "
             f"(the first of rank {leaf_ranks[0]}: {int(graph.switch_guid[first]):#018x})"
         )
     levels = int(leaf_ranks[0]) + 1
     if len(np.unique(graph.end_switch[is_compute])) < 2:
-        raise NotATree("all compute nodes hang on one switch")
+        raise NotATree("all compute nodes are on one switch")
     if not MIN_LEVELS <= levels <= MAX_LEVELS:
-        raise NotATree(f"{counted(levels, 'level')} of switches, it should be {MIN_LEVELS} to {MAX_LEVELS}")
+        raise NotATree(f"{counted(levels, 'level')} of switches; supported are {MIN_LEVELS} to {MAX_LEVELS}")
     return levels
 
 
 def _check_pure(graph: SwitchGraph, rank: np.ndarray, levels: int) -> None:
-    """OpenSM's rules: nothing is below the leaves (its ERR AB26), and switches of one rank have
-    equally many port groups up and down, of equally many ports (AB09, AB0A, AB0B, AB0C)."""
+    """OpenSM's rules: nothing is below the leaves (its ERR AB26), and switches of one rank have equal numbers of
+    port groups up and down, with equal numbers of ports (AB09, AB0A, AB0B, AB0C)."""
     n = graph.n_switches
     below = np.flatnonzero(rank >= levels)
     if len(below):
@@ -198,9 +196,8 @@ def _guid(graph: SwitchGraph, switch: int) -> str:
 
 
 def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
-    """Switches from the top down: a level by (earliest switch above, NodeGUID), so that the planes
-    of a tree come in the same order under every parent, and the leaves of one subtree stay
-    together."""
+    """Switches from the top down: each level by (earliest switch above, NodeGUID), so that the planes of a tree
+    come in the same order under every parent, and the leaves of one subtree stay together."""
     n = graph.n_switches
     owner = graph.link_switch
     place = np.zeros(n, np.int64)

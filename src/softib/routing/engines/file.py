@@ -1,15 +1,14 @@
-"""``file``: the tables of a dump, as OpenSM takes them with ``-R file -U`` (opensm(8), "File
-Routing Algorithm").
+"""``file``: the tables of a dump, as OpenSM reads them with ``-R file -U`` (opensm(8), "File Routing Algorithm").
 
-The dump is what dump_lfts, ``opensm-lfts.dump`` or ``softib route --dump`` write::
+The dump is in the format of dump_lfts, ``opensm-lfts.dump`` or ``softib route --dump``::
 
     Unicast lids [0x0-0x7] of switch Lid 2 guid 0x0000000000200000 ('Switch1'):
     0x0003 012 : (Channel Adapter portguid 0x0000000000100001: 'host HCA-1')
 
-A destination whose PortGUID stands there may have another LID now: the entry is then for its LID of
-today, as in OpenSM. Switches that are not in the fabric are skipped, and ``notes`` count those
-that the dump lacks. Nothing is computed, so the tables may leave pairs without a route, and may loop:
-:mod:`softib.routing.proof.verify` says so.
+A destination given with its PortGUID may have another LID now: the entry then applies to its present LID, as in
+OpenSM. Switches that are not in the fabric are skipped, and ``notes`` count those missing in the dump.
+Nothing is computed, so the tables may leave pairs without a route, and may loop:
+:mod:`softib.routing.proof.verify` reports it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _LINE = re.compile(
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """The tables in ``options.lfts``; minhop's where it holds none of a switch of ``graph``."""
+    """The tables in ``options.lfts``; minhop's if it has none for a switch of ``graph``."""
     rows = {int(g): s for s, g in enumerate(graph.switch_guid)}
     ends = {int(g): i for i, g in enumerate(graph.end_guid)}
     base = graph.end_lid.astype(np.int64).tolist()
@@ -56,7 +55,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
                 entries.append((row, lid, int(port)))
     seen.discard(-1)
     if not seen:
-        why = "the dump has a table of none of the switches" if options.lfts.strip() else "no dump of tables is given"
+        why = "the dump has no table of any of the switches" if options.lfts.strip() else "no dump of tables is given"
         return by_minhop(graph, options, "file", why)
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     if entries:
@@ -74,5 +73,5 @@ def _notes(graph: SwitchGraph, seen: int, unknown: int, moved: int) -> list[str]
             f"{counted(unknown, 'switch')} of the dump {plural(unknown, 'is', 'are')} not in the fabric; skipped"
         )
     if moved:
-        notes.append(f"{counted(moved, 'entry')} {plural(moved, 'is', 'are')} for ports whose LID is another now")
+        notes.append(f"{counted(moved, 'entry')} {plural(moved, 'is', 'are')} for ports whose LID has changed")
     return notes

@@ -2,31 +2,29 @@
 "Optimized InfiniBand fat-tree routing for shift all-to-all communication patterns", Concurrency and
 Computation 22, 2010; OpenSM's engine).
 
-1. Switches get a rank (0 = top) and an index; the index orders the switches of a level alike under
-   every parent.
+1. Switches get a rank (0 = top) and an index; the index orders the switches of a level in the same way under every
+parent.
 2. Compute nodes are taken in the order of their leaf's index and port. Each gets a *main path*:
    from its leaf up the link with the fewest main paths so far. On a full tree destination k so
    lands on top switch "k mod tops".
 3. Every switch above a leaf goes down to it; every switch below a main path's switch goes up to
    that switch. So all traffic to one destination meets at its main path, and a link down carries
    few destinations.
-4. What remains (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded
-   shortest legal way.
+4. The rest (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded shortest legal path.
 
-No way goes up after down in the total order (rank, index), so there are no credit loops. CAs that
-this leaves apart (on two top switches) are connected by :mod:`softib.routing.detours` if that makes
-none.
+No path goes up after down in the total order (rank, index), so there are no credit loops. CAs left unconnected by
+this (on two top switches) are connected by :mod:`softib.routing.detours` if that makes no loop.
 
-OpenSM wants a pure tree unless roots are given. Where the fabric is none (cables, switches or hosts
-are missing or unequal, a management switch or storage hangs where no compute node should), the
-choice of roots and of adapters that are no compute nodes (:mod:`softib.routing.engines.fat_tree`)
-is taken whose worst link carries the fewest paths, if all pairs are reached without a credit loop
-and updn would load a link with more paths; else, or with LMC > 0, the fabric is routed by ``minhop`` as OpenSM
-does. ``notes`` say so in one line. Levels are counted from the compute nodes, so storage or SHARP
-aggregation nodes on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` tell them apart
-(the graph distinguishes SHARP nodes); OpenSM counts from all CAs. ``io_guids`` are routed after
-the compute nodes like any other non-compute node; OpenSM's ``max_reverse_hops`` is not offered,
-since it can bring credit loops. :func:`remedy` names the files that make OpenSM take such a fabric:
+OpenSM needs a pure tree unless roots are given. If the fabric is none (cables, switches or hosts are missing or
+unequal, a management switch or storage is attached where no compute node should be), softib chooses roots and
+adapters that are no compute nodes (:mod:`softib.routing.engines.fat_tree`) so that the worst link carries the
+fewest paths. The choice is used if it reaches all pairs without a credit loop and updn would load a link with more
+paths; else, or with LMC > 0, ``minhop`` routes the fabric, as in OpenSM. ``notes`` say so in one line. Levels are
+counted from the compute nodes, so storage or SHARP aggregation nodes
+on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` distinguish them (the graph marks SHARP nodes);
+OpenSM counts from all CAs. ``io_guids`` are routed after
+the compute nodes like any other non-compute node; OpenSM's ``max_reverse_hops`` is not supported, since it can
+cause credit loops. :func:`remedy` names the files that make OpenSM accept such a fabric:
 its roots (``root_guid_file``), and adapters on switches that are no leaves as I/O nodes
 (``io_guid_file``), since all compute nodes must be equally far from the roots.
 """
@@ -55,8 +53,7 @@ __all__ = ["Remedy", "imperfect", "remedy", "route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, where ``graph`` is
-    none."""
+    """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, if ``graph`` is none."""
     if not graph.end_lmc.any():
         return _by_base_lids(graph, options)
     routing = _by_base_lids(replace(graph, end_lmc=np.zeros_like(graph.end_lmc)), options)
@@ -76,16 +73,16 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
     if options.past_roots and not options.root_guids:
         try:
             kept = _route(graph, replace(options, root_guids=options.past_roots), [*notes], obey=False)
-            kept.notes.append(f"{reason}; the top switches are those that the whole tree had")
+            kept.notes.append(f"{reason}; used the top switches of the complete tree")
             return kept
         except NotATree as why:
-            notes.append(f"with the top switches of before: {why}")
+            notes.append(f"with the previous top switches: {why}")
     tree = None if options.root_guids else imperfect(graph, options)
     if tree is not None:
         routing = tree[1]
         worst, other = balance(graph, routing.lft).most, balance(graph, updn.route(graph, options).lft).most
         if worst <= other:
-            routing.notes.append(f"no pure tree: {reason}; routed as a tree all the same (OpenSM's ftree would not)")
+            routing.notes.append(f"no pure tree: {reason}; routed as a tree nevertheless (OpenSM's ftree would not)")
             return routing
         notes.append(f"as a tree the busiest link would carry {counted(worst, 'path')}, {other:,} under updn")
     routing = minhop.route(graph, options)
@@ -94,9 +91,9 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
-    """Later LIDs of each port (LMC) go the way of the base LIDs of the next ports of its switch,
-    one further for each: all ports' n-th LIDs meet as little contention as their base LIDs do, and
-    those of one port take different links up."""
+    """Later LIDs of each port (LMC) follow the base LIDs of the next ports of its switch, one further for each: the
+    n-th LIDs of all ports have as little contention as their base LIDs, and those of one port use different links
+    up."""
     place = np.lexsort((graph.end_port, graph.end_is_compute, graph.end_is_switch, graph.end_switch))
     kind = np.stack([graph.end_switch, graph.end_is_switch, graph.end_is_compute])[:, place]
     begins = np.flatnonzero(np.append(True, (kind[:, 1:] != kind[:, :-1]).any(axis=0)))
@@ -105,16 +102,16 @@ def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
     base = graph.end_lid.astype(np.int64)
     for offset in range(1, 1 << int(graph.end_lmc.max())):
         like = place[first + (np.arange(len(place)) - first + offset) % count]
-        more = graph.end_lmc[place] >= offset.bit_length()
-        ends = place[more]
-        lft[:, base[ends] + offset] = lft[:, base[like[more]]]
+        further = graph.end_lmc[place] >= offset.bit_length()
+        ends = place[further]
+        lft[:, base[ends] + offset] = lft[:, base[like[further]]]
         lft[graph.end_switch[ends], base[ends] + offset] = graph.end_port[ends]
 
 
 def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
-    """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then;
-    None where no choice reaches every pair without a credit loop. Of several the one whose worst
-    link carries the fewest paths."""
+    """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then; None if no choice
+    reaches every pair without a credit loop. Of several choices, the one whose worst link
+    carries the fewest paths."""
     best: tuple[int, RouteOptions, Routing] | None = None
     for roots, no_compute in choices(graph, options):
         guids = {int(g) for g in graph.end_guid[no_compute]}
@@ -126,19 +123,19 @@ def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, 
             cn_guids=tuple(g for g in options.cn_guids if g not in guids),
         )
         try:
-            made = _route(graph, changed, [])
+            tables = _route(graph, changed, [])
         except NotATree:
             continue
-        if lost_pairs(graph, made.lft) or has_credit_loop(graph, made.lft):
+        if lost_pairs(graph, tables.lft) or has_credit_loop(graph, tables.lft):
             continue
-        worst = balance(graph, made.lft).most
+        worst = balance(graph, tables.lft).most
         if best is None or worst < best[0]:
-            best = worst, changed, made
+            best = worst, changed, tables
     return None if best is None else best[1:]
 
 
 def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bool = True) -> Routing:
-    """Raises :class:`NotATree`; ``obey``: roots that are given count, whatever they leave out."""
+    """Raises :class:`NotATree`; ``obey``: given roots are used even if they leave out pairs."""
     tree = recognise(graph, options, notes)
     guids = tuple(int(g) for g in graph.switch_guid[tree.roots])
     lft = _tables(graph, tree, notes, whole=not (obey and options.root_guids))
@@ -147,9 +144,9 @@ def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bo
 
 
 def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
-    """The forwarding tables, by the four steps of the module's docstring. Where some pairs have no
-    path up and then down, and no other path without a credit loop: what there is, or
-    :class:`NotATree` if they must be ``whole``."""
+    """The forwarding tables, by the four steps of the module's docstring. If some pairs have no path up and then
+    down, and no other path without a credit loop: the incomplete tables, or :class:`NotATree` if they must be
+    ``whole``."""
     ends = np.concatenate([tree.compute, tree.others])
     rows = np.argsort(graph.end_switch[ends], kind="stable")  # table rows, grouped by leaf
     ends_by_row = ends[rows]
@@ -212,8 +209,8 @@ def _main_path_switches(graph: SwitchGraph, tree: Tree, chain: np.ndarray) -> tu
 
 @dataclass(frozen=True)
 class Remedy:
-    """``reason`` is why ftree does not fit; ``options`` name the roots and I/O nodes with which it
-    does; ``routing`` its tables then."""
+    """``reason``: why ftree does not fit; ``options`` name the roots and I/O nodes with which it does; ``routing``
+    its tables then."""
 
     reason: str
     options: RouteOptions
@@ -221,8 +218,8 @@ class Remedy:
 
 
 def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | None:
-    """The files that make ``graph`` a fat tree for ftree, None where it is one, where roots are
-    given, or where no choice of roots leaves a tree that reaches every pair without a credit loop.
+    """The files that make ``graph`` a fat tree for ftree, None if it is one, if roots are given, or if no choice of
+    roots leaves a tree that reaches every pair without a credit loop.
 
     Of several choices the one whose worst link carries the fewest paths.
     """

@@ -1,8 +1,7 @@
-"""The loops of fat-tree routing. What they do and why stands in
-:mod:`softib.routing.engines.ftree`.
+"""The loops of fat-tree routing. :mod:`softib.routing.engines.ftree` describes them.
 
-Tables are filled as ``table`` uint8[dests, n]: a row is one destination's port on every switch, 255
-= none yet. ``up`` bool[links]: the link leads towards the top (total order: rank, then index);
+Tables are filled as ``table`` uint8[dests, n]: a row has one destination's port on every switch, 255 = none yet.
+``up`` bool[links]: the link leads towards the top (total order: rank, then index);
 ``place`` int32[n]: position in that order, top first.
 """
 
@@ -20,11 +19,11 @@ def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
     """The main path of each destination in turn: from its leaf the least-loaded link up, to the
     top.
 
-    leaf int32[m]: switch of each destination; keep int32[m]: its row of ``chain``, or -1 for a host
-    that a leaf lacks (it takes its place in the rotation, so that the others stay aligned).
+    leaf int32[m]: switch of each destination; keep int32[m]: its row of ``chain``, or -1 for a host missing at a
+    leaf (it counts in the rotation, so that the others stay aligned).
     ``load`` int64[links] counts the main paths that come *down* each link, kept at the lower end's
-    link. chain int32[dests, levels] out: links taken, -1 = none. Ties: the switch above whose
-    least-loaded link down carries less, then the one earlier in the order.
+    link. chain int32[dests, levels] out: links taken, -1 = none. Ties: the switch above whose least-loaded link
+    down carries less, then the earlier one in the order.
     """
     n = rank.shape[0]
     least = np.empty(n, np.int64)
@@ -75,8 +74,7 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
     """Every switch with an all-down path to the destination's leaf goes down: on the main path,
     else least loaded.
 
-    Destinations ``leaf_first[g]:leaf_first[g + 1]`` (rows of ``table`` and ``chain``) hang on
-    ``leaf_switch[g]``.
+    Destinations ``leaf_first[g]:leaf_first[g + 1]`` (rows of ``table`` and ``chain``) are on ``leaf_switch[g]``.
     """
     n = first.shape[0] - 1
     dist = np.full(n, -1, np.int32)

@@ -1,17 +1,17 @@
-"""SLs, and with them VLs, on which paths close no credit loop, whichever end asked for them.
+"""SLs, and with them VLs, on which paths close no credit loop, whichever end requested them.
 
-A connection has one SL: the connection manager's REQ carries that of the path record, the passive
-side answers on it, and so does a switch (IBA 12.7.11, 13.5.4). So all paths between two switches,
-those of both directions, are laid on one VL, as OpenSM's lash does: the first on which they close
-no cycle (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System
-Area Networks", IPDPS 2002). Where that takes more VLs than there are, each direction has a VL of
-its own, as under OpenSM's dfsssp and nue: programs that ask for the SL of either direction are safe
-then, connections by the connection manager are not.
+A connection has one SL: the connection manager's REQ carries that of the path record, the passive side answers with
+it, and so does a switch (IBA 12.7.11, 13.5.4). So all paths between two switches, in both
+directions, are assigned to one VL, as in OpenSM's lash: the first on which they close no cycle (T. Skeie, O. Lysne,
+I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System
+Area Networks", IPDPS 2002). If that needs more VLs than there are, each direction has a separate VL, as under
+OpenSM's dfsssp and nue: programs that request the SL of each direction are then safe, connections by the connection
+manager are not.
 
-Pairs with CAs on both sides come first. A switch's own LID shares the paths of its first CA. Pairs
-of a switch without CAs follow: on the VLs of the others where they fit; else on one more with
-entries chosen for it, since no packet between CAs meets these; else on any. Where no VL takes both
-directions of such a pair, each path of it is laid by itself.
+Pairs with CAs on both sides come first. A switch's own LID shares the paths of its first CA. Pairs with a switch
+without CAs follow: on the VLs of the others if they fit; else on one more with entries chosen for them, since no
+packet between CAs uses these; else on any. If no VL fits both directions of such a
+pair, each of its paths is assigned separately.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ NO_LAYER = 255
 @dataclass
 class Lanes:
     """Paths on VLs: ``path_sl`` uint8[switches, ends] and tables ``lft``; ``used`` VLs, of them
-    ``between`` by paths between CAs; ``symmetric``: answers keep to the SL of the request there;
-    ``left``: pairs of switches of which one has no CAs that find none (or, where not ``symmetric``,
-    of any two), ``apart`` those of which each direction has its own."""
+    ``between`` by paths between CAs; ``symmetric``: answers use the SL of the request there; ``left``: unassigned
+    pairs with a switch without CAs (or, if not ``symmetric``, of any two), ``apart`` pairs with a separate SL for
+    each direction."""
 
     lft: np.ndarray
     path_sl: np.ndarray
@@ -55,7 +55,7 @@ class Lanes:
 
 
 class _Layers:
-    """VLs that hold the pairs laid on them so far."""
+    """VLs with the pairs assigned to them so far."""
 
     def __init__(self, graph: SwitchGraph, lft: np.ndarray, canon: np.ndarray | None, tree: np.ndarray | None) -> None:
         self.graph, self.tree = graph, tree
@@ -63,7 +63,7 @@ class _Layers:
         self.states: list[Any] = []
         self.layer = np.full((graph.n_switches, graph.n_switches), NO_LAYER, np.uint8)
         lids, first = _lids_by_switch(graph)
-        if canon is not None:  # all LIDs behind a switch take the same channels
+        if canon is not None:  # all LIDs behind a switch use the same channels
             some = first[:-1] < first[1:]
             lids, first = lids[first[:-1][some]], np.append(0, np.cumsum(some)).astype(np.int32)
         self._paths = Paths(np.ascontiguousarray(lft, np.uint8), port_map(graph), first, lids)
@@ -79,7 +79,7 @@ class _Layers:
         return self.states[number]
 
     def place(self, pairs: np.ndarray, first: int, most: int) -> int:
-        """Lay ``pairs`` on the VLs from ``first`` to ``most`` - 1; returns how many fit on none."""
+        """Assign ``pairs`` to the VLs from ``first`` to ``most`` - 1; returns the number that fit on none."""
         left = len(pairs)
         for number in range(first, most):
             if not left:
@@ -88,12 +88,10 @@ class _Layers:
         return left
 
     def place_apart(self, pairs: np.ndarray, path_sl: np.ndarray, most: int) -> tuple[int, int]:
-        """Lay each path of the ``pairs`` that are on no VL on the first of ``most`` where it closes
-        no cycle, and write it to ``path_sl`` (uint8[switches, ends]); returns how many pairs there
-        were, and how many are left.
+        """Assign each path of the unassigned ``pairs`` to the first of ``most`` VLs where it closes no cycle, and
+        write it to ``path_sl`` (uint8[switches, ends]); returns the number of pairs, and of those left.
 
-        The rest of a path between CAs always fits on the VL of that path, whichever switch it
-        begins at.
+        The rest of a path between CAs always fits on the VL of that path, from any switch on it.
         """
         graph, n = self.graph, self.graph.n_switches
         rest = pairs[self.layer[pairs[:, 0], pairs[:, 1]] == NO_LAYER]
@@ -122,11 +120,11 @@ class _Layers:
 def lanes_of(
     graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
 ) -> Lanes | None:
-    """The VLs of tables ``lft``, both directions of two switches on one; None where paths between
-    CAs need more than ``most``.
+    """The VLs of tables ``lft``, both directions of two switches on one; None if paths between CAs need more than
+    ``most``.
 
-    ``canon`` int32[links] as of :func:`~softib.routing.proof.credit_loops.channels`, and then all LIDs
-    behind a switch take the same channels; ``tree`` bool[links]: paths along it must fit on any VL.
+    ``canon`` int32[links] as of :func:`~softib.routing.proof.credit_loops.channels`, and then all LIDs behind a
+    switch use the same channels; ``tree`` bool[links]: paths along it must fit on any VL.
     """
     lft = share_port0_paths(graph, lft)
     ca_pairs, others = _pairs(graph)
@@ -140,7 +138,7 @@ def lanes_of(
     if left:
         return None
     left = layers.place(others, 0, max(between, 1))
-    if left:  # all together may fit where one after the other does not
+    if left:  # all together may fit even if one after the other does not
         mixed = _Layers(graph, lft, canon, tree)
         if not mixed.place(_in_rows(ca_pairs, others), 0, max(between, 1)):
             layers, left = mixed, 0
@@ -156,8 +154,8 @@ def lanes_of(
 def by_direction(
     graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray, most: int, tree: np.ndarray | None = None
 ) -> Lanes:
-    """The VLs of tables ``lft`` whose paths between CAs take those of ``path_sl`` (uint8[switches
-    or 1, ends]), each direction its own: what is left are the paths of switches."""
+    """The VLs of tables ``lft`` whose paths between CAs use those of ``path_sl`` (uint8[switches or 1, ends]),
+    separately for each direction: the paths of switches remain."""
     lft = share_port0_paths(graph, lft)
     cas = np.flatnonzero(~graph.end_is_switch)
     full = np.array(np.broadcast_to(path_sl, (graph.n_switches, len(graph.end_lid))), np.uint8)
@@ -168,19 +166,19 @@ def by_direction(
     ca_pairs, others = _pairs(graph)
     most = min(max(between, 2), most)
     left = layers.place(ca_pairs, 0, most)
-    lft, more = _with_switches(layers, lft, others, between, most)
+    lft, rest = _with_switches(layers, lft, others, between, most)
     both = _by_end(graph, layers.layer)
     has_cas = cas_per_switch(graph) > 0
     port0, first = _port0_and_first(graph)
     full[:, port0] = np.where(layers.layer[:, graph.end_switch[port0]] == NO_LAYER, full[:, first], both[:, port0])
     one_side = ~has_cas[:, None] | ~has_cas[graph.end_switch]
     full = np.where(one_side, both, full)
-    return Lanes(lft, full, int(full.max(initial=0)) + 1, between, False, left + more)
+    return Lanes(lft, full, int(full.max(initial=0)) + 1, between, False, left + rest)
 
 
 def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None:
-    """SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no cycle;
-    None where they need more than ``most``."""
+    """SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no cycle; None if they
+    need more than ``most``."""
     cas = np.flatnonzero(~graph.end_is_switch)
     source = np.flatnonzero(cas_per_switch(graph)).astype(np.int32)
     c = channels(graph)
@@ -200,17 +198,17 @@ def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None
 
 
 def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
-    """What an engine gives back for ``lanes``, with a note of the VLs, and of what they leave open."""
-    notes = [*notes, f"paths take {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
+    """The result of an engine for ``lanes``, with a note on the VLs, and on unassigned paths."""
+    notes = [*notes, f"paths use {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
     if not lanes.symmetric:
         notes.append(
-            "answers on the SL of the request can make a credit loop: both directions of every path on one SL need "
+            "answers with the SL of the request can make a credit loop: both directions of every path on one SL need "
             "more VLs than there are"
         )
     elif lanes.apart:
         notes.append(
-            f"answers on the SL of the request between {counted(lanes.apart, 'pair')} of switches can make a credit "
-            "loop: each direction has an SL of its own there"
+            f"answers with the SL of the request between {counted(lanes.apart, 'pair')} of switches can make a credit "
+            "loop: each direction has a separate SL there"
         )
     if lanes.symmetric and lanes.left:
         notes.append(f"requests and answers between {counted(lanes.left, 'pair')} of switches can make a credit loop")
@@ -219,7 +217,7 @@ def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
 
 
 def share_port0_paths(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
-    """``lft`` where packets to the own LID of a switch with CAs take the paths to its first CA."""
+    """``lft`` in which packets to the own LID of a switch with CAs use the paths to its first CA."""
     port0, first = _port0_and_first(graph)
     shared = lft.copy()
     copies = 1 << graph.end_lmc[port0].astype(np.int64)
@@ -262,8 +260,7 @@ def _farthest_first(graph: SwitchGraph, pairs: np.ndarray) -> np.ndarray:
 
 
 def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """The LIDs behind each switch ``lid[first[s]:first[s + 1]]``: of its CAs, or its own where it
-    has none."""
+    """The LIDs behind each switch ``lid[first[s]:first[s + 1]]``: of its CAs, or its own if it has none."""
     has_cas = cas_per_switch(graph) > 0
     ends = np.flatnonzero(~graph.end_is_switch | ~has_cas[graph.end_switch])
     ends = ends[np.argsort(graph.end_switch[ends], kind="stable")]
@@ -295,8 +292,8 @@ def _held(layers: _Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any
 def _with_switches(
     layers: _Layers, lft: np.ndarray, pairs: np.ndarray, between: int, most: int
 ) -> tuple[np.ndarray, int]:
-    """Lay ``pairs`` of switches of which one has no CAs; returns tables, which may have other
-    entries for them, and how many are left."""
+    """Assign ``pairs`` with a switch without CAs; returns tables, which may have other entries for them, and the
+    number left."""
     between = max(between, 1)
     left = layers.place(pairs, 0, between)
     if not left or between == most:

@@ -1,13 +1,12 @@
 """``lash``: layered shortest paths (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH)
 Routing in Irregular System Area Networks", IPDPS 2002; OpenSM's engine).
 
-One shortest path a pair of switches, and the paths of both directions between two on a VL where
-they make no cycle of waiting channels (:mod:`softib.routing.engines.lanes`), as OpenSM's; parallel
-cables between two switches count as one channel and share the destinations. The algorithm leaves
-open which shortest path is taken: the balanced ones (weights as in sssp), those over the lowest
-ports (dimension order, where the cables are plugged so) and paths that are the same in both
-directions are tried, and those that need the fewest VLs win; where several need as many, those
-whose worst link carries the fewest flows in random bisections. SL = VL.
+One shortest path per pair of switches, and the paths of both directions between two on a VL where they make no
+cycle of waiting channels (:mod:`softib.routing.engines.lanes`), as in OpenSM; parallel cables between two switches
+count as one channel and share the destinations. The algorithm leaves the choice among
+shortest paths open: the balanced ones (weights as in sssp), those over the lowest ports (dimension order, if the
+cables are plugged accordingly) and paths that are the same in both directions are tried. Those with the fewest VLs
+win; among equals, those whose worst link carries the fewest flows in random bisections. SL = VL.
 """
 
 from __future__ import annotations
@@ -30,13 +29,11 @@ from softib.routing.tables import cas_per_switch, destinations_table, links_tabl
 __all__ = ["route"]
 
 BISECTIONS = 200
-"""Random bisections that distinguish two sets of paths (standard error about 1 % of the
-flows)."""
+"""Number of random bisections that distinguish two sets of paths (standard error about 1 % of the flows)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too
-    few."""
+    """Tables of ``graph`` and the SLs of its paths; minhop's if ``options.data_vls`` are too few."""
     ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
     canon = merged(graph)
     tried: list[Lanes] = []
@@ -60,8 +57,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _better(graph: SwitchGraph, tried: list[Lanes]) -> Lanes:
-    """The tables that need fewer VLs; of those that need as many, those whose worst link carries
-    fewer flows."""
+    """The tables with fewer VLs; with equal numbers, those whose worst link carries fewer flows."""
     need = [(lanes.left > 0, lanes.used, lanes.between) for lanes in tried]
     left = [lanes for lanes, n in zip(tried, need, strict=True) if n == min(need)]
     if len(left) == 1:
@@ -75,7 +71,7 @@ def _one_end_a_switch(graph: SwitchGraph) -> np.ndarray:
 
 
 def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Links int32[n, n] of shortest paths, each tree where the pairs of CAs so far cross the least."""
+    """Links int32[n, n] of shortest paths, each tree over the links that the pairs of CAs so far use least."""
     switch = graph.end_switch[ends]
     by_load = np.lexsort((graph.switch_guid[switch], -cas[switch]))
     ends, switch = ends[by_load].astype(np.int32), switch[by_load]

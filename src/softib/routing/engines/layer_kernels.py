@@ -1,5 +1,5 @@
-"""Paths on layers (VLs) so that no layer's dependencies have a cycle: those of two switches
-together, or each by itself."""
+"""Paths on layers (VLs) so that no layer's dependencies have a cycle: those of two switches together, or each
+separately."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from softib.jit import kernel, table
 from softib.routing.transition.order_kernels import BLOCKED, CYCLE, add_dependency, add_from_the_end, take
 
 UNTRIED, PLACED, FAILED, NO_PATH = 0, 1, 2, 3
-"""What became of the dependencies from a switch to the destination."""
+"""State of the dependencies from a switch to the destination."""
 
 Paths = table("Paths", "lft at first lid")
-"""Tables uint8[n, LIDs], what each port leads to (int32[n, 256]), and the LIDs
-``lid[first[s]:first[s + 1]]`` behind each switch."""
+"""Tables uint8[n, LIDs], the peer of each port (int32[n, 256]), and the LIDs ``lid[first[s]:first[s + 1]]`` behind
+each switch."""
 SinglePaths = table("SinglePaths", "lft at source lid target")
 """The same, and paths (source row, destination column): packets from switch ``source[i]`` to LID
 ``lid[j]`` on switch ``target[j]``."""
@@ -19,11 +19,11 @@ SinglePaths = table("SinglePaths", "lft at source lid target")
 
 @kernel
 def place_pairs(c, vl_state, paths, pairs, number, layer, waits):
-    """Put on layer ``number`` every pair (switches ``pairs`` int32[m, 2]) without one whose paths,
-    those of both directions, close no cycle on it.
+    """Put on layer ``number`` every unassigned pair (switches ``pairs`` int32[m, 2]) whose paths, in both
+    directions, close no cycle on it.
 
     ``layer`` uint8[n, n] in and out, 255: none. ``waits`` int32[2, w] scratch holds the paths of a
-    pair. Returns how many pairs are left.
+    pair. Returns the number of pairs left.
     """
     left = 0
     for p in range(pairs.shape[0]):
@@ -59,10 +59,10 @@ def _blocked(c, vl_state, paths, source, target):
 
 @kernel
 def _add_paths(c, vl_state, paths, source, target, waits, count):
-    """Add what the packets from ``source`` to ``target`` wait for. ``waits[:, :count]`` are the
-    pair's new dependencies so far; returns their number after it, or -1 where one would close a
-    cycle: then none of them is there any longer. A dependency that closes a cycle by itself is BLOCKED:
-    others are never taken away."""
+    """Add the dependencies of packets from ``source`` to ``target``. ``waits[:, :count]`` are the pair's new
+    dependencies so far; returns their number afterwards, or -1 if one would close a cycle: then all of them are
+    removed. A dependency that closes a cycle by itself is BLOCKED: others are
+    never removed."""
     for k in range(paths.first[target], paths.first[target + 1]):
         s, before = source, -1
         for _ in range(paths.at.shape[0]):
@@ -87,13 +87,12 @@ def _add_paths(c, vl_state, paths, source, target, waits, count):
 
 @kernel
 def first_fit(c, vl_state, paths, number, wanted, layer, path, fresh):
-    """Put on layer ``number`` every path whose ``layer`` is ``wanted``, one after the other, that
-    closes no cycle on it.
+    """Put on layer ``number`` every path whose ``layer`` is ``wanted``, one after the other, if it closes no cycle
+    on it.
 
-    Paths to a destination are a tree: what is behind a switch was tried with the first path that
-    passes it. Dependencies are never taken away, so where that closed a cycle no path through the
-    switch fits, and where it did not only what is before the switch is new. Returns how many paths
-    are left.
+    Paths to a destination are a tree: the part behind a switch was tried with the first path through it.
+    Dependencies are never removed, so if that part closed a cycle no path through the switch fits, and
+    if not, only the part before the switch is new. Returns the number of paths left.
     """
     left, n = 0, paths.lft.shape[0]
     node, state = np.empty(n, np.int32), np.empty(n, np.uint8)

@@ -1,8 +1,8 @@
 """``minhop``: shortest paths, the least-loaded port among them (OpenSM's default engine).
 
 OpenSM's rules (``doc/current-routing.txt``): hop counts between switches; destinations in order of
-how full their switch is; every destination LID takes, on each switch, the port on a shortest way
-that carries fewest LIDs so far, ties to the lowest port; with LMC > 0 the LIDs of one port spread
+how full their switch is; every destination LID takes, on each switch, the port on a shortest path with the fewest
+LIDs so far, ties to the lowest port; with LMC > 0 the LIDs of one port spread
 over systems and switches first. Cycles of switches can deadlock: see
 :mod:`softib.routing.proof.verify`.
 """
@@ -22,7 +22,7 @@ class DoesNotFit(Exception):
 
 
 def by_minhop(graph: SwitchGraph, options: RouteOptions, engine: str, why: object) -> Routing:
-    """minhop's tables, with the reason in ``notes``: OpenSM's last resort too."""
+    """minhop's tables, with the reason in ``notes``: the last resort, as in OpenSM."""
     routing = minhop.route(graph, options)
     routing.notes.append(f"{engine}: {why}{BY_MINHOP}")
     return routing

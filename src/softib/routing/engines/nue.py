@@ -2,18 +2,17 @@
 Matsuoka, "Routing on the Dependency Graph: A New Approach to Deadlock-Free High-Performance
 Routing", HPDC 2016; OpenSM's engine).
 
-Destinations are shared out among the VLs. For each, a search for the shortest, least-used paths
-runs on the channels of its VL and takes no dependency that would close a cycle with those taken
-before. Where the search so cuts itself off from some switch, the destination's paths run along a
-spanning tree, whose dependencies every VL holds from the beginning. SL = VL, and depends on the
+Destinations are distributed among the VLs. For each, a search for the shortest, least-used paths runs on the
+channels of its VL and uses no dependency that would close a cycle with those used before. If the search cuts itself
+off from a switch, the destination's paths follow a spanning tree, whose
+dependencies every VL contains from the beginning. SL = VL, and depends on the
 destination alone. Paths to switches' own LIDs are treated as any others (OpenSM's
 ``nue_include_switches`` is off by default).
 
 The VLs: ``nue_max_num_vls``, at most ``data_vls``. Destinations on neighbouring switches share a
-VL, since their paths do. The tree is a breadth-first one from the switch nearest to all CAs, and
-reaches no farther than the switches with CAs, since only packets between CAs need a way out. What
-that leaves out is filled as :mod:`softib.routing.detours` does; where a gap stays, all is done
-again with a tree of all switches.
+VL, since their paths do. The tree is a breadth-first one from the switch nearest to all CAs, and reaches only the
+switches with CAs, since only packets between CAs need escape paths. Missing entries are
+filled as in :mod:`softib.routing.detours`; if a gap remains, everything is repeated with a tree of all switches.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def _routed(
     graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, shares: list[np.ndarray], tree: np.ndarray, most: int
 ) -> tuple[Routing, int]:
-    """Tables with ``tree`` (bool[links]) as the way out, and the destinations that some CA then
-    cannot reach."""
+    """Tables with ``tree`` (bool[links]) as escape paths, and the destinations that some CA then cannot reach."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     weight = np.zeros(len(graph.peer), np.int64)
     sls = np.zeros((1, len(graph.end_lid)), np.uint8)
@@ -71,13 +69,13 @@ def _routed(
         columns = graph.end_switch, graph.end_lid, graph.end_lmc, graph.end_port
         dests = np.stack([column[ends].astype(np.int64) for column in columns], axis=1)
         counted, wanted = ~graph.end_is_switch[ends], sources[graph.end_switch[ends]]
-        found = route_part(
+        routed_part = route_part(
             c, table, _tree_state(graph), (tree, graph.out_port), dests, (counted, wanted), cas, weight, lft
         )
-        mine = np.isin(np.arange(len(graph.end_lid)), ends)
-        by_tree, lost = by_tree + found[0], lost + found[1]
-        if fill(graph, lft, dependencies_of(graph, lft, mine, switches=True), mine)[0]:
-            full = refilled(graph, lft, mine, mine)
+        share = np.isin(np.arange(len(graph.end_lid)), ends)
+        by_tree, lost = by_tree + routed_part[0], lost + routed_part[1]
+        if fill(graph, lft, dependencies_of(graph, lft, share, switches=True), share)[0]:
+            full = refilled(graph, lft, share, share)
             lost += full is None
             lft = lft if full is None else full
     shared, numbers = np.unique(sls, return_inverse=True)  # a share may have no destination
@@ -116,8 +114,7 @@ def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """The tree without the branches that end on switches without CAs: only packets between CAs need
-    a way out."""
+    """The tree without the branches that end on switches without CAs: only packets between CAs need escape paths."""
     owner = graph.link_switch
     wanted = cas > 0
     up = np.flatnonzero(tree & (depth[graph.peer] < depth[owner]))
@@ -128,8 +125,7 @@ def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.nda
 
 
 def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Channels in an order that any path first towards the root and then away agrees with
-    (int32[links])."""
+    """Channels in an order compatible with any path first towards the root and then away (int32[links])."""
     place = np.empty(graph.n_switches, np.int64)
     place[outward] = np.arange(graph.n_switches)
     down = place[graph.peer] > place[owner]
@@ -137,8 +133,7 @@ def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -
 
 
 def _shares(graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, vls: int) -> list[np.ndarray]:
-    """Rows of the end ports of each VL: neighbouring switches together, CAs shared out evenly; CAs
-    first in each."""
+    """Rows of the end ports of each VL: neighbouring switches together, CAs distributed evenly; CAs first in each."""
     place = np.empty(graph.n_switches, np.int64)
     place[outward] = np.arange(graph.n_switches)
     before = np.cumsum(cas[outward]) - cas[outward]

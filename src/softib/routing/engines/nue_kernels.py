@@ -8,15 +8,14 @@ from softib.routing.transition.order_kernels import BLOCKED, CYCLE, add_dependen
 
 Tree = table("Tree", "taken order dist stamp candidates fresh")
 """Paths to one destination: ``taken`` int32[n] the link from each switch (-1 = none yet), ``order``
-int32[n] switches as they were settled, ``dist`` int64[n] paths over the links of each path so far;
+int32[n] switches as they were settled, ``dist`` int64[n] paths so far over the links of each path;
 ``stamp`` int32[n] (-1) and ``candidates`` int32[n] are scratch; ``fresh`` int64[n]: dependencies
 that were added."""
 
 
 @kernel(steps=lambda c, vl_state, tree: len(vl_state.present))
 def add_tree(c, vl_state, tree):
-    """Let all paths along the tree (tree bool[links], both directions of a cable) be possible on
-    this VL."""
+    """Add the dependencies of all paths along the tree (tree bool[links], both directions of a cable) to this VL."""
     for a in range(tree.shape[0]):
         if not tree[a]:
             continue
@@ -28,7 +27,7 @@ def add_tree(c, vl_state, tree):
 
 @kernel
 def along_tree(c, tree, weight, target, taken, order, dist):
-    """Settle the switches of the tree along its links (see :func:`search`); returns how many."""
+    """Settle the switches of the tree along its links (see :func:`search`); returns their number."""
     order[0] = target
     head, settled = 0, 1
     while head < settled:
@@ -49,9 +48,9 @@ def search(c, vl_state, target, weight, settled, t):
     """From every switch the link of a path to ``target``, into ``taken`` int32[n] (-1 = none);
     ``order``: as they were settled.
 
-    Level by level of hops: a switch takes, of its links to switches settled on levels before, the
-    one of least weight so far whose dependency on the next link closes no cycle; that dependency
-    then stays, and one that would is never tried again on this VL. ``settled`` switches of
+    Level by level of hops: a switch takes, of its links to switches settled on earlier levels, the one of least
+    weight so far whose dependency on the next link closes no cycle. That dependency then stays, and one that would
+    close a cycle is never tried again on this VL. ``settled`` switches of
     ``order`` (the target first) are done. Returns (switches settled, dependencies added: numbers in
     ``fresh``).
     """
@@ -85,7 +84,7 @@ def search(c, vl_state, target, weight, settled, t):
                     ):
                         best, least = a, d
                 if best < 0:
-                    stamp[u] = level - 1  # not settled: others on this level must not pass
+                    stamp[u] = level - 1  # not settled: others on this level must not use it
                     break
                 v = peer[best]
                 if v != target:
@@ -109,8 +108,8 @@ def search(c, vl_state, target, weight, settled, t):
 
 @kernel(steps=lambda c, vl_state, t, links, dests, needs, cas, weight, lft: 3 * len(dests) * len(c.peer) // 2)
 def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
-    """Entries for the end ports of one VL. Returns (destinations that had to take the tree, those
-    that some CA cannot reach).
+    """Entries for the end ports of one VL. Returns (destinations that needed the tree, those that some CA cannot
+    reach).
 
     ``links``: (tree bool[links], out_port uint8[links]); ``dests`` int64[d, 4]: (switch, base LID,
     LMC, egress port of the switch) of each, in order; ``needs``: (counted bool[d]: their paths add
@@ -125,7 +124,7 @@ def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
     most = 0
     for d in range(dests.shape[0]):
         most = max(most, 1 << dests[d, 2])
-    for step in range(most * dests.shape[0]):  # all base LIDs first, then all second ones: each set is spread by itself
+    for step in range(most * dests.shape[0]):  # all base LIDs first: each set is spread separately
         offset, d = step // dests.shape[0], step % dests.shape[0]
         if offset >= 1 << dests[d, 2]:
             continue

@@ -1,12 +1,12 @@
 """``sssp``: shortest paths, each destination along the links that carry the fewest paths so far.
 
 T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot
-Interconnects 2009: a search from every destination in turn, where a link weighs as much as the
-paths that already cross it. Weights only choose among paths of least hops (a link's initial weight
-would outweigh them all). Unlike minhop the whole path counts, not the port alone. Paths of the last
-destinations weigh more: ranks of a job often follow each other as hosts do in the order of
-PortGUIDs, and in a shift neighbours send to neighbours at the same time, so these should not share
-links. One VL: on cyclic fabrics the tables may loop (:mod:`softib.routing.engines.dfsssp` takes the
+Interconnects 2009: a search from every destination in turn, where the weight of a link is the number of paths that
+already cross it. Weights only choose among paths of least hops (a link's initial weight
+would outweigh them all). Unlike in minhop the whole path counts, not the port alone. Paths of the last destinations
+weigh more: consecutive ranks of a job are often hosts with consecutive PortGUIDs, and in a shift neighbours send to
+neighbours at the same time, so these should not share links. One VL: on cyclic fabrics the tables may loop
+(:mod:`softib.routing.engines.dfsssp` takes the
 same tables and breaks the loops).
 """
 
@@ -23,9 +23,8 @@ from softib.routing.tables import cas_per_switch, destinations_table, links_tabl
 __all__ = ["PASSES", "route", "tables"]
 
 PASSES = 4
-"""All destinations are routed, then each again with the others' paths as weights, until nothing
-changes (a full tree: the second pass) or that many times (bench/quality.py: more passes gain
-nothing)."""
+"""All destinations are routed, then each again with the others' paths as weights, until nothing changes (on a full
+tree the second pass) or this many times (bench/quality.py: more passes gain nothing)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -53,8 +52,7 @@ def tables(graph: SwitchGraph) -> np.ndarray:
 
 
 def _groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Groups as :func:`softib.routing.tables.destination_groups` has them, by PortGUID: successive
-    CAs of one switch."""
+    """Groups as in :func:`softib.routing.tables.destination_groups`, by PortGUID: successive CAs of one switch."""
     ends = np.lexsort((graph.end_guid, graph.end_is_switch)).astype(np.int32)
     switch = graph.end_switch[ends]
     is_first = np.ones(len(ends), np.bool_)

@@ -5,8 +5,7 @@ import numpy as np
 from softib.jit import kernel
 
 RECENT = 3.0
-"""How much more paths of the last destinations weigh than others (bench/quality.py: 1 to 10 differ
-little)."""
+"""Additional weight of paths of the last destinations (bench/quality.py: 1 to 10 differ little)."""
 NOT_TAKEN = 255
 
 
@@ -16,7 +15,7 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
     switch its links a hop nearer.
 
     hops int32[n], order int32[n], link_first int32[n + 1], links int32[all] out, rows of the latter
-    two in the order. Returns how many switches reach ``target``.
+    two in the order. Returns the number of switches that reach ``target``.
     """
     hops[:] = -1
     hops[target] = 0
@@ -42,8 +41,8 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
 
 @kernel
 def _choose(order, reached, link_first, links, links_of, row, dist, weight, recent, lately):
-    """Each of the ``reached`` switches takes the link of least weight to the target ``order[0]``;
-    returns how many took another before."""
+    """Each of the ``reached`` switches takes the link of least weight to the target ``order[0]``; returns the
+    number whose link changed."""
     first, peer = links_of.first, links_of.peer
     changed = 0
     for k in range(1, reached):
@@ -66,23 +65,23 @@ def _choose(order, reached, link_first, links, links_of, row, dist, weight, rece
     rows=True,
 )
 def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
-    """Shortest paths of least weight to each destination; the paths made add to the weights.
-    Returns how many entries are not as before.
+    """Shortest paths of least weight to each destination; they are added to the weights.
+    Returns the number of changed entries.
 
     ``links_of`` is a LegalHops-like pair (first, peer); ``dests`` (switch, first, end, counted,
-    lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All
-    shortest paths have equally many links, so the least sum of weights decides; ties go to the
-    lowest port. ``cas`` int64[n]: CA ports on each switch. ``dests.counted``: how many times the
-    paths to an end of the group count. ``repeated``: ``taken`` and the weights are of a pass
-    before; each destination's paths are taken away and chosen again.
+    lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All shortest paths
+    have equal numbers of links, so the least sum of weights decides; ties go to the lowest port. ``cas`` int64[n]:
+    CA ports on each switch. ``dests.counted``: the number of times that the paths to
+    an end of the group count. ``repeated``: ``taken`` and the weights are those of a previous pass; each
+    destination's paths are removed and chosen again.
 
-    ``taken`` uint8[LIDs, n] out: which of its links a switch takes (``first[s] + taken[lid, s]``),
-    :data:`NOT_TAKEN` for none. A row a LID: the kernel goes destination by destination, and a
-    column of forwarding tables would cost a miss of the cache for every switch.
+    ``taken`` uint8[LIDs, n] out: the link that a switch uses (``first[s] + taken[lid, s]``),
+    :data:`NOT_TAKEN` for none. One row per LID: the kernel goes destination by destination, and a column of
+    forwarding tables would cause a cache miss for every switch.
 
-    A link weighs the paths over it, ``weight`` float64[links] (whole numbers), and RECENT times
-    those of the last destinations, ``recent`` float64[links], which fade by 1 / ``window`` with
-    each destination (0: they do not count).
+    The weight of a link is the number of paths over it, ``weight`` float64[links] (whole numbers), plus RECENT
+    times those of the last destinations, ``recent`` float64[links], which fade by 1 / ``window`` with each
+    destination (0: they do not count).
     """
     first, peer = links_of.first, links_of.peer
     n = first.shape[0] - 1
@@ -132,7 +131,7 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
 
 @kernel
 def _lift(order, reached, links_of, row, times, cas, flow, weight):
-    """Take the paths along ``row`` (of each switch) out of ``weight``."""
+    """Subtract the paths along ``row`` (of each switch) from ``weight``."""
     for k in range(reached):
         flow[order[k]] = times * cas[order[k]]
     for k in range(reached - 1, 0, -1):
@@ -144,8 +143,8 @@ def _lift(order, reached, links_of, row, times, cas, flow, weight):
 
 @kernel(steps=lambda links_of, taken, lft: 2 * taken.size // 5)
 def to_ports(links_of, taken, lft):
-    """Forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in tiles;
-    entries that are not taken stay."""
+    """Forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in tiles; unused entries
+    stay."""
     for lid in range(0, taken.shape[0], 64):
         for s in range(taken.shape[1]):
             for d in range(lid, min(lid + 64, taken.shape[0])):

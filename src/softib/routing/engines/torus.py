@@ -1,18 +1,18 @@
 """``torus-2QoS``: dimension order on a 2D or 3D torus or mesh, free of credit loops by SLs
 (torus-2QoS(8), OpenSM's engine).
 
-The SL of a path says which datelines it crosses (bit 0: x, 1: y, 2: z), bit 3 is left to QoS. Links
-between switches carry VL bit 0 = the SL's bit of the dimension that the link runs in, bit 1 = the
-packet has just turned against the order of dimensions (only next to a switch that is missing), bit
+The SL of a path has a bit for each dateline that it crosses (bit 0: x, 1: y, 2: z); bit 3 is left to QoS. Links
+between switches carry VL bit 0 = the SL's bit of the dimension that the link runs in, bit 1 = the packet has just
+turned against the order of dimensions (only next to a missing switch), bit
 2 = SL bit 3; links to CAs and switches' own ports VL = SL bit 3.
 
-``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). Switches are placed from its
-first seed whose switches are all there. A broken ring is taken the other way round; a missing
-switch is passed by turning one step before it. What that leaves is proved: where some pair has no
-path, or the holes make a credit loop, the engine does not fit, as OpenSM's refuses.
+``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). Switches are placed from its first seed whose
+switches all exist. A broken ring is used in the other direction; a missing switch is avoided
+by turning one step before it. The result is proved: if some pair has no path, or the holes make a
+credit loop, the engine does not fit, as OpenSM's refuses.
 
-Differences: where both ways round are equally long OpenSM has its own choice; here paths go up from
-odd coordinates and down from even ones. Multicast trees stay with the manager.
+Differences: if both directions of a ring are equally long OpenSM has its own choice; here paths go up from odd
+coordinates and down from even ones. Multicast trees are left to the manager.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ class Torus:
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables, SLs and SL2VL of the torus; minhop's tables, with the reason in ``notes``, where
-    ``graph`` is none."""
+    """Tables, SLs and SL2VL of the torus; minhop's tables, with the reason in ``notes``, if ``graph`` is none."""
     try:
         return _route(graph, options)
     except DoesNotFit as why:
@@ -109,14 +108,14 @@ def _prove(graph: SwitchGraph, routing: Routing) -> None:
     if proof.credit_loop is not None:
         raise DoesNotFit(f"the missing switches make a credit loop of {len(proof.credit_loop)} channels")
     if proof.answer_loop is not None or proof.switch_loop is not None:
-        routing.notes.append("answers on the SL of the request can make a credit loop beside the missing switches")
+        routing.notes.append("answers with the SL of the request can make a credit loop next to the missing switches")
     if proof.unreachable:
         routing.notes.append(f"{proof.unreachable} pairs of a CA and a switch without CAs have no path")
 
 
 def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
-    """Place the switches of ``graph``; raises :class:`DoesNotFit` where no seed is whole, or a
-    switch with CAs finds no place."""
+    """Place the switches of ``graph``; raises :class:`DoesNotFit` if no seed is complete, or a switch with CAs has
+    no position."""
     by_guid = {int(g): s for s, g in enumerate(graph.switch_guid)}
     seed = next(
         (s for s in config.seeds if s.links and all(g in by_guid for pair in s.links.values() for g in pair)), None
@@ -134,7 +133,7 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
     if len(lost):
         where = f"{int(graph.switch_guid[lost[0]]):#018x}"
         raise DoesNotFit(
-            f"{counted(len(lost), 'switch')} with CAs {plural(len(lost), 'finds', 'find')} no place in the torus, "
+            f"{counted(len(lost), 'switch')} with CAs {plural(len(lost), 'has', 'have')} no position in the torus, "
             f"the first {where}; are radixes and seed right?"
         )
     _check_ports(graph, torus)
@@ -143,7 +142,7 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
 
 def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
     """``portgroup_max_ports`` bounds the parallel cables of two neighbours, and a switch's CAs with
-    its own port; ``port_order`` names ports that all switches have. OpenSM refuses the fabric else.
+    its own port; ``port_order`` names ports that all switches have. Otherwise OpenSM refuses the fabric.
     """
     config, n = torus.config, graph.n_switches
     owner, placed = graph.link_switch.astype(np.int64), torus.position[:, 0] >= 0
@@ -152,17 +151,17 @@ def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
     most = max(int(cables.max(initial=0)), int((cas_per_switch(graph) + 1)[placed].max(initial=0)))
     if most > config.max_ports:
         raise DoesNotFit(
-            f"a switch has {most} ports that lead the same way, more than portgroup_max_ports {config.max_ports}"
+            f"a switch has {most} ports in the same direction, more than portgroup_max_ports {config.max_ports}"
             " (its own port 0 counts as a CA)"
         )
     fewest = int(graph.switch_nports.min(initial=254))
     beyond = [p for p in config.port_order[: fewest + 1] if p > fewest]
     if beyond:
-        raise DoesNotFit(f"port_order names port {beyond[0]}, and a switch has {fewest}")
+        raise DoesNotFit(f"port_order names port {beyond[0]}, but a switch has {fewest}")
 
 
 def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndarray, position: np.ndarray) -> None:
-    """Place the switches of the seed; the common one lies opposite to the dateline's shift."""
+    """Place the switches of the seed; the common one is opposite to the dateline's shift."""
     radix = config.radix
     origin = [-shift % r for shift, r in zip(seed.dateline, radix, strict=True)]
     common = next(iter(seed.links.values()))[0]
@@ -181,7 +180,7 @@ def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndar
     for guid, spot in spots:
         switch, where = by_guid[guid], tuple(spot)
         if (at[where] >= 0 and at[where] != switch) or (position[switch, 0] >= 0 and position[switch].tolist() != spot):
-            raise DoesNotFit(f"the seed names two places for {guid:#018x}, or two switches for one place")
+            raise DoesNotFit(f"the seed gives two positions for {guid:#018x}, or one position to two switches")
         at[where] = switch
         position[switch] = spot
 

@@ -1,9 +1,7 @@
-"""torus-2QoS.conf(5): the radixes of a torus or mesh, and switches that say where its coordinates
-begin.
+"""torus-2QoS.conf(5): the radixes of a torus or mesh, and switches that mark the origin of its coordinates.
 
-A file is taken or refused as OpenSM 3.3.23 does: keywords in any order (but a dateline is checked
-against the radixes that stand above it), words beyond those that a keyword takes are ignored,
-numbers are read as C's strtoul reads them.
+Files are accepted or refused as by OpenSM 3.3.23: keywords come in any order (but a dateline is checked against the
+radixes above it), words beyond those of a keyword are ignored, and numbers are read as by C's strtoul.
 """
 
 from __future__ import annotations
@@ -16,18 +14,17 @@ from softib.routing.engines.minhop import DoesNotFit
 __all__ = ["MAX_PORTS", "Seed", "TorusConfig", "parse", "refusals"]
 
 MAX_PORTS = 16
-"""``portgroup_max_ports``: parallel cables, and ports that are not between switches, at most (the
-default)."""
+"""``portgroup_max_ports``: largest number of parallel cables, and of ports not between switches (the default)."""
 AXES = "xyz"
 AMBIGUOUS = 4
-"""A ring of that many switches looks the same in both directions: a seed names both directions."""
+"""A ring of this many switches looks the same in both directions: a seed names both directions."""
 LEADING_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 
 
 @dataclass
 class Seed:
-    """``links`` (axis 0 to 2, +1 or -1) → (NodeGUID from, NodeGUID to); ``dateline``: how far the
-    origin lies from the common switch, by axis."""
+    """``links`` (axis 0 to 2, +1 or -1) → (NodeGUID from, NodeGUID to); ``dateline``: distance of the origin from
+    the common switch, by axis."""
 
     links: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     dateline: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -55,7 +52,7 @@ def parse(text: str) -> TorusConfig:
 
 
 def refusals(text: str) -> list[str]:
-    """All lines that OpenSM refuses, or the first seed; empty where it takes the file."""
+    """All lines that OpenSM refuses, or the first seed; empty if it accepts the file."""
     reader, refused = _read(text)
     if not refused:
         try:
@@ -66,7 +63,7 @@ def refusals(text: str) -> list[str]:
 
 
 def _read(text: str) -> tuple[_Reader, list[DoesNotFit]]:
-    """Every line is read, also after one that is refused."""
+    """Every line is read, also after a refused one."""
     reader, refused = _Reader(), list[DoesNotFit]()
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
@@ -89,8 +86,7 @@ class _Reader:
         self.sized = False
 
     def keyword(self, fields: list[str]) -> None:
-        """One line. Raises :class:`ValueError` for what OpenSM refuses, IndexError where a word is
-        missing."""
+        """One line. Raises :class:`ValueError` for input that OpenSM refuses, IndexError if a word is missing."""
         name, config = fields[0], self.config
         if name in ("torus", "mesh"):
             self._topology(fields)
@@ -139,7 +135,7 @@ class _Reader:
             raise ValueError(f"the dateline should be more than {-most} and less than {most} (OpenSM: ERR 4E10){why}")
 
     def done(self) -> TorusConfig:
-        """The whole file has been read."""
+        """Check the whole file after reading."""
         config = self.config
         if not all(config.radix):
             raise DoesNotFit("torus-2QoS.conf names no torus or mesh of three radixes (OpenSM: ERR 4E20)")
@@ -153,7 +149,7 @@ class _Reader:
 
 
 def _check(config: TorusConfig, seed: Seed, where: str) -> None:
-    """A seed has a link along each axis (both ways on a ring of four), and all begin at one switch."""
+    """A seed has a link along each axis (in both directions on a ring of four), and all begin at one switch."""
     for axis, name in enumerate(AXES):
         both = config.radix[axis] == AMBIGUOUS and config.wraps[axis]
         missing = [sign for sign in (1, -1) if (axis, sign) not in seed.links]
@@ -169,8 +165,7 @@ def _check(config: TorusConfig, seed: Seed, where: str) -> None:
 
 
 def _number(word: str) -> int:
-    """As C's strtoul and strtol read it: base 8, 10 or 16 by its beginning, what follows is
-    ignored, 0 where no digits are."""
+    """As read by C's strtoul and strtol: base 8, 10 or 16 by its beginning, the rest is ignored, 0 without digits."""
     match = LEADING_NUMBER.match(word)
     if match is None:
         return 0

@@ -1,4 +1,4 @@
-"""Tables of a torus whose switches are placed. Positions are x, y, z from 0; ``at`` int32[X, Y, Z]
+"""Tables of a torus whose switches have positions. Positions are x, y, z from 0; ``at`` int32[X, Y, Z]
 is the switch there, -1 = none."""
 
 import numpy as np
@@ -7,7 +7,7 @@ from softib.jit import kernel, table
 
 Grid = table("Grid", "first peer radix wraps at position")
 """The graph's links; ``radix`` int32[3] and ``wraps`` bool[3] of the axes; ``at`` int32[X, Y, Z]:
-the switch at a place, -1 = none, and its inverse ``position`` int32[n, 3], -1 = not placed."""
+the switch at a position, -1 = none, and its inverse ``position`` int32[n, 3], -1 = not placed."""
 
 
 @kernel
@@ -38,10 +38,10 @@ def place(grid):
 
     Two rules, on faces of the torus (loops of four switches): the switch opposite to ``p`` on a
     face is the one more neighbour that both its neighbours have; the switch straight on from ``p``
-    over ``q`` is the one neighbour of ``q`` left that shares one with the switch beside ``q``. The
-    second waits until the first has no more to say, since a ring of four switches has other loops
-    of four. Last, beside holes: a switch takes the one free place next to all its neighbours that
-    have places, two at least.
+    over ``q`` is the one neighbour of ``q`` left that shares one with the switch beside ``q``. The second rule
+    waits until the first gives nothing more, since a ring of four switches has other loops of four. Last, next to
+    holes: a switch gets the only free position next to all its placed neighbours, if there
+    are at least two.
     """
     position = grid.position
     n = position.shape[0]
@@ -118,8 +118,8 @@ def _straight(grid, s, p, q, r, o):
 
 @kernel
 def _runs_along(grid, w, u, q, axis, r):
-    """Does ``w`` share a neighbour that is not placed with a switch beside ``u`` (at ``q``) across
-    ``axis``, on every other axis?
+    """Does ``w`` share an unplaced neighbour with a switch next to ``u`` (at ``q``) across ``axis``, on every other
+    axis?
 
     A neighbour of ``u`` along another axis does not on that one.
     """
@@ -221,8 +221,7 @@ def ring_links(grid, link):
 
 @kernel
 def reach(radix, wraps, at, position, link, clear):
-    """``clear`` int32[n, 3, 2] out: how many steps a packet can go down or up each ring before it
-    meets a hole."""
+    """``clear`` int32[n, 3, 2] out: the steps that a packet can go down or up each ring before it meets a hole."""
     n = position.shape[0]
     o, p = np.empty(3, np.int32), np.empty(3, np.int32)
     for s in range(n):
@@ -246,14 +245,14 @@ def reach(radix, wraps, at, position, link, clear):
 
 @kernel
 def steps_between(from_, to, axis, radix, wraps):
-    """Signed steps along ``axis`` from position ``from_`` to ``to`` (int32[3]) on a whole ring, the
-    shorter way; half round so that both ways carry alike.
+    """Signed steps along ``axis`` from position ``from_`` to ``to`` (int32[3]) on a whole ring, in the shorter
+    direction; for half a ring so that both directions carry equally.
 
-    Both directions of a path take the same cables of the ring, and so need the same SL. Half round,
-    up from an odd coordinate and down from an even one does that where half a ring is odd. On a
-    ring of four it does not, but only paths half round wait for a link there, and these close no
-    cycle on one VL. Else over the dateline where the lower coordinate and those of both positions
-    in later dimensions have an even sum.
+    Both directions of a path use the same cables of the ring, and so need the same SL. For half a ring, going up
+    from an odd coordinate and down from an even one does that if half a ring is odd. On a ring of four it
+    does not, but only paths over half the ring wait for a link there, and these close no cycle on one VL. Otherwise
+    over the dateline if the lower coordinate and those of both positions in later
+    dimensions have an even sum.
     """
     a, b, half = from_[axis], to[axis], radix[axis] >> 1
     if not wraps[axis] or 2 * abs(b - a) < radix[axis]:
@@ -274,9 +273,9 @@ def next_links(radix, wraps, at, position, link, clear, via):
     """``via`` int32[n, n]: the link from each switch towards each, dimension order x, y, z; -1 = no
     path.
 
-    The short way round a ring, the long way where that meets a hole. Where both do (the switch at
-    which the path would turn is missing), on in the next dimension as soon as the hole is the next
-    step, or else towards it.
+    The shorter direction of a ring, the longer one if the shorter meets a hole. If both do (the switch at the turn
+    of the path
+    is missing), continue in the next dimension as soon as the hole is the next step, else towards it.
     """
     n = position.shape[0]
     for s in range(n):
@@ -306,12 +305,12 @@ def next_links(radix, wraps, at, position, link, clear, via):
                 if size > 1 and other > 1 and clear[s, axis, 1 - direction] == other - 1 and wraps[axis]:
                     via[s, t] = link[s, axis, 1 - direction]
                     break
-                # the hole is next: this dimension waits, the next one goes on
+                # the hole is next: this dimension waits, the next one continues
 
 
 @kernel
 def _corner_is_missing(at, position, s, t, axis):
-    """Is there no switch where a path from ``s`` would leave the ring of ``axis`` for ``t``?"""
+    """Is there no switch at the position where a path from ``s`` would leave the ring of ``axis`` for ``t``?"""
     x, y, z = position[s, 0], position[s, 1], position[s, 2]
     if axis == 0:
         x = position[t, 0]

@@ -1,25 +1,24 @@
 """``updn`` and ``dnup``: no link up after a link down, so no cycle of waiting channels.
 
 ``updn`` ranks switches by their distance from the roots; ``dnup`` by their distance from the CAs,
-the farthest on top. Equal ranks are ordered by NodeGUID (OpenSM: the smaller is up), roots too, so
+the farthest at the top. Equal ranks are ordered by NodeGUID (OpenSM: the smaller is up), roots too, so
 the order is total and the tables are free of credit loops on any graph.
 
-Roots are given as GUIDs (of a switch, or of a CA port: then its switch) and obeyed whatever they
-leave out; or found as OpenSM finds them: switches from which one distance holds more than 90 % of
-all CAs and no other distance 5 %. Where that gives every CA a legal way to everything, it is taken
-(dnup: where its own ranks do). Else (OpenSM falls back to minhop where it finds no root, and leaves
-routes out where the roots do not suffice) that one of these is taken whose worst link carries the
-fewest paths:
+Roots are given as GUIDs (of a switch, or of a CA port: then its switch) and used even if they leave out pairs; or
+found as in OpenSM: switches from which one distance holds more than 90 % of all CAs and no other distance 5 %. If
+that gives every CA a legal path to everything, it is used (dnup: if its own
+ranks do). Else (OpenSM falls back to minhop without a root, and omits routes if the roots do
+not suffice) the one of these is used whose worst link carries the fewest paths:
 
-* the roots found, what is missing supplied by :mod:`softib.routing.detours`;
+* the roots found, with missing paths supplied by :mod:`softib.routing.detours`;
 * the ranks of dnup, likewise;
-* **one leaf** as root: the switch with most CAs. One root reaches everything, and a leaf as the
-  only root leaves a tree all its ways: from any other leaf the spines are still up, and two spines
-  meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all traffic
+* **one leaf** as root: the switch with most CAs. One root reaches everything, and a leaf as the only root keeps all
+paths of a tree: from any other leaf the spines are still up, and two spines meet at the root. (The switch nearest
+to all CAs, the obvious choice, would draw all traffic
   through itself.)
 
-``notes`` says what was done. In a list of engines, :func:`with_lanes` asks whether virtual lanes are
-worth having: dfsssp or lash after updn may put fewer paths on the worst link.
+``notes`` describe the choice. In a list of engines, :func:`with_lanes` decides whether virtual lanes pay: dfsssp or
+lash after updn may put fewer paths on the worst link.
 """
 
 from __future__ import annotations
@@ -48,13 +47,12 @@ __all__ = ["LANED", "WORTH_LANES", "route", "route_dnup", "with_lanes"]
 
 
 MOST_LOST = 1 / 4
-"""Share of the pairs of a switch with CAs and a switch that may have no legal way by ranks that are
-worth completing."""
+"""Largest share of pairs of a switch with CAs and a switch without a legal path in ranks that are worth completing."""
 UNREACHED = 255
 LANED = ("dfsssp", "lash")
 """Engines that lay shortest paths on VLs and need no file."""
 WORTH_LANES = 3 / 4
-"""Share of the paths on the worst link at which other tables are taken (docs/decisions/0007)."""
+"""Share of the paths on the worst link at which other tables are used (docs/decisions/0007)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -67,7 +65,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         d = ordered_hops(graph, top_down(graph, ranks))
         lost = illegal_pairs(graph, d, hops)
         if lost:
-            notes.append(f"the given roots leave {lost} (CA switch, switch) pairs without a legal way")
+            notes.append(f"the given roots leave {lost} (CA switch, switch) pairs without a legal path")
         lft = tables(graph, d)
         connect(graph, d, lft, notes)
         return _routing(graph, "updn", ranks, lft, notes)
@@ -81,14 +79,13 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def route_dnup(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than some
-    switches are."""
+    """Tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than some switches."""
     hops = min_hops(graph).hops
     return _best(graph, "dnup", hops, _from_cas(graph), beyond_max_hops(graph, hops))
 
 
 def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
-    """dnup's ranks, where some switch has no CA; else they say nothing."""
+    """dnup's ranks, if some switch has no CA; otherwise they have no meaning."""
     height = heights(graph)
     top = height.max(initial=0)
     return [("the distance from the CAs", (top - height).astype(np.int32))] if top > 0 else []
@@ -97,18 +94,18 @@ def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
 def _best(
     graph: SwitchGraph, engine: str, hops: np.ndarray, guesses: list[tuple[str, np.ndarray]], notes: list[str]
 ) -> Routing:
-    """The first guess at the ranks that gives every CA a legal way to everything; else, of the
-    guesses (completed by detours) and one leaf as root, the least paths on the worst link."""
+    """The first candidate ranks that give every CA a legal path to everything; else, of the candidates (completed
+    by detours) and one leaf as root, those with the fewest paths on the worst link."""
     leaf: list[str] = []
     one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
     options = []
-    for what, ranks in guesses:
+    for source, ranks in guesses:
         d = ordered_hops(graph, top_down(graph, ranks))
         lines: list[str] = []
         lost = illegal_pairs(graph, d, hops)
         if lost > MOST_LOST * np.count_nonzero(hops[cas_per_switch(graph) > 0] != UNREACHED):
             notes.append(
-                f"ranks from {what}: {lost:,} (CA switch, switch) pairs have no legal way in the tree; too many for "
+                f"ranks from {source}: {lost:,} (CA switch, switch) pairs have no legal path in the tree; too many for "
                 f"detours"
             )
             continue
@@ -116,34 +113,35 @@ def _best(
         if lost:
             one_leaf = one_leaf or _one_leaf(graph, leaf)
             if (most := balance(graph, lft).most) > one_leaf[0]:  # detours add paths
-                notes.append(f"ranks from {what}: {most:,} paths on the worst link, {one_leaf[0]:,} by one leaf")
+                notes.append(
+                    f"ranks from {source}: {most:,} paths on the worst link, {one_leaf[0]:,} with one leaf as root"
+                )
                 continue
         if connect(graph, d, lft, lines, whole=True):
             if not lost:
                 return _routing(graph, engine, ranks, lft, notes)
-            options.append((balance(graph, lft).most, what, ranks, lft))
-        notes += [f"ranks from {what}: {line}" for line in lines]
+            options.append((balance(graph, lft).most, source, ranks, lft))
+        notes += [f"ranks from {source}: {line}" for line in lines]
     options.append(one_leaf or _one_leaf(graph, leaf))
-    _, what, ranks, lft = min(options, key=lambda o: o[0])
+    _, source, ranks, lft = min(options, key=lambda o: o[0])
     if len(options) > 1:
         notes.append(
-            f"took ranks from {what}; paths on the worst link: " + ", ".join(f"{o[0]:,} by {o[1]}" for o in options)
+            f"took ranks from {source}; paths on the worst link: " + ", ".join(f"{o[0]:,} by {o[1]}" for o in options)
         )
-    if what == "one leaf":
+    if source == "one leaf":
         notes += leaf
     return _routing(graph, engine, ranks, lft, notes)
 
 
 def _one_leaf(graph: SwitchGraph, notes: list[str]) -> tuple[int, str, np.ndarray, np.ndarray]:
-    """Tables with the switch with most CAs as the only root: paths on the worst link, what it is,
-    ranks, tables."""
+    """Tables with the switch with most CAs as the only root: paths on the worst link, its name, ranks, tables."""
     ranks = _complete(graph, np.empty(0, np.int32), notes)
     lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
     return balance(graph, lft).most, "one leaf", ranks, lft
 
 
 def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Ranks from ``roots``, with a root of its own for each part of the fabric that has none."""
+    """Ranks from ``roots``, with a separate root for each part of the fabric that has none."""
     ranks = rank_switches(graph, roots)
     bare = ranks < 0
     if bare.any():
@@ -164,11 +162,11 @@ def _routing(graph: SwitchGraph, engine: str, ranks: np.ndarray, lft: np.ndarray
 
 
 def with_lanes(graph: SwitchGraph, routing: Routing, listed: list[str], options: RouteOptions) -> Routing:
-    """``routing`` (updn's), or the tables of the engine among ``listed`` that puts the fewest paths
-    on its worst link, where that is worth the VLs.
+    """``routing`` (updn's), or the tables of the engine among ``listed`` with the fewest paths on its worst link,
+    if that is worth the VLs.
 
-    A fabric with top switches keeps updn: its paths are short already. So does one where an engine
-    needs more VLs than there are, or lays the two directions of a path on different ones.
+    A fabric with top switches keeps updn: its paths are short already. So does one where an engine needs more VLs
+    than there are, or assigns the two directions of a path to different ones.
     """
     names = [n for n in listed if n in LANED]
     if not names or options.data_vls < 2 or len(find_spines(graph, min_hops(graph).hops)):
@@ -186,7 +184,7 @@ def with_lanes(graph: SwitchGraph, routing: Routing, listed: list[str], options:
         best.notes[:0] = [
             f"{routing.engine} puts {before:,} paths on its worst link, {best.engine} {int(least):,}: took "
             f"{best.engine}",
-            "programs must send on the SL of the path record, or links can wait for each other in a circle; engine "
+            "programs must send with the SL of the path record, or links can wait for each other in a cycle; engine "
             "updn needs no SLs",
         ][: 2 if best.path_sl is not None else 1]
     return best

@@ -26,11 +26,10 @@ def breadth_first(first, peer, root, hops, parent, queue):
 
 @kernel(_nrt=False)
 def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
-    """Ports of the tree that joins ``members`` (int32[k], switches) to the root that ``parent`` was
-    made from.
+    """Ports of the tree that joins ``members`` (int32[k], switches) to the root of ``parent``.
 
-    ``source_of`` int32[links]: the switch that a link leaves; ``masks`` uint16[switches, 16] gets
-    the ports at both ends; ``marked`` bool[switches] is scratch and tells who is in the tree.
+    ``source_of`` int32[links]: the switch at the beginning of a link; ``masks`` uint16[switches, 16] gets the ports
+    at both ends; ``marked`` bool[switches] is scratch and marks switches of the tree.
     """
     for i in range(len(members)):
         s = members[i]
@@ -47,8 +46,8 @@ def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
 
 @kernel(_nrt=False)
 def mark_ancestors(first, peer, position, members, count, seen, queue):
-    """``count`` int32[switches]: of how many ``members`` (int32[k], switches) each switch is above,
-    or is one, by links that lead up (to a smaller ``position``) alone. ``seen`` int32[switches],
+    """``count`` int32[switches]: the number of ``members`` (int32[k], switches) that are below each switch, or are
+    the switch, by links that lead up (to a smaller ``position``) alone. ``seen`` int32[switches],
     -1, and ``queue`` int32[switches] are scratch."""
     for i in range(len(members)):
         queue[0] = members[i]
@@ -90,7 +89,7 @@ def mark_bends(first, peer, row, position, reverse, roots, offset, marked, paren
     """Turns of the trees that lead down from each of ``roots`` (int32[k], see :func:`descend`):
     packets go up such a tree and down it.
 
-    ``row`` int32[links]: of the graph, ``reverse`` int32[links]: this one's link the other way.
+    ``row`` int32[links]: of the graph, ``reverse`` int32[links]: the link in the other direction.
     ``marked`` uint8[turns]: turn from link e into the i-th link that leaves ``peer[e]`` is at
     ``offset[e] + i`` (int64[links]). ``parent`` and ``queue`` int32[switches] are scratch.
     """

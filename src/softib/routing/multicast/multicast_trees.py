@@ -1,16 +1,15 @@
-"""Spanning trees for multicast that wait for unicast packets in no cycle.
+"""Spanning trees for multicast that close no credit loop with unicast packets.
 
-A packet that is copied along a tree holds a buffer and asks for the next one, as any packet does.
-So the turns of a tree count as dependencies between channels beside those of all unicast paths, and
-both together must have no cycle (Dally and Seitz 1987).
+A packet that is copied along a tree holds a buffer and requests the next one, as any packet does.
+So the turns of a tree count as dependencies between channels together with those of all unicast paths, and the
+union must have no cycle (Dally and Seitz 1987).
 
-* Where an order of the switches forbids cycles (ranks of ftree and updn, and nothing bends in a way
-  that closes one, :func:`~softib.routing.adaptive.could_deadlock`, or the turns of all such trees
-  beside the unicast paths), every tree is free that goes up to a root and down from it: trees may
-  have roots of their own. Each group has the root that it wants most, so a switch that is gone
-  moves no other's.
-* Elsewhere all groups take their branches of one spanning tree, the first of some whose turns close
-  no cycle with the unicast paths on the VLs that multicast packets take.
+* If an order of the switches excludes cycles, every tree is free that goes up to a root and down from it, and trees
+may have separate roots. (The order is the ranks of ftree and updn, without a bend that closes a cycle,
+:func:`~softib.routing.adaptive.could_deadlock`, or with the turns of all such trees added to the unicast paths.) A
+hash selects the root of each group, so removing a switch moves no other group's root.
+* Elsewhere all groups are branches of one spanning tree, the first candidate whose turns close no cycle with the
+unicast paths on the VLs of multicast packets.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from softib.routing.proof.cycle_kernels import core
 __all__ = ["MulticastTrees"]
 
 MOST_ROOTS = 12
-"""Spanning trees that are tried."""
+"""Number of candidate spanning trees."""
 
 
 @dataclass(frozen=True)
 class _Links:
-    """Links between switches that forward multicast packets: CSR by the switch that they leave;
-    ``row``: of the graph."""
+    """Links between switches that forward multicast packets: CSR by the switch at their beginning; ``row``: of the
+    graph."""
 
     first: np.ndarray
     peer: np.ndarray
@@ -46,11 +45,12 @@ class _Links:
 
 
 class MulticastTrees:
-    """Trees on ``graph`` beside the unicast tables of ``routing``. ``able`` bool[switches]:
-    switches that forward multicast packets; ``sls``: what groups send on.
+    """Trees on ``graph`` in addition to the unicast tables of ``routing``. ``able`` bool[switches]: switches that
+    forward
+    multicast packets; ``sls``: SLs of groups.
 
-    ``note`` says, when a tree was asked for, that none is free of cycles (then the one with the
-    shortest paths is taken).
+    ``note`` says, after a tree was requested, that none is free of cycles (then the one with the shortest paths is
+    used).
     """
 
     def __init__(self, graph: SwitchGraph, routing: Routing, able: np.ndarray, sls: tuple[int, ...] = (0,)):
@@ -61,7 +61,7 @@ class MulticastTrees:
     def parents(self, members: np.ndarray, choice: int = 0) -> np.ndarray:
         """int32[switches]: the link (row of the graph) by which each switch is reached from the
         root of a tree that holds ``members`` (int32[k], switches), -1 at the root and where the
-        tree does not go. ``choice`` (an MLID): which of the roots that are as good."""
+        tree does not go. ``choice`` (an MLID): selects one of several equally good roots."""
         if self._ordered:
             tree = self._under_a_common_root(members, choice)
             if tree is not None:
@@ -70,7 +70,7 @@ class MulticastTrees:
 
     @cached_property
     def links(self) -> _Links:
-        """What trees may take."""
+        """Links that trees may use."""
         return self._links(np.ones(len(self.graph.peer), bool))
 
     def _links(self, of: np.ndarray) -> _Links:
@@ -84,8 +84,7 @@ class MulticastTrees:
 
     @cached_property
     def _position(self) -> np.ndarray:
-        """Place of each switch from the top down: by rank, then by GUID, as up and down are
-        distinguished."""
+        """Position of each switch from the top down: by rank, then by GUID, which defines up and down."""
         assert self.routing.ranks is not None
         place = np.empty(self.graph.n_switches, np.int32)
         place[np.lexsort((self.graph.switch_guid, self.routing.ranks))] = np.arange(self.graph.n_switches)
@@ -99,9 +98,8 @@ class MulticastTrees:
         return not could_deadlock(self.graph, ranks, self.routing.lft) or self._trees_close_no_cycle()
 
     def _trees_close_no_cycle(self) -> bool:
-        """Unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch go
-        down and up again): do they close a cycle with the turns of all trees that there may be,
-        below any switch? On one VL."""
+        """If unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch go down and up
+        again): do they close a cycle with the turns of all possible trees, below any switch? On one VL."""
         start, targets, vls = self._unicast
         if vls != 1:
             return False
@@ -161,8 +159,8 @@ class MulticastTrees:
             if not _closes_a_cycle(np.concatenate([owner, a]), np.concatenate([targets, b]), len(start) - 1):
                 return parent
         self.note = (
-            "multicast: each of the trees that were tried closes a cycle of waiting packets with unicast paths; "
-            "groups on an SL with a VL of its own, or engine updn, ftree or nue, are free of them"
+            "multicast: each candidate tree closes a cycle of waiting packets with unicast paths; "
+            "groups on an SL with a separate VL, or engine updn, ftree or nue, avoid this"
         )
         assert shortest is not None
         return shortest
@@ -175,7 +173,8 @@ class MulticastTrees:
         yield from (self._spanning(root) for root in self._roots())
 
     def _roots(self) -> list[int]:
-        """Middles first: those from which the farthest switch is nearest, of some spread over all."""
+        """Centres first: of several switches spread over the graph, those with the smallest distance to the
+        farthest switch."""
         able = np.flatnonzero(self.able)
         some = able[np.linspace(0, len(able) - 1, min(len(able), 4 * MOST_ROOTS)).astype(int)] if len(able) else able
         by_depth = [(int(self._search(s, self.links)[0].max()), s) for s in dict.fromkeys(some.tolist())]
@@ -203,8 +202,7 @@ class MulticastTrees:
         return start, targets, vls
 
     def _dependencies(self, parent: np.ndarray, vls: int) -> tuple[np.ndarray, np.ndarray]:
-        """Channels (link × VLs + VL) that copies in the tree hold, and those that they then ask for
-        (int32[k] both)."""
+        """Channels (link × VLs + VL) that copies in the tree hold, and those that they then request (int32[k] both)."""
         g = self.graph
         down = parent[parent >= 0].astype(np.int64)
         tree = np.concatenate([down, g.reverse[down].astype(np.int64)])
@@ -225,7 +223,7 @@ class MulticastTrees:
         after: list[np.ndarray] = []
         for sl in self.sls:
             out_vl = self._vl(table, second, g.peer_port[first], sl)
-            for vl in range(vls):  # on whatever VL the packet came; which one it is depends on the hop before
+            for vl in range(vls):  # for any VL on which the packet arrived; its VL depends on the previous hop
                 held = np.isin(first, second[out_vl == vl]) | self._enters_on(table, first, sl, vl)
                 keep = held & (out_vl < vls)
                 before.append(first[keep] * vls + vl)
@@ -243,8 +241,8 @@ class MulticastTrees:
         """bool[k]: may a host's packet of ``sl`` leave its switch by ``link`` on ``vl``?"""
         s, out = self.source_of[link], self.graph.out_port[link]
         any_in = (table[:, :, :, sl] == vl).any(axis=1)
-        found: np.ndarray = any_in[s % len(any_in), out % any_in.shape[1]]
-        return found
+        enters: np.ndarray = any_in[s % len(any_in), out % any_in.shape[1]]
+        return enters
 
 
 def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bool:
@@ -255,8 +253,8 @@ def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bo
 
 
 def _weights(guid: np.ndarray, choice: int) -> np.ndarray:
-    """uint64[n]: how much ``choice`` wants each switch (highest random weight, Thaler and
-    Ravishankar 1998): when one is gone, or comes back, only those that wanted it most choose again.
+    """uint64[n]: weight of each switch for ``choice`` (highest random weight, Thaler and Ravishankar 1998): when a
+    switch leaves or comes back, only groups with their highest weight there choose again.
     The mixture of bits is splitmix64's."""
     with np.errstate(over="ignore"):
         x = guid + np.uint64(choice + 1) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,10 +1,9 @@
-"""Credit loops: can buffers wait for each other in a circle?
+"""Credit loops: can buffers wait for each other in a cycle?
 
 A **channel** is a directed link between switches on one VL. A packet that holds a buffer at the end
 of one channel waits for the next channel of its path. Tables are free of deadlock if these
-dependencies have no cycle (Dally & Seitz 1987); links from and to CAs cannot be part of one. Only
-paths that some CA's packets take count, whether they arrive or not: a forwarding loop is a credit
-loop too.
+dependencies have no cycle (Dally & Seitz 1987); links from and to CAs cannot be part of one. Only paths of packets
+that some CA sends count, whether they arrive or not: a forwarding loop is a credit loop too.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ __all__ = [
 
 
 def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
-    """The graph's links as channels, each for itself unless ``canon`` int32[links] says which
-    stands for which."""
+    """The graph's links as channels, each separate unless ``canon`` int32[links] names one that represents it."""
     degree = np.diff(graph.first).astype(np.int64)
     owner = np.repeat(np.arange(graph.n_switches, dtype=np.int32), degree)
     size = degree[graph.peer]
@@ -80,12 +78,12 @@ def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
     """``graph`` with a link for each VL of a link: row ``link * vls + vl``."""
     if vls == 1:
         return graph
-    more = np.arange(vls, dtype=np.int32)
+    each_vl = np.arange(vls, dtype=np.int32)
     return replace(
         graph,
         first=graph.first * vls,
         peer=np.repeat(graph.peer, vls),
-        reverse=(graph.reverse[:, None] * vls + more).ravel().astype(np.int32),
+        reverse=(graph.reverse[:, None] * vls + each_vl).ravel().astype(np.int32),
     )
 
 
@@ -93,17 +91,17 @@ Channel = tuple[int, int, int]
 """(switch row of the graph, egress portnum, VL)"""
 
 NO_PATH = 255
-"""SL of a pair between which no one sends."""
+"""SL of a pair without traffic."""
 SEARCH_BUDGET = 30_000_000
 
 
 class Senders(NamedTuple):
-    """Whose packets count beside those that CAs send on the SL of their own direction."""
+    """The packets that count in addition to those that CAs send with the SL of their own direction."""
 
     switches: bool = False
-    """A switch answers on the SL of the request, and asks on the SL of its row of ``path_sl``."""
+    """A switch answers with the SL of the request, and sends requests with the SL of its row of ``path_sl``."""
     answers: bool = False
-    """A CA answers on the SL of the request, as a connection by the connection manager does."""
+    """A CA answers with the SL of the request, as a connection by the connection manager does."""
 
 
 CAS = Senders()
@@ -138,16 +136,16 @@ def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
 
 
 def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
-    """Which link waits for which with all traffic on one VL: uint64[links, words], bit b of a row
-    is the b-th link of the switch it leads to."""
+    """The dependencies between links with all traffic on one VL: uint64[links, words], bit b of a row is the b-th
+    link of the switch at its end."""
     return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph)))[1]
 
 
 def dependencies_of(
     graph: SwitchGraph, lft: np.ndarray, ends: np.ndarray | None = None, switches: bool = False
 ) -> np.ndarray:
-    """:func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``: of
-    those that begin on any switch, not on those with CAs alone."""
+    """:func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``: of those that begin on
+    any switch, not only on those with CAs."""
     lids, at = destinations(graph)
     keep = np.ones(len(lids), np.bool_) if ends is None else ends[at]
     routes = routes_of(graph, np.ascontiguousarray(lft, np.uint8), lids[keep], at[keep])
@@ -180,8 +178,8 @@ def waiting_channels(
     data_vls: int,
     switches: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start,
-    targets)``; arguments as of :func:`verify`, and of :func:`needs_of`."""
+    """The dependencies between channels (link × ``data_vls`` + VL) of all paths, as lists ``(start, targets)``;
+    arguments as of :func:`verify`, and of :func:`needs_of`."""
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
     _, needs, vls = needs_of(
@@ -223,8 +221,7 @@ def needs_of(
 def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
     """A shortest cycle (int32 nodes) of the graph ``targets[start[c]:start[c + 1]]``, or None.
 
-    On graphs too large to search in full (some :data:`SEARCH_BUDGET` steps) the shortest that was
-    found.
+    On graphs too large to search completely (some :data:`SEARCH_BUDGET` steps) the shortest one found.
     """
     nodes = len(start) - 1
     alive = np.zeros(nodes, np.bool_)
@@ -244,13 +241,13 @@ def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel
 
 
 def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, senders: Senders) -> Any:
-    """CA ports that send into the fabric, those of one switch together where their packets meet the
-    same SLs and VLs; and the other ``senders``, which count as no CA."""
+    """CA ports that send into the fabric, those of one switch together if their packets have the same SLs and VLs;
+    and the other ``senders``, which count as no CA."""
     n_ends = len(graph.end_lid)
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
     rows = len(sls)
     if path_sl is not None and (sls.ndim != 2 or sls.shape[1] != n_ends or rows not in (1, graph.n_switches, n_ends)):
-        raise ValueError(f"path_sl has shape {sls.shape}, it should be ({graph.n_switches}, {n_ends})")
+        raise ValueError(f"path_sl has shape {sls.shape}, it must be ({graph.n_switches}, {n_ends})")
     of_end = graph.end_switch if rows == graph.n_switches else np.arange(n_ends) % rows
     cas = np.flatnonzero(~graph.end_is_switch)
     port = graph.end_port[cas].astype(np.int64) * (sl2vl.shape[1] > 1)
@@ -289,7 +286,7 @@ def _directions_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
 
 
 def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> np.ndarray:
-    """The map as uint8[n or 1, ports or 1, ports or 1, 16]: a dimension of 1 holds for every index."""
+    """The map as uint8[n or 1, ports or 1, ports or 1, 16]: a dimension of 1 applies to every index."""
     if sl2vl is None:
         sl2vl = np.arange(16) % data_vls
     table = np.asarray(sl2vl, np.uint8)
@@ -299,7 +296,7 @@ def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> 
     fits = table.ndim == 4 and table.shape[3] == 16 and table.shape[0] in (1, graph.n_switches)
     if not fits or any(d != 1 and d < ports for d in table.shape[1:3]):
         raise ValueError(
-            f"sl2vl has shape {np.shape(sl2vl)}, it should be (16,), ({graph.n_switches}, 16) or "
+            f"sl2vl has shape {np.shape(sl2vl)}, it must be (16,), ({graph.n_switches}, 16) or "
             f"({graph.n_switches}, {ports}, {ports}, 16)"
         )
     return np.ascontiguousarray(table)

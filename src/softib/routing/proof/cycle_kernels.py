@@ -36,8 +36,7 @@ def core(start, targets, alive):
     """Nodes that remain when those without a living successor or predecessor are removed again and
     again.
 
-    alive bool[nodes] out. Any is left if and only if the graph has a cycle. Returns how many are
-    left.
+    alive bool[nodes] out. Any is left if and only if the graph has a cycle. Returns the number left.
     """
     n = start.shape[0] - 1
     out_degree = np.zeros(n, np.int64)

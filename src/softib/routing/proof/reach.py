@@ -3,9 +3,9 @@ all destinations.
 
 Pairs are (source port, destination LID) as in :mod:`softib.routing.proof.verify`.
 
-A packet for a LID meets nothing but that LID's column, so its fate stays as long as the column stays
-and the ports that it names lead where they led. After one cable is pulled that is so for nearly all
-columns: :class:`ProvenTables` walks only the others.
+A packet for a LID uses only that LID's column, so its result stays the same as long as the column stays and its
+ports lead to the same peers. After one cable is removed that holds for nearly all columns:
+:class:`ProvenTables` walks only the others.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ __all__ = [
 
 
 def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
-    """Pairs of a CA and an end port that ``lft`` uint8[n_switches, any width] does not bring
-    together though cables do."""
+    """Pairs of a CA and an end port that are joined by cables but not by ``lft`` uint8[n_switches, any width]."""
     return connected_pairs(graph) - int(count_arrivals(graph, lft, *destinations(graph)).sum())
 
 
@@ -59,8 +58,7 @@ def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: 
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:
-    """What each switch's port leads to, int32[n, 256]: link row, ``-2 - end`` of an end port, or -1
-    for nothing."""
+    """The peer of each switch's port, int32[n, 256]: link row, ``-2 - end`` of an end port, or -1 for none."""
     at = np.full((graph.n_switches, 256), -1, np.int32)
     owner = graph.link_switch
     at[owner, graph.out_port] = np.arange(len(owner))
@@ -116,7 +114,7 @@ class ProvenTables:
         self.walked = 0
 
     def lost_pairs(self, graph: SwitchGraph, lft: np.ndarray) -> int:
-        """:func:`lost_pairs` of ``lft``, and remembers it."""
+        """:func:`lost_pairs` of ``lft``, whose result is stored."""
         lids, ends = destinations(graph)
         cas = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches)
         leads_to = _leads_to(graph)
@@ -150,7 +148,7 @@ def _leads_to(graph: SwitchGraph) -> np.ndarray:
 
 
 def _changed(past: _Past, leads_to: np.ndarray, lft: np.ndarray, lids: np.ndarray) -> np.ndarray:
-    """bool[lids]: columns that differ, or name a port that leads elsewhere than before."""
+    """bool[lids]: columns that differ, or name a port with another peer than before."""
     changed = np.zeros(lft.shape[1], np.bool_)
     ports = leads_to != past.leads_to
     for s in range(len(lft)):

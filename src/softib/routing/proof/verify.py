@@ -1,10 +1,10 @@
-"""Proves forwarding tables: does every packet arrive, how far is it, and can buffers wait for each
-other in a circle?
+"""Proves forwarding tables: does every packet arrive, over how many hops, and can buffers wait for each other in a
+cycle?
 
-Pairs are (source port, destination LID): sources are CA and router ports; destinations all LIDs of
-all end ports but the source's own. Routes that start on a switch are listed apart: only its own
-management traffic takes them (answers about counters, traps, a subnet manager on it). What a credit
-loop is: :mod:`softib.routing.proof.credit_loops`.
+Pairs are (source port, destination LID): sources are CA and router ports; destinations all LIDs of all end ports
+except the source's own. Routes that start on a switch are listed separately: only its own management
+traffic uses them (answers about counters, traps, a subnet manager on it). For credit loops see
+:mod:`softib.routing.proof.credit_loops`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXAMPLES = 8
 
 @dataclass(frozen=True)
 class Pairs(Result):
-    """Ordered pairs of ends, and what becomes of packets between them."""
+    """Ordered pairs of ends, and the results for packets between them."""
 
     total: int
     arrived: int
@@ -40,7 +40,7 @@ class Pairs(Result):
 
     @property
     def lost(self) -> int:
-        """Pairs that do not arrive, for whatever reason."""
+        """Pairs that do not arrive, for any reason."""
         return self.total - self.arrived
 
 
@@ -63,17 +63,18 @@ class Proof:
     ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA
     ones alone. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
     on one switch, 3 over one spine; 0 from a CA to its own switch. ``credit_loop`` is None or a
-    cycle of channels, each waiting for the next and the last for the first. ``answer_loop`` is one
-    that takes answers on the SL of the request, where each direction on its own SL makes none: a
-    connection by the connection manager has one SL for both. ``switch_loop`` is one that takes
-    packets that switches send, where those of CAs make none; where paths have several SLs, also
-    packets to switches' own LIDs: engines that spread paths over VLs order those between CAs first.
-    A switch answers on the SL of the request, and asks on its row of SLs. ``among_switches``: it
-    takes packets between two switches, which only a subnet manager on a switch sends or receives.
-    ``assumed``: why SLs are not known, so that all paths were taken on one ("" = they are).
+    cycle of channels, each waiting for the next and the last for the first. ``answer_loop`` needs answers with the
+    SL of the request, while each direction on its own SL makes none: a connection by the connection manager has one
+    SL for both. ``switch_loop`` needs packets sent by switches, while
+    those of CAs make none; if paths have several SLs, also packets to switches' own LIDs: engines that spread paths
+    over VLs order those between CAs first.
+    A switch answers with the SL of the request, and sends requests with its row of SLs. ``among_switches``: it
+    needs packets
+    between two switches, which only a subnet manager on a switch sends or receives.
+    ``assumed``: why SLs are unknown, so that one SL is assumed for all paths ("" = they are known).
     ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs
-    in use. ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: LIDs of CAs
-    that packets of each switch itself do not get to.
+    in use. ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: number of CA LIDs that the
+    switch's own packets do not reach.
     """
 
     ca_ca: Pairs
@@ -106,7 +107,7 @@ class Proof:
 
     @property
     def deadlock_free(self) -> bool:
-        """No cycle of waiting channels, :attr:`answer_loop` and :attr:`switch_loop` aside."""
+        """No cycle of waiting channels, without :attr:`answer_loop` and :attr:`switch_loop`."""
         return self.credit_loop is None
 
     @property
@@ -127,14 +128,14 @@ def verify(
 
     ``path_sl`` uint8[n_switches, ends]: SL by (switch that the source hangs on, destination end),
     :data:`~softib.routing.proof.credit_loops.NO_PATH` = no one sends there (the pair makes no
-    dependency), None = SL 0 everywhere. One row holds for every source; [ends, ends] is by source
-    end (what another manager's administration reports). ``sl2vl``: None = VL is SL mod
+    dependency), None = SL 0 everywhere. One row applies to every source; [ends, ends] is by source end (as reported
+    by another manager's administration). ``sl2vl``: None = VL is SL mod
     ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches,
     ports + 1, ports + 1, 16] by (switch, input portnum, output portnum). A VL not below
     ``data_vls`` drops the packet (15, IBA 7.6.6). Raises ValueError for arrays of other shapes.
     """
     if lft.ndim != 2 or lft.shape[0] != graph.n_switches:
-        raise ValueError(f"lft has shape {lft.shape}, it should be ({graph.n_switches}, LIDs)")
+        raise ValueError(f"lft has shape {lft.shape}, it must be ({graph.n_switches}, LIDs)")
     lft = np.ascontiguousarray(lft, np.uint8)
     at = port_map(graph)
     lids, ends = destinations(graph)
@@ -183,8 +184,8 @@ def verify(
 
 
 def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
-    """Do paths have several SLs? Engines that break cycles so are bound to packets between CAs;
-    where all are alike, those to switches count as any other."""
+    """Do paths have several SLs? Engines that break cycles by SLs only have to consider packets between CAs; if all
+    SLs are equal, packets to switches count like any other."""
     return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
 
 

@@ -1,7 +1,7 @@
-"""Walks of every destination's tree, and the dependencies between channels that they make.
+"""Walks through every destination's tree, and the dependencies between channels that result.
 
-``at`` int32[n, 256] says what a switch's port leads to: a link row (>= 0), an end port (``-2 -
-end``), or nothing (-1). ``state`` of a switch for one destination: 0 unknown, 1 arrives, 2 dead
+``at`` int32[n, 256] is the peer of a switch's port: a link row (>= 0), an end port (``-2 - end``), or none (-1).
+``state`` of a switch for one destination: 0 unknown, 1 arrives, 2 dead
 end, 3 loop, 4 delivered to another.
 """
 
@@ -12,12 +12,12 @@ from softib.jit import kernel, table
 Links = table("Links", "first peer peer_port end_switch end_port end_is_switch")
 """Links and ends as in :class:`~softib.routing.graph.SwitchGraph`."""
 Routes = table("Routes", "lft at dest_lid dest_end cas")
-"""Forwarding tables uint8[n, LIDs], what each port leads to, every destination LID and its end, and
-``cas`` int64[n]: CA ports on each switch."""
+"""Forwarding tables uint8[n, LIDs], the peer of each port, every destination LID and its end, and ``cas`` int64[n]:
+CA ports on each switch."""
 VlMaps = table("VlMaps", "switch port row count group_of_end path_sl sl2vl")
 """Sources in groups whose packets share SLs and VLs: ``count`` CA ports (0: the switch itself) that
 send into port ``port`` of ``switch`` with the SLs of ``row`` of ``path_sl`` (uint8[rows, ends] or
-[1, 1]; 255: no one sends there); ``group_of_end`` int32[ends], -1 for a switch's own port;
+[1, 1]; 255: no traffic); ``group_of_end`` int32[ends], -1 for a switch's own port;
 ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]."""
 
 ARRIVES, DEAD, LOOP, WRONG, ON_STACK = 1, 2, 3, 4, 9
@@ -35,11 +35,9 @@ def load_tile(lft, lids, start, stop, tile):
 
 @kernel
 def resolve(s, ports, at, peer, end, state, dist, stack):
-    """What becomes of a packet for ``end`` on switch ``s``; marks every switch of the path in
-    ``state`` and ``dist``.
+    """The result for a packet for ``end`` on switch ``s``; marks every switch of the path in ``state`` and ``dist``.
 
-    ``dist`` counts egress ports still to pass (OpenSM's "hops": 1 when a CA hangs here, 0 on the
-    switch itself).
+    ``dist`` counts remaining egress ports (OpenSM's "hops": 1 if the CA is on this switch, 0 on the switch itself).
     """
     depth = 0
     while True:
@@ -73,7 +71,7 @@ def resolve(s, ports, at, peer, end, state, dist, stack):
 def walk_all(links, routes, counts, hist, failures, cut_off):
     """Every source to every destination LID. Returns the number of rows of ``failures`` in use.
 
-    ``cut_off`` int64[n] counts the LIDs of CAs that packets of each switch itself do not get to.
+    ``cut_off`` int64[n] counts the CA LIDs that each switch's own packets do not reach.
 
     counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch, 3 switch→CA) and state; hist
     int64[4, n + 2]: arrived pairs by hops; failures int32[m, 5]: (kind, switch, end, lid, state),
@@ -121,8 +119,7 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
 
 @kernel(steps=lambda links, routes, arrived: 2 * len(arrived) * len(routes.cas), rows=True)
 def arrivals(links, routes, arrived):
-    """``arrived`` int64[destinations] out: CAs whose packets arrive at each destination LID; no one
-    sends to itself."""
+    """``arrived`` int64[destinations] out: CAs whose packets arrive at each destination LID; none sends to itself."""
     peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
     lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
     n = cas.shape[0]
@@ -161,8 +158,8 @@ def _note(failures, used, kind, switch, end, lid, what):
 def depend(links, routes, used, needs):
     """Dependencies between links on the path of any CA to any destination, all on one VL.
 
-    used bool[links] out: some CA's path takes the link; needs uint64[links, w] out: bit k = a
-    packet on this link waits for the k-th link of the switch at its other end.
+    used bool[links] out: some CA's path uses the link; needs uint64[links, w] out: bit k = a packet on this link
+    waits for the k-th link of the switch at its other end.
     """
     first, peer, end_switch, end_is_switch = links.first, links.peer, links.end_switch, links.end_is_switch
     lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
@@ -206,8 +203,8 @@ def depend_vl(links, routes, maps, vls, used, needs, dropped):
 
     used bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL that is not below
     ``vls`` (15 means discard, IBA 7.6.6) ends the path, also on the last link to a CA: dropped
-    int64[2, n + 2] out counts by hops such pairs (to CAs, to switches) that would else arrive. For
-    one destination a walk stops where another of the same SL and VL went on the same link.
+    int64[2, n + 2] out counts by hops such pairs (to CAs, to switches) that would else arrive. For one destination
+    a walk stops where another with the same SL and VL used the same link.
     """
     first, peer, peer_port = links.first, links.peer, links.peer_port
     end_is_switch = links.end_is_switch
@@ -275,8 +272,7 @@ def depend_vl(links, routes, maps, vls, used, needs, dropped):
 
 @kernel
 def _hops_to(s, ports, at, peer, end):
-    """Hops (egress ports) by which the tables alone bring a packet from ``s`` to ``end``, -1 where
-    they do not."""
+    """Hops (egress ports) of a packet from ``s`` to ``end`` by the tables, -1 if it does not arrive."""
     for hops in range(ports.shape[0] + 1):
         to = at[s, ports[s]]
         if to < 0:

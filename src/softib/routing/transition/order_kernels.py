@@ -1,10 +1,9 @@
-"""Dependencies between channels, added one at a time as long as they close no cycle.
+"""Dependencies between channels, added one at a time if they close no cycle.
 
 The order is kept topological as dependencies come (D. Pearce, P. Kelly, "A dynamic topological sort
-algorithm for directed acyclic graphs", ACM J. Experimental Algorithmics 11, 2007): a dependency
-that agrees with it costs one comparison. One that does not costs two searches. They take the links
-of a switch a word of 64 at a time, and what they found is put in order by its bits: sorting cost as
-much as searching.
+algorithm for directed acyclic graphs", ACM J. Experimental Algorithmics 11, 2007): a dependency compatible with it
+costs one comparison. One that does not costs two searches. They process the links of a switch
+in words of 64, and the matches are ordered by their bits: sorting cost as much as searching.
 """
 
 import numpy as np
@@ -14,7 +13,7 @@ from softib.jit import kernel, table
 Channels = table("Channels", "first peer reverse owner dep_first canon")
 """Directed links between switches as channels; ``owner`` int32[links]: the switch that sends.
 Dependency ``dep_first[a] + k`` is that of link ``a`` on the k-th link of the switch at its other
-end. ``canon`` int32[links]: the channel that stands for a link."""
+end. ``canon`` int32[links]: the channel that represents a link."""
 VlState = table("VlState", "present place node_at fwd bwd keys ahead behind seen bits")
 """One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place``
 int32[links] of each channel in the order and its inverse ``node_at``.
@@ -31,7 +30,7 @@ ADDED, BLOCKED = 1, 2
 
 @kernel
 def put(c, vl_state, a, b):
-    """Channel ``a`` waits for ``b`` from now on, whatever cycle that closes."""
+    """Make channel ``a`` wait for ``b`` from now on, even if that closes a cycle."""
     v = c.peer[a]
     k, r = b - c.first[v], c.reverse[a] - c.first[v]
     vl_state.present[c.dep_first[a] + k] = ADDED
@@ -51,7 +50,7 @@ def take(c, vl_state, a, b, left):
 
 @kernel
 def take_number(c, vl_state, dep):
-    """Take away dependency number ``dep`` of :func:`add_dependency`."""
+    """Remove dependency number ``dep`` of :func:`add_dependency`."""
     low, high = 0, c.peer.shape[0]  # the last channel whose dep_first is not above dep
     while high - low > 1:
         middle = (low + high) >> 1
@@ -64,8 +63,8 @@ def take_number(c, vl_state, dep):
 
 @kernel
 def add_dependency(c, vl_state, a, b):
-    """Let channel ``a`` wait for ``b``. Returns the dependency's number if it is new, -2 if it was
-    there, CYCLE if it would close a cycle (nothing is changed then)."""
+    """Make channel ``a`` wait for ``b``. Returns the dependency's number if it is new, -2 if it existed, CYCLE if it
+    would close a cycle (nothing is changed then)."""
     dep = c.dep_first[a] + b - c.first[c.peer[a]]
     if vl_state.present[dep] == ADDED:
         return np.int64(-2)
@@ -153,8 +152,7 @@ def _behind(c, vl_state, a, lower):
 
 @kernel
 def _reorder(vl_state, ahead, behind):
-    """Give the places of both sets to those behind first, then to those ahead, each in their order
-    so far."""
+    """Give the positions of both sets to those behind first, then to those ahead, each in their previous order."""
     fwd, bwd, keys, place, node_at, bits = (
         vl_state.fwd,
         vl_state.bwd,
@@ -205,11 +203,10 @@ def _in_order(vl_state, channels, count, first, last, filled):
 @kernel
 def add_from_the_end(c, vl_state, path, length, fresh):
     """Add the dependencies of a path (channels ``path[:length]``), the last one first, all or none.
-    Returns -1 where they are added, else the place of the first channel whose dependency closes a
-    cycle with those behind it.
+    Returns -1 if they are added, else the index of the first channel whose dependency closes a cycle with those
+    behind it.
 
-    A dependency that alone closes a cycle is BLOCKED from then on: dependencies are never taken
-    away again.
+    A dependency that alone closes a cycle is BLOCKED from then on: dependencies are never removed.
     """
     for i in range(length - 2, -1, -1):
         if vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] == BLOCKED:
@@ -235,8 +232,8 @@ def add_from_the_end(c, vl_state, path, length, fresh):
 
 @kernel(steps=lambda start, targets, order: len(targets))
 def topological_order(start, targets, order):
-    """Channels into ``order`` int32[channels] so that each comes before those it waits for; how
-    many: fewer where there is a cycle.
+    """Channels into ``order`` int32[channels] so that each precedes those it waits for; returns their number, which
+    is smaller if there is a cycle.
 
     ``start``, ``targets``: lists as of :func:`~softib.routing.proof.cycle_kernels.bits_to_lists`.
     """
@@ -264,7 +261,7 @@ def topological_order(start, targets, order):
 
 @kernel(steps=lambda c, vl_state, start, targets: 6 * len(targets))
 def put_all(c, vl_state, start, targets):
-    """Let every channel wait for its ``targets``, which the order of ``vl_state`` agrees with."""
+    """Make every channel wait for its ``targets``, which agree with the order of ``vl_state``."""
     for a in range(start.shape[0] - 1):
         for i in range(start[a], start[a + 1]):
             put(c, vl_state, a, targets[i])

@@ -1,29 +1,26 @@
-"""In which stages forwarding tables may change, so that no credit loop arises between old and new
-entries.
+"""The stages in which forwarding tables may change, so that no credit loop arises between old and new entries.
 
 Tables change destination outwards (:mod:`softib.sm.tables.lft_order`): a packet that meets a switch
-with its new entry follows new ones to the end. So what it can hold and want at a time is two links
-of the old tables, two of the new ones, or, at a switch that has changed, an old link to it and a
-new one from it. No cycle among these, no deadlock whatever is changed already (Duato's condition on
+with its new entry follows new ones to the end. So the links that it can hold and request at a time are two of the
+old tables, two of the new ones, or, at a switch that has changed, an old link to it and a new one from it. Without
+a cycle among these there is no deadlock in any intermediate state (Duato's condition on
 the union of both).
 
-Where paths have SLs (lash, dfsssp, nue, torus-2QoS) what is held and wanted is a link on a VL, and
-a packet keeps its SL all the way. SLs change with path records, which senders keep as long as they
-like: so packets of every SL that was given before go over the old tables and over the new ones
-(:class:`SlUse`), those of the new SLs over the new ones alone.
+If paths have SLs (lash, dfsssp, nue, torus-2QoS), packets hold and request links on a VL, and a packet keeps its SL
+on the whole path. SLs change with path records, which senders keep for any time. So packets of
+every earlier SL use the old tables and the new ones (:class:`SlUse`), those of the new SLs only the new ones.
 
-Where all destinations at once would close a cycle they go in stages: as many as the dependency
-graph has room for, then, when the packets of their old entries have drained, more of them, since
-the old entries' dependencies are gone. Steps whose dependency graphs are compatible are those of
+If all destinations at once would close a cycle, they change in stages: as many as the dependency graph has room
+for, then, when the packets of their old entries have drained, more of them, since the old entries' dependencies
+have ended. Steps whose dependency graphs are compatible are those of
 Upstream Progressive Reconfiguration (Crespo, Sanchez, Alfaro, Flich, Duato, "UPR: deadlock-free
 dynamic network reconfiguration by exploiting channel dependency graph compatibility", J.
-Supercomputing 2021); it goes channel by channel, this goes destination by destination, as Sets of
-forwarding tables do. (The Double Scheme of Pinkston, Pang and Duato, 2003, needs a second set of
+Supercomputing 2021); UPR works channel by channel, this module destination by destination, as Sets of forwarding
+tables do. (The Double Scheme of Pinkston, Pang and Duato, 2003, needs a second set of
 VLs.)
 
-Some destinations may find no stage. They change together at the end, or their packets are discarded
-in between, as in a static reconfiguration: without them the new tables' dependencies are all there
-is.
+Some destinations may fit into no stage. They change together at the end, or their packets are discarded in between, as
+in a static reconfiguration: then only the new tables' dependencies remain.
 """
 
 from __future__ import annotations
@@ -56,21 +53,21 @@ DROPPED, NO_VL = 15, 255
 @dataclass(frozen=True)
 class Stages:
     """``stage`` int32[LIDs]: 1 … ``count`` for LIDs whose entries change (or the SLs of whose paths
-    do), 0 for those that change nothing, -1 for those that find no stage."""
+    do), 0 for unchanged ones, -1 for those without a stage."""
 
     stage: np.ndarray
     count: int
 
     @property
     def left(self) -> int:
-        """LIDs that find no stage."""
+        """LIDs without a stage."""
         return int((self.stage < 0).sum())
 
 
 @dataclass(frozen=True)
 class SlUse:
-    """SLs of packets, bit k for SL k: ``before`` and ``fresh`` uint16[n_switches, ends] or [1, 1]
-    (all alike) of packets from CAs on a switch to an end port, by all path records that senders may
+    """SLs of packets, bit k for SL k: ``before`` and ``fresh`` uint16[n_switches, ends] or [1, 1] (all equal) of
+    packets from CAs on a switch to an end port, by all path records that senders may
     have kept, and by those of the new tables. ``sl2vl`` as
     :attr:`~softib.routing.engine.Routing.sl2vl` (not None)."""
 
@@ -96,7 +93,7 @@ def sl_masks(graph: SwitchGraph, path_sl: np.ndarray) -> np.ndarray:
 
 
 class _Change:
-    """What the kernels look at: channels (link and VL), sources, masks of SLs."""
+    """The input of the kernels: channels (link and VL), sources, masks of SLs."""
 
     def __init__(self, graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse):
         self.graph, self.use = graph, use
@@ -105,7 +102,7 @@ class _Change:
         table, self.vls = _vls(use.sl2vl, sls)
         self.channels, self.state = channels(wide := on_vls(graph, self.vls)), vl_state(wide)
         lids, ends = destinations(graph)
-        # Engines that break cycles by SLs are bound to packets between CAs, as softib.routing.proof.verify has it.
+        # Engines that break cycles by SLs only have to consider packets between CAs, as in softib.routing.proof.verify.
         keep = (lids < new.shape[1]) & (~graph.end_is_switch[ends] | (sls.bit_count() < 2))
         self.lids, self.ends = lids[keep], ends[keep]
         self.others = lids[(lids < new.shape[1]) & ~keep]
@@ -133,8 +130,7 @@ class _Change:
         return SlMasks(*wide, ends.astype(np.int32))
 
     def counts(self, table: np.ndarray, sls: np.ndarray) -> np.ndarray | None:
-        """Packets' dependencies by ``table`` and the SLs of ``sls``, int32[dependencies]; None
-        where they have a cycle."""
+        """Packets' dependencies by ``table`` and the SLs of ``sls``, int32[dependencies]; None if they have a cycle."""
         for column in (self.state.present, self.state.ahead, self.state.behind):
             column[:] = 0
         count = np.zeros(len(self.state.present), np.int32)
@@ -143,8 +139,7 @@ class _Change:
         return count if free else None
 
     def by_itself(self) -> np.ndarray | None:
-        """The old tables' dependencies, None where the old or the new tables have a cycle by
-        themselves."""
+        """The old tables' dependencies, None if the old or the new tables have a cycle by themselves."""
         if self.counts(self.new, self.use.fresh) is None:
             return None
         return self.counts(self.old, self.use.before)
@@ -152,16 +147,16 @@ class _Change:
     def changing(self) -> np.ndarray:
         """bool[lids]: entries or SLs change."""
         entries: np.ndarray = (self.old[:, self.lids] != self.new[:, self.lids]).any(axis=0)
-        more = (self.use.fresh & ~self.use.before).any(axis=0)
-        return entries | (more[self.ends] if len(more) > 1 else more)
+        fresh_sls = (self.use.fresh & ~self.use.before).any(axis=0)
+        return entries | (fresh_sls[self.ends] if len(fresh_sls) > 1 else fresh_sls)
 
 
 def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL) -> Stages | None:
-    """Stages on the way from ``old`` to ``new`` (uint8[n_switches, any width], as wide as each
-    other); None where one of them has a credit loop by itself.
+    """Stages of the change from ``old`` to ``new`` (uint8[n_switches, any width], of equal width); None if one of
+    them has a credit loop by itself.
 
-    Entries that lead nowhere drop their packets. Where paths have several SLs, only packets between
-    CAs are looked at; switches' own LIDs change in the first stage.
+    Entries that lead nowhere drop their packets. If paths have several SLs, only packets between CAs are
+    considered; switches' own LIDs change in the first stage.
     """
     change = _Change(graph, old, new, use)
     count = change.by_itself()
@@ -196,9 +191,9 @@ def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use:
 def transition_loop(
     graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL
 ) -> list[tuple[int, int, int]] | None:
-    """A cycle of links, (switch, port, VL) each, that can arise on the way from ``old`` to ``new``
-    (uint8[n_switches, any width], as wide as each other) where all change at once though neither
-    has one; None where there is none, or the tables have one by themselves."""
+    """A cycle of links, (switch, port, VL) each, that can arise if all entries change at once from ``old`` to
+    ``new`` (uint8[n_switches, any width], of equal width) although neither has one; None if there is none, or the
+    tables have one by themselves."""
     change = _Change(graph, old, new, use)
     if change.by_itself() is None:
         return None
@@ -218,8 +213,8 @@ def transition_loop(
 
 
 def _vls(sl2vl: np.ndarray, sls: int) -> tuple[np.ndarray, int]:
-    """The map as :data:`~softib.routing.transition.transition_kernels.Net` has it, and the VLs that
-    there are: 0 to the highest that the SLs in use have."""
+    """The map in the form of :data:`~softib.routing.transition.transition_kernels.Net`, and the existing VLs: 0 to
+    the highest that the SLs in use have."""
     table = np.asarray(sl2vl, np.uint8)
     if table.ndim < 4:
         table = table.reshape(-1, 1, 1, 16)

@@ -1,5 +1,5 @@
-"""Which destinations may change their forwarding entries together, by the dependencies that their
-packets have meanwhile."""
+"""The destinations that may change their forwarding entries together, by the dependencies of their packets during
+the change."""
 
 import numpy as np
 
@@ -7,18 +7,17 @@ from softib.jit import inner, kernel, table
 from softib.routing.transition.order_kernels import ADDED, add_dependency, put, take
 
 OLD, MIXED, NEW, PASSING = 0, 1, 2, 3
-"""Kinds of dependencies: of the old table; of an old link to a switch that has changed; of the new
-table; of the new table behind such a switch alone."""
+"""Kinds of dependencies: of the old table; of an old link to a switch that has changed; of the new table; of the
+new table only after such a switch."""
 
 Net = table("Net", "at peer out_port peer_port sl2vl vls switch port")
 """``at`` int32[switches, 256]: link row of a port, negative for none; ``peer``, ``out_port``,
-``peer_port`` by link; ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]: VL by SL, 255 for none (a
-dimension of 1 holds for every index); ``vls`` int64[1]: VLs of a link; ``switch``, ``port``
+``peer_port`` by link; ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]: VL by SL, 255 for none (a dimension of 1
+applies to every index); ``vls`` int64[1]: VLs of a link; ``switch``, ``port``
 int32[sources]: where hosts send into the fabric."""
 SlMasks = table("SlMasks", "before after end")
-"""``before``, ``after`` uint16[n or 1, ends or 1]: bit k says that CAs of the switch send packets
-of SL k to the end port, by the SLs of before; by those and the new ones; ``end`` int32[lids]: the
-destination's column."""
+"""``before``, ``after`` uint16[n or 1, ends or 1]: bit k says that CAs of the switch send packets of SL k to the
+end port, by the earlier SLs; by those and the new ones; ``end`` int32[lids]: the destination's column."""
 Tables = table("Tables", "old new")
 """Forwarding tables uint8[switches, LIDs], before and after."""
 Marks = table("Marks", "old new touched out")
@@ -28,8 +27,8 @@ then which), ``out`` int32[3, dependencies of one LID]."""
 
 @inner
 def vl_of(net, e, s, came, sl):
-    """VL of packets of SL ``sl`` that came to switch ``s`` by port ``came`` and leave by link
-    ``e``; -1 where they are dropped."""
+    """VL of packets of SL ``sl`` that came to switch ``s`` by port ``came`` and leave by link ``e``; -1 if they are
+    dropped."""
     t = net.sl2vl
     vl = t[s if t.shape[0] > 1 else 0, came if t.shape[1] > 1 else 0, net.out_port[e] if t.shape[2] > 1 else 0, sl]
     return np.int64(-1) if vl == 255 else np.int64(vl)
@@ -37,7 +36,7 @@ def vl_of(net, e, s, came, sl):
 
 @inner
 def _mark(seen, touched, c, sl):
-    """Was the channel met with this SL? It is from now on."""
+    """Was the channel visited with this SL? It is marked as visited."""
     bit = np.uint16(1 << sl)
     if seen[c] & bit:
         return True
@@ -50,8 +49,8 @@ def _mark(seen, touched, c, sl):
 
 @inner
 def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
-    """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered by
-    port ``came`` and channel ``held`` (-1: from a host). Returns how many dependencies there are.
+    """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered by port ``came``
+    and channel ``held`` (-1: from a host). Returns the number of dependencies.
     """
     vls = net.vls[0]
     while True:
@@ -73,7 +72,7 @@ def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
 
 @inner
 def old_path(lid, sl, s, came, old, new, net, marks, n):
-    """Follow the old table, and from each switch whose entry changes the new one. Returns as
+    """Follow the old table, and the new one from each switch whose entry changes. Returns as
     :func:`new_path`."""
     held, vls = np.int64(-1), net.vls[0]
     while True:
@@ -96,8 +95,8 @@ def old_path(lid, sl, s, came, old, new, net, marks, n):
 
 @inner
 def old_dependencies(old, new, lids, i, net, sls, marks, n):
-    """Dependencies of packets of the SLs of before for ``lids[i]``, on the old table and from it to
-    the new one, behind the first ``n`` of ``marks.out``."""
+    """Dependencies of packets of the earlier SLs for ``lids[i]``, on the old table and from it to the new one,
+    after the first ``n`` of ``marks.out``."""
     rows, column = sls.before.shape[0] > 1, np.int64(sls.end[i]) if sls.before.shape[1] > 1 else 0
     for k in range(net.switch.shape[0]):
         s = np.int64(net.switch[k])
@@ -119,8 +118,8 @@ def dependencies(old, new, lids, i, net, sls, marks):
     """Dependencies of packets for ``lids[i]`` while its entries change destination outwards, into
     ``marks.out``: (kind, held channel, wanted channel).
 
-    Packets of every SL in use walk from every source; a path that meets a channel which a packet of
-    its SL has met goes on as that one did. Returns how many.
+    Packets of every SL in use walk from every source; a path that meets a channel visited with its SL is not
+    followed further. Returns how many.
     """
     n = 0
     rows, column = sls.after.shape[0] > 1, np.int64(sls.end[i]) if sls.after.shape[1] > 1 else 0
@@ -137,8 +136,8 @@ def dependencies(old, new, lids, i, net, sls, marks):
 
 @inner
 def ordered(c, vl_state, degree):
-    """Put the channels into a topological order; False where the dependencies that are present have
-    a cycle. ``degree`` int32[links] is scratch."""
+    """Put the channels into a topological order; False if the present dependencies have a cycle. ``degree``
+    int32[links] is scratch."""
     links, node_at = c.peer.shape[0], vl_state.node_at
     degree[:] = 0
     for a in range(links):
@@ -168,7 +167,7 @@ def ordered(c, vl_state, degree):
 
 @inner
 def take_away(c, vl_state, count, a, b):
-    """One packet's dependency of link ``a`` on link ``b`` less."""
+    """Remove one packet's dependency of link ``a`` on link ``b``."""
     dep = c.dep_first[a] + b - c.first[c.peer[a]]
     count[dep] -= 1
     if count[dep] == 0:
@@ -177,8 +176,8 @@ def take_away(c, vl_state, count, a, b):
 
 @kernel
 def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
-    """Count the dependencies of ``tables`` uint8[switches, LIDs] with the SLs of before into
-    ``count`` int32[dependencies]; False where they have a cycle."""
+    """Count the dependencies of ``tables`` uint8[switches, LIDs] with the earlier SLs into ``count``
+    int32[dependencies]; False if they have a cycle."""
     for i in range(lids.shape[0]):
         n = old_dependencies(tables, tables, lids, i, net, sls, marks, 0)
         for e in range(n):
@@ -190,9 +189,9 @@ def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
 
 @kernel
 def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
-    """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number`` as long as no
-    cycle is closed by what has changed, what changes in this stage, and what has yet to change.
-    Then what this stage's old entries alone needed is taken away. Returns how many it has."""
+    """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number`` as long as no cycle is closed
+    by entries that have changed, change in this stage, and have yet to change.
+    Then the dependencies of this stage's old entries alone are removed. Returns the number of its LIDs."""
     out = marks.out
     placed = 0
     for i in range(lids.shape[0]):

@@ -181,18 +181,18 @@ def congestion_controls() -> Mapping[str, CongestionControl]:
     """Return all congestion controls of RoCE by name, softib's own first. Warns about entry points
     that cannot be used."""
     built_in = _built_in()
-    more = extensions(GROUP, built_in, _check)
-    return {**built_in, **{name: replace(one.value, package=one.package) for name, one in more.items()}}
+    installed = extensions(GROUP, built_in, _check)
+    return {**built_in, **{name: replace(one.value, package=one.package) for name, one in installed.items()}}
 
 
 def congestion_control(name: str) -> CongestionControl:
     """Return the congestion control ``name``. Raises :class:`UnknownName` with all names."""
-    known = _built_in()
-    if name not in known:
-        known = congestion_controls()
-    if name not in known:
-        raise UnknownName("congestion control", name, known)
-    return known[name]
+    controls = _built_in()
+    if name not in controls:
+        controls = congestion_controls()
+    if name not in controls:
+        raise UnknownName("congestion control", name, controls)
+    return controls[name]
 
 
 def _check(name: str, value: Any) -> None:
@@ -215,7 +215,7 @@ def _check(name: str, value: Any) -> None:
     if taken:
         raise InputError(f"its option {taken[0]} is an option of Ethernet; use another name")
     value.checked({})
-    known = {column.name for column in value.flow}, {column.name for column in value.columns}
+    columns = {column.name for column in value.flow}, {column.name for column in value.columns}
     for column, option in value.first.items():
-        if column not in known[0] or option not in known[1]:
+        if column not in columns[0] or option not in columns[1]:
             raise InputError(f"its first values name {column}: {option}; use a column of flow and one of net.cc")

@@ -262,22 +262,22 @@ def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
 
 def _more_notes(arrived: np.ndarray, completed: np.ndarray, status: int, unheard: int) -> tuple[str, ...]:
     lost = int((arrived < 0).sum())
-    found = []
+    notes = []
     if status == constants.TIME_OVER:
-        found.append(
+        notes.append(
             f"the time that was given is over; {counted(lost, 'message')} {plural(lost, 'has', 'have')} not arrived"
         )
     if unheard:
-        found.append(f"{counted(unheard, 'message')} of UC and UD found no receive and were dropped (out_of_buffer)")
+        notes.append(f"{counted(unheard, 'message')} of UC and UD found no receive and were dropped (out_of_buffer)")
     if lost > unheard and status != constants.TIME_OVER and status != constants.STUCK:
-        found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or no one repeats them")
+        notes.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or no one repeats them")
     silent = int(((arrived >= 0) & (completed < 0)).sum())
     if silent and status not in (constants.TIME_OVER, constants.STUCK):
-        found.append(
+        notes.append(
             f"{counted(silent, 'message')} arrived and {plural(silent, 'was', 'were')} never acknowledged: "
             "the sender's retries were exceeded"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -> np.ndarray:

@@ -39,37 +39,37 @@ def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
     ``cpu_receive_ps`` of the host behind the port."""
     vls = int(net.opt.vls)
     q = s.queue.reshape(-1, vls)
-    found = {name: q[COLUMNS.get(name, name)].sum(axis=1) for name in FIGURES}
+    figures = {name: q[COLUMNS.get(name, name)].sum(axis=1) for name in FIGURES}
     now = max(end_ps, 1)
     since = q["paused"]
-    found["paused_ps"] = found["paused_ps"] + np.where(since > 0, np.maximum(now + 1 - since, 0), 0).sum(axis=1)
-    found["peak_queue"] = q["peak_egress"].max(axis=1)
+    figures["paused_ps"] = figures["paused_ps"] + np.where(since > 0, np.maximum(now + 1 - since, 0), 0).sum(axis=1)
+    figures["peak_queue"] = q["peak_egress"].max(axis=1)
     still = (q["egress"] * np.maximum(now - q["queue_since"], 0)) >> 10
     queued = np.where(q["peak_egress"] > 0, q["queue_area"] + still, 0)
-    found["mean_queue"] = (queued.sum(axis=1).astype(np.float64) * 1024 / now).round().astype(np.int64)
-    found["gbps"] = net.buffer["line_kbps"] / 1e6
-    found["cpu_send_ps"], found["cpu_receive_ps"] = (
+    figures["mean_queue"] = (queued.sum(axis=1).astype(np.float64) * 1024 / now).round().astype(np.int64)
+    figures["gbps"] = net.buffer["line_kbps"] / 1e6
+    figures["cpu_send_ps"], figures["cpu_receive_ps"] = (
         s.processor["send_ps"].copy(),
         s.processor["receive_ps"].copy(),
     )
-    return found
+    return figures
 
 
 def totals(figures: dict[str, np.ndarray], s: Any, network: str) -> dict[str, int]:
     """Sums for :attr:`softib.sim.outcome.Outcome.work`."""
-    found = {
+    sums = {
         "pause frames": int(figures["pause_frames_sent"].sum()),
         "frames marked": int(figures["ecn_marked"].sum()),
         "frames dropped": int(figures["tail_drops"].sum() + figures["headroom_drops"].sum()),
     }
     if network == "roce":
-        found["CNPs"] = int(s.port["rcv_becn"].sum())
+        sums["CNPs"] = int(s.port["rcv_becn"].sum())
     else:
-        found["segments sent again"] = int(s.tcp["retransmits"].sum())
-        found["timeouts"] = int(s.tcp["timeouts"].sum())
-        found["CPU us to send"] = int(figures["cpu_send_ps"].sum() // 1_000_000)
-        found["CPU us to receive"] = int(figures["cpu_receive_ps"].sum() // 1_000_000)
-    return found
+        sums["segments sent again"] = int(s.tcp["retransmits"].sum())
+        sums["timeouts"] = int(s.tcp["timeouts"].sum())
+        sums["CPU us to send"] = int(figures["cpu_send_ps"].sum() // 1_000_000)
+        sums["CPU us to receive"] = int(figures["cpu_receive_ps"].sum() // 1_000_000)
+    return sums
 
 
 PREAMBLE_AND_GAP = 20
@@ -117,17 +117,17 @@ def no_ethernet_state() -> dict[str, np.ndarray]:
 def ethernet_state(net: Any, network: str, control: CongestionControl, queue_pairs: int) -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.State` before the first event."""
     ports, vls = len(net.port), int(net.opt.vls)
-    made = no_ethernet_state()
+    fields = no_ethernet_state()
     if network == "roce":
-        made["cc"] = control.flow_rows(2 * queue_pairs, net)
-        made["round_trip"] = ROUND_TRIP.zeros(queue_pairs if control.measures else 1)
+        fields["cc"] = control.flow_rows(2 * queue_pairs, net)
+        fields["round_trip"] = ROUND_TRIP.zeros(queue_pairs if control.measures else 1)
     else:
-        made["tcp"] = connection = tables.TCP.zeros(queue_pairs)
+        fields["tcp"] = connection = tables.TCP.zeros(queue_pairs)
         connection["window"] = net.ethernet.first_window * 1000
         connection["threshold"] = net.ethernet.window_most * 1000
         connection["rto"] = net.ethernet.rto_first_ps
         connection["alpha"] = constants.MILLION
-    return made | {"queue": tables.QUEUE.zeros(ports * vls), "processor": tables.PROCESSOR.zeros(ports)}
+    return fields | {"queue": tables.QUEUE.zeros(ports * vls), "processor": tables.PROCESSOR.zeros(ports)}
 
 
 def ethernet_net(
@@ -261,8 +261,8 @@ def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarr
             (hops[graph.peer[edges]][:, targets].astype(np.int16) == distance - 1) & (distance > 0) & (distance < 255)
         )
         masks, which = np.unique(good, axis=1, return_inverse=True)
-        found = [rows.setdefault(out_port[masks[:, i]].tobytes(), len(rows)) for i in range(masks.shape[1])]
-        ecmp[s, targets] = np.array(found, np.int32)[which.reshape(-1)]
+        numbers = [rows.setdefault(out_port[masks[:, i]].tobytes(), len(rows)) for i in range(masks.shape[1])]
+        ecmp[s, targets] = np.array(numbers, np.int32)[which.reshape(-1)]
     next_hop = np.zeros((len(rows), max(1, *map(len, rows))), np.uint8)
     for ports, row in rows.items():
         next_hop[row, : len(ports)] = np.frombuffer(ports, np.uint8)

@@ -102,7 +102,7 @@ def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
 def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     """BTH.opcode of packets (int64)."""
     m = log.message[log.message_of(rows)]
-    what, psn = log.what[rows], log.psn[rows]
+    kinds, psn = log.what[rows], log.psn[rows]
     first = psn == m["psn"]
     last = psn + 1 == m["psn"] + m["packets"]
     place = np.where(first & last, 4, np.where(first, 0, np.where(last, 2, 1)))
@@ -111,12 +111,12 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     place_of_response = np.where(place == 4, 3, place)
     response = np.where(atomic, int(Operation.ATOMIC_ACKNOWLEDGE), Operation.READ_RESPONSE_FIRST + place_of_response)
     service = SERVICES[log.qp["service"][log.stream[rows] >> 1]]
-    send_only = (service == Service.UD) & (what == constants.DATA)
+    send_only = (service == Service.UD) & (kinds == constants.DATA)
     by_kind = {constants.DATA: request + place, constants.READ_REQUEST: request, constants.READ_RESPONSE: response}
     chosen = np.full(len(rows), int(Operation.ACKNOWLEDGE))
     for kind, value in by_kind.items():
-        chosen = np.where(what == kind, value, chosen)
-    reliable = np.isin(what, (constants.ACK, constants.NAK, constants.CNP, constants.RNR_NAK))
+        chosen = np.where(kinds == kind, value, chosen)
+    reliable = np.isin(kinds, (constants.ACK, constants.NAK, constants.CNP, constants.RNR_NAK))
     return np.asarray(np.where(reliable, 0, service) + np.where(send_only, int(Operation.SEND_ONLY), chosen))
 
 
@@ -125,8 +125,8 @@ def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
     managed = np.flatnonzero(log.mad[rows] >= 0)
     if len(managed):
         plain = np.flatnonzero(log.mad[rows] < 0)
-        for which, made in _data_frames(log, rows[plain]):
-            yield plain[which], made
+        for which, octets in _data_frames(log, rows[plain]):
+            yield plain[which], octets
         yield managed, _mads(log, rows[managed])
     else:
         yield from _data_frames(log, rows)
@@ -202,12 +202,12 @@ def _grh(log: PacketLog, rows: np.ndarray, octets: int) -> np.ndarray:
 
 
 def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: int) -> np.ndarray:
-    flags, what = log.flags[rows], log.what[rows]
+    flags, kinds = log.flags[rows], log.what[rows]
     payload = np.minimum(
         log.qp["payload"][m["qp"]],
         m["length"] - (log.psn[rows] - m["psn"]) * log.qp["payload"][m["qp"]],
     )
-    carries = (what == constants.DATA) | ((what == constants.READ_RESPONSE) & (m["opcode"] == Opcode.READ))
+    carries = (kinds == constants.DATA) | ((kinds == constants.READ_RESPONSE) & (m["opcode"] == Opcode.READ))
     target = FIRST_QPN + 2 * (log.stream[rows] >> 1) + ~_backward(log, rows)
     target = np.where(m["group"] > 0, MULTICAST_QPN, target)
     return BTH.pack(
@@ -215,7 +215,7 @@ def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: i
         pad_count=np.where(carries, -payload & 3, 0),
         pkey=DEFAULT_PKEY,
         fecn=(flags & constants.FECN) != 0,
-        becn=what == constants.CNP,
+        becn=kinds == constants.CNP,
         dest_qp=target & MASK24,
         ack_req=((flags & constants.ASKS_ACK) != 0) & (log.qp["service"][log.stream[rows] >> 1] == Transport.RC),
         psn=log.psn[rows] & MASK24,
@@ -224,27 +224,27 @@ def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: i
 
 def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> list[np.ndarray]:
     """Headers behind BTH."""
-    operation, found = opcode & 31, []
+    operation, headers = opcode & 31, []
     if opcode & 0xE0 == Service.UD:
         return [DETH.pack(qkey=QKEY, src_qp=(FIRST_QPN + 2 * (log.stream[rows] >> 1)) & MASK24)]
     key = 1 + m["qp"]
     if operation in WITH_RETH:
-        found.append(RETH.pack(va=0, rkey=key, dma_len=m["length"]))
+        headers.append(RETH.pack(va=0, rkey=key, dma_len=m["length"]))
     if operation in WITH_IMM:
-        found.append(ImmDt.pack(imm_data=m["qp"]))
+        headers.append(ImmDt.pack(imm_data=m["qp"]))
     if operation == Operation.FETCH_ADD:
-        found.append(AtomicETH.pack(va=0, rkey=key, swap_data=1, cmp_data=0))
+        headers.append(AtomicETH.pack(va=0, rkey=key, swap_data=1, cmp_data=0))
     if operation in WITH_AETH:
-        found.append(AETH.pack(syndrome=_syndromes(log, rows), msn=_msn(log, rows, m) & MASK24))
+        headers.append(AETH.pack(syndrome=_syndromes(log, rows), msn=_msn(log, rows, m) & MASK24))
     if operation == Operation.ATOMIC_ACKNOWLEDGE:
-        found.append(AtomicAckETH.pack(orig_rem_data=np.zeros(len(rows), np.int64)))
-    return found
+        headers.append(AtomicAckETH.pack(orig_rem_data=np.zeros(len(rows), np.int64)))
+    return headers
 
 
 def _syndromes(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     timer = RNR_TIMER_US.index(int(log.opt.rnr_ps) // PS_PER_US)
-    found = np.where(log.what[rows] == constants.NAK, int(Syndrome.NAK_PSN), int(Syndrome.ACK))
-    return np.where(log.what[rows] == constants.RNR_NAK, int(Syndrome.RNR_NAK) + timer, found)
+    syndromes = np.where(log.what[rows] == constants.NAK, int(Syndrome.NAK_PSN), int(Syndrome.ACK))
+    return np.where(log.what[rows] == constants.RNR_NAK, int(Syndrome.RNR_NAK) + timer, syndromes)
 
 
 def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:

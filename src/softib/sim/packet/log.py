@@ -127,10 +127,10 @@ def watch_tables(fabric: Fabric, m: Messages, options: PacketOptions) -> dict[st
     ports, rows = np.array(options.watch_ports, np.int64), np.array(options.watch_messages, np.int64)
     if not len(ports) and not len(rows):
         return {"watch_port": np.zeros(0, np.uint8), "watch_qp": np.zeros(0, np.uint8)}
-    for what, found, n in (("port", ports, fabric.sizes.ports), ("message", rows, len(m))):
-        wrong = (found < 0) | (found >= n)
+    for kind, numbers, n in (("port", ports, fabric.sizes.ports), ("message", rows, len(m))):
+        wrong = (numbers < 0) | (numbers >= n)
         if wrong.any():
-            raise InputError(f"{what} {int(found[wrong][0])} cannot be watched: there are {n:,}, numbered from 0")
+            raise InputError(f"{kind} {int(numbers[wrong][0])} cannot be watched: there are {n:,}, numbered from 0")
     names, row_of = np.unique(m.qp, return_inverse=True)
     watch_port, watch_qp = np.zeros(fabric.sizes.ports, np.uint8), np.zeros(max(len(names), 1), np.uint8)
     watch_port[ports] = 1

@@ -35,12 +35,12 @@ def management_state(ports: int) -> dict[str, np.ndarray]:
     }
 
 
-def grow_mads(s: Any, more: int) -> Any:
-    """The state with room for at least ``more`` MADs; rows of the new ones are in its list."""
+def grow_mads(s: Any, least: int) -> Any:
+    """The state with room for at least ``least`` MADs; rows of the new ones are in its list."""
     old = len(s.mad)
-    if s.mads.spare >= more:
+    if s.mads.spare >= least:
         return s
-    rows = 2 * old + more
+    rows = 2 * old + least
     mad, mad_row, inbox = (
         np.zeros((rows, MAD_SIZE), np.uint8),
         MAD_ROW.zeros(rows),
@@ -70,13 +70,13 @@ def _pool(rows: int, kind: Rows) -> np.ndarray:
 
 def new_pools(reg: Any, rows: dict[str, int], timers: int) -> dict[str, np.ndarray]:
     """Pools of ``rows`` each, their free lists in ``reg``, and empty queues of events."""
-    made = {name: _pool(rows[name], kind) for name, kind in POOLS.items()}
+    pools = {name: _pool(rows[name], kind) for name, kind in POOLS.items()}
     for name in POOLS:
         reg[f"free_{name}"], reg[f"spare_{name}s"] = 1, rows[name] - 1
-    made["event"]["count"][0] = constants.EVENTS_A_BLOCK  # row 0 belongs to no bucket and has no room
+    pools["event"]["count"][0] = constants.EVENTS_A_BLOCK  # row 0 belongs to no bucket and has no room
     heaps = {name: EVENT.zeros(room_for(rows["event"])) for name in ("heap", "due", "sorting", "later")}
     return {
-        **made,
+        **pools,
         **heaps,
         "timer": EVENT.zeros(timers),
         "digits": np.zeros(256, np.int64),
@@ -102,10 +102,10 @@ def grow(s: Any, least: int = 0) -> Any:
         rows = 2 * len(pool) + least + ahead
         if rows > MOST_ROWS:
             raise LimitError(f"{rows:,} rows of {name}s are too many for one run")
-        changed[name] = more = kind.zeros(rows)
-        more[: len(pool)] = pool
-        more["next"][len(pool) : -1] = np.arange(len(pool) + 1, rows)
-        more["next"][-1] = s.reg[f"free_{name}"]
+        changed[name] = larger = kind.zeros(rows)
+        larger[: len(pool)] = pool
+        larger["next"][len(pool) : -1] = np.arange(len(pool) + 1, rows)
+        larger["next"][-1] = s.reg[f"free_{name}"]
         s.reg[f"free_{name}"] = len(pool)
         s.reg[spare] += rows - len(pool)
     if s.reg.log_rows > len(s.log) - 2 * constants.MARGIN:
@@ -122,9 +122,9 @@ def grow(s: Any, least: int = 0) -> Any:
 
 def longer(old: np.ndarray, kind: Rows, rows: int) -> np.ndarray:
     """``old`` with room for ``rows``."""
-    made = kind.zeros(rows)
-    made[: len(old)] = old
-    return made
+    rows_ = kind.zeros(rows)
+    rows_[: len(old)] = old
+    return rows_
 
 
 def waiting(s: Any) -> dict[str, int]:

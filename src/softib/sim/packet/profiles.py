@@ -110,7 +110,7 @@ _PCIE = re.compile(r"gen([1-6])x(1|2|4|8|16|32)", re.IGNORECASE)
 def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
     """``{"pcie": "gen4x16", "program_ns": 860}`` as figures of a :class:`DeviceProfile`. Raises
     :class:`UnknownName` for another key, :class:`InputError` for an impossible value."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for key, value in given.items():
         if key not in OF_HOSTS:
             raise UnknownName("key of hosts", str(key), OF_HOSTS)
@@ -118,7 +118,7 @@ def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
             hit = _PCIE.fullmatch(str(value).strip())
             if not hit:
                 raise InputError(f"pcie {value!r} of hosts: use for example gen4x16")
-            found["pcie_gbps"] = pcie_gbps(int(hit[1]), int(hit[2]))
+            figures["pcie_gbps"] = pcie_gbps(int(hit[1]), int(hit[2]))
             continue
         try:
             number = float(value)
@@ -126,8 +126,8 @@ def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
             number = math.nan
         if isinstance(value, bool) or not 0 < number < MOST_OF_HOSTS:
             raise InputError(f"{key} {value!r} of hosts: use a number above 0, for example {EXAMPLES[key]}")
-        found[key] = number
-    return found
+        figures[key] = number
+    return figures
 
 
 MOST_OF_HOSTS = 1e9

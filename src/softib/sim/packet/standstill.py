@@ -43,7 +43,7 @@ def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
     """Port VL of an output → port VLs of the outputs for which packets wait in the buffer at the
     other end of its link."""
     vls, packet = int(net.opt.vls), s.packet
-    found: dict[int, set[int]] = {}
+    waits: dict[int, set[int]] = {}
     for row in np.flatnonzero(s.vl["ring"]).tolist():
         out = row // vls
         if net.port["kind"][out] != constants.SWITCH_PORT:
@@ -57,11 +57,11 @@ def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
                 sender = int(net.port["peer"][behind])
                 # Of Ethernet only a port that asked for a pause holds up what is behind it.
                 if len(s.queue) == 1 or s.queue["xoff_sent"][behind * vls + vl]:
-                    found.setdefault(sender * vls + vl, set()).add(row)
+                    waits.setdefault(sender * vls + vl, set()).add(row)
                 k = int(packet["next"][k])
             if at == last:
                 break
-    return {row: sorted(rows) for row, rows in found.items()}
+    return {row: sorted(rows) for row, rows in waits.items()}
 
 
 ENTRIES = 64
@@ -75,11 +75,11 @@ def standstill_notes(
     """Lines for people: VLs that no arbitration table of a port serves although packets wait there,
     and messages that wait for others that never arrive, or whose acknowledgements do not. ``began``,
     ``arrived``, ``completed`` int64[messages] ps, -1: not."""
-    found = []
+    notes = []
     unserved, ports = _unserved(net, s)
     if unserved:
         vls = ", ".join(str(vl) for vl in unserved)
-        found.append(
+        notes.append(
             f"packets wait for ever at {counted(ports, 'port')} on VL {vls}, "
             "which no arbitration table there serves (qos_vlarb_low)"
         )
@@ -89,10 +89,10 @@ def standstill_notes(
         silent = int(((arrived >= 0) & (completed < 0)).sum())
         reasons = [f"{lost:,} were sent and never arrived"] if lost or not silent else []
         reasons += [f"{silent:,} arrived and were never acknowledged"] if silent else []
-        found.append(f"{counted(never, 'message')} never began: they wait for others, of which {' and '.join(reasons)}")
-    elif lost and not found:
-        found.append(f"{counted(lost, 'message')} never arrived: no one repeats them, or their retries were exceeded")
-    return tuple(found)
+        notes.append(f"{counted(never, 'message')} never began: they wait for others, of which {' and '.join(reasons)}")
+    elif lost and not notes:
+        notes.append(f"{counted(lost, 'message')} never arrived: no one repeats them, or their retries were exceeded")
+    return tuple(notes)
 
 
 def _unserved(net: Any, s: Any) -> tuple[list[int], int]:

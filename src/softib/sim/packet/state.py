@@ -179,12 +179,12 @@ def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     n = len(m)
     owner = np.repeat(np.arange(n), np.diff(m.first))
     by_sender = m.src[owner] == m.src[m.needs] if n else np.zeros(0, bool)
-    made: list[np.ndarray] = []
+    columns: list[np.ndarray] = []
     for chosen in (~by_sender, by_sender):
         needed, who = m.needs[chosen], owner[chosen]
         by = np.argsort(needed, kind="stable")
-        made += [np.searchsorted(needed[by], np.arange(n + 1)).astype(np.int64), who[by].astype(np.int64)]
-    return made[0], made[1], made[2], made[3]
+        columns += [np.searchsorted(needed[by], np.arange(n + 1)).astype(np.int64), who[by].astype(np.int64)]
+    return columns[0], columns[1], columns[2], columns[3]
 
 
 def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -60,10 +60,10 @@ class ProcessorTimes:
 
     def settings(self) -> np.ndarray:
         """``Net.management``."""
-        made = MANAGEMENT.zeros(1)
-        made["on"], made["buffers"] = 1, self.vl15_packets
-        made["agent_ps"], made["forward_ps"] = self.agent_ps, self.forward_ps
-        return made
+        row = MANAGEMENT.zeros(1)
+        row["on"], row["buffers"] = 1, self.vl15_packets
+        row["agent_ps"], row["forward_ps"] = self.agent_ps, self.forward_ps
+        return row
 
 
 @dataclass
@@ -156,7 +156,7 @@ class PacketSteps:
     def arrived(self) -> list[Arrived]:
         """The MADs that wait for their answer, in the order in which they were processed; their
         packets are no more."""
-        s, found = self.state, []
+        s, arrivals = self.state, []
         for k in s.inbox[: s.mads.inbox].tolist():
             packet = s.packet[k]
             row, ingress = int(packet["psn"]), int(packet["came_in"])
@@ -165,10 +165,10 @@ class PacketSteps:
             smp, source = int(packet["kind"]) == constants.SMP, int(s.mad_row["source"][row])
             if s.mad[row, CLASS_AT] != MgmtClass.SUBN_DR:
                 ingress = end
-            found.append(Arrived(ingress, end, source, s.mad[row].copy(), int(packet["sl"]), smp))
+            arrivals.append(Arrived(ingress, end, source, s.mad[row].copy(), int(packet["sl"]), smp))
             self._free(s, k, row)
         s.mads.inbox = 0
-        return found
+        return arrivals
 
     def vl_of(self, port: int, level: int) -> int:
         """The data VL on which the end port ``port`` sends SL ``level``; of SLs that are not in use

@@ -82,17 +82,17 @@ class Flight:
         ``memory``. Empty for a packet that was lost."""
         if self.written_ps < 0:
             return {}
-        made = {name: sum(h.waits_ps.get(name, 0) for h in self.hops) for name in REASONS}
+        parts = {name: sum(h.waits_ps.get(name, 0) for h in self.hops) for name in REASONS}
         p = log.net_port
-        made["cables"] = sum(int(p["delay_ps"][h.port]) for h in self.hops)
-        made["switches"] = sum(b.arrived_ps - a.sent_ps - int(p["delay_ps"][a.port]) for a, b in pairwise(self.hops))
+        parts["cables"] = sum(int(p["delay_ps"][h.port]) for h in self.hops)
+        parts["switches"] = sum(b.arrived_ps - a.sent_ps - int(p["delay_ps"][a.port]) for a, b in pairwise(self.hops))
         into = int(p["peer"][self.hops[-1].port])
         if p["kind"][into] != constants.END_PORT:
-            made["switches"] += int(p["latency_ps"][into])
-        made["wire"] = self.hops[-1].left_ps - self.hops[-1].sent_ps
-        made["buffer"] = self.freed_ps - self.received_ps
-        made["memory"] = self.written_ps - self.freed_ps
-        return made
+            parts["switches"] += int(p["latency_ps"][into])
+        parts["wire"] = self.hops[-1].left_ps - self.hops[-1].sent_ps
+        parts["buffer"] = self.freed_ps - self.received_ps
+        parts["memory"] = self.written_ps - self.freed_ps
+        return parts
 
 
 @dataclass(frozen=True)
@@ -164,10 +164,10 @@ class _Sends:
         """What packet ``row`` waited for at ``port`` from ``begin`` until it was sent."""
         log = self.log
         decided, vl, q = int(log.now[row]), int(log.vl[row]), int(log.stream[row]) >> 1
-        found = dict.fromkeys(REASONS, 0)
-        found["incoming"] = int(log.start[row]) - max(decided, begin)
+        waits = dict.fromkeys(REASONS, 0)
+        waits["incoming"] = int(log.start[row]) - max(decided, begin)
         if decided <= begin:
-            return found, ()
+            return waits, ()
         sent = self.sent[port]
         ahead = sent[(log.end[sent] > begin) & (log.now[sent] < decided)]
         ahead = ahead[ahead != row]
@@ -176,12 +176,12 @@ class _Sends:
         same_qp = log.stream[ahead] >> 1 == q
         same = log.vl[ahead] == vl
         for name, which in (("own", same_qp), ("queue", ~same_qp & same), ("other_vl", ~same_qp & ~same)):
-            found[name] = int(took[which].sum())
-        self._idle(port, vl, zip(a.tolist(), b.tolist(), strict=True), begin, decided, found)
-        return found, self._behind(ahead[~same_qp], took[~same_qp])
+            waits[name] = int(took[which].sum())
+        self._idle(port, vl, zip(a.tolist(), b.tolist(), strict=True), begin, decided, waits)
+        return waits, self._behind(ahead[~same_qp], took[~same_qp])
 
     def _idle(
-        self, port: int, vl: int, busy: Iterable[tuple[int, int]], begin: int, end: int, found: dict[str, int]
+        self, port: int, vl: int, busy: Iterable[tuple[int, int]], begin: int, end: int, waits: dict[str, int]
     ) -> None:
         rows = self.starved.get(port, np.zeros(0, np.int64))
         lacks = self.log.now[rows[self.log.vl[rows] == vl]]
@@ -194,7 +194,7 @@ class _Sends:
         for a, b in [*busy, (end, end)]:
             if a > at:
                 some = np.searchsorted(lacks, since) < np.searchsorted(lacks, a)
-                found["credits" if some else "held"] += a - at
+                waits["credits" if some else "held"] += a - at
             at, since = max(at, b), max(since, a)
 
     def _behind(self, rows: np.ndarray, took: np.ndarray) -> tuple[tuple[int, int], ...]:
@@ -261,10 +261,10 @@ def _came(
     delay = int(log.net_port["delay_ps"][log.port[row]])
     latency = int(log.net_port["latency_ps"][into]) if log.net_port["kind"][into] != constants.END_PORT else 0
     at = int(times[row]) + delay
-    found = rows[when == at + latency]
-    if not len(found):
-        found = rows[(when >= at) & (when < int(times[repeated].min(initial=NEVER_PS)) + delay)]
-    return int(found[0]) if len(found) else -1
+    came = rows[when == at + latency]
+    if not len(came):
+        came = rows[(when >= at) & (when < int(times[repeated].min(initial=NEVER_PS)) + delay)]
+    return int(came[0]) if len(came) else -1
 
 
 def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:

@@ -12,6 +12,7 @@ from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor import sharp
 from softib.mad.gmp_requests import kind_of
+from softib.plural import counted
 from softib.result import HIDDEN, Result
 from softib.sm.database import Database
 
@@ -129,7 +130,7 @@ class SweepReport(SweepCounts):
         named = [(db.node_of(guid), guid, text) for guid, text in dict.fromkeys(self.wrong_answers)]
         _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {text}" for n, guid, text in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
-        lines += [f"{kind} was refused {n} times" for kind, n in sorted(self.refused.items())]
+        lines += [f"{kind} was refused {counted(n, 'time')}" for kind, n in sorted(self.refused.items())]
         self.problems = lines
 
 

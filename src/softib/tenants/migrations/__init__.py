@@ -1,1 +1,1 @@
-"""Migrations of the service's database, in Alembic's form."""
+"""Migrations of the service's database, in Alembic's format."""

@@ -1,4 +1,4 @@
-"""Alembic's entry: run the migrations on the connection that the caller opened."""
+"""Alembic's entry point: run the migrations on the connection opened by the caller."""
 
 from __future__ import annotations
 

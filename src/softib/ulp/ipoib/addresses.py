@@ -68,8 +68,8 @@ def interfaces_of(view: Path, addresses: Sequence[str]) -> list[Interface]:
 
 
 def _ports(view: Path) -> list[Path]:
-    found = (view / "sys/class/infiniband").glob("*/ports/*")
-    return sorted(found, key=lambda p: (len(p.parts[-3]), p.parts[-3], int(p.name)))
+    ports = (view / "sys/class/infiniband").glob("*/ports/*")
+    return sorted(ports, key=lambda p: (len(p.parts[-3]), p.parts[-3], int(p.name)))
 
 
 def _pkeys(port: Path) -> Iterator[tuple[int, int]]:

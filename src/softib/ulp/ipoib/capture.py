@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError
-from softib.iba.crc import ICRC_SIZE, VCRC_SIZE, icrc
-from softib.iba.crc_kernels import vcrcs
+from softib.iba.crc import ICRC_SIZE
 from softib.iba.headers import BTH, DETH, GRH, LNH, LRH, Operation, Service
+from softib.iba.mad_packets import with_crcs
 from softib.iba.pcap import PcapFile
 from softib.ulp.ipoib.network import CONTROL, Network, ask
 
@@ -45,13 +45,7 @@ def packet_of(head: Any, payload: bytes) -> np.ndarray:
         size += GRH.size
     dwords, lnh = (LRH.size + size) // WORD, LNH.GRH if head.grh else LNH.BTH
     parts.insert(0, LRH.pack(sl=head.sl, lnh=int(lnh), dlid=head.destination_lid, slid=head.source_lid, pkt_len=dwords))
-    packet = np.zeros(dwords * WORD + VCRC_SIZE, np.uint8)
-    packet[: -ICRC_SIZE - VCRC_SIZE] = np.concatenate(parts)
-    packet[-ICRC_SIZE - VCRC_SIZE : -VCRC_SIZE] = np.frombuffer(
-        icrc(packet[: -ICRC_SIZE - VCRC_SIZE].tobytes()), np.uint8
-    )
-    vcrcs(packet[None, :-VCRC_SIZE], packet[None, -VCRC_SIZE:])
-    return packet
+    return with_crcs(np.concatenate(parts))
 
 
 class Capture:

@@ -149,8 +149,8 @@ def _tap(control: socket.socket, interface: Interface) -> int:
         fcntl.ioctl(tap, TUNSETOFFLOAD, OFFLOADS)
     except OSError as error:
         reason = "no such device; make it with 'mknod /dev/net/tun c 10 200', or give the container /dev/net/tun"
-        what = reason if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV) else error.strerror
-        raise InputError(f"{TUN}: {what}") from None
+        cause = reason if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV) else error.strerror
+        raise InputError(f"{TUN}: {cause}") from None
     fcntl.ioctl(control, SIOCSIFHWADDR, _request(name, struct.pack("H6s", ARPHRD_ETHER, interface.mac)))
     ip6 = Path("/proc/sys/net/ipv6/conf") / name
     with contextlib.suppress(OSError):  # no IPv6 in this kernel

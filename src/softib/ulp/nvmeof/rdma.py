@@ -17,23 +17,32 @@ import struct
 import time
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from softib.errors import InputError, PeerError
 
-__all__ = ["ConnectionRequest", "Event", "EventChannel", "Listener", "Memory", "QueuePair", "Rejected", "connect"]
+__all__ = [
+    "ConnectionRequest",
+    "Event",
+    "EventChannel",
+    "Listener",
+    "Memory",
+    "Path",
+    "QueuePair",
+    "Rejected",
+    "connect",
+]
 
 OPS_AT = 8
 """Of ``struct ibv_context``: its table of calls."""
 CALLS = {"poll_cq": 88, "req_notify_cq": 96, "post_send": 200, "post_recv": 208}
 """Offsets in ``struct ibv_context_ops``."""
 SYMBOL = "softib_nvmeof_"
-LKEY_AT, CHANNEL_FD_AT = 36, 8
-"""In ``ibv_mr`` and ``ibv_comp_channel``."""
-CONN_PARAM_AT = 24
-"""In ``rdma_cm_event``."""
+QPN_AT, LKEY_AT, CHANNEL_FD_AT = 52, 36, 8
+"""In ``ibv_qp``, ``ibv_mr`` and ``ibv_comp_channel``."""
+QP_ATTR_SIZE, PORT_ATTR_SIZE = 144, 52
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
 PS_TCP, QPT_RC = 0x0106, 2
 READS = 16
@@ -155,6 +164,9 @@ def _verbs() -> ctypes.CDLL:
         function.argtypes, function.restype = arguments, c_void_p
     for name in ("ibv_dealloc_pd", "ibv_dereg_mr", "ibv_destroy_comp_channel", "ibv_destroy_cq"):
         getattr(lib, name).argtypes = [c_void_p]
+    lib.ibv_query_qp.argtypes = [c_void_p, c_void_p, c_int, c_void_p]
+    lib.ibv_query_port.argtypes = [c_void_p, c_uint8, c_void_p]
+    lib.ibv_query_pkey.argtypes = [c_void_p, c_uint8, c_int, c_void_p]
     lib.ibv_get_cq_event.argtypes = [c_void_p, POINTER(c_void_p), POINTER(c_void_p)]
     lib.ibv_ack_cq_events.argtypes = [c_void_p, c_uint32]
     return lib
@@ -190,13 +202,30 @@ def _bind_calls(context: int) -> None:
         binding.add_symbol(SYMBOL + name, address)
 
 
+def bind_first_device() -> None:
+    """Bind the calls of the first device, before there is a connection. Raises :class:`InputError`
+    where there is none."""
+    lib, count = _cm(), c_int()
+    lib.rdma_get_devices.restype = c_void_p
+    devices = lib.rdma_get_devices(byref(count))
+    if not devices or not count.value:
+        raise InputError("no RDMA device is here; start the program with 'softib run -- ...'")
+    _bind_calls(_word(devices))
+    lib.rdma_free_devices.argtypes = [c_void_p]
+    lib.rdma_free_devices(devices)
+
+
 class Memory:
-    """Registered memory: ``data`` (uint8), from its first page to its end."""
+    """Registered memory: ``data`` (uint8), from its first page to its end. Without ``pd`` it is not
+    registered."""
 
     def __init__(self, pd: int, size: int, remote: bool = False):
         self._map = mmap.mmap(-1, max(size, 1))
         self.data = np.frombuffer(self._map, np.uint8)
         self.address = self.data.ctypes.data
+        self.lkey = self.rkey = self._region = 0
+        if not pd:
+            return
         access = LOCAL_WRITE | (REMOTE_WRITE | REMOTE_READ if remote else 0)
         self._region = _verbs().ibv_reg_mr(pd, self.address, size, access)
         if not self._region:
@@ -271,6 +300,20 @@ class Listener:
         _cm().rdma_destroy_id(self.id)
 
 
+class Path(NamedTuple):
+    """Addresses of a connection's packets. ``sends_from``, ``receives_from``: PSNs."""
+
+    lid: int
+    peer_lid: int
+    qpn: int
+    peer_qpn: int
+    sends_from: int
+    receives_from: int
+    mtu: int
+    sl: int
+    pkey: int
+
+
 class QueuePair:
     """An RC queue pair with its completion queue, channel and protection domain, on a connection's
     id."""
@@ -307,6 +350,22 @@ class QueuePair:
     def local_address(self) -> str:
         """The IPv4 address of this end."""
         return str(ipaddress.IPv4Address(bytes(self.id.contents.address)))
+
+    def path(self) -> Path:
+        """How packets of the connection are addressed (``ibv_query_qp``, ``ibv_query_port``)."""
+        lib, qp = _verbs(), int(self.id.contents.qp)
+        state, attributes = np.zeros(QP_ATTR_SIZE, np.uint8), np.zeros(64, np.uint8)
+        port, pkey, everything = np.zeros(PORT_ATTR_SIZE, np.uint8), c_uint16(), (1 << 21) - 1
+        if lib.ibv_query_qp(qp, state.ctypes.data, everything, attributes.ctypes.data):
+            raise _failed("ibv_query_qp")
+        number = int(state[86])
+        if lib.ibv_query_port(self.id.contents.verbs, number, port.ctypes.data):
+            raise _failed("ibv_query_port")
+        lib.ibv_query_pkey(self.id.contents.verbs, number, int(state[120:122].view("<u2")[0]), byref(pkey))
+        mtu, rq_psn, sq_psn, peer = (int(state[at : at + 4].view("<u4")[0]) for at in (8, 20, 24, 28))
+        lids = int(port[34:36].view("<u2")[0]), int(state[80:82].view("<u2")[0])
+        own = _word(qp + QPN_AT, c_uint32)
+        return Path(*lids, own, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value))
 
     def memory(self, size: int, remote: bool = False) -> Memory:
         """``size`` bytes of registered memory, which live as long as this."""

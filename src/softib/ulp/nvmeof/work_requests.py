@@ -24,8 +24,9 @@ Rings = table("Rings", "n send64 send32 sge64 sge32 recv64 recv32 rsge64 rsge32 
 ``ibv_recv_wr`` and its ``ibv_sge``; ``wc``: ``ibv_wc``; ``bad``: the ``bad_wr`` of posts."""
 
 
-def rings_of(pair: QueuePair, sends: int) -> Any:
-    """The columns of ``pair``, whose send queue has ``sends`` entries."""
+def rings_of(pair: QueuePair | None, sends: int) -> Any:
+    """The columns of ``pair``, whose send queue has ``sends`` entries; None: of no queue pair, for
+    kernels to be compiled."""
     send64, sge64 = np.zeros((2, 16), np.int64), np.zeros((4, 2), np.int64)
     recv64, rsge64 = np.zeros((1, 4), np.int64), np.zeros((1, 2), np.int64)
     wc64, bad, n = np.zeros((BATCH, 6), np.int64), np.zeros(1, np.int64), np.zeros(NUMBERS, np.int64)
@@ -33,7 +34,7 @@ def rings_of(pair: QueuePair, sends: int) -> Any:
     send64[:, 2] = sge64.ctypes.data + 32 * np.arange(2)
     recv64[0, 2] = rsge64.ctypes.data
     recv64.view(np.uint32)[0, 6] = 1
-    n[[CQ, PAIR]] = pair.pointers
+    n[[CQ, PAIR]] = (0, 0) if pair is None else pair.pointers
     n[SQ_ROOM] = sends
     n[[SEND_WR, SEND_WR_2, RECV_WR, WC, BAD]] = (
         send64.ctypes.data,

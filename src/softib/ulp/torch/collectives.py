@@ -40,8 +40,8 @@ REDUCERS: dict[object, Reduce] = {
 def reducer(op: object) -> Reduce:
     """``f(into, other)`` of ``op``. Raises :class:`InputError` where there is none (PREMUL_SUM)."""
     kind = getattr(op, "op", op)
-    for known, act in REDUCERS.items():
-        if kind == known:
+    for operator, act in REDUCERS.items():
+        if kind == operator:
             return act
     raise InputError(f"the backend softib has no {kind}; it has {', '.join(str(k).split('.')[-1] for k in REDUCERS)}")
 

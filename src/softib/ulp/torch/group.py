@@ -38,13 +38,13 @@ def _library() -> Callable[[int, int, int], None] | None:
     return call
 
 
-def noter(what: str) -> Note | None:
-    """Notes (octets, begins) of the collective that torch calls ``what``, by the thread that calls
+def noter(name: str) -> Note | None:
+    """Notes (octets, begins) of the collective that torch calls ``name``, by the thread that calls
     it; an end has no octets. None where nothing is recorded."""
     call = _library()
     if call is None:
         return None
-    number = COLLECTIVES.constant(f"TORCH_{what.upper()}")
+    number = COLLECTIVES.constant(f"TORCH_{name.upper()}")
     return lambda octets, begins: call(number, min(octets, MOST) if begins else 0, int(begins))
 
 
@@ -137,7 +137,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
 
     def _run(
         self,
-        what: str,
+        name: str,
         moved: Sequence[torch.Tensor],
         result: Any,
         begin: Callable[[Channel], Steps],
@@ -150,9 +150,9 @@ class SoftibProcessGroup(dist.ProcessGroup):
             yield from begin(channel)
             back()
 
-        note, octets = noter(what), sum(t.nbytes for t in moved)
+        note, octets = noter(name), sum(t.nbytes for t in moved)
         noted = None if note is None else partial(note, octets)
-        return SoftibWork(self._worker.submit(Task(steps, result, what, noted)))
+        return SoftibWork(self._worker.submit(Task(steps, result, name, noted)))
 
     # -- collectives; names and arguments are torch's --
 
@@ -249,7 +249,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
 
     # -- single messages --
 
-    def _single(self, what: str, tensors: list[torch.Tensor], send: bool, peer: int | None, tag: int) -> dist.Work:
+    def _single(self, name: str, tensors: list[torch.Tensor], send: bool, peer: int | None, tag: int) -> dist.Work:
         flat, back = _flat(tensors[0])
         wire, mark = self._worker.wire, SINGLE | tag
 
@@ -259,7 +259,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
             if not send:
                 back()
 
-        return SoftibWork(self._worker.submit(Task(steps, tensors, what), ordered=False))
+        return SoftibWork(self._worker.submit(Task(steps, tensors, name), ordered=False))
 
     def send(self, tensors: list[torch.Tensor], peer: int, tag: int = 0) -> dist.Work:
         """``tensors[0]`` to rank ``peer``."""

@@ -219,29 +219,29 @@ class VerbsLinks:
     def _events(self) -> Iterator[tuple[str, int, Any]]:
         for wc in self.cq.poll(num_entries=64)[1]:
             peer = self._peer_of[wc.qp_num]
-            link, kind, what = self.links[peer], wc.wr_id & 3, wc.wr_id >> 2
+            link, kind, slot = self.links[peer], wc.wr_id & 3, wc.wr_id >> 2
             if wc.status != self.e.IBV_WC_SUCCESS:
                 if not link.dead:
                     link.dead = True
                     link.backlog.clear()
                     yield "lost", peer, self.e.ibv_wc_status(wc.status).name
             elif kind == RECV:
-                at = self._recv_slot(peer, what) - self._base
+                at = self._recv_slot(peer, slot) - self._base
                 message = self._memory[at : at + wc.byte_len]
-                self._post_recv(peer, what)
+                self._post_recv(peer, slot)
                 yield "message", peer, message
             elif kind == SEND:
-                link.free.append(what)
+                link.free.append(slot)
                 self._go_on(peer)
             elif kind == PROBE:
                 link.probed = False
             else:
                 link.reads -= 1
                 self._go_on(peer)
-                self._parts[peer, what] -= 1
-                if not self._parts[peer, what]:
-                    del self._parts[peer, what]
-                    yield "read", peer, what
+                self._parts[peer, slot] -= 1
+                if not self._parts[peer, slot]:
+                    del self._parts[peer, slot]
+                    yield "read", peer, slot
 
     def close(self) -> None:
         """Destroy QPs, then what they use."""

@@ -1,4 +1,4 @@
-"""UFM's calls about what there is: ports, systems, links."""
+"""UFM's calls for the content of the fabric: ports, systems, links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PerPage = Annotated[int | None, Query(ge=1, le=1_000_000_000)]
 
 
 class Reading:
-    """The rows of the fabric as it was read last; made again when it was read again."""
+    """The rows of the fabric as it was read last; made again after each reading."""
 
     def __init__(self, served: Served):
         self.served = served
@@ -48,18 +48,18 @@ def add_fabric_calls(app: FastAPI, reading: Reading) -> None:
     ) -> list[dict[str, Any]]:
         """Ports, all of them or a page of ``rpp``."""
         rows = reading.rows
-        found = rows.ports_where(sys_type, active, system)
-        response.headers["X-Total-Count"] = str(len(found))
-        return page_of(found, rows.port, page_number, rpp)
+        matches = rows.ports_where(sys_type, active, system)
+        response.headers["X-Total-Count"] = str(len(matches))
+        return page_of(matches, rows.port, page_number, rpp)
 
     @app.get("/resources/ports/{names}")
     def some_ports(names: str) -> list[dict[str, Any]]:
-        """Ports by their names, between commas."""
+        """Ports by their names, separated by commas."""
         rows = reading.rows
-        found = [rows.find(name) for name in names.split(",")[:1000]]
-        if None in found:
-            raise HTTPException(404, f"port {names.split(',')[found.index(None)][:64]!r} does not exist")
-        return [rows.port(row) for row in found if row is not None]
+        matches = [rows.find(name) for name in names.split(",")[:1000]]
+        if None in matches:
+            raise HTTPException(404, f"port {names.split(',')[matches.index(None)][:64]!r} does not exist")
+        return [rows.port(row) for row in matches if row is not None]
 
     @app.get("/resources/systems")
     def systems(
@@ -67,9 +67,9 @@ def add_fabric_calls(app: FastAPI, reading: Reading) -> None:
     ) -> list[dict[str, Any]]:
         """Systems: switches and hosts."""
         rows = reading.rows
-        found = rows.systems_where(type)
-        response.headers["X-Total-Count"] = str(len(found))
-        return page_of(found, lambda node: rows.system(node, ports), page_number, rpp)
+        matches = rows.systems_where(type)
+        response.headers["X-Total-Count"] = str(len(matches))
+        return page_of(matches, lambda node: rows.system(node, ports), page_number, rpp)
 
     @app.get("/resources/systems/{guid}")
     def one_system(guid: str, ports: bool = False) -> list[dict[str, Any]]:

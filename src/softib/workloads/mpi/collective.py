@@ -84,13 +84,13 @@ def program_of(
         return p, Choice("eager" if size <= costs.overheads.eager_limit else "rendezvous")
     if collective not in ALGORITHMS:
         raise UnknownName("MPI collective", collective, ALGORITHMS)
-    known = ALGORITHMS[collective]
+    algorithms = ALGORITHMS[collective]
     if ranks < 2:
         raise InputError(f"mpi-{collective.replace('_', '-')} of {ranks} rank: it takes at least two")
     if algorithm == "han" or (not algorithm and takes_han(collective, version, ranks, each)):
         return _han(p, collective, size, each, version, iterations, costs.call_ns)
-    if algorithm and algorithm not in known:
-        raise UnknownName(f"algorithm of {collective}", algorithm, known)
+    if algorithm and algorithm not in algorithms:
+        raise UnknownName(f"algorithm of {collective}", algorithm, algorithms)
     chosen = Choice(algorithm, segment) if algorithm else choose(collective, size, ranks, version, element)
     if segment:
         chosen = Choice(chosen.algorithm, segment)
@@ -105,7 +105,7 @@ def program_of(
     for _ in range(iterations):
         if costs.call_ns and collective in REDUCTIONS:
             p.compute(p.every, costs.call_ns)
-        known[chosen.algorithm](p, size // element, chosen.segment)
+        algorithms[chosen.algorithm](p, size // element, chosen.segment)
     return p, chosen
 
 

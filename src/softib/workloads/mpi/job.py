@@ -38,20 +38,20 @@ def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.nd
 def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"]) -> JobMessages:
     """The messages of ``job`` on the hosts ``rows``, whose costs ``profile`` has. Raises
     :class:`InputError` for more ranks than these take, and for what is not MPI's to choose."""
-    what = str(getattr(job, "pattern", "mpi"))
+    pattern = str(getattr(job, "pattern", "mpi"))
     if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
-        raise InputError(f"{what}: {sorted(given)[0]} is the library's choice: leave it out")
+        raise InputError(f"{pattern}: {sorted(given)[0]} is the library's choice: leave it out")
     if len(rows) % job.rails:
         raise InputError(
-            f"{what}: {counted(len(rows), 'port')} {plural(len(rows), 'is', 'are')} not hosts with "
+            f"{pattern}: {counted(len(rows), 'port')} {plural(len(rows), 'is', 'are')} not hosts with "
             f"{job.rails} rails each; choose hosts"
         )
     hosts = len(rows) // job.rails
-    collective = what.removeprefix("mpi-").replace("-", "_")
+    collective = pattern.removeprefix("mpi-").replace("-", "_")
     ranks = job.ranks or (2 if collective in ("latency", "bandwidth") else hosts * job.ranks_per_host)
     if ranks > hosts * job.ranks_per_host:
         raise InputError(
-            f"{what}: {counted(ranks, 'rank')}; {counted(hosts, 'host')} with {job.ranks_per_host} each take "
+            f"{pattern}: {counted(ranks, 'rank')}; {counted(hosts, 'host')} with {job.ranks_per_host} each take "
             f"{hosts * job.ranks_per_host:,}"
             f"; give more on each with ranks-per-host={-(-ranks // hosts)}"
         )
@@ -70,7 +70,7 @@ def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"
         each=job.ranks_per_host,
     )
     host, stripes = rails_of(rows, ranks, job.ranks_per_host, job.rails)
-    name = f"{what} {chosen.algorithm}"
+    name = f"{pattern} {chosen.algorithm}"
     part, _ = part_of(program.schedule(name), host, costs.overheads, stripes)
     return part
 

@@ -64,11 +64,11 @@ def knomial_tree(n: int, radix: int = 4) -> Tree:
         span = 1
         while span < n and not r % (span * radix):
             span *= radix
-        found = []
+        children = []
         while span > 1:
             span //= radix
-            found += [r + span * k for k in range(1, radix) if r + span * k < n]
-        out.append(found)
+            children += [r + span * k for k in range(1, radix) if r + span * k < n]
+        out.append(children)
     return out
 
 

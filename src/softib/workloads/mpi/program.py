@@ -81,9 +81,9 @@ class Program:
             (wide(rank), wide(int(kind)), wide(peer), wide(ps), data.offset, data.count, wide(source), wide(blocking))
         )
         for on in self.last[rank].T if needs is None else needs:
-            known = on >= 0
-            self._owner.append(rows[known])
-            self._needs.append(np.asarray(on)[known])
+            stated = on >= 0
+            self._owner.append(rows[stated])
+            self._needs.append(np.asarray(on)[stated])
         return rows
 
     def send(

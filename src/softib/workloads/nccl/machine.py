@@ -168,10 +168,10 @@ of this generation; beyond them dgx-b200."""
 
 def machine_of(name: str) -> Machine:
     """The machine ``name``, also by the name of its GPU; raises :class:`UnknownName`."""
-    known = MACHINES | BY_GPU
-    if name.lower() not in known:
+    machines = MACHINES | BY_GPU
+    if name.lower() not in machines:
         raise UnknownName("machine", name, [*MACHINES, *BY_GPU])
-    return known[name.lower()]
+    return machines[name.lower()]
 
 
 def machine_of_links(gbps: float) -> Machine:

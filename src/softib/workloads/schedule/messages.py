@@ -33,10 +33,10 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
     """Host of each rank (int64[ranks], of ``rows``): ``each`` on one, in order. Raises
     :class:`InputError` where there are more ranks than that."""
     if s.ranks > len(rows) * each:
-        more = f"; give more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
+        hint = f"; give more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
         raise InputError(
             f"{s.name} has {counted(s.ranks, 'rank')}; {counted(len(rows), 'host')} with {each} each take "
-            f"{len(rows) * each:,}{more}"
+            f"{len(rows) * each:,}{hint}"
         )
     return np.asarray(rows[np.arange(s.ranks) // each], np.int64)
 

@@ -102,9 +102,9 @@ class Schedule:
                 f"computes, with what its rank computes before it, longer than {MOST_PS / 86400e12:.0f} days",
             ),
         )
-        for wrong, what in rules:
+        for wrong, problem in rules:
             if wrong.any():
-                raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {what}")
+                raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {problem}")
 
     def _too_long(self) -> np.ndarray:
         """Operations at whose end their rank has computed longer than :data:`MOST_PS`, one
@@ -179,10 +179,10 @@ def meetings(s: Schedule) -> np.ndarray:
 
     wild = (s.kind == Kind.RECV) & ((s.peer == ANY) | (s.tag == ANY))
     kind = np.where(wild, Kind.COMPUTE, s.kind).astype(np.uint8)
-    found = matches(kind, s.rank, s.peer, s.tag)
+    met = matches(kind, s.rank, s.peer, s.tag)
     if wild.any():
-        _any_source(s, found, np.flatnonzero(s.kind == Kind.SEND), np.flatnonzero(wild))
-    alone = (found < 0) & (s.kind != Kind.COMPUTE)
+        _any_source(s, met, np.flatnonzero(s.kind == Kind.SEND), np.flatnonzero(wild))
+    alone = (met < 0) & (s.kind != Kind.COMPUTE)
     lonely = alone & (s.kind == Kind.SEND)
     if lonely.any():
         i = int(np.argmax(lonely))
@@ -194,19 +194,19 @@ def meetings(s: Schedule) -> np.ndarray:
         raise InputError(
             f"{s.name}: {s.where(i)}: it waits for ever: no one sends it a message with tag {int(s.tag[i])}"
         )
-    short = (s.kind == Kind.SEND) & (s.size > s.size[found])
+    short = (s.kind == Kind.SEND) & (s.size > s.size[met])
     if short.any():
         i = int(np.argmax(short))
         raise InputError(
-            f"{s.name}: {s.where(i)}: {int(s.size[i]):,} bytes for a receive of {int(s.size[found[i]]):,} "
-            f"({s.where(int(found[i]))})"
+            f"{s.name}: {s.where(i)}: {int(s.size[i]):,} bytes for a receive of {int(s.size[met[i]]):,} "
+            f"({s.where(int(met[i]))})"
         )
-    return found
+    return met
 
 
-def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndarray) -> None:
+def _any_source(s: Schedule, met: np.ndarray, sends: np.ndarray, wild: np.ndarray) -> None:
     left: dict[int, list[int]] = {}
-    for i in sends[found[sends] < 0].tolist():
+    for i in sends[met[sends] < 0].tolist():
         left.setdefault(int(s.peer[i]), []).append(i)
     for r in wild.tolist():
         able = [
@@ -215,5 +215,5 @@ def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndar
         fits = [i for i in able if s.size[i] <= s.size[r]]
         if able:
             i = (fits or able)[0]
-            found[i], found[r] = r, i
+            met[i], met[r] = r, i
             left[int(s.rank[r])].remove(i)

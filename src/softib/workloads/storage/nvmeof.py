@@ -157,16 +157,16 @@ def _check(job: OfStorage) -> None:
 
 
 def _cost(job: OfStorage, read: bool) -> Cost:
-    known, kind = section("storage"), "read" if read else "write"
-    ps = lambda given, name: round(known[name] * 1e6) if given is None else given
-    gbps = job.device_rate or known["drives"] * known[f"drive_{kind}_gbps"]
+    constants, kind = section("storage"), "read" if read else "write"
+    ps = lambda given, name: round(constants[name] * 1e6) if given is None else given
+    gbps = job.device_rate or constants["drives"] * constants[f"drive_{kind}_gbps"]
     memory = job.device == "memory"
     return Cost(
         0 if memory else ps(job.device_time, f"drive_{kind}_us"),
         0.0 if memory else 8000.0 / gbps,
         ps(job.client_time, "client_us"),
         ps(job.target_time, "target_us"),
-        round(known["in_capsule"]) if job.in_capsule is None else job.in_capsule,
+        round(constants["in_capsule"]) if job.in_capsule is None else job.in_capsule,
         round(1e12 / job.target_iops) if job.target_iops else 0,
     )
 

@@ -90,20 +90,20 @@ def rank_files(path: Path) -> list[Path]:
     if hit is None and path.is_file():
         return [path]
     stem, suffix = (hit["stem"], hit["suffix"]) if hit else (path.name, ".et")
-    found: dict[int, Path] = {}
+    by_rank: dict[int, Path] = {}
     for other in path.parent.glob("*" + suffix) if path.parent.is_dir() else ():
         one = RANK_FILE.fullmatch(other.name)
         if one and one["stem"] == stem and one["suffix"] == suffix:
-            found[int(one["rank"])] = other
-    if not found or (hit and not path.is_file()):
+            by_rank[int(one["rank"])] = other
+    if not by_rank or (hit and not path.is_file()):
         raise InputError(f"{path}: cannot read: no such file, and no {path.name}.0.et")
-    if len(found) > 1:
-        for rank in range(max(found)):
-            if rank not in found:
+    if len(by_rank) > 1:
+        for rank in range(max(by_rank)):
+            if rank not in by_rank:
                 raise InputError(
-                    f"{path.parent / stem}: rank {rank} of {max(found) + 1:,} has no file {stem}.{rank}{suffix}"
+                    f"{path.parent / stem}: rank {rank} of {max(by_rank) + 1:,} has no file {stem}.{rank}{suffix}"
                 )
-    return [found[rank] for rank in sorted(found)]
+    return [by_rank[rank] for rank in sorted(by_rank)]
 
 
 def read_nodes(path: Path, data: bytes, rank: int) -> list[Node]:
@@ -121,19 +121,19 @@ def read_nodes(path: Path, data: bytes, rank: int) -> list[Node]:
 
 
 def _nodes(path: Path, data: bytes, rank: int) -> list[Node]:
-    found: list[Node] = []
+    nodes: list[Node] = []
     at = "its first message"
     try:
         for k, message in enumerate(delimited(data)):
             at = f"rank {rank}, message {k} of the file"
             if k:
-                found.append(_node(message))
+                nodes.append(_node(message))
             else:
                 list(fields(message))
     except (ValueError, TypeError) as error:
-        what = str(error) if isinstance(error, ValueError) else "has a field of another type than Chakra's"
-        raise InputError(f"{path}: no Chakra trace: {at} {what}") from None
-    return found
+        reason = str(error) if isinstance(error, ValueError) else "has a field of another type than Chakra's"
+        raise InputError(f"{path}: no Chakra trace: {at} {reason}") from None
+    return nodes
 
 
 def node_of(message: Any) -> Node:

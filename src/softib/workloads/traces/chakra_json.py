@@ -49,28 +49,28 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
     if not isinstance(rows, list):
         raise InputError(f"{path}: no Chakra trace: it has neither workload_graph nor nodes")
     make = _feeder if "workload_graph" in held else _pytorch
-    found = []
+    nodes = []
     for k, row in enumerate(rows):
         try:
-            found.append(make(row))
+            nodes.append(make(row))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise InputError(
                 f"{path}: node {k + 1} of the file is not a node of Chakra ({type(error).__name__}: {error})"
             ) from None
-    return found
+    return nodes
 
 
 def _feeder(row: dict[str, Any]) -> Node:
     """A node of ``workload_graph``; deps and attributes by the names that Chakra's feeder takes."""
-    more = {"is_cpu_op": row["is_cpu_op"]} if "is_cpu_op" in row else {}
+    attributes = {"is_cpu_op": row["is_cpu_op"]} if "is_cpu_op" in row else {}
     for name in ("comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "comm_root", "pg_name"):
         if name in row:
-            more[name] = row[name]
+            attributes[name] = row[name]
     micros = float(row.get("runtime", 0))
     if not math.isfinite(micros):
         raise ValueError(f"a runtime of {micros}")
     ctrl, data = (tuple(int(v) for v in row.get(key, ())) for key in ("ctrlDeps", "data_deps"))
-    return Node(int(row["Id"]), str(row["Name"]), int(row["NodeType"]), ctrl, data, micros, more)
+    return Node(int(row["Id"]), str(row["Name"]), int(row["NodeType"]), ctrl, data, micros, attributes)
 
 
 def _pytorch(row: dict[str, Any]) -> Node:

@@ -86,9 +86,9 @@ class _Rank:
     def __init__(self, name: str, build: Builder, rank: int, groups: dict[str, _Group]):
         self.name, self.build, self.rank, self.groups = name, build, rank, groups
 
-    def wrong(self, node: Node, what: str) -> InputError:
+    def wrong(self, node: Node, problem: str) -> InputError:
         """An error of ``node``."""
-        return InputError(f"{self.name}: rank {self.rank}, node {node.number} ({node.name[:40]}): {what}")
+        return InputError(f"{self.name}: rank {self.rank}, node {node.number} ({node.name[:40]}): {problem}")
 
     def read(self, nodes: list[Node], controlled: bool) -> None:
         rows: dict[int, tuple[int, int]] = {}
@@ -160,8 +160,8 @@ class _Rank:
 
 def _in_a_circle(nodes: list[Node]) -> bool:
     """Do nodes wait for themselves, by way of data and control dependencies?"""
-    known = {node.number for node in nodes}
-    needs = {node.number: {on for on in (*node.data_deps, *node.ctrl_deps) if on in known} for node in nodes}
+    numbers = {node.number for node in nodes}
+    needs = {node.number: {on for on in (*node.data_deps, *node.ctrl_deps) if on in numbers} for node in nodes}
     followers: dict[int, list[int]] = {}
     for number, on in needs.items():
         for one in on:
@@ -188,7 +188,7 @@ def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand)
             f"{name}: rank {most}, node {call.node.number}: it waits for ever: rank {least} has "
             f"{many[least]:,} collectives of this group, not {many[most]:,}"
         )
-    made: dict[tuple[str, int, int], Operations] = {}
+    operations: dict[tuple[str, int, int], Operations] = {}
     for together in zip(*(group.calls[r] for r in ranks), strict=True):
         first = together[0]
         for call in together:
@@ -203,9 +203,9 @@ def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand)
             first.node.get("comm_size"),
             int(first.node.get("comm_root", 0)),
         )
-        if key_ not in made:
-            made[key_] = by(key_[0], len(ranks), key_[1], key_[2])
-        _write(build, together, made[key_], tag)
+        if key_ not in operations:
+            operations[key_] = by(key_[0], len(ranks), key_[1], key_[2])
+        _write(build, together, operations[key_], tag)
         if len(build) > MOST_OPERATIONS:
             raise InputError(f"{name}: more than {MOST_OPERATIONS:,} operations with all collectives expanded")
         tag += STEPS

@@ -56,22 +56,22 @@ def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None
     processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
     ranks = job.ranks or hosts * job.ranks_per_host
     if nodes is None:
-        found = read_trace(Path(job.file), ranks)
+        schedule = read_trace(Path(job.file), ranks)
     else:
         from softib.workloads.traces.chakra_schedule import schedule_of
 
-        found = schedule_of(job.file, list(nodes) * ranks if len(nodes) == 1 else nodes)
-    if job.ranks not in (0, None, found.ranks):
+        schedule = schedule_of(job.file, list(nodes) * ranks if len(nodes) == 1 else nodes)
+    if job.ranks not in (0, None, schedule.ranks):
         raise InputError(
-            f"{job.file}: it has {counted(found.ranks, 'rank')}, not {job.ranks:,}; ranks is for one Chakra trace "
+            f"{job.file}: it has {counted(schedule.ranks, 'rank')}, not {job.ranks:,}; ranks is for one Chakra trace "
             f"that is the program of all"
         )
-    return replace(found, processors=job.processors or 0)
+    return replace(schedule, processors=job.processors or 0)
 
 
 def refuse(path: Path, data: bytes) -> None:
     """Raise :class:`InputError`, one line, where ``data``, the beginning of the file ``path``, is
     of a form that is known and not read."""
-    for begin, what in REFUSED:
+    for begin, form in REFUSED:
         if data.startswith(begin):
-            raise InputError(f"{path} is {what}, which is not read; convert it to GOAL (schedgen does)")
+            raise InputError(f"{path} is {form}, which is not read; convert it to GOAL (schedgen does)")

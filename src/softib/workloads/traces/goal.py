@@ -68,9 +68,9 @@ class _Text:
         self.labels: dict[str, int] = {}
         self.waits: list[tuple[str, str, bool, int]] = []
 
-    def wrong(self, what: str) -> InputError:
+    def wrong(self, problem: str) -> InputError:
         """An error at this line."""
-        return InputError(f"{self.path}:{self.line}: {what}")
+        return InputError(f"{self.path}:{self.line}: {problem}")
 
     def read(self, data: bytes) -> Schedule:
         try:
@@ -141,8 +141,8 @@ class _Text:
         label = hit["label"] or ""
         for name, most in LARGEST.items():
             if hit[name] is not None and int(hit[name]) > most:
-                what = f"rank {self.rank}, {label}" if label else f"rank {self.rank}"
-                raise self.wrong(f"{what}: {name} {hit[name]} is more than {most:,}")
+                where = f"rank {self.rank}, {label}" if label else f"rank {self.rank}"
+                raise self.wrong(f"{where}: {name} {hit[name]} is more than {most:,}")
         if hit["calc"] is not None:
             row = self.build.compute(self.rank, int(hit["calc"]) * PS_PER_NS, processor=cpu, label=label)
         else:

@@ -117,10 +117,10 @@ def portals_text(path: Path, data: bytes) -> bytes | None:
     lines = [f"num_ranks {ranks}"]
     for rank in range(ranks):
         held = _octets(path, rank, table, data)
-        found = _fitting(held, PORTALS)
-        if found is None:
+        parts = _fitting(held, PORTALS)
+        if parts is None:
             return None
-        lines += [f"rank {rank} {{", *_lines(path, rank, *found), "}"]
+        lines += [f"rank {rank} {{", *_lines(path, rank, *parts), "}"]
     return "\n".join(lines).encode()
 
 
@@ -150,9 +150,9 @@ def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarr
     if len(data) < 8:
         raise InputError(f"{path}: rank {rank} ends early")
     for kind in (SHORT, LONG):
-        found = _fitting(data, kind)
-        if found is not None:
-            return found
+        parts = _fitting(data, kind)
+        if parts is not None:
+            return parts
     count = int(np.frombuffer(data, "<u4", 1)[0])
     raise InputError(
         f"{path}: rank {rank}: {counted(count, 'operation')} {plural(count, 'does', 'do')} not fill "
@@ -249,12 +249,12 @@ def write_binary(s: Schedule) -> bytes:
     parts, table, at = [], np.zeros((s.ranks, 2), "<u8"), HEADER.itemsize + 16 * s.ranks - AFTER_MAGIC
     waits_for_nothing = ops["waits"] == 0
     for r in range(s.ranks):
-        mine = slice(begins[r], begins[r + 1])
-        roots = np.flatnonzero(waits_for_nothing[mine]).astype("<u4")
+        of_rank = slice(begins[r], begins[r + 1])
+        roots = np.flatnonzero(waits_for_nothing[of_rank]).astype("<u4")
         head = np.array([begins[r + 1] - begins[r], len(roots)], "<u4").tobytes() + roots.tobytes()
         part = (
             head
-            + ops[mine].tobytes()
+            + ops[of_rank].tobytes()
             + (follower[lists_begin[r] : lists_begin[r + 1]] - begins[r]).astype("<u4").tobytes()
         )
         table[r] = at, at + len(part)

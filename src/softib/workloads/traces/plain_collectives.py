@@ -95,13 +95,13 @@ def _all_to_all(n: int, size: int, _: int) -> Sends:
 
 def _tree(n: int, size: int, root: int) -> Sends:
     """In step s those who have the data, the first 2^s counted from the root, send it on by 2^s."""
-    made = [
+    steps = [
         (np.arange(min(1 << s, n - (1 << s))), 1 << s, np.full(min(1 << s, n - (1 << s)), s))
         for s in range((n - 1).bit_length())
     ]
-    src = np.concatenate([a for a, _, _ in made])
-    dst = np.concatenate([a + by for a, by, _ in made])
-    return (src + root) % n, (dst + root) % n, np.full(len(src), size), np.concatenate([s for _, _, s in made])
+    src = np.concatenate([a for a, _, _ in steps])
+    dst = np.concatenate([a + by for a, by, _ in steps])
+    return (src + root) % n, (dst + root) % n, np.full(len(src), size), np.concatenate([s for _, _, s in steps])
 
 
 def _reduce(n: int, size: int, root: int) -> Sends:

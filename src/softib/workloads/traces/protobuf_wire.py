@@ -71,11 +71,11 @@ def varints(value: Value) -> list[int]:
     """A repeated integer field: one value, or several packed."""
     if isinstance(value, int):
         return [value]
-    found, at = [], 0
+    integers, at = [], 0
     while at < len(value):
         one, at = _varint(value, at)
-        found.append(one)
-    return found
+        integers.append(one)
+    return integers
 
 
 def signed(value: int) -> int:

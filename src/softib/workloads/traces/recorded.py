@@ -51,21 +51,21 @@ def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tup
     ranks = _ranks(threads)
     if not ranks:
         raise InputError(f"{name}: nothing was recorded: no program made a queue pair")
-    found = Posts(threads, ranks)
+    posts = Posts(threads, ranks)
     build = Builder(max(ranks.values()) + 1)
     of_process = Counter(t.pid for t in threads)
     adapter = min(1 + max(of_process.values()), MOST_THREADS)
-    for m in found.every:
+    for m in posts.every:
         _arrival(build, m, adapter)
     notes: list[tuple[int, str]] = []
-    for reader in _read(build, found, threads, ranks):
+    for reader in _read(build, posts, threads, ranks):
         notes += [(row, _note(collectives, word, n, octets)) for row, word, n, octets in reader.notes]
-    made = replace(build.schedule(name), acknowledged=True)
+    schedule = replace(build.schedule(name), acknowledged=True)
     lines: dict[int, list[str]] = {}
     for row, text in notes:
         lines.setdefault(int(build.place[row]), []).append(text)
     return Recorded(
-        made, len(found.every), found.unknown, found.local, {row: "\n".join(texts) for row, texts in lines.items()}
+        schedule, len(posts.every), posts.unknown, posts.local, {row: "\n".join(texts) for row, texts in lines.items()}
     )
 
 
@@ -95,8 +95,8 @@ def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
     rank_of: dict[int, int | None] = {}
     for t in threads:
         rank_of.setdefault(t.pid, t.rank)
-    known = [r for r in rank_of.values() if r is not None]
-    if len(known) == len(rank_of) == len(set(known)):
+    stated = [r for r in rank_of.values() if r is not None]
+    if len(stated) == len(rank_of) == len(set(stated)):
         return {pid: r for pid, r in rank_of.items() if r is not None}
     return {pid: i for i, pid in enumerate(rank_of)}
 

@@ -89,12 +89,12 @@ class Posts:
         return next(self._posted)
 
     def _queue_pairs(self, threads: list[RecordedThread], ranks: dict[int, int]) -> None:
-        found = sorted(
+        queue_pairs = sorted(
             (int(t.ns[i]), int(t.qpn[i]), ranks[t.pid], int(t.opcode[i]))
             for t in threads
             for i in np.flatnonzero(t.type == Event.QP)
         )
-        for ns, qpn, rank, kind in found:
+        for ns, qpn, rank, kind in queue_pairs:
             times, makers = self._makers.setdefault(qpn, ([], []))
             times.append(ns)
             makers.append((rank, kind, len(makers)))

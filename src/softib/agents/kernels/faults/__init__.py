@@ -1,1 +1,1 @@
-"""Faults of links and ports: bit errors, RS-FEC, flow control that fails."""
+"""Faults of links and ports: bit errors, RS-FEC, faulty flow control."""

@@ -1,8 +1,7 @@
-"""Faults of links: bit errors and what becomes of a MAD on a cable that has one (IBA 16.1.3.5,
-16.1.4, 7.12).
+"""Faults of links: bit errors and their effect on a MAD (IBA 16.1.3.5, 16.1.4, 7.12).
 
-Symbols flow on a link that is up all the time, so errors grow with time. Nothing ticks:
-:func:`settle` brings one port up to a moment, when somebody reads its counters or its link changes.
+Symbols flow on a link that is up all the time, so errors grow with time. There is no periodic update:
+:func:`settle` updates one port when its counters are read or its link changes.
 """
 
 import math
@@ -65,13 +64,12 @@ FIRST_64B66B = 4
 SYNC_SHARE = 2 / 66
 CROSSED, CORRUPTED, NOT_SENT = 0, 1, 2
 MOST_AT_ONCE = 100_000
-"""Corrupted packets of applications at most that one look at their counts follows one by one."""
+"""Largest number of corrupted packets of applications per update that are followed one by one."""
 
 
 @inner
 def wrong_bits(t, port, code, lanes, n):
-    """Count ``n`` bit errors that no code corrects: each is a symbol (8b/10b) or a block (64b/66b)
-    that is wrong."""
+    """Count ``n`` bit errors that no code corrects: each is a wrong symbol (8b/10b) or block (64b/66b)."""
     grow(t.counters[port], SYMBOL, n)
     if code >= FIRST_64B66B and n > 0:
         row = t.lane_counters[port]
@@ -107,8 +105,7 @@ def corrupted_updates(t, port):
 
 @inner
 def lost_updates(t, port):
-    """Probability that ``port`` misses a flow control packet: the other end leaves it out, or it
-    arrives with an error."""
+    """Probability that ``port`` misses a flow control packet: the other end omits it, or it arrives with an error."""
     bits, lost = t.fault[port, BITS], 0.0
     if bits & NOISY:
         lost = corrupted_updates(t, port)
@@ -119,7 +116,7 @@ def lost_updates(t, port):
 
 @inner
 def settle(t, port, now):
-    """Bring the counters of ``port`` up to ``now``."""
+    """Update the counters of ``port`` to the time ``now``."""
     if t.fec_clock[port] != 0:
         clean_codewords(t, port, now)
     if t.options[FAULTY] == 0:
@@ -148,9 +145,9 @@ def settle(t, port, now):
 
 @inner
 def integrity(t, port, now):
-    """A local physical error more. Beyond the threshold (LocalPhyErrors) the link recovers: both
-    ends count it, the receiver counts LocalLinkIntegrityErrors and raises trap 129. A packet
-    without error makes one good (IBA 7.12.2)."""
+    """Count a local physical error. Beyond the threshold (LocalPhyErrors) the link recovers: both
+    ends count it, the receiver counts LocalLinkIntegrityErrors and raises trap 129. A packet without error cancels
+    one (IBA 7.12.2)."""
     row = t.fault[port]
     row[PHY_ERRORS] += 1
     if row[PHY_ERRORS] <= get8(t.port_info[port], THRESHOLDS_AT) >> 4:
@@ -181,12 +178,11 @@ def corrupted(t, port):
 
 @inner
 def rates_of_loss(t, port):
-    """(a, b): a packet of L octets on the wire into ``port`` is lost with probability 1 - exp(-(a +
-    b L)).
+    """(a, b): a packet of L bytes on the wire into ``port`` is lost with probability 1 - exp(-(a + b L)).
 
-    Without FEC each of its line bits (10 or 8.25 an octet) can be wrong; with it a packet begins
-    anywhere in a codeword of 5140 data bits, and is lost with each that cannot be corrected: the
-    rule of :func:`corrupted` for any length.
+    Without FEC each of its line bits (10 or 8.25 a byte) can be wrong; with it a packet begins anywhere in a
+    codeword of 5140 data bits, and is lost with each uncorrectable one: the rule of :func:`corrupted` for any
+    length.
     """
     if t.fault[port, BITS] & NOISY == 0:
         return 0.0, 0.0
@@ -212,8 +208,8 @@ def arrive_corrupted(t, ingress, corrupted, packets, now):
 
 @inner
 def cross(t, egress, vl15, now):
-    """What happens to a MAD on the cable behind ``egress``: CROSSED, CORRUPTED (it was sent and
-    arrived with an error) or NOT_SENT. VL15 knows no credits (IBA 3.5.7)."""
+    """Result for a MAD on the cable behind ``egress``: CROSSED, CORRUPTED (it was sent and arrived with an error)
+    or NOT_SENT. VL15 has no credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
     if bits & LAVISH and not vl15:
@@ -236,8 +232,8 @@ def cross(t, egress, vl15, now):
 
 @inner
 def survive(t, first, last, vl15, now):
-    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; -1 when it arrives, else the end
-    of the hops that count."""
+    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; -1 if it arrives, else the end of the hops that
+    count."""
     for i in range(first, last):
         fate = cross(t, np.int64(t.path[i]), vl15, now)
         if fate != CROSSED:

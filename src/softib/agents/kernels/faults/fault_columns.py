@@ -1,10 +1,10 @@
 """The faults of a port as numbers that kernels share, and the random numbers of their errors.
 
-``fault`` int64[ports, 7] holds per port what is wrong with it and its state (columns below),
-``fault_rate`` float64[ports, 3] its bit error ratio, the picoseconds it needs to drain one MAD
-(infinite: it is blocked) and the share of flow-control packets that the port at the other end
-leaves out, ``rng_state`` the random state. ``options[FAULTY]`` is 0 while no port has a fault: then
-nothing of this is ever looked at.
+``fault`` int64[ports, 7] holds the faults of each port and their state (columns below), ``fault_rate``
+float64[ports, 3] its bit error ratio, the picoseconds it needs to drain one MAD (infinite: it is blocked) and the
+share of flow-control packets that the port at the other end omits, ``rng_state`` the random state.
+``options[FAULTY]`` is 0 while no port has a fault: then none of this is
+read.
 """
 
 import math
@@ -19,13 +19,12 @@ from softib.iba.smp import PortInfo
 FAULTY = 1
 """Element of ``options``: ports that have a fault."""
 BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD, FLOWED = range(7)
-"""Columns of ``fault``: what is wrong; until when its counters are right (ps); local physical
-errors not made good yet; when its buffer is empty of MADs (ps); until when the port that sends to
-it has waited (ps); since when that one waits, for ever (ps, 0: it does not); when it has drained
-what applications sent (ps)."""
+"""Columns of ``fault``: the faults; time to which its counters are updated (ps); local physical errors not yet
+cancelled; time when its buffer is empty of MADs (ps); time to which the port that sends to it has waited (ps); time
+since which that one waits forever (ps, 0: it does not); time when it has drained the data of applications (ps)."""
 CUT, DEAD, NOISY, SLOW, LAVISH, STARVED = 1, 2, 4, 8, 16, 32
-"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits that
-it does not have; the other end leaves out flow-control packets."""
+"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits without buffer space;
+the other end omits flow-control packets."""
 BER, DRAIN, LEFT_OUT = 0, 1, 2
 
 LANES = np.ones(256, np.int64)
@@ -49,7 +48,7 @@ def roll(t):
 
 @inner
 def poisson(t, mean):
-    """How many rare events happen where ``mean`` are expected (a normal approximation above 60)."""
+    """Number of rare events if ``mean`` are expected (a normal approximation above 60)."""
     if mean <= 0.0:
         return np.int64(0)
     if mean > 60.0:

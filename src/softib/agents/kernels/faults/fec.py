@@ -1,5 +1,5 @@
-"""Reed-Solomon forward error correction of a link: what becomes of its codewords at a bit error
-ratio, and what counts it (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
+"""Reed-Solomon forward error correction of a link: results for its codewords at a bit error ratio, and their
+counters (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
 
 import math
 
@@ -36,8 +36,7 @@ PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
 corrects (IEEE 802.3 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
 LEAST_MEAN = 1e-9
-"""Where fewer codewords are expected none is drawn: each look would cost a random number for
-nothing."""
+"""If fewer codewords are expected, none is drawn: each update would waste a random number."""
 
 
 @inner
@@ -48,8 +47,7 @@ def corrects(t, port, code):
 
 @inner
 def codeword(ber, length, fixes):
-    """Of one codeword: (expected corrected symbols, probability that it is corrected, that it
-    cannot be)."""
+    """For one codeword: (expected corrected symbols, probability that it is corrected, that it is uncorrectable)."""
     q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
     right = math.exp(length * math.log1p(-q))
     p, symbols, fixed, lost = right, 0.0, 0.0, 0.0
@@ -60,13 +58,13 @@ def codeword(ber, length, fixes):
             fixed += p
         else:
             lost += p
-    # A long tail is what the others leave; a short one would drown in their rounding.
+    # A long tail is the complement of the others; a short one would be lost in their rounding.
     return symbols, fixed, (lost if lost < 0.01 else 1.0 - fixed - right)
 
 
 @inner
 def on_lanes(t, row, column, lanes, n):
-    """Share ``n`` events among the first ``lanes`` columns."""
+    """Distribute ``n`` events among the first ``lanes`` columns."""
     each = n // lanes
     first = np.int64(roll(t) * lanes)
     for i in range(min(lanes, COUNTED_LANES)):
@@ -75,7 +73,7 @@ def on_lanes(t, row, column, lanes, n):
 
 @inner
 def wrong_blocks(t, port, lanes, symbols, fixed, lost):
-    """Count what RS-FEC did: corrected symbols by lane, corrected and lost blocks. A lost block is
+    """Count the results of RS-FEC: corrected symbols by lane, corrected and lost blocks. A lost block is
     a symbol error."""
     row = t.lane_counters[port]
     on_lanes(t, row, FEC_CORRECTED, lanes, symbols)
@@ -96,8 +94,8 @@ def codewords_in(t, port, passed):
 
 @inner
 def clean_codewords(t, port, now):
-    """Count the codewords since the last look in bin 0 of the histogram; :func:`corrected` takes
-    those with errors out again, in the same time."""
+    """Count the codewords since the last update in bin 0 of the histogram; :func:`corrected` removes those with
+    errors again, at the same time."""
     passed = now - t.fec_clock[port]
     began = t.fec_clock[port] != 0
     t.fec_clock[port] = max(now, np.int64(1))
@@ -109,8 +107,7 @@ def clean_codewords(t, port, now):
 
 @inner
 def corrected(t, port, ber, length, fixes, codewords):
-    """Draw how many of ``codewords`` have 1 … ``fixes`` wrong symbols, and how many more; counts
-    them in the histogram.
+    """Draw the numbers of ``codewords`` with 1 … ``fixes`` wrong symbols, and with more; counts them in the histogram.
 
     (corrected symbols, corrected codewords, lost ones).
     """

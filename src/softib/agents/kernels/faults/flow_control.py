@@ -1,15 +1,15 @@
-"""Flow control that fails: ports that drain slowly (their sender waits for credits, and a switch
-discards what waits too long, IBA 18.2.5.4), the watchdog of late updates, and buffers that overrun
-(IBA 7.9, 14.2.5.1 traps 130, 131).
+"""Flow control faults: ports that drain slowly (their sender waits for credits, and a switch discards packets that
+wait too long, IBA 18.2.5.4), the watchdog of late updates, and buffers that overrun (IBA 7.9, 14.2.5.1 traps 130,
+131).
 
-MADs meet :func:`queue` one by one. What applications send arrives in sums, afterwards:
-:func:`flow`, :func:`expire` and :func:`hold`.
+MADs use :func:`queue` one by one. Data of applications arrives as sums, afterwards: :func:`flow`, :func:`expire`
+and :func:`hold`.
 
-A port sends a flow control packet on each VL at least every 65,536 symbol times. Where none arrives
-for 400,000, the receiver has the link recover: that needs errors so dense that six in a row are
-corrupted. A buffer overruns only when its owner grants credits that it does not have. ``overruns``
-int64[ports, 2]: the last update period (65,536 symbol times) with an overrun (-1: none yet), and
-how many such periods came one after the other.
+A port sends a flow control packet on each VL at least every 65,536 symbol times. If none arrives for 400,000, the
+receiver starts recovery of the link; that needs errors so dense that six in a row are corrupted. A buffer overruns
+only if its owner grants credits without buffer space. ``overruns``
+int64[ports, 2]: the last update period (65,536 symbol times) with an overrun (-1: none yet), and the number of
+consecutive such periods.
 """
 
 import math
@@ -52,7 +52,7 @@ CREDITS = 8
 
 @inner
 def waits(t, egress, row, now, until):
-    """PortXmitWait of ``egress`` for the time up to ``until`` that it has not counted yet."""
+    """PortXmitWait of ``egress`` for the uncounted time up to ``until``."""
     since = max(now, row[WAITED])
     if until > since:
         row[WAITED] = until
@@ -61,11 +61,10 @@ def waits(t, egress, row, now, until):
 
 @inner
 def tick(t, egress, slow, now):
-    """PortXmitWait of ``egress`` while the port behind it, ``slow``, drains what applications have
-    sent so far.
+    """PortXmitWait of ``egress`` while the port behind it, ``slow``, drains the data of applications.
 
-    A tick counts when there was something to send and no credit for it (IBA 16.1.3.5): of the time
-    that the slow port needs, all but what the link itself would have needed.
+    A tick counts if there was data to send and no credit for it (IBA 16.1.3.5): the time of the slow port minus the
+    time of the link itself.
     """
     row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
     if drain <= 0.0 or drain == math.inf:
@@ -82,8 +81,7 @@ def tick(t, egress, slow, now):
 
 @inner
 def flow(t, egress, slow, octets, now):
-    """Applications have sent ``octets`` through ``egress`` to ``slow``, which takes its time for
-    them."""
+    """Applications have sent ``octets`` through ``egress`` to ``slow``, which drains them at its rate."""
     row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
     if drain <= 0.0 or drain == math.inf:
         return
@@ -111,8 +109,7 @@ def expire(t, egress, packets, now):
 
 @inner
 def hold(t, egress, now):
-    """Packets wait at ``egress`` for ever: the port behind it is blocked, and nothing bounds their
-    time."""
+    """Packets wait at ``egress`` forever: the port behind it is blocked, and nothing limits their time."""
     slow = np.int64(t.port_peer[egress])
     if slow >= 0 and t.fault[slow, BITS] & SLOW and not t.fault[egress, HELD]:
         t.fault[egress, HELD] = max(now, 1)
@@ -120,8 +117,8 @@ def hold(t, egress, now):
 
 @inner
 def queue(t, egress, ingress, now):
-    """True when a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for
-    credits; a switch throws it away when that takes longer than HOQLife (IBA 18.2.5.4)."""
+    """True if a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for credits; a
+    switch discards it when that takes longer than HOQLife (IBA 18.2.5.4)."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     wait = np.int64(0)
     blocked = drain == math.inf
@@ -146,7 +143,7 @@ def queue(t, egress, ingress, now):
 
 @inner
 def overflows(t, ingress, now):
-    """True when a MAD finds the buffer of ``ingress`` full, which had promised that it is not."""
+    """True if a MAD meets a full buffer at ``ingress``, although the port had granted credits."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     if drain == math.inf or row[DRAINED] - now > (CREDITS - 1) * drain:
         return True
@@ -155,11 +152,10 @@ def overflows(t, ingress, now):
 
 
 UPDATE_SYMBOLS, WATCHDOG_SYMBOLS = 65_536, 400_000
-"""Longest time between two flow control packets of a VL, and after which the watchdog fires (IBA
-7.9.2, 7.9.3)."""
+"""Longest time between two flow control packets of a VL, and time after which the watchdog fires (IBA 7.9.2, 7.9.3)."""
 MISSED = WATCHDOG_SYMBOLS // UPDATE_SYMBOLS
 UPDATE_BITS = 80
-"""Line bits of a flow control packet on 8b/10b lanes: two delimiters and six octets (IBA 7.9.4)."""
+"""Line bits of a flow control packet on 8b/10b lanes: two delimiters and six bytes (IBA 7.9.4)."""
 RECOVERY, RCV_ERRORS, OVERRUNS = (
     COUNTER_NAMES.index(n)
     for n in ("link_error_recovery_counter", "port_rcv_errors", "excessive_buffer_overrun_errors")
@@ -181,9 +177,8 @@ def update_ps(t, port):
 
 @inner
 def expiries(slots, lost):
-    """How often ``slots`` flow control packets, each corrupted with probability ``lost``, miss
-    :data:`MISSED` times in a row on average: slots over the mean waiting time of such a run
-    (Feller, vol. 1, XIII.7)."""
+    """Mean number of times that ``slots`` flow control packets, each corrupted with probability ``lost``, miss
+    :data:`MISSED` times in a row: slots divided by the mean waiting time of such a run (Feller, vol. 1, XIII.7)."""
     if lost <= 0.0:
         return 0.0
     run = lost**MISSED
@@ -194,9 +189,8 @@ def expiries(slots, lost):
 
 @inner
 def watchdog(t, port, lost, passed, now):
-    """Let the watchdogs of the VLs of ``port`` run for ``passed`` picoseconds in which updates were
-    corrupted with probability ``lost``. One that fires has the link recover, and the port raises
-    trap 131."""
+    """Run the watchdogs of the VLs of ``port`` for ``passed`` picoseconds in which updates were corrupted with
+    probability ``lost``. One that fires starts recovery of the link, and the port raises trap 131."""
     if lost < 1e-3:  # less than one in a thousand years (8 VLs at XDR)
         return
     vls = VLS[get8(t.port_info[port], VLS_AT) >> 4]
@@ -213,30 +207,30 @@ def watchdog(t, port, lost, passed, now):
 
 @inner
 def overrun(t, port, now):
-    """A packet arrived at ``port`` and found no room."""
+    """A packet arrived at ``port`` without buffer space."""
     overruns(t, port, np.int64(1), 0.0, now)
 
 
 @inner
 def overruns(t, port, packets, octets, now):
-    """``packets`` arrived at ``port`` and found no room, ``octets`` in all, at the link's rate and
-    the last of them now. OverrunErrors update periods in a row with one are an
-    ExcessiveBufferOverrunError, and trap 130 (IBA 7.9, 14.2.5.6)."""
+    """``packets`` arrived at ``port`` without buffer space, ``octets`` in all, at the link's rate and the last of
+    them now. OverrunErrors consecutive update periods with one are an ExcessiveBufferOverrunError, and
+    trap 130 (IBA 7.9, 14.2.5.6)."""
     grow(t.counters[port], RCV_ERRORS, packets)
     grow(t.detail_counters[port], BUFFER_OVERRUN, packets)
     row, each = t.overruns[port], update_ps(t, port)
     gbps = SPEED_GBPS[speed_code(t, port)] * LANES[t.port_info[port, WIDTH_AT]]
     period = np.int64(now / each)
-    more = 1 + np.int64(min(octets * 8e3 / gbps / each, 1e9))
-    if period - more >= row[LAST]:
-        if period - more > row[LAST]:
+    periods = 1 + np.int64(min(octets * 8e3 / gbps / each, 1e9))
+    if period - periods >= row[LAST]:
+        if period - periods > row[LAST]:
             row[RUN] = 0
     else:
-        more = max(period - row[LAST], np.int64(0))
+        periods = max(period - row[LAST], np.int64(0))
     row[LAST] = max(row[LAST], period)
     limit = np.int64(max(get8(t.port_info[port], THRESHOLDS_AT) & 15, 1))
-    errors = (row[RUN] + more) // limit
-    row[RUN] = (row[RUN] + more) % limit
+    errors = (row[RUN] + periods) // limit
+    row[RUN] = (row[RUN] + periods) % limit
     if errors > 0:
         grow(t.counters[port], OVERRUNS, errors)
         threshold(t, now, end_port(t, port), TRAP_OVERRUN, np.int64(t.port_num[port]))

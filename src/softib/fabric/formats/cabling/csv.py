@@ -152,8 +152,8 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
         if line.count('"') % 2:
             problems.add(number, "a quote that never closes: the row is left out")
             continue
-        found, above = reader.cables(above)
-        rows += found
+        cables, above = reader.cables(above)
+        rows += cables
     return rows
 
 
@@ -196,22 +196,22 @@ class _Row:
         if missing:
             self.problems.add(self.number, f"{missing}: the row is left out")
             return [], None
-        made = [self.cable(a, b) for a, b in zip(first, others, strict=True)]
-        return made, made[0] if len(made) == 1 and not merged else None
+        row_cables = [self.cable(a, b) for a, b in zip(first, others, strict=True)]
+        return row_cables, row_cables[0] if len(row_cables) == 1 and not merged else None
 
     def missing(self, first: list[tuple[str, str]], others: list[tuple[str, str]]) -> str:
         """What the row lacks, for people."""
         lacks = [
-            f"no {place} {what}"
+            f"no {place} {field}"
             for place, ends in (("first", first), ("second", others))
-            for k, what in enumerate(("device", "port"))
+            for k, field in enumerate(("device", "port"))
             if not ends or any(not e[k] for e in ends)
         ]
         return " and ".join(lacks)
 
     def ends(self, end: int) -> list[tuple[str, str]]:
         """(device, label) of each leg at one end."""
-        nodes, hcas, ports = (_pieces(self.get(f"{what}{end}")) for what in ("node", "hca", "port"))
+        nodes, hcas, ports = (_pieces(self.get(f"{field}{end}")) for field in ("node", "hca", "port"))
         if f"port{end}" not in self.columns and f"hca{end}" not in self.columns:
             return [_of_cell(node) for node in nodes] if nodes != [""] else ([("", "")] if end < 2 else [])
         if end == 2 and nodes == [""]:
@@ -219,7 +219,7 @@ class _Row:
         most = max(len(nodes), len(hcas), len(ports))
         if any(len(x) not in (1, most) for x in (nodes, hcas, ports)):
             most = 1
-            nodes, hcas, ports = ([self.get(f"{what}{end}")] for what in ("node", "hca", "port"))
+            nodes, hcas, ports = ([self.get(f"{field}{end}")] for field in ("node", "hca", "port"))
         wide = [x * (most // len(x)) for x in (nodes, hcas, ports)]
         return [(_without_port(n, p), _label(h, p)) for n, h, p in zip(*wide, strict=True)]
 
@@ -332,7 +332,7 @@ def _find_names_in_two_racks(rows: list[dict[str, Any]], problems: Problems) -> 
     for name, where in racks.items():
         if len(where) > 1:
             (first, line), (second, other) = list(where.items())[:2]
-            more = f" and {len(where) - 2} more racks" if len(where) > 2 else ""
+            rest = f" and {len(where) - 2} more racks" if len(where) > 2 else ""
             problems.add(
-                other, f"{name} stands in rack {second}, at line {line} in {first}{more}: one name, several devices"
+                other, f"{name} stands in rack {second}, at line {line} in {first}{rest}: one name, several devices"
             )

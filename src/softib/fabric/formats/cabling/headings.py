@@ -110,7 +110,7 @@ def normal(text: str) -> str:
 
 
 def _table(of: dict[str, str]) -> dict[str, str]:
-    return {normal(word): what for what, parts in of.items() for word in parts.split()}
+    return {normal(word): field for field, parts in of.items() for word in parts.split()}
 
 
 _VOCABULARY = load_plain_yaml(
@@ -177,13 +177,13 @@ def _heading(text: str) -> Heading | None:
     role = next((_ROLE_OF[w] for w in parts if w in _ROLE_OF), "")
     sides = [w for w in parts if w in _SIDE_OF and w not in _NOISE]
     number = next((int(w) for w in parts if w in ("1", "2")), 0)
-    what = next((f for f in _ORDER if f in fields), "node" if role else "")
-    if plain == normal("name") or not (what or sides):
+    field = next((f for f in _ORDER if f in fields), "node" if role else "")
+    if plain == normal("name") or not (field or sides):
         return None
     if "end" in sides and len(sides) > 1:
         sides.remove("end")  # A-End, Z end
     strong = [w for w in sides if len(w) > 1 or not w.isascii()] or sides
-    return Heading(_SIDE_OF[strong[0]] if strong else None, what, role, number, bool(strong) and strong[0] == "a")
+    return Heading(_SIDE_OF[strong[0]] if strong else None, field, role, number, bool(strong) and strong[0] == "a")
 
 
 def layout_of(cells: Sequence[str]) -> Layout | None:
@@ -193,33 +193,33 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
     read = [_heading(cell) if cell.strip() else None for cell in cells[:256]]
     if any(h and h.end == 0 and not h.is_a for h in read) and not any(h and h.end == 1 for h in read):
         read = [Heading(1, h.what, h.role, h.number) if h and h.is_a else h for h in read]  # de … a …
-    found: dict[str, int] = {}
-    ends = _devices(read, found)
+    column: dict[str, int] = {}
+    ends = _devices(read, column)
     if ends is None:
         return None
-    _rest(read, ends, found)
-    speed = found.get("speed", len(cells))
+    _rest(read, ends, column)
+    speed = column.get("speed", len(cells))
     if speed + 1 < len(cells) and not cells[speed + 1].strip():
-        found.setdefault("cable", speed + 1)  # UFM's lists have the cable in words there
+        column.setdefault("cable", speed + 1)  # UFM's lists have the cable in words there
     for end in (0, 1):
-        if f"node{end}" not in found:
+        if f"node{end}" not in column:
             return None
     explicit = all(any(h and h.end == e for h in read) for e in (0, 1))
-    if not explicit and not any(f"{what}{e}" in found for what in ("port", "hca") for e in (0, 1)):
+    if not explicit and not any(f"{field}{e}" in column for field in ("port", "hca") for e in (0, 1)):
         return None
-    if not explicit and 3 * len(found) < sum(bool(c.strip()) for c in cells):
+    if not explicit and 3 * len(column) < sum(bool(c.strip()) for c in cells):
         return None  # a table of something else in which two headings happen to fit
-    if len(found) == 2 and (len(cells) > 6 or None in read):
+    if len(column) == 2 and (len(cells) > 6 or None in read):
         return None  # two words in a longer line are a sentence, no headings
-    layout = Layout(found, list(cells))
-    taken = {at: name for name, at in found.items()}
+    layout = Layout(column, list(cells))
+    taken = {at: name for name, at in column.items()}
     layout.taken = [_meaning(taken.get(i, "")) for i in range(len(cells))]
-    if "length" in found:
-        layout.unit_m = unit_of(_taken_apart(normal(cells[found["length"]])) or ())
+    if "length" in column:
+        layout.unit_m = unit_of(_taken_apart(normal(cells[column["length"]])) or ())
     return layout
 
 
-def _devices(read: Sequence[Heading | None], found: dict[str, int]) -> dict[int, int] | None:
+def _devices(read: Sequence[Heading | None], column: dict[str, int]) -> dict[int, int] | None:
     """Enter the columns of devices; column → end (2: the second leg), None where there are no two."""
     nodes = [(i, h) for i, h in enumerate(read) if h and h.what in ("node", "")]
     stated = [(i, h) for i, h in nodes if h.end is not None]
@@ -242,11 +242,11 @@ def _devices(read: Sequence[Heading | None], found: dict[str, int]) -> dict[int,
         else:
             return None
     for i, _, end in chosen:
-        found.setdefault(f"node{end}", i)
-    return {found[f"node{e}"]: e for e in (0, 1, 2) if f"node{e}" in found}
+        column.setdefault(f"node{end}", i)
+    return {column[f"node{e}"]: e for e in (0, 1, 2) if f"node{e}" in column}
 
 
-def _rest(read: Sequence[Heading | None], ends: dict[int, int], found: dict[str, int]) -> None:
+def _rest(read: Sequence[Heading | None], ends: dict[int, int], column: dict[str, int]) -> None:
     """Enter ports, adapters, racks, units, and what belongs to the cable."""
     roles = {read[i].role: e for i, e in ends.items() if read[i] and read[i].role and not read[i].number}  # type: ignore[union-attr]
     devices = sorted(ends)
@@ -257,7 +257,7 @@ def _rest(read: Sequence[Heading | None], ends: dict[int, int], found: dict[str,
         if h is None or i in ends or h.what in ("", "node"):
             continue
         if h.what in _SIDELESS:
-            found.setdefault(h.what, i)
+            column.setdefault(h.what, i)
             continue
         if h.end is not None:
             end = 2 if h.end == 1 and h.number == 2 and 2 in ends.values() else h.end
@@ -270,9 +270,9 @@ def _rest(read: Sequence[Heading | None], ends: dict[int, int], found: dict[str,
             nearest = behind[0] if behind and (not before or (h.what in ("rack", "u") and leading)) else before[-1]
             end = ends[nearest]
         name = f"{h.what}{end}"
-        if h.what == "rack" and name in found:
+        if h.what == "rack" and name in column:
             name = f"shelf{end}"  # a UFM "location" holds the rack, or the unit
-        found.setdefault(name, i)
+        column.setdefault(name, i)
 
 
 _NAMES = {"node": "device", "port": "port", "hca": "adapter", "rack": "rack", "shelf": "rack", "u": "rack unit"}

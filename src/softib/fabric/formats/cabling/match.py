@@ -65,13 +65,13 @@ class NameProposal:
     def lines(self) -> list[str]:
         """For people."""
         width = max((len(a) for a, _ in self.devices), default=0)
-        found = [f"  {a:{width}}  is {b}" for a, b in self.devices]
+        lines = [f"  {a:{width}}  is {b}" for a, b in self.devices]
         return [
             shown(x)
             for x in (
                 f"{self.agree:,} of {counted(self.rows, 'cable')} {plural(self.rows, 'is', 'are')} as planned with "
                 f"these names:",
-                *found,
+                *lines,
             )
         ]
 
@@ -112,10 +112,10 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
 
 def _families(names: Counter[str] | dict[str, list[int]]) -> dict[str, Family]:
     """Names by what they are without their numbers, each in natural order."""
-    found: dict[str, Family] = defaultdict(list)
+    families: dict[str, Family] = defaultdict(list)
     for name in names:
-        found[re.sub(r"\d+", "#", name.casefold())].append(name)
-    return {key: sorted(members, key=natural_key) for key, members in found.items()}
+        families[re.sub(r"\d+", "#", name.casefold())].append(name)
+    return {key: sorted(members, key=natural_key) for key, members in families.items()}
 
 
 class _Search:
@@ -143,12 +143,12 @@ class _Search:
         fits = [[k for k, m in self.other.items() if len(m) == len(self.mine[key])] for key in keys]
         if not all(fits) or np.prod([float(len(f)) for f in fits]) > MOST_COMBINATIONS:
             return []
-        found = []
+        ranked = []
         for combination in itertools.product(*fits):
             if len(set(combination)) == len(combination):
                 chosen = dict(zip(keys, combination, strict=True))
-                found.append((sum(self._agree(a, b, chosen[a], chosen[b]) for a, b in self.rows), chosen))
-        return sorted(found, key=lambda one: -one[0])
+                ranked.append((sum(self._agree(a, b, chosen[a], chosen[b]) for a, b in self.rows), chosen))
+        return sorted(ranked, key=lambda one: -one[0])
 
     def _agree(self, a: str, b: str, as_a: str, as_b: str) -> int:
         key = (a, b, as_a, as_b)
@@ -169,12 +169,12 @@ class _Search:
         names: dict[int, str] = {}
         devices = []
         for key, family in chosen.items():
-            for mine, other in zip(self.mine[key], self.other[family], strict=True):
+            for name, other in zip(self.mine[key], self.other[family], strict=True):
                 nodes = self.there[other]
-                devices.append((mine, other.partition(" ")[2]))
+                devices.append((name, other.partition(" ")[2]))
                 for node in nodes:
                     behind = self.index.names[node].partition(" ")[2] if other.startswith("host ") else ""
-                    names[node] = f"{mine} {behind}".strip() if len(nodes) > 1 or behind else mine
+                    names[node] = f"{name} {behind}".strip() if len(nodes) > 1 or behind else name
         return NameProposal(self.fabric, names, agree, len(self.plan), tuple(devices))
 
 
@@ -225,13 +225,13 @@ class _Matching:
         for row, (names, labels) in enumerate(texts):
             for end in (0, 1):
                 if from_fabric[row, end]:
-                    found = self._of_fabric(row, end, names[end])
+                    match = self._of_fabric(row, end, names[end])
                 else:
                     key = (names[end], labels[end])
                     if key not in self.known:
                         self.known[key] = self._look_up(*key)
-                    found = self.known[key]
-                self._take(row, end, names[end], labels[end], found)
+                    match = self.known[key]
+                self._take(row, end, names[end], labels[end], match)
 
     def _look_up(self, device: str, label: str) -> tuple[int, str, str]:
         nodes = self.index.nodes(device) or self.index.nodes(label)
@@ -253,12 +253,12 @@ class _Matching:
             )
         return self.unknown[name]
 
-    def _take(self, row: int, end: int, device: str, label: str, found: tuple[int, str, str]) -> None:
-        self.port[row, end], self.reason[row, end], why = found
+    def _take(self, row: int, end: int, device: str, label: str, match: tuple[int, str, str]) -> None:
+        self.port[row, end], self.reason[row, end], why = match
         if not why:
             return
         self.why[row, end] = why
-        if found[1] == UNKNOWN_DEVICE:
+        if match[1] == UNKNOWN_DEVICE:
             if not self.unknown.get(device):
                 return
             self.unknown[device], text = "", why  # reported once
@@ -305,11 +305,11 @@ def _same_guids(plan: CablingPlan, fabric: Fabric) -> np.ndarray:
     ordered = fabric.node_guid[order]
     first = np.searchsorted(ordered, plan.node_guid, "left")
     last = np.searchsorted(ordered, plan.node_guid, "right")
-    found = (last - first == 1) & (plan.node_guid != 0)
-    node = np.where(found, order[np.minimum(first, max(len(order) - 1, 0))] if len(order) else -1, -1)
-    made = (plan.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)
-    if made.any():
+    unique = (last - first == 1) & (plan.node_guid != 0)
+    node = np.where(unique, order[np.minimum(first, max(len(order) - 1, 0))] if len(order) else -1, -1)
+    generated = (plan.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)
+    if generated.any():
         names = np.array(fabric.node_names(), str)
         same = names[np.maximum(node, 0)] == plan.node
-        node = np.where(made & ~same, -1, node)
+        node = np.where(generated & ~same, -1, node)
     return np.asarray(node)

@@ -103,8 +103,8 @@ class NameIndex:
                 if spelling in tier:
                     return tier[spelling]
         hexed = key.lower().removeprefix("s-").removeprefix("h-").removeprefix("0x").zfill(16)
-        found = self.tiers[1].get(hexed) or self.folded.get(key.casefold(), [])
-        return found or self._in_chassis(key) or self._of_domain(key)
+        nodes = self.tiers[1].get(hexed) or self.folded.get(key.casefold(), [])
+        return nodes or self._in_chassis(key) or self._of_domain(key)
 
     def _of_domain(self, name: str) -> list[int]:
         """``node-1.cluster.example`` where the fabric says ``node-1``, and the other way round."""

@@ -168,7 +168,7 @@ def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
     """
     used: dict[tuple[str, str, str], int] = {}
     cables: dict[frozenset[tuple[str, str, str]], int] = {}
-    found: dict[int, Problem] = {}
+    conflicts: dict[int, Problem] = {}
     texts = zip(plan.node.tolist(), plan.rack.tolist(), plan.label.tolist(), plan.node_guid.tolist(), strict=True)
     for row, texts_of_row in enumerate(texts):
         ends = [
@@ -189,8 +189,8 @@ def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
                 used.setdefault(end, row)
         if why:
             plan.conflict[row] = True
-            found[row] = Problem(plan.files[int(plan.file[row])], int(plan.line[row]), why)
-    return found
+            conflicts[row] = Problem(plan.files[int(plan.file[row])], int(plan.line[row]), why)
+    return conflicts
 
 
 def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:

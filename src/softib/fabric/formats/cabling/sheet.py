@@ -70,13 +70,13 @@ def sheets_of_text(text: str) -> Sheet:
     best = Sheet("", [(i, [line], line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)])
     for delimiter in DELIMITERS:
         head = [(i, split_line(line, delimiter), line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)]
-        found = find_headings(head)
-        if found is not None:
+        headings = find_headings(head)
+        if headings is not None:
             rest = (
                 (i, split_line(line, delimiter), line)
                 for i, line in enumerate(lines[HEADER_WITHIN:], HEADER_WITHIN + 1)
             )
-            return Sheet("", [*head, *rest], *found)
+            return Sheet("", [*head, *rest], *headings)
         if max((len(c) for _, c, _ in head), default=0) > max((len(c) for _, c, _ in best.rows), default=0):
             best = Sheet("", head)
     return best
@@ -86,13 +86,13 @@ def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, i
     """The layout of the first line of headings, and its row; a line of ends over a line of fields
     is one heading."""
     for at, (_, cells, _) in enumerate(rows[:HEADER_WITHIN]):
-        if len(cells) > 1 and (found := layout_of(cells)) is not None:
+        if len(cells) > 1 and (layout := layout_of(cells)) is not None:
             below = rows[at + 1][1] if at + 1 < len(rows) else []
-            over = None if _has_ports(found) else layout_of(_over(cells, below))
-            return (over, at + 1) if over is not None and _has_ports(over) else (found, at)
+            over = None if _has_ports(layout) else layout_of(_over(cells, below))
+            return (over, at + 1) if over is not None and _has_ports(over) else (layout, at)
     for at, (_, cells, _) in enumerate(rows[: min(HEADER_WITHIN, len(rows)) - 1]):
-        if sum(map(bool, cells)) >= 2 and (found := layout_of(_over(cells, rows[at + 1][1]))) is not None:
-            return found, at + 1
+        if sum(map(bool, cells)) >= 2 and (layout := layout_of(_over(cells, rows[at + 1][1]))) is not None:
+            return layout, at + 1
     return None
 
 
@@ -188,19 +188,19 @@ def _check_archive(data: bytes, name: str) -> None:
 
 def _sheet(sheet: Any) -> Sheet:
     rows = [[_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
-    made = Sheet(str(sheet.title), [(i, cells, "") for i, cells in enumerate(rows, 1)])
-    found = find_headings(made.rows)
-    if found is None:
-        return made
-    made.layout, made.head = found
-    ports = {at for name, at in made.layout.column.items() if name[:-1] in ("port", "hca")}
+    plain = Sheet(str(sheet.title), [(i, cells, "") for i, cells in enumerate(rows, 1)])
+    headings = find_headings(plain.rows)
+    if headings is None:
+        return plain
+    plain.layout, plain.head = headings
+    ports = {at for name, at in plain.layout.column.items() if name[:-1] in ("port", "hca")}
     for part in sheet.merged_cells.ranges:
         at = part.min_col - 1
-        if part.min_row - 1 > made.head and at not in ports:  # a merged port is a breakout cable's
+        if part.min_row - 1 > plain.head and at not in ports:  # a merged port is a breakout cable's
             for row in rows[part.min_row : part.max_row]:
                 row[at] = rows[part.min_row - 1][at]
-                made.merged += 1
-    return made
+                plain.merged += 1
+    return plain
 
 
 def _text(value: Any) -> str:

@@ -75,7 +75,7 @@ def ports(writer: SectionWriter, s: Section) -> None:
 
 
 def _recorded(writer: SectionWriter, s: Section, port: np.ndarray) -> None:
-    for what, names in {
+    for record, names in {
         "lids": ("LID",),
         "lmcs": ("LMC",),
         "states": ("PortState",),
@@ -83,7 +83,7 @@ def _recorded(writer: SectionWriter, s: Section, port: np.ndarray) -> None:
         "capabilities": ("LinkSpeedSup", "LinkWidthSup"),
     }.items():
         if s.has(*names):
-            writer.records.add(what)
+            writer.records.add(record)
     external = np.flatnonzero(writer.f.port_num > 0)
     if np.isin(external, port).all():
         writer.records.add("unlinked")

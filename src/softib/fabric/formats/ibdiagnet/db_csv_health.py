@@ -322,7 +322,7 @@ def adaptive_routing(writer: SectionWriter, s: Section) -> None:
 def reported(writer: SectionWriter, sections: Iterable[Section]) -> None:
     """WARNINGS_* and ERRORS_*: ibdiagnet's own complaints, in the order of the file."""
     for s in sections:
-        severity, _, what = s.name.partition("_")
+        severity, _, complaint = s.name.partition("_")
         if not s.has("EventName", "Summary"):
             continue
         guid, num = (
@@ -337,5 +337,5 @@ def reported(writer: SectionWriter, sections: Iterable[Section]) -> None:
                 int(num[i]) if scope[i] == "PORT" and of >= 0 and int(num[i]) <= int(writer.f.node_nports[of]) else None
             )
             writer.f.source.reported.append(
-                Reported(severity.lower().rstrip("s"), what, scope[i], of, at, event, summary, s.lines[i])
+                Reported(severity.lower().rstrip("s"), complaint, scope[i], of, at, event, summary, s.lines[i])
             )

@@ -155,13 +155,13 @@ class _Lst:
         node)."""
         r = self.records
         for i, device in enumerate(r.device_id):
-            known = DEVICES.get(device)
-            if known and known.kind == "switch" and r.node_type[i] == NodeType.CA:
+            part = DEVICES.get(device)
+            if part and part.kind == "switch" and r.node_type[i] == NodeType.CA:
                 r.node_type[i] = NodeType.SWITCH
                 self.problems.add(
                     r.node_line[i],
                     f"{shown(r.desc[i])} is listed as CA, but DeviceID {device:#06x} is a "
-                    f"switch ({known.name}); read as a switch",
+                    f"switch ({part.name}); read as a switch",
                 )
 
 

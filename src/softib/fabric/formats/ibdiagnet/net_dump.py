@@ -79,12 +79,12 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 def _columns(line: str) -> dict[str, int]:
     heads = [h.strip().lower() for h in line.split(":")]
-    found = {}
+    columns = {}
     for name, titles in _HEADINGS.items():
         at = [i for i, h in enumerate(heads) if h in titles]
         if at:
-            found[name] = at[-1] if name == "port" else at[0]
-    return found | {"": len(heads)}
+            columns[name] = at[-1] if name == "port" else at[0]
+    return columns | {"": len(heads)}
 
 
 class _Reader:

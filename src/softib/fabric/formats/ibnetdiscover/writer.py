@@ -247,10 +247,10 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
 def _port_guid_note(f: Fabric, guid: list[int], notes: list[str]) -> None:
     """ibsim makes PortGUIDs itself; say where they differ from the fabric's, and where they clash."""
     ca = np.flatnonzero(~f.is_switch[f.port_node])
-    made = np.array(guid, np.uint64)[f.port_node[ca]] + f.port_num[ca].astype(np.uint64)
-    differ = int((made != f.port_guid[ca]).sum())
+    of_ibsim = np.array(guid, np.uint64)[f.port_node[ca]] + f.port_num[ca].astype(np.uint64)
+    differ = int((of_ibsim != f.port_guid[ca]).sum())
     if differ:
         notes.append(f"ibsim gives {differ} CA ports another PortGUID: NodeGUID + port number")
-    clashes = len(made) - len(np.unique(made))
+    clashes = len(of_ibsim) - len(np.unique(of_ibsim))
     if clashes:
         notes.append(f"{clashes} of these PortGUIDs occur twice: a subnet manager will complain")

@@ -138,8 +138,8 @@ def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
         called = f"LID {section.lid}" if section.lid else "neither GUID nor name nor LID"
     if len(hits) == 1:
         return int(hits[0])
-    what = f"{counted(len(hits), 'switch')} {plural(len(hits), 'has', 'have')}" if len(hits) else "no switch has"
-    problems.add(section.line, f"{what} {called}: this table is left out")
+    owners = f"{counted(len(hits), 'switch')} {plural(len(hits), 'has', 'have')}" if len(hits) else "no switch has"
+    problems.add(section.line, f"{owners} {called}: this table is left out")
     return -1
 
 
@@ -148,11 +148,11 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
     switch = np.where(dump.section >= 0, owner[np.maximum(dump.section, 0)], -3).astype(np.int32)
     for i in np.flatnonzero(switch == -3):
         problems.add(int(dump.line[i]), "an entry before any table's heading: whose is it?")
-    known = switch >= 0
-    node = fabric.switch_node[np.where(known, switch, 0)]
+    in_fabric = switch >= 0
+    node = fabric.switch_node[np.where(in_fabric, switch, 0)]
     nports = fabric.node_nports[node]
-    routed = known & (dump.portnum != LFT_NO_ROUTE)
-    beyond_cap = known & ((dump.lid >= fabric.sizes.lft_cap) | (dump.lid == 0) & (dump.portnum != LFT_NO_ROUTE))
+    routed = in_fabric & (dump.portnum != LFT_NO_ROUTE)
+    beyond_cap = in_fabric & ((dump.lid >= fabric.sizes.lft_cap) | (dump.lid == 0) & (dump.portnum != LFT_NO_ROUTE))
     beyond_ports = routed & ~beyond_cap & (dump.portnum > nports)
     for i in np.flatnonzero(beyond_cap):
         problems.add(int(dump.line[i]), f"LID {int(dump.lid[i])} is not between 1 and {fabric.sizes.lft_cap - 1}")

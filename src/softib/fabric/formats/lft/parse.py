@@ -96,14 +96,14 @@ def _parse_chunk(
         ends = ends[:-1]
     starts = np.concatenate([[0], ends[:-1] + 1])
     lid, portnum, fast = _fixed_columns(raw, starts, ends)
-    more: list[tuple[int, int, int]] = []
+    wide: list[tuple[int, int, int]] = []
     for i in np.flatnonzero(~fast).tolist():
         text = data[starts[i] : min(int(ends[i]), int(starts[i]) + 500)].decode("utf-8", "replace").rstrip("\r")
-        _other_line(text, first + i, sections, more, problems)
+        _other_line(text, first + i, sections, wide, problems)
     line = (np.flatnonzero(fast) + first).astype(np.int32)
     columns = (lid[fast], portnum[fast], line)
-    if more:
-        extra = np.array(more, np.int64).astype(np.int32)
+    if wide:
+        extra = np.array(wide, np.int64).astype(np.int32)
         line = np.concatenate([line, extra[:, 0]])
         order = np.argsort(line, kind="stable")
         columns = (
@@ -141,7 +141,7 @@ def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tup
 
 
 def _other_line(
-    text: str, line: int, sections: list[Section], more: list[tuple[int, int, int]], problems: Problems
+    text: str, line: int, sections: list[Section], wide: list[tuple[int, int, int]], problems: Problems
 ) -> None:
     if _FURNITURE.match(text):
         return
@@ -157,7 +157,7 @@ def _other_line(
     entry = _ENTRY.match(text)
     if entry:
         portnum = NO_ROUTE if entry.group(2) == "UNREACHABLE" else int(entry.group(2))
-        more.append((line, int(entry.group(1), 16), portnum))
+        wide.append((line, int(entry.group(1), 16), portnum))
     elif not (sections and not sections[-1].unicast):
         problems.add(line, f"neither a table's heading nor '0xLID port': {text.strip()[:60]!r}")
 
@@ -252,13 +252,13 @@ def hcas_of(path: Path) -> Path:
     """The ``.hcas`` of the tables ``path``: of the same name, else the only one beside them. Raises
     :class:`UnreadableFile` where none or several are there."""
     named = path.with_suffix(".hcas")
-    found = [named] if named.exists() else sorted(path.parent.glob("*.hcas"))
-    if len(found) != 1:
-        there = f"{len(found)} .hcas files are there" if found else "no .hcas file is there"
+    candidates = [named] if named.exists() else sorted(path.parent.glob("*.hcas"))
+    if len(candidates) != 1:
+        there = f"{len(candidates)} .hcas files are there" if candidates else "no .hcas file is there"
         raise UnreadableFile(
             f"{path}: its LIDs stand in a .hcas file beside it, and {there}; name the one of these tables {named.name}"
         )
-    return found[0]
+    return candidates[0]
 
 
 def read_hcas(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:

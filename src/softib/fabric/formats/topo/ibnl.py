@@ -263,11 +263,11 @@ class IbnlLibrary:
 
     def _index(self, path: Path) -> None:
         try:
-            found = _TOP_NAMES.search(content(path, MAX_FILE, "system description").data)
+            match = _TOP_NAMES.search(content(path, MAX_FILE, "system description").data)
         except UnreadableFile as error:
             self.problems.append(Problem(str(path), 0, str(error).removeprefix(f"{path}: ")))
             return
-        for name in found.group(1).decode("utf-8", "replace").split(",") if found else ():
+        for name in match.group(1).decode("utf-8", "replace").split(",") if match else ():
             self._paths.setdefault(name.strip(), path)
 
     @property

@@ -99,9 +99,9 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
         "links": fabric.sizes.cables,
         "system_links": cables,
     }
-    found = sorted(parsed.problems, key=lambda p: p.line)
+    problems = sorted(parsed.problems, key=lambda p: p.line)
     return ReadResult(
-        fabric, [*found, *library.problems], "topo", counts, {"ibnl_dirs": [str(d) for d in library.dirs]}
+        fabric, [*problems, *library.problems], "topo", counts, {"ibnl_dirs": [str(d) for d in library.dirs]}
     )
 
 
@@ -131,8 +131,8 @@ def _parse_lines(text: str, file: str) -> _Parsed:
             ends = _mention(name, kind, number, parsed).name, _mention(peer_name, peer_kind, number, parsed).name
             parsed.cables.append(TopoCable(ends[0], port, ends[1], peer_port, 0, default, number))
         else:
-            what = "'port -> TYPE NAME port'" if ">" in line else "'TYPE NAME [CFG: slot=modifier, …]'"
-            parsed.problems.add(number, f"not {what}: {line[:60]!r}")
+            form = "'port -> TYPE NAME port'" if ">" in line else "'TYPE NAME [CFG: slot=modifier, …]'"
+            parsed.problems.add(number, f"not {form}: {line[:60]!r}")
     return parsed
 
 
@@ -184,7 +184,7 @@ def _system_links(cables: list[TopoCable]) -> int:
 
 def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, Template]]:
     """Every system with its expanded description; equal types under equal CFG share one."""
-    made: dict[tuple[str, tuple[tuple[str, str], ...]], Template] = {}
+    cache: dict[tuple[str, tuple[tuple[str, str], ...]], Template] = {}
     unknown: dict[str, list[TopoSystem]] = {}
     out: list[tuple[TopoSystem, Template]] = []
     for system in parsed.systems.values():
@@ -199,12 +199,12 @@ def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, 
             unknown.setdefault(system.kind, []).append(system)
             continue
         key = (system.kind, tuple(sorted(system.modifiers.items())))
-        if key not in made:
-            made[key] = template = expand(ibnl, system.modifiers)
+        if key not in cache:
+            cache[key] = template = expand(ibnl, system.modifiers)
             library.problems += [Problem(ibnl.file, line, reason) for line, reason in template.problems]
-        for slot in made[key].unused_modifiers:
+        for slot in cache[key].unused_modifiers:
             parsed.problems.add(system.line, f"{system.kind} {system.name} has no slot {slot}")
-        out.append((system, made[key]))
+        out.append((system, cache[key]))
     cabled = {name for c in parsed.cables for name in (c.a, c.b)}
     for kind, systems in unknown.items():
         for system in systems:

@@ -64,8 +64,8 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
     outer: list[int] = []
     for cable, (a, b) in enumerate(fabric.cable_port.tolist()):
         if a < 0 or b < 0:
-            known = fabric.port_name(a if a >= 0 else b)
-            notes.append(f"the cable in {known} is left out: its other end is unknown, and a .topo file names both")
+            known_end = fabric.port_name(a if a >= 0 else b)
+            notes.append(f"the cable in {known_end} is left out: its other end is unknown, and a .topo file names both")
         elif a == b:
             notes.append(f"the cable from {fabric.port_name(a)} to itself is left out: ibdm has no such thing")
         elif of_node[fabric.port_node[a]] == of_node[fabric.port_node[b]]:
@@ -229,9 +229,9 @@ def _topo(
         a, b = fabric.cable_port[cable].tolist()
         if is_switch[fabric.port_node[b]] and not is_switch[fabric.port_node[a]]:
             a, b = b, a
-        mine, peer = systems[of_node[fabric.port_node[a]]], systems[of_node[fabric.port_node[b]]]
+        local, peer = systems[of_node[fabric.port_node[a]]], systems[of_node[fabric.port_node[b]]]
         arrow, speed = arrows[cable]
-        text = f"   {mine.labels[a]} {arrow} {peer.kind} {peer.name} {peer.labels[b]}"
+        text = f"   {local.labels[a]} {arrow} {peer.kind} {peer.name} {peer.labels[b]}"
         sections[of_node[fabric.port_node[a]]].append((text, "" if "G->" in arrow else speed or "unknown"))
     ends = fabric.cable_port[outer] if outer else np.zeros((0, 2), np.int64)
     mentioned = set(of_node[fabric.port_node[ends]].ravel().tolist())

@@ -1,1 +1,1 @@
-"""One file a version of the schema."""
+"""One file per version of the schema."""

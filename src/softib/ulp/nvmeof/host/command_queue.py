@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import time
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from softib.errors import PeerError
 from softib.ulp.nvmeof import rdma
 from softib.ulp.nvmeof.codes import Admin, ConnectReject, Fabrics, Status, status_text
 from softib.ulp.nvmeof.host import queue_layout as layout
-from softib.ulp.nvmeof.host.queue_kernels import post_all, send_capsule, take_responses
+from softib.ulp.nvmeof.host.queue_kernels import compile_all, post_all, send_capsule, take_responses
 from softib.ulp.nvmeof.structures import (
     CM_ACCEPT,
     CM_REJECT,
@@ -25,7 +26,7 @@ from softib.ulp.nvmeof.structures import (
 )
 from softib.ulp.nvmeof.work_requests import BATCH, FAILURE, rings_of
 
-__all__ = ["COMMAND_S", "CommandError", "CommandQueue", "Host"]
+__all__ = ["COMMAND_S", "CommandError", "CommandQueue", "Host", "prepare"]
 
 COMMAND_S = 30.0
 """For a command to be answered."""
@@ -51,6 +52,15 @@ class Host:
 
     def __init__(self, nqn: str, identity: bytes):
         self.nqn, self.identity = nqn, identity
+
+
+@cache
+def prepare() -> None:
+    """Compile what queues need: no target waits for it. Raises :class:`InputError` without an RDMA
+    device."""
+    rdma.bind_first_device()
+    columns = layout.columns_of(2, 4096, rdma.Memory(0, layout.size_of(2, 4096)), 0, 0)
+    compile_all(rings_of(None, 2), columns, layout.requests(0), np.zeros((BATCH, 3), np.int64))
 
 
 class CommandQueue:

@@ -12,7 +12,7 @@ import numpy as np
 from softib.errors import PeerError
 from softib.ulp.nvmeof.codes import Admin, AnaState, Cns, Fabrics, Feature, LogPage, Property
 from softib.ulp.nvmeof.host import queue_layout as layout
-from softib.ulp.nvmeof.host.command_queue import COMMAND_S, CommandError, CommandQueue, Host, command
+from softib.ulp.nvmeof.host.command_queue import COMMAND_S, CommandError, CommandQueue, Host, command, prepare
 from softib.ulp.nvmeof.rdma import EventChannel
 from softib.ulp.nvmeof.structures import ANA_GROUP, ANA_HEADER, CONTROLLER, NAMESPACE, read_structure
 
@@ -35,6 +35,7 @@ class HostController:
 
     def __init__(self, address: str, port: int, nqn: str, host: Host, discovery: bool = False):
         self.address, self.port, self.nqn, self.host = address, port, nqn, host
+        prepare()
         self._channel = EventChannel()
         self._queues: list[CommandQueue] = []
         self._thread: threading.Thread | None = None

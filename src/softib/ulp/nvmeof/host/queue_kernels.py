@@ -37,7 +37,7 @@ from softib.ulp.nvmeof.ring_kernels import (
     set_segment,
 )
 from softib.ulp.nvmeof.structures import IN_CAPSULE, KEYED
-from softib.ulp.nvmeof.work_requests import SQ_ROOM
+from softib.ulp.nvmeof.work_requests import PAIR, SQ_ROOM
 
 clock_gettime = External("clock_gettime", "int32", "int32", "uintp")
 MONOTONIC = 1
@@ -202,6 +202,8 @@ def transfer(r, q, req):
 @kernel(_nrt=False)
 def post_all(r, q):
     """Have all responses receive, and forget the requests of slots."""
+    if r.n[PAIR] == 0:
+        return False
     for slot in range(q.n[ENTRIES]):
         q.slot_request[slot] = -1
     for slot in range(q.n[ENTRIES] + 1):
@@ -213,6 +215,8 @@ def post_all(r, q):
 @kernel(_nrt=False)
 def send_capsule(r, q, slot):
     """Send the command that is in the slot."""
+    if r.n[PAIR] == 0:
+        return False
     set_segment(r, 0, q.n[CAPSULES_AT] + slot * CAPSULE, CAPSULE, q.n[LKEY])
     set_request(r, 0, SEND, SIGNALED, 1, SENT)
     return post(r, 0, 1)
@@ -222,6 +226,8 @@ def send_capsule(r, q, slot):
 def take_responses(r, q, out):
     """Responses that were there: ``out[:n]`` int64[BATCH, 3] (slot, status, result) and n; -1 where the
     connection is lost."""
+    if r.n[PAIR] == 0:
+        return -1
     n = poll(r)
     if n < 0:
         return -1
@@ -240,3 +246,11 @@ def take_responses(r, q, out):
         if not receive(r, q, row):
             return -1
     return responses
+
+
+def compile_all(r, q, req, out):
+    """Compile what queues need, by columns of no queue pair and no requests."""
+    transfer(r, q, req)
+    post_all(r, q)
+    send_capsule(r, q, 0)
+    take_responses(r, q, out)

@@ -15,6 +15,7 @@ from softib.ulp.nvmeof.codes import Admin, Fabrics, Status
 from softib.ulp.nvmeof.rdma import ConnectionRequest, QueuePair
 from softib.ulp.nvmeof.structures import CM_ACCEPT, COMMAND, ERROR_ENTRY, IN_CAPSULE, one
 from softib.ulp.nvmeof.target import queue_layout as layout
+from softib.ulp.nvmeof.target.capture import CapsuleCapture
 from softib.ulp.nvmeof.target.controller import Controller, Controllers, Reply, refuse
 from softib.ulp.nvmeof.target.queue_kernels import BROKEN, CALLED, post_all, respond, serve
 from softib.ulp.nvmeof.target.queue_kernels import COMMAND as FOR_PYTHON
@@ -39,18 +40,25 @@ class TargetQueue:
         controllers: Controllers,
         port: TargetPort,
         ended: Callable[[TargetQueue], None],
+        capture: CapsuleCapture | None,
     ):
         self.qid, self.entries, self.port = qid, entries, port
         self.controllers = controllers
         self.controller: Controller | None = None
-        self._ended, self._ending = ended, False
+        self._ended, self._ending, self._capture = ended, False, capture
         self.pair = QueuePair(request.id, 4 * entries, entries)
         try:
             shared = controllers.subsystem.shared_columns(port)
-            self.rings, self.columns, self._memory, self._scratch = layout.columns_of(self.pair, entries, shared)
+            self.rings, self.columns, self._memory, self._scratch = layout.columns_of(
+                self.pair, entries, shared, capture is not None
+            )
             if not post_all(self.rings, self.columns):
                 raise PeerError("cannot post receives")
             self.pair.accept(one(CM_ACCEPT, crqsize=entries).tobytes(), request)
+            if capture is not None:
+                self._path = self.pair.path()
+                numbers = [layout.MTU, layout.PSN_IN, layout.PSN_OUT]
+                self.columns.n[numbers] = self._path.mtu, self._path.receives_from, self._path.sends_from
         except PeerError:
             self.pair.close()
             raise
@@ -99,6 +107,7 @@ class TargetQueue:
         except PeerError:
             pass
         finally:
+            self._write_trace()
             self.pair.disconnect()
             if self.controller is not None:
                 self.controllers.leave(self.controller, self.qid)
@@ -108,6 +117,7 @@ class TargetQueue:
         """Serve until something is for Python, and do it. False where the connection has ended."""
         rings, columns = self.rings, self.columns
         result = serve(rings, columns, self._pending)
+        self._write_trace()
         if result == BROKEN:
             return False
         if result == FOR_PYTHON:
@@ -127,6 +137,12 @@ class TargetQueue:
             else:
                 self.pair.take_events()
         return True
+
+    def _write_trace(self) -> None:
+        count = int(self.columns.n[layout.TRACED])
+        if count and self._capture is not None:
+            self._capture.write(self.columns.trace[:count], self._path)
+            self.columns.n[layout.TRACED] = 0
 
     def _execute(self, slot: int) -> bool:
         command = self.columns.capsule8[slot, : COMMAND.itemsize].copy().view(COMMAND)[0]

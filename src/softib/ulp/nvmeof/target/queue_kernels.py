@@ -18,6 +18,7 @@ from softib.ulp.nvmeof.ring_kernels import (
     poll,
     post,
     post_receive,
+    sched_yield,
     set_request,
     set_segment,
 )
@@ -27,6 +28,7 @@ from softib.ulp.nvmeof.target.queue_layout import (
     BUFFERS_AT,
     CAPSULE,
     CAPSULES_AT,
+    CLOCK_AT,
     ENTRIES,
     ERRNO_AT,
     FREE,
@@ -35,33 +37,43 @@ from softib.ulp.nvmeof.target.queue_layout import (
     HELD_FIRST,
     LKEY,
     MAX_DATA,
+    MTU,
     N_ERRORS,
     N_READ,
     N_READS,
     N_WRITES,
     N_WRITTEN,
     NUMBER_OF_NAMESPACES,
+    PSN_IN,
+    PSN_OUT,
     RESPONSE_AT,
     SCRATCH_AT,
     SLOT,
+    SPAN,
     STOP,
+    TRACE_AT,
+    TRACE_ROOM,
+    TRACED,
     WAIT,
     ZEROES_AT,
 )
-from softib.ulp.nvmeof.work_requests import SEND_WR_2, SQ_ROOM
+from softib.ulp.nvmeof.work_requests import PAIR, SEND_WR_2, SQ_ROOM
 
 pread = External("pread", "intp", "int32", "uintp", "uintp", "intp")
 pwrite = External("pwrite", "intp", "int32", "uintp", "uintp", "intp")
 fdatasync = External("fdatasync", "int32", "int32")
 fallocate = External("fallocate", "int32", "int32", "int32", "intp", "intp")
 memcmp = External("memcmp", "int32", "uintp", "uintp", "uintp")
+clock_gettime = External("clock_gettime", "int32", "int32", "uintp")
 errno_location = External("__errno_location", "uintp")
 EINTR, ENOSPC, EDQUOT, EFBIG = 4, 28, 122, 27
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 0x10
 
 IDLE, COMMAND, BROKEN, CALLED = range(4)
 """How :func:`serve` ends: nothing came for a while; slot ``SLOT`` is for Python; the connection
-failed; another thread set ``STOP``."""
+failed; another thread set ``STOP``, or the trace is half full."""
+REALTIME, YIELD_AFTER = 0, 2000
+"""A clock; polls without a completion before the processor is given to others."""
 RECEIVED, DATA, ANSWERED = range(3)
 """Low bits of wr_id: what has completed. Above them, from bit 8: the slot; of ANSWERED the buffer + 1,
 and from bit 24 the number of work requests."""
@@ -128,6 +140,24 @@ def give_back(q, buffer):
 
 
 @inner
+def packets(q, length):
+    """Packets of a message (IBA 9.7.2: one for an empty one)."""
+    return max(1, (length + q.n[MTU] - 1) // q.n[MTU])
+
+
+@inner
+def trace(q, outgoing, psn, address, length):
+    """Keep a capsule or response for the capture."""
+    if q.n[TRACED] < q.n[TRACE_ROOM]:
+        row = q.trace[q.n[TRACED]]
+        clock_gettime(REALTIME, q.n[CLOCK_AT])
+        row[0], row[1], row[2] = outgoing, length, psn & 0xFFFFFF
+        row[3] = q.clock[0] * 1_000_000_000 + q.clock[1]
+        memcpy(q.n[TRACE_AT] + 8 * (SPAN * q.n[TRACED] + 4), address, length)
+        q.n[TRACED] += 1
+
+
+@inner
 def answer(r, q, slot, status, result, length):
     """Send the response of the command in ``slot``, behind ``length`` bytes of its buffer, and have
     the slot receive again. True where the queue pair took both."""
@@ -167,6 +197,11 @@ def answer(r, q, slot, status, result, length):
         count << 24 | (buffer + 1) << 8 | ANSWERED,
     )
     r.send32[1, 9] = key if invalidates else 0
+    if n[TRACE_ROOM]:
+        if length:
+            n[PSN_OUT] += packets(q, length)
+        trace(q, 2 if invalidates else 1, n[PSN_OUT], n[RESPONSE_AT], 16)
+        n[PSN_OUT] += 1
     return post(r, 2 - count, count)
 
 
@@ -188,6 +223,8 @@ def fetch(r, q, slot, length):
     set_request(r, 0, READ, SIGNALED, 1, slot << 8 | DATA)
     r.send64[0, 5] = q.capsule64[slot, 3]
     r.send32[0, 12] = key_of(q, slot)
+    if q.n[TRACE_ROOM]:
+        q.n[PSN_OUT] += packets(q, length)
     return post(r, 0, 1)
 
 
@@ -377,6 +414,9 @@ def completed(r, q, k):
         if size < 64:
             return -1
         q.received[slot] = size
+        if q.n[TRACE_ROOM]:
+            trace(q, 0, q.n[PSN_IN], q.n[CAPSULES_AT] + slot * CAPSULE, size)
+            q.n[PSN_IN] += packets(q, size)
         return begin(r, q, slot)
     if kind == DATA:
         r.n[SQ_ROOM] += 1
@@ -393,7 +433,7 @@ def serve(r, q, pending):
     int64[2]: the completion to go on with, and how many there are."""
     idle = 0
     while True:
-        if q.n[STOP]:
+        if q.n[STOP] or (q.n[TRACE_ROOM] and 2 * q.n[TRACED] > q.n[TRACE_ROOM]):
             return CALLED
         while pending[0] < pending[1]:
             k = pending[0]
@@ -416,6 +456,8 @@ def serve(r, q, pending):
             idle += 1
             if idle > q.n[WAIT]:
                 return IDLE
+            if idle > YIELD_AFTER:
+                sched_yield()
         else:
             idle = 0
 
@@ -423,13 +465,23 @@ def serve(r, q, pending):
 @kernel(_nrt=False)
 def respond(r, q, slot, status, result, length):
     """Answer a command that Python executed, with ``length`` bytes of its buffer."""
-    return answer(r, q, slot, status, result, length)
+    return r.n[PAIR] != 0 and answer(r, q, slot, status, result, length)
 
 
 @kernel(_nrt=False)
 def post_all(r, q):
     """Have every slot receive."""
+    if r.n[PAIR] == 0:
+        return False
     for slot in range(q.n[ENTRIES]):
         if not post_receive(r, slot << 8 | RECEIVED, q.n[CAPSULES_AT] + slot * CAPSULE, CAPSULE, q.n[LKEY]):
             return False
     return True
+
+
+def compile_all(r, q, pending):
+    """Compile what serves queues, by columns of no queue pair."""
+    q.n[STOP] = 1
+    serve(r, q, pending)
+    respond(r, q, 0, 0, 0, 0)
+    post_all(r, q)

@@ -21,23 +21,29 @@ CAPSULE = 64 + IN_CAPSULE_SIZE
 BUFFERS = 8
 """Commands of a queue whose data is on its way; used in the order last in, first out, so that it
 stays in the cache."""
-SPINS = 20_000
+SPINS = 4000
 """Polls without a completion before the thread sleeps."""
 
 ENTRIES, ADMIN, LKEY, CAPSULES_AT, BUFFERS_AT, RESPONSE_AT, SCRATCH_AT, ZEROES_AT, ERRNO_AT = range(9)
 FREE, HELD, HELD_FIRST, HEAD, SLOT, STOP, WAIT, NUMBER_OF_NAMESPACES = range(9, 17)
+TRACE_ROOM, TRACED, TRACE_AT, CLOCK_AT, MTU, PSN_IN, PSN_OUT = range(17, 24)
 """Of ``TargetQueue.n``: entries; 1 while all commands go to Python (before Connect, and in an
 admin queue); the local key;
 addresses; free buffers; held capsules and the first of them; SQHD; the slot of a command for Python;
 set by others: end or look up; polls without a completion before the thread sleeps; namespaces;
-address of errno's copy."""
+address of errno's copy. For a trace: rows of ``trace``
+(0: none is kept), rows that are used, its address and that of a ``timespec``, and where both
+directions stand."""
+SPAN = 4 + CAPSULE // 8
+"""Words of a row of ``trace``: direction, bytes, PSN, ns; then the capsule or response."""
+TRACE_ROWS = 256
 N_READ, N_WRITTEN, N_READS, N_WRITES, N_ERRORS = range(5)
 """Of ``TargetQueue.done``: bytes and commands."""
 
 TargetQueueColumns = table(
     "TargetQueueColumns",
     "n capsule8 capsule16 capsule32 capsule64 received response16 response64 free held slot_buffer "
-    "fd blocks shift refuse writable state done errno error64",
+    "fd blocks shift refuse writable state done errno error64 trace clock",
 )
 """Rows of ``capsule``, ``received``, ``slot_buffer`` are slots (receives); ``free`` is a stack of
 buffers, ``held`` a ring of slots that wait for one. By namespace: ``fd``, ``blocks``, ``shift`` (log2
@@ -45,15 +51,20 @@ of the block), ``refuse`` (a status that all its commands get, or 0), ``writable
 state on this port). ``error64``: the newest error (count, slot's cid, status, LBA, nsid)."""
 
 
-def columns_of(pair: QueuePair, entries: int, shared: dict[str, Any]) -> tuple[Any, Any, Memory, np.ndarray]:
+def columns_of(
+    pair: QueuePair | None, entries: int, shared: dict[str, Any], traced: bool
+) -> tuple[Any, Any, Memory, np.ndarray]:
     """The rings, the columns, the registered memory and the scratch memory of a queue. ``shared``:
     the columns by namespace."""
     capsules, buffers = entries * CAPSULE, BUFFERS * MAX_DATA
-    memory = pair.memory(capsules + buffers + 64)
+    size = capsules + buffers + 64
+    memory = Memory(0, size) if pair is None else pair.memory(size)
     scratch = np.zeros(2 * MAX_DATA, np.uint8)
     data = memory.data[:capsules].reshape(entries, CAPSULE)
     response = memory.data[capsules + buffers :]
-    n, errno = np.zeros(17, np.int64), np.zeros(1, np.int32)
+    n, errno, clock = np.zeros(24, np.int64), np.zeros(1, np.int32), np.zeros(2, np.int64)
+    trace = np.zeros((TRACE_ROWS if traced else 2, SPAN), np.int64)
+    n[[TRACE_ROOM, TRACE_AT, CLOCK_AT]] = len(trace) if traced else 0, trace.ctypes.data, clock.ctypes.data
     at = memory.address
     n[[CAPSULES_AT, BUFFERS_AT, RESPONSE_AT]] = at, at + capsules, at + capsules + buffers
     n[[SCRATCH_AT, ZEROES_AT, ERRNO_AT]] = scratch.ctypes.data, scratch.ctypes.data + MAX_DATA, errno.ctypes.data
@@ -74,6 +85,8 @@ def columns_of(pair: QueuePair, entries: int, shared: dict[str, Any]) -> tuple[A
         done=np.zeros(5, np.int64),
         errno=errno,
         error64=np.zeros(5, np.int64),
+        trace=trace,
+        clock=clock,
         **shared,
     )
     return rings_of(pair, 4 * entries), columns, memory, scratch

@@ -8,11 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from softib.errors import InputError, PeerError
 from softib.foreign_text import shown
 from softib.ulp.nvmeof.codes import AnaState, ConnectReject, LogPage
-from softib.ulp.nvmeof.rdma import ConnectionRequest, Event, EventChannel, Listener
+from softib.ulp.nvmeof.rdma import ConnectionRequest, Event, EventChannel, Listener, bind_first_device
 from softib.ulp.nvmeof.structures import CM_REJECT, CM_REQUEST, one, read_structure
+from softib.ulp.nvmeof.target.capture import CapsuleCapture
 from softib.ulp.nvmeof.target.controller import (
     ANA_NOTICE,
     MAX_CONTROLLERS,
@@ -21,7 +24,8 @@ from softib.ulp.nvmeof.target.controller import (
     Controllers,
 )
 from softib.ulp.nvmeof.target.queue import TargetQueue
-from softib.ulp.nvmeof.target.queue_layout import MAX_ENTRIES
+from softib.ulp.nvmeof.target.queue_kernels import compile_all
+from softib.ulp.nvmeof.target.queue_layout import MAX_ENTRIES, columns_of
 from softib.ulp.nvmeof.target.subsystem import Namespace, Subsystem, TargetPort
 
 __all__ = ["TargetServer"]
@@ -35,7 +39,7 @@ CONNECT_S = 10.0
 class TargetServer:
     """Exports ``files`` as the namespaces 1, 2, ... of subsystem ``nqn`` on ``addresses``. ``states``:
     asymmetric access states by the number of a port (1, 2, ... in the order of ``addresses``).
-    Raises :class:`InputError`."""
+    ``pcap``: a file for a capture of capsules and responses. Raises :class:`InputError`."""
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class TargetServer:
         port: int,
         states: Mapping[int, AnaState],
         notice: Callable[[str], None],
+        pcap: str | os.PathLike[str] | None = None,
     ):
         ports = [TargetPort(i, address) for i, address in enumerate(addresses, 1)]
         self._namespaces: list[Namespace] = []
@@ -55,6 +60,10 @@ class TargetServer:
             self.subsystem = Subsystem(nqn, self._namespaces, ports, port)
             for number, state in states.items():
                 self.subsystem.set_state(number, state)
+            bind_first_device()
+            rings, columns, *_ = columns_of(None, 2, self.subsystem.shared_columns(ports[0]), pcap is not None)
+            compile_all(rings, columns, np.zeros(2, np.int64))  # a host would wait for it
+            self._capture = None if pcap is None else CapsuleCapture(pcap)
             self._channel = EventChannel()
             self._listener = Listener(self._channel, "0.0.0.0", port)
             undo.pop_all()
@@ -85,6 +94,8 @@ class TargetServer:
         self._listener.close()
         self._channel.close()
         self.subsystem.close()
+        if self._capture is not None:
+            self._capture.close()
 
     def set_state(self, number: int, state: AnaState) -> None:
         """Change the asymmetric access state on a port, and tell the hosts. Raises
@@ -130,7 +141,7 @@ class TargetServer:
         if reason is None:
             try:
                 self._queues[request.address] = TargetQueue(
-                    request, qid, entries, self.controllers, port, self._queue_ended
+                    request, qid, entries, self.controllers, port, self._queue_ended, self._capture
                 )
                 return
             except PeerError as error:

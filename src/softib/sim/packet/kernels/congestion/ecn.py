@@ -32,8 +32,8 @@ def mark_ecn(net, state, k, out, row, now):
     queued, least = state.queue[row].egress, net.buffer[out].k_min
     if not net.ethernet.ecn or queued <= least:
         return
-    what = state.packet[k].kind
-    if what != DATA and what != READ_RESPONSE:  # acknowledgements and CNPs are not ECN-capable
+    kind = state.packet[k].kind
+    if kind != DATA and kind != READ_RESPONSE:  # acknowledgements and CNPs are not ECN-capable
         return
     span = net.buffer[out].k_max - least
     if queued < least + span and drawn(net, state, k, out, now) >= net.ethernet.p_max * (queued - least) // span:

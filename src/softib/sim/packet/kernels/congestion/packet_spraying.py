@@ -23,8 +23,8 @@ from softib.sim.packet.kernels.ethernet.ecmp import hashed_path, path_seed
 def sprayed_path(net, state, k, switch, paths):
     """Which of ``paths`` packet ``k`` takes at ``switch``; acknowledgements keep to the path of their
     queue pair."""
-    what = state.packet[k].kind
-    if what != DATA and what != READ_RESPONSE:
+    kind = state.packet[k].kind
+    if kind != DATA and kind != READ_RESPONSE:
         return hashed_path(net, state, k, switch, paths)
     number = np.int64(state.packet[k].psn)
     for _ in range(1, state.packet[k].out):  # one digit of the number for each switch on the way up

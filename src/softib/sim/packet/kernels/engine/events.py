@@ -24,14 +24,14 @@ DIGIT = 8
 def insert_each(events, n):
     """Sort the ``n`` rows (time, what) of ``events``."""
     for i in range(1, n):
-        t, what = events[i].time, events[i].what
+        t, event = events[i].time, events[i].what
         at = i
-        while at > 0 and (events[at - 1].time > t or (events[at - 1].time == t and events[at - 1].what > what)):
+        while at > 0 and (events[at - 1].time > t or (events[at - 1].time == t and events[at - 1].what > event)):
             events[at].time = events[at - 1].time
             events[at].what = events[at - 1].what
             at -= 1
         events[at].time = t
-        events[at].what = what
+        events[at].what = event
 
 
 @inner
@@ -107,18 +107,18 @@ def word(entity, kind, payload):
 
 
 @inner
-def heap_push(heap, n, t, what):
+def heap_push(heap, n, t, event):
     """Put (t, what) into the heap of ``n`` entries."""
     i = n
     while i > 0:
         up = (i - 1) >> 1
-        if heap[up].time < t or (heap[up].time == t and heap[up].what <= what):
+        if heap[up].time < t or (heap[up].time == t and heap[up].what <= event):
             break
         heap[i].time = heap[up].time
         heap[i].what = heap[up].what
         i = up
     heap[i].time = t
-    heap[i].what = what
+    heap[i].what = event
 
 
 @inner
@@ -126,7 +126,7 @@ def heap_pop(heap, n):
     """Take the first of ``n`` entries away; it is in ``h[n - 1]`` then."""
     first_t, first_what = heap[0].time, heap[0].what
     last = n - 1
-    t, what = heap[last].time, heap[last].what
+    t, event = heap[last].time, heap[last].what
     i = 0
     while True:
         child = 2 * i + 1
@@ -137,19 +137,19 @@ def heap_pop(heap, n):
             or (heap[child + 1].time == heap[child].time and heap[child + 1].what < heap[child].what)
         ):
             child += 1
-        if t < heap[child].time or (t == heap[child].time and what <= heap[child].what):
+        if t < heap[child].time or (t == heap[child].time and event <= heap[child].what):
             break
         heap[i].time = heap[child].time
         heap[i].what = heap[child].what
         i = child
     heap[i].time = t
-    heap[i].what = what
+    heap[i].what = event
     heap[last].time = first_t
     heap[last].what = first_what
 
 
 @inner
-def into_bucket(state, b, t, what):
+def into_bucket(state, b, t, event):
     """Put an event into bucket ``b`` of the calendar."""
     at = b & MASK
     e = state.bucket[at]
@@ -164,31 +164,31 @@ def into_bucket(state, b, t, what):
         state.bucket[at] = block
         e, many = block, many - many
     state.event[e].time[many] = t
-    state.event[e].what[many] = what
+    state.event[e].what[many] = event
     state.event[e].count = many + 1
     state.used[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
     state.reg.pending += 1
 
 
 @inner
-def push(state, t, what):
-    """Let ``what`` happen at ``t``."""
+def push(state, t, event):
+    """Let ``event`` happen at ``t``."""
     b = t >> state.reg.width
     ahead = b - state.reg.bucket
     if ahead <= 0:
-        heap_push(state.heap, state.reg.heap_n, t, what)
+        heap_push(state.heap, state.reg.heap_n, t, event)
         state.reg.heap_n += 1
     elif ahead < BUCKETS:
-        into_bucket(state, b, t, what)
+        into_bucket(state, b, t, event)
     else:
-        heap_push(state.later, state.reg.later_n, t, what)
+        heap_push(state.later, state.reg.later_n, t, event)
         state.reg.later_n += 1
 
 
 @inner
-def push_timer(state, t, what):
+def push_timer(state, t, event):
     """Let a timeout happen at ``t``."""
-    heap_push(state.timer, state.reg.timer_n, t, what)
+    heap_push(state.timer, state.reg.timer_n, t, event)
     state.reg.timer_n += 1
 
 
@@ -287,15 +287,15 @@ def advance(net, state):
 def first_of(state):
     """(where the next event is, its time, what it is): FROM_DUE, FROM_HEAP or FROM_TIMERS; its time
     is NEVER where there is none."""
-    source, t, what = FROM_TIMERS, np.int64(NEVER), np.int64(state.timer[0].what)
+    source, t, event = FROM_TIMERS, np.int64(NEVER), np.int64(state.timer[0].what)
     if state.reg.timer_n > 0:
         t = state.timer[0].time
-    if state.reg.heap_n > 0 and (state.heap[0].time < t or (state.heap[0].time == t and state.heap[0].what <= what)):
-        source, t, what = FROM_HEAP, state.heap[0].time, state.heap[0].what
+    if state.reg.heap_n > 0 and (state.heap[0].time < t or (state.heap[0].time == t and state.heap[0].what <= event)):
+        source, t, event = FROM_HEAP, state.heap[0].time, state.heap[0].what
     at = state.reg.due_at
-    if at < state.reg.due_n and (state.due[at].time < t or (state.due[at].time == t and state.due[at].what <= what)):
-        source, t, what = FROM_DUE, state.due[at].time, state.due[at].what
-    return source, t, what
+    if at < state.reg.due_n and (state.due[at].time < t or (state.due[at].time == t and state.due[at].what <= event)):
+        source, t, event = FROM_DUE, state.due[at].time, state.due[at].what
+    return source, t, event
 
 
 @inner

@@ -141,7 +141,7 @@ def run(net, state, until, most):
         if short(state):
             return np.int64(GROW)
         has_events = advance(net, state)
-        source, now, what = first_of(state)
+        source, now, event = first_of(state)
         status = ended(net, state, until, now, has_events)
         if status != GOES_ON:
             return status
@@ -150,9 +150,9 @@ def run(net, state, until, most):
         scout(net, state)
         fetch_due(net, state)
         state.reg.events += 1
-        handle(net, state, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
+        handle(net, state, event >> 32, event >> 28 & 15, event & 0xFFFFFFF, now)
         scout(net, state)
-        if what >> 28 & 15 == AGENT and state.mads.inbox > 0:
+        if event >> 28 & 15 == AGENT and state.mads.inbox > 0:
             return np.int64(MANAGED)
     return np.int64(MORE)
 

@@ -18,7 +18,7 @@ def blank_packet(state):
 
 
 @inner
-def new_packet(state, stream, psn, octets, dlid, level, what, flags):
+def new_packet(state, stream, psn, octets, dlid, level, kind, flags):
     """A packet with what all have: whose it is, and what its headers say."""
     k = blank_packet(state)
     state.packet[k].stream = stream
@@ -26,7 +26,7 @@ def new_packet(state, stream, psn, octets, dlid, level, what, flags):
     state.packet[k].octets = octets
     state.packet[k].dlid = dlid
     state.packet[k].sl = level
-    state.packet[k].kind = what
+    state.packet[k].kind = kind
     state.packet[k].marks = flags
     return k
 

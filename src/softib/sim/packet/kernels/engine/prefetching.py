@@ -48,9 +48,9 @@ def output_of(net, state, entity, k):
 
 
 @inner
-def fetch_named(net, state, what):
-    """First step: the rows that the event ``what`` names."""
-    entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
+def fetch_named(net, state, event):
+    """First step: the rows that the event ``event`` names."""
+    entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     prefetch(net.port, entity, 0)
     prefetch(state.port, entity, 0)
     if kind in (ARRIVE, RECEIVE):
@@ -64,10 +64,10 @@ def fetch_named(net, state, what):
 
 
 @inner
-def fetch_of_packet(net, state, what):
+def fetch_of_packet(net, state, event):
     """Second step: what its packet leads to, and the sender of its link; the queue that had the
     last turn at a port."""
-    entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
+    entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         dlid = np.int64(state.packet[payload].dlid)
         if dlid < net.lft.shape[1]:
@@ -100,9 +100,9 @@ def fetch_message(state, q, at):
 
 
 @inner
-def fetch_output(net, state, what):
+def fetch_output(net, state, event):
     """Third step: the output port; what a port has to send."""
-    entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
+    entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
         prefetch(net.port, out, 0)
@@ -131,9 +131,9 @@ def next_packet(net, state, entity):
 
 
 @inner
-def fetch_queue(net, state, what):
+def fetch_queue(net, state, event):
     """Fourth step: the queue at the output port; or the packet that is sent next."""
-    entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
+    entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
         if out >= 0:
@@ -148,20 +148,20 @@ def fetch_queue(net, state, what):
 
 
 @inner
-def fetch_input(net, state, what):
+def fetch_input(net, state, event):
     """Fifth step: the port that the packet which is sent next came in by."""
-    entity = what >> 32
-    if what >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
+    entity = event >> 32
+    if event >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
         came_in = state.packet[next_packet(net, state, entity)].came_in
         prefetch(net.port, came_in, 0)
         prefetch(state.port, came_in, 0)
 
 
 @inner
-def fetch_credits(net, state, what):
+def fetch_credits(net, state, event):
     """Sixth step: who gets credits when the packet that is sent next has left."""
-    entity = what >> 32
-    if what >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
+    entity = event >> 32
+    if event >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
         came_in = state.packet[next_packet(net, state, entity)].came_in
         prefetch(state.vl, net.port[came_in].peer * net.opt.vls, 0)
 

@@ -11,9 +11,9 @@ ACK_OCTETS = 30
 
 
 @inner
-def control(net, state, port, stream, what, psn, dlid, vl):
-    """Queue a packet of kind ``what`` about ``stream`` at ``port``. Returns the port."""
-    k = new_packet(state, stream, psn, ACK_OCTETS, dlid, state.qp[stream >> 1].sl, what, 0)
+def control(net, state, port, stream, kind, psn, dlid, vl):
+    """Queue a packet of kind ``kind`` about ``stream`` at ``port``. Returns the port."""
+    k = new_packet(state, stream, psn, ACK_OCTETS, dlid, state.qp[stream >> 1].sl, kind, 0)
     return before_streams(net, state, port, k, vl)
 
 

@@ -196,8 +196,8 @@ def send_request(net, state, port, vl, row, stream, now):
         flags = LAST_OF_MESSAGE | ASKS_ACK
     elif state.qp[q].service == RC and (psn - first) % net.opt.ack_every == net.opt.ack_every - 1:
         flags = ASKS_ACK
-    what = READ_REQUEST if asks else DATA
-    k = new_packet(state, stream, psn, octets, state.message[m].lid, state.qp[q].sl, what, flags)
+    kind = READ_REQUEST if asks else DATA
+    k = new_packet(state, stream, psn, octets, state.message[m].lid, state.qp[q].sl, kind, flags)
     end = put_on_wire(net, state, port, row, k, start)
     cross(net, state, port, vl, k, start)
     state.reg.sent += 1

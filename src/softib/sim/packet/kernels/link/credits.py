@@ -236,8 +236,8 @@ def put_on_wire(net, state, port, row, k, start):
         count_sent(net, state, port, row, k, start, end)
     if net.opt.multicast and state.packet[k].dlid >= MULTICAST_LID:
         state.rare_count[port].multicast_xmit += 1
-    what = state.packet[k].kind
-    if what in (DATA, READ_RESPONSE):
+    kind = state.packet[k].kind
+    if kind in (DATA, READ_RESPONSE):
         state.reg.hops += 1
     if net.watch_port.shape[0]:
         log_sent(net, state, port, row - port * net.opt.vls, k, state.reg.now, start, end)

@@ -46,29 +46,29 @@ def of_switch(net, port):
 
 
 @inner
-def cut_event(net, state, what, change, now):
-    """The event ``what``, or what becomes of it: a packet on a cable that is pulled, or in a switch
+def cut_event(net, state, event, change, now):
+    """The event ``event``, or what becomes of it: a packet on a cable that is pulled, or in a switch
     without power, is gone."""
-    entity, kind, k = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
+    entity, kind, k = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if change[entity] == 0 or (
         kind != ARRIVE and kind != RECEIVE and kind != ENTER and kind != MANAGE and kind != AGENT
     ):
-        return what
+        return event
     if state.packet[k].marks & CUT or (kind == ENTER and state.packet[k].marks & COPY):
-        return what
+        return event
     if change[entity] == DOWN:
         if kind == AGENT:
-            return what
+            return event
         latency = np.int64(net.port[entity].latency_ps) if of_switch(net, entity) else np.int64(0)
         if state.packet[k].tail - latency <= now:
-            return what
+            return event
     state.packet[k].marks |= CUT
     state.smi[entity].cut += 1
     if kind == AGENT:
-        return what
+        return event
     if net.watch_port.shape[0]:
         log_lost(net, state, entity, k, INACTIVE, now)
-    return what & ~np.int64(KIND_BITS) | np.int64(MANAGE) << 28
+    return event & ~np.int64(KIND_BITS) | np.int64(MANAGE) << 28
 
 
 @inner

@@ -119,9 +119,9 @@ VL15_READY = 1 << VL15
 
 
 @inner
-def new_mad_packet(state, row, what, dlid, level):
+def new_mad_packet(state, row, kind, dlid, level):
     """A packet for the MAD in ``row``."""
-    k = new_packet(state, 0, row, MAD_OCTETS, dlid, level, what, 0)
+    k = new_packet(state, 0, row, MAD_OCTETS, dlid, level, kind, 0)
     state.mads.sent += 1
     return k
 

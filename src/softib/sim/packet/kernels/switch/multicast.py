@@ -45,20 +45,20 @@ def in_mask(net, switch, mlid, num):
 def make_copies(net, state, port, k, now):
     """Make the next copies of packet ``k``, which came in by ``port``."""
     switch, base, mlid = net.port[port].switch, net.port[port].port_0, state.packet[k].dlid
-    num, made = np.int64(state.packet[k].next), 0
+    num, copies = np.int64(state.packet[k].next), 0
     if num == 0:
-        known = False
+        member = False
         for other in range(net.port[port].ports):
-            known |= in_mask(net, switch, mlid, other)
-        if not known:
+            member |= in_mask(net, switch, mlid, other)
+        if not member:
             state.port[port].relay_errors += 1
         if port != base and in_mask(net, switch, mlid, np.int64(0)):
             copy_to_switch(state, port, k, now)
         num = np.int64(1)
-    while num < net.port[port].ports and made < MOST:
+    while num < net.port[port].ports and copies < MOST:
         out = base + num
         if out != port and in_mask(net, switch, mlid, num):
-            made += copy_to(net, state, port, out, k, now)
+            copies += copy_to(net, state, port, out, k, now)
         num += 1
     if num < net.port[port].ports:
         state.packet[k].next = num

@@ -81,31 +81,31 @@ def receive(net, state, port, k, now):
         copy_leaves(net, state, k, in_memory)
     else:
         grant(net, state, came_in, state.packet[k].vl, octets, in_memory)
-    what, q = state.packet[k].kind, np.int64(state.packet[k].stream) >> 1
+    kind, q = state.packet[k].kind, np.int64(state.packet[k].stream) >> 1
     look = np.int64(-1)
-    if what >= SMP:
+    if kind >= SMP:
         gmp_arrived(net, state, port, k, now)
         return look
-    if state.packet[k].marks & FECN and what != CNP and state.packet[k].dlid < MULTICAST_LID:
+    if state.packet[k].marks & FECN and kind != CNP and state.packet[k].dlid < MULTICAST_LID:
         look = forward_notice(net, state, port, k)
-    if what == DATA:
+    if kind == DATA:
         if state.qp[q].service == 0:
             data_arrived(net, state, q, k, in_memory, now)
             data(net, state, port, q, k, written, now)
         else:
             unreliable(net, state, port, q, k, written, now)
-    elif what == ACK:
+    elif kind == ACK:
         before = state.rc[q].acked
         acknowledged(net, state, q, np.int64(state.packet[k].psn), now)
         look = max(look, ack_arrived(net, state, q, k, before, now))
-    elif what == NAK:
+    elif kind == NAK:
         acknowledged(net, state, q, np.int64(state.packet[k].psn) - 1, now)
         look = max(look, go_back(net, state, q, now))
-    elif what == CNP:
+    elif kind == CNP:
         backward(net, state, port, np.int64(state.packet[k].stream), now)
-    elif what == RNR_NAK:
+    elif kind == RNR_NAK:
         look = max(look, not_ready(net, state, port, q, np.int64(state.packet[k].psn), now))
-    elif what == READ_REQUEST:
+    elif kind == READ_REQUEST:
         look = max(look, read_request(net, state, port, q, k, now))
     else:
         look = max(look, read_response(net, state, q, k, written, now))
@@ -250,9 +250,9 @@ def answer(net, state, port, q, now):
     if is_nak:
         state.rc[q].naked = 2
     psn = state.rc[q].expected
-    what, about = (NAK, psn) if is_nak else (ACK, psn - 1)
+    kind, about = (NAK, psn) if is_nak else (ACK, psn - 1)
     if not_ready_for:
-        what = RNR_NAK
-    look = control(net, state, port, 2 * q + 1, what, about, state.qp[q].back_lid, state.qp[q].back_vl)
+        kind = RNR_NAK
+    look = control(net, state, port, 2 * q + 1, kind, about, state.qp[q].back_lid, state.qp[q].back_vl)
     ack_leaves(net, state, port, q, now)
     return look

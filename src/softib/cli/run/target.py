@@ -6,7 +6,8 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import print_line, print_notice
+from softib.cli.shared.output import Compiling, print_line, print_notice
+from softib.plural import counted
 
 
 @click.command()
@@ -23,8 +24,11 @@ from softib.cli.shared.output import print_line, print_notice
     help="Asymmetric access state on port N (1, 2, ... as $SOFTIB_ADDRESSES lists them): optimized, non-optimized, "
     "inaccessible, persistent-loss or change; repeatable.",
 )
+@click.option("--pcap", metavar="FILE", type=click.Path(), help="Capture capsules and responses as InfiniBand packets.")
 @json_option
-def command(files: tuple[str, ...], nqn: str | None, port: int, states: tuple[str, ...], as_json: bool) -> int:
+def command(
+    files: tuple[str, ...], nqn: str | None, port: int, states: tuple[str, ...], pcap: str | None, as_json: bool
+) -> int:
     """Export FILEs as NVMe namespaces 1, 2, ... on all ports of this node, until Ctrl-C.
 
     \b
@@ -41,12 +45,13 @@ def command(files: tuple[str, ...], nqn: str | None, port: int, states: tuple[st
         if not equals or not (number.isascii() and number.isdigit()):
             raise click.UsageError(f"--ana {text}: use N=STATE, for example 2=non-optimized")
         chosen[int(number)] = state
-    with softib.NvmeTarget(*files, nqn=nqn, port=port, states=chosen, notice=print_notice) as target:
+    softib.on_compiling(Compiling())
+    with softib.NvmeTarget(*files, nqn=nqn, port=port, states=chosen, pcap=pcap, notice=print_notice) as target:
         described = target.describe()
         if as_json:
             print_line(described)
         else:
             where = ", ".join(p.address for p in described.ports)
-            print_notice(f"{described.nqn}: {len(files)} namespace{'s' * (len(files) > 1)} at {where} port {port}")
+            print_notice(f"{described.nqn}: {counted(len(files), 'namespace')} at {where} port {port}")
         target.serve()
     return 0

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import check_writable, print_json, print_lines, print_notice
+from softib.cli.shared.output import Compiling, print_json, print_lines, print_notice
 from softib.input_files import content
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _disk_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _connect(address: str, nqn: str | None, namespace: int, **more: int) -> NvmeDisk:
     import softib
 
+    softib.on_compiling(Compiling())
     return softib.nvme_connect(address, nqn=nqn, namespace=namespace, notice=print_notice, **more)
 
 
@@ -91,6 +93,7 @@ def discover(address: str, as_json: bool) -> int:
     """List the subsystems of a target and the ports on which they are."""
     import softib
 
+    softib.on_compiling(Compiling())
     found = softib.nvme_discover(address)
     print_json(found.to_json()) if as_json else print_lines(found.lines())
     return 0
@@ -110,15 +113,13 @@ def list_(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
 @_disk_options
 @offset_option
 @click.option("--size", type=SIZE, metavar="BYTES", help="How many (default: all from --offset to the end).")
-@click.option("--to", metavar="FILE", type=click.Path(), help="Write them to FILE (default: stdout).")
+@click.option("--to", metavar="FILE", type=OutputFile(), help="Write them to FILE (default: stdout).")
 def read(
     address: str, nqn: str | None, namespace: int, as_json: bool, offset: int, size: int | None, to: str | None
 ) -> int:
     """Read bytes of a namespace."""
     if to is None and as_json:
         raise click.UsageError("--json and the bytes cannot share stdout; add --to FILE")
-    if to is not None:
-        check_writable(to)
     with _connect(address, nqn, namespace) as disk:
         began, end = time.monotonic(), disk.size if size is None else offset + size
         with contextlib.ExitStack() as files:
@@ -136,7 +137,7 @@ PART = 16 << 20
 
 @command.command()
 @_disk_options
-@click.argument("file", metavar="FILE", type=click.Path(), shell_complete=completing.files)
+@click.argument("file", metavar="FILE", type=InputFile(), shell_complete=completing.files)
 @offset_option
 @click.option("--through", is_flag=True, help="Return when the data is on the medium (FUA).")
 def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int, through: bool) -> int:
@@ -151,7 +152,7 @@ def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: st
 
 @command.command()
 @_disk_options
-@click.argument("file", metavar="FILE", type=click.Path(), shell_complete=completing.files)
+@click.argument("file", metavar="FILE", type=InputFile(), shell_complete=completing.files)
 @offset_option
 def compare(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int) -> int:
     """Have the target compare FILE with a namespace. Exit code 1 where they differ."""
@@ -230,7 +231,7 @@ def bench(
 
 @command.command()
 @_disk_options
-@click.option("--socket", metavar="PATH", required=True, type=click.Path(), help="The Unix socket.")
+@click.option("--socket", metavar="PATH", required=True, type=OutputFile(), help="The Unix socket.")
 @click.option("--depth", type=click.IntRange(1, 255), default=32, show_default=True, help="Commands at once.")
 def nbd(address: str, nqn: str | None, namespace: int, as_json: bool, socket: str, depth: int) -> int:
     """Export a namespace as a network block device on a Unix socket, until Ctrl-C.

@@ -1,0 +1,233 @@
+"""The proof of a cover run as a result: what was proven by tier, a bill of what was not, what is slow,
+and what stayed unexplained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.analysis.acceptance.cover.measured import MeasuredRound, SlowDirections, carried_most
+from softib.analysis.acceptance.cover.routes import CoverRoutes
+from softib.analysis.acceptance.cover.schedule import SHARE, CoverSchedule
+from softib.diags.acceptance.schedule import Ends
+from softib.diags.structure.recognise import recognise
+from softib.result import Result
+from softib.sim.static import all_to_all
+
+__all__ = [
+    "CoverRoundCounts",
+    "DirectionLoss",
+    "Proof",
+    "TierCoverage",
+    "UnexplainedFlow",
+    "UnprovenDirection",
+    "proof_of",
+]
+
+
+@dataclass(frozen=True)
+class TierCoverage(Result):
+    """Directions between two tiers."""
+
+    tier: str
+    """``hosts to leaves``, ``tier 1 to tier 2`` …: from the sender to the receiver."""
+    directions: int
+    planned: int
+    """Directions that some round is expected to load to 80 % of their rate."""
+    proven: int
+    """Directions whose counters moved at 80 % of their rate or more in a round."""
+
+
+@dataclass(frozen=True)
+class CoverRoundCounts(Result):
+    """One round."""
+
+    number: int
+    flows: int
+    failed: int
+    """Flows that did not run."""
+    planned: int
+    """Directions that the round is expected to load to 80 %."""
+    proven: int
+    """Directions that carried it."""
+    confirms: bool
+    """The round was added to tell slow directions apart."""
+
+
+@dataclass(frozen=True)
+class UnprovenDirection(Result):
+    """A direction of a cable that no round proved."""
+
+    place: str
+    """The sending port, ``leaf-3[40]``."""
+    peer: str
+    """The receiving port."""
+    gbps: float
+    """Data rate of the link."""
+    planned_gbps: float
+    """The most that a round is expected to load it with."""
+    measured_gbps: float | None
+    """The most that a round did load it with; null: its counters were not read."""
+    why: str
+
+
+@dataclass(frozen=True)
+class DirectionLoss(Result):
+    """A direction that is slower than the directions like it."""
+
+    place: str
+    peer: str
+    loss_percent: float
+    rounds: int
+    """Rounds that loaded it; it was slow in all."""
+
+
+@dataclass(frozen=True)
+class UnexplainedFlow(Result):
+    """A slow flow that crosses none of the slow directions."""
+
+    round: int
+    source: str
+    target: str
+    loss_percent: float
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the parts of :class:`~softib.api.acceptance.coverage.Coverage` are made of."""
+
+    tiers: list[TierCoverage]
+    rounds: list[CoverRoundCounts]
+    unproven: list[UnprovenDirection]
+    slow: list[DirectionLoss]
+    unexplained: list[UnexplainedFlow]
+    planned: int
+    proven: int
+
+
+def proof_of(
+    routes: CoverRoutes,
+    ends: Ends,
+    schedule: CoverSchedule,
+    rounds: Sequence[MeasuredRound],
+    slow: SlowDirections,
+    limit: int,
+) -> Proof:
+    """Judge a run by its counters. ``limit``: the most rounds that its schedule could have."""
+    network, f = routes.network, routes.fabric
+    channel = routes.channel[routes.directions]
+    known = np.maximum(channel, 0)
+    most = carried_most(rounds, network.n_channels)
+    with np.errstate(invalid="ignore"):
+        carried = most >= SHARE * network.rate
+    planned = (channel >= 0) & schedule.proven[known]
+    proven = (channel >= 0) & carried[known]
+    bill = _bill(routes, schedule, most, np.flatnonzero(~proven), limit)
+    counts = [_counts(routes, one, i >= len(schedule.rounds)) for i, one in enumerate(rounds)]
+    losses = [
+        DirectionLoss(*_names(routes, int(routes.port[d.channel])), round(100 * d.loss, 2), d.rounds)
+        for d in slow.named
+    ]
+    flows = [UnexplainedFlow(r, ends.name(s), ends.name(t), round(100 * loss, 2)) for r, s, t, loss in slow.flows]
+    del f
+    return Proof(_tiers(routes, planned, proven), counts, bill, losses, flows, int(planned.sum()), int(proven.sum()))
+
+
+def _counts(routes: CoverRoutes, one: MeasuredRound, confirms: bool) -> CoverRoundCounts:
+    need = SHARE * routes.network.rate
+    with np.errstate(invalid="ignore"):
+        carried = one.gbps >= need
+    return CoverRoundCounts(
+        one.plan.number,
+        len(one.plan),
+        len(one.failures),
+        int((one.plan.carries >= need).sum()),
+        int(carried.sum()),
+        confirms,
+    )
+
+
+def _tiers(routes: CoverRoutes, planned: np.ndarray, proven: np.ndarray) -> list[TierCoverage]:
+    f = routes.fabric
+    rank = np.asarray(recognise(f).rank)
+    here = rank[f.port_node[routes.directions]]
+    there = rank[f.port_node[f.port_peer[routes.directions]]]
+    out = []
+    for a, b in sorted(set(zip(here.tolist(), there.tolist(), strict=True))):
+        mine = (here == a) & (there == b)
+        out.append(
+            TierCoverage(
+                f"{_tier(a)} to {_tier(b)}", int(mine.sum()), int(planned[mine].sum()), int(proven[mine].sum())
+            )
+        )
+    return out
+
+
+def _tier(rank: int) -> str:
+    return "hosts" if rank <= 0 else "leaves" if rank == 1 else f"tier {rank}"
+
+
+def _names(routes: CoverRoutes, port: int) -> tuple[str, str]:
+    f = routes.fabric
+    return f.port_name(port), f.port_name(int(f.port_peer[port]))
+
+
+def _bill(
+    routes: CoverRoutes, schedule: CoverSchedule, most: np.ndarray, missing: np.ndarray, limit: int
+) -> list[UnprovenDirection]:
+    """Each direction that is not proven, and why."""
+    if not len(missing):
+        return []
+    network = routes.network
+    used = all_to_all(network).load if routes.groups is None else None
+    planned = np.zeros(network.n_channels)
+    for one in schedule.rounds:
+        planned = np.maximum(planned, one.carries)
+    out = []
+    for row in missing.tolist():
+        port = int(routes.directions[row])
+        c = int(routes.channel[port])
+        expected = float(planned[c]) if c >= 0 else 0.0
+        measured = float(most[c]) if c >= 0 and np.isfinite(most[c]) else None
+        why = _why(routes, c, used, schedule, limit, expected, measured)
+        place, peer = _names(routes, port)
+        out.append(
+            UnprovenDirection(
+                place,
+                peer,
+                float(routes.gbps[port]),
+                round(expected, 3),
+                None if measured is None else round(measured, 3),
+                why,
+            )
+        )
+    return out
+
+
+def _why(
+    routes: CoverRoutes,
+    c: int,
+    used: Any,
+    schedule: CoverSchedule,
+    limit: int,
+    expected: float,
+    measured: float | None,
+) -> str:
+    if c < 0:
+        return "no measuring port is at its end, and no route between measuring ports can take it"
+    if schedule.proven[c]:
+        if measured is None:
+            return "its counters were not read in the round that loads it"
+        return "it carried less than 80 % of its rate in every round that was to load it"
+    if used is not None and used[c] == 0:
+        return "no route between measuring ports takes it"
+    if len(schedule.rounds) >= limit:
+        return f"the schedule has no more than {limit} rounds (--rounds)"
+    if routes.groups is not None:
+        return "adaptive routing spreads every permutation that was tried too thinly over it"
+    if expected:
+        return "the ports whose routes take it are too few, or too slow, to fill it"
+    return "no set of flows with routes apart from each other fills it"

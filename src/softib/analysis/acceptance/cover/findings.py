@@ -1,0 +1,97 @@
+"""Findings of a cover run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from softib.analysis.acceptance.cover.coverage import DirectionLoss, Proof
+from softib.analysis.acceptance.cover.measured import SlowDirections
+from softib.analysis.acceptance.cover.routes import CoverRoutes
+from softib.analysis.acceptance.expected_pairs import Expectation
+from softib.analysis.acceptance.plan import FabricEnds
+from softib.analysis.acceptance.remainder import trained_low
+from softib.diags.acceptance import codes
+from softib.diags.acceptance.measurements import PairFailure
+from softib.diags.finding import Finding, Location, Severity, few, finding
+from softib.plural import counted, plural
+
+__all__ = ["findings_of"]
+
+
+def findings_of(
+    routes: CoverRoutes, ends: FabricEnds, proof: Proof, slow: SlowDirections, failures: list[PairFailure], paced: bool
+) -> list[Finding]:
+    """What the run found, slow directions first. ``paced``: data takes the time of its links."""
+    found = []
+    if paced:
+        found += [
+            _slow(routes, int(routes.port[d.channel]), one) for d, one in zip(slow.named, proof.slow, strict=True)
+        ]
+    found += [*trained_low(Expectation(routes.fabric, ends.row), found)]
+    found += [*_failed(failures)]
+    if not paced:
+        found.append(
+            finding(codes.UNPACED, [], "data takes no time of the links: nothing was proven of their rates", {})
+        )
+        return found
+    return [*found, *_unexplained(proof), *_unproven(routes, proof)]
+
+
+def _slow(routes: CoverRoutes, port: int, one: DirectionLoss) -> Finding:
+    f = routes.fabric
+    peer = int(f.port_peer[port])
+    host = bool(f.is_host[f.port_node[port]] or f.is_host[f.port_node[peer]])
+    return finding(
+        codes.SLOW["host" if host else "cable"],
+        [_location(routes, port), _location(routes, peer)],
+        f"{one.place} → {one.peer} carries {one.loss_percent:g} % less than the directions like it, in each of "
+        f"{counted(one.rounds, 'round')}" + ("; its adapter, cable and host are not distinguished" if host else ""),
+        {"loss_percent": one.loss_percent, "rounds": one.rounds},
+    )
+
+
+def _location(routes: CoverRoutes, port: int) -> Location:
+    f = routes.fabric
+    node = int(f.port_node[port])
+    return Location(f.node_name(node), int(f.node_guid[node]), int(f.port_num[port]))
+
+
+def _failed(failures: list[PairFailure]) -> Iterator[Finding]:
+    if not failures:
+        return
+    reasons = sorted({f.reason for f in failures})
+    yield finding(
+        codes.PAIR_UNMEASURED,
+        [],
+        f"{counted(len(failures), 'flow')} did not run: {few(reasons, 2)}",
+        {"pairs": [[f.source, f.target, f.reason] for f in failures]},
+    )
+
+
+def _unexplained(proof: Proof) -> Iterator[Finding]:
+    flows = proof.unexplained
+    if flows:
+        worst = max(flows, key=lambda f: f.loss_percent)
+        yield finding(
+            codes.PAIRS_UNEXPLAINED,
+            [],
+            f"{counted(len(flows), 'flow')} up to {worst.loss_percent:g} % slower than the others cross no slow "
+            f"direction: {few(f'{f.source} – {f.target}' for f in flows)}",
+            {"flows": [f.to_json() for f in flows]},
+            severity=Severity.INFO,
+        )
+
+
+def _unproven(routes: CoverRoutes, proof: Proof) -> Iterator[Finding]:
+    left = proof.unproven
+    if left:
+        n = len(left)
+        failed = len([one for one in left if one.planned_gbps >= 0.8 * one.gbps])
+        yield finding(
+            codes.UNPROVEN,
+            [],
+            f"{n:,} of {counted(len(routes.directions), 'direction')} {plural(n, 'is', 'are')} not proven: "
+            f"{few(f'{one.place} → {one.peer}' for one in left)}",
+            {"directions": n, "planned_but_not_carried": failed},
+            severity=Severity.WARNING if failed else Severity.INFO,
+        )

@@ -1,0 +1,224 @@
+"""What the counters of each round say of each direction: whether it carried its share, and whether it
+is slower than the directions like it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.analysis.acceptance.cover.routes import CoverRoutes
+from softib.analysis.acceptance.cover.schedule import SHARE, CoverRound
+from softib.diags.structure.recognise import recognise
+
+__all__ = ["MeasuredRound", "SlowDirection", "SlowDirections", "carried_most", "possible_channels", "slow_directions"]
+
+TOLERANCE = 0.003
+"""Part of the usual rate below which a direction is slow, where the spread of its kind allows it."""
+SPREADS = 6.0
+"""Median absolute deviations that a slow direction is below its kind, at least."""
+TWICE = 2
+"""Rounds in which a direction must be slow."""
+CLEARLY = 1.1
+"""Times that a slow direction lacks more than one beside it that is only its victim."""
+FEW = 8
+"""Directions of a kind in a round from which on they are compared with each other; fewer are compared
+with all rounds together."""
+
+
+@dataclass(frozen=True)
+class MeasuredRound:
+    """``plan``, and ``gbps`` float64[channels]: what each channel carried while all flows ran (NaN:
+    its port was not read). ``failures``: (source, target, reason) of flows that did not run."""
+
+    plan: CoverRound
+    gbps: np.ndarray
+    failures: tuple[tuple[int, int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class SlowDirection:
+    """``channel`` carried ``loss`` less than usual (0 to 1), in each of ``rounds`` rounds."""
+
+    channel: int
+    loss: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class SlowDirections:
+    """``named``: slow in every round that loaded them, twice at least. ``suspects`` int64: slow in
+    the one round that loaded them. ``flows``: (round, source, target, loss) of slow flows that cross
+    nothing of ``named``."""
+
+    named: tuple[SlowDirection, ...]
+    suspects: np.ndarray
+    flows: tuple[tuple[int, int, int, float], ...]
+
+
+def carried_most(rounds: Sequence[MeasuredRound], channels: int) -> np.ndarray:
+    """The most that each channel carried in a round (float64; NaN: never read)."""
+    most = np.full(channels, np.nan)
+    for one in rounds:
+        most = np.fmax(most, one.gbps)
+    return most
+
+
+def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> SlowDirections:
+    """Compare every loaded channel with its kind, round by round."""
+    n = routes.network.n_channels
+    kind = _kinds(routes)
+    uses = [(r.plan.carries >= SHARE * routes.network.rate) & np.isfinite(r.gbps) for r in rounds]
+    ratios = [
+        np.where(use, r.gbps / np.maximum(r.plan.carries, 1e-12), np.nan) for r, use in zip(rounds, uses, strict=True)
+    ]
+    usual = _usual(ratios, kind)
+    loaded, slow = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    loss = np.full(n, np.inf)
+    lows: list[np.ndarray] = []
+    for use, ratio in zip(uses, ratios, strict=True):
+        lack = _lack(ratio, kind, usual, routes.network.link_owner)
+        loaded += use
+        slow += lack > 0
+        loss = np.where(lack > 0, np.minimum(loss, lack), loss)
+        lows.append(lack)
+    always = (slow > 0) & (slow == loaded)
+    named = np.flatnonzero(always & (slow >= TWICE))
+    named = named[np.argsort(-loss[named], kind="stable")]
+    if routes.groups is not None:
+        named = _without_victims(routes, named, loss)
+    found = tuple(SlowDirection(c, float(loss[c]), int(slow[c])) for c in named.tolist())
+    return SlowDirections(found, np.flatnonzero(always & (slow < TWICE)), _unexplained(routes, rounds, lows, named))
+
+
+def _kinds(routes: CoverRoutes) -> np.ndarray:
+    """Number of each channel's kind (int64): into a switch from a host, out to one, or between switches
+    of the same two tiers, by rate."""
+    network = routes.network
+    rank = np.asarray(recognise(routes.fabric).rank)[network.graph.switch_node].astype(np.int64)
+    links, hosts = network.n_links, network.n_hosts
+    tiers = np.zeros(network.n_channels, np.int64)
+    tiers[:links] = 2 + (rank[network.link_owner] + 1) * (int(rank.max(initial=0)) + 2) + rank[network.graph.peer] + 1
+    tiers[links + hosts :] = 1
+    rate = np.unique(network.rate, return_inverse=True)[1]
+    return np.unique(tiers * (int(rate.max(initial=0)) + 1) + rate, return_inverse=True)[1].astype(np.int64)
+
+
+def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(median, median absolute deviation) of what each kind carried of its plan in all rounds."""
+    many = int(kind.max(initial=0)) + 1
+    median, spread = np.full(many, np.nan), np.zeros(many)
+    every = np.concatenate(ratios) if ratios else np.zeros(0)
+    kinds = np.tile(kind, len(ratios))
+    for k in range(many):
+        mine = every[(kinds == k) & np.isfinite(every)]
+        if len(mine):
+            median[k] = np.median(mine)
+            spread[k] = np.median(np.abs(mine - median[k]))
+    return median, spread
+
+
+def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarray], owner: np.ndarray) -> np.ndarray:
+    """What each used channel lacks of the usual (0 to 1; 0: nothing to speak of): less than its kind,
+    and between switches less than the same switch's others of its kind."""
+    lack = np.zeros(len(ratio))
+    rows = np.flatnonzero(np.isfinite(ratio))
+    if not len(rows):
+        return lack
+    mine, kinds = ratio[rows], kind[rows]
+    below = _below(mine, kinds, FEW)
+    alone = np.isnan(below)
+    below[alone] = _lacking(mine[alone], usual[0][kinds[alone]], usual[1][kinds[alone]])
+    links = np.flatnonzero(rows < len(owner))
+    sibling = _below(mine[links], owner[rows[links]] * (int(kind.max()) + 1) + kinds[links], 3, False)
+    below[links] = np.where(sibling <= 0, 0.0, below[links])  # NaN: too few others
+    lack[rows] = below
+    return lack
+
+
+def _below(ratio: np.ndarray, group: np.ndarray, least: int, spreads: bool = True) -> np.ndarray:
+    """What each ratio lacks of the median of its group; NaN in groups of fewer than ``least``.
+    ``spreads``: 0 within the group's spread."""
+    out = np.full(len(ratio), np.nan)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        if len(rows) >= least:
+            usual = np.median(ratio[rows])
+            out[rows] = _lacking(ratio[rows], usual, np.median(np.abs(ratio[rows] - usual)) if spreads else 0.0)
+    return out
+
+
+def _lacking(ratio: np.ndarray, usual: Any, spread: Any) -> np.ndarray:
+    """The part of ``usual`` that each ratio lacks; 0 where that is within the ``spread``."""
+    lack = 1 - ratio / np.maximum(usual, 1e-12)
+    return np.where(lack > np.maximum(TOLERANCE, SPREADS * spread / np.maximum(usual, 1e-12)), lack, 0.0)
+
+
+def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """``named`` without channels near one that lacks clearly more: what a slow link does not bring to a
+    switch, or take from it, some other link of that switch or of the next one lacks, too."""
+    network = routes.network
+    owner = np.full(network.n_channels, -1)
+    owner[: network.n_links] = network.link_owner
+    owner[network.n_links + network.n_hosts :] = network.host_switch
+    to = network.chan_to
+
+    links = np.stack([network.link_owner, network.graph.peer])
+
+    def switches_around(c: int) -> np.ndarray:
+        ends = np.array([s for s in (owner[c], to[c]) if s >= 0])
+        return np.union1d(ends, links[1, np.isin(links[0], ends)])
+
+    around = {c: switches_around(c) for c in named.tolist()}
+
+    def victim(c: int) -> bool:
+        return any(
+            loss[b] >= CLEARLY * loss[c] and bool(np.isin([owner[c], to[c]], switches).any())
+            for b, switches in around.items()
+        )
+
+    return np.array([c for c in named.tolist() if not victim(c)], np.int64)
+
+
+def _unexplained(
+    routes: CoverRoutes, rounds: Sequence[MeasuredRound], lows: Sequence[np.ndarray], named: np.ndarray
+) -> tuple[tuple[int, int, int, float], ...]:
+    """The flows that are slow by the counters of their own ports and can cross nothing of ``named``."""
+    network, blamed = routes.network, set(named.tolist())
+    found = []
+    for one, low in zip(rounds, lows, strict=True):
+        source, target = one.plan.source, one.plan.target
+        less = np.maximum(low[network.n_links + source], low[network.n_links + network.n_hosts + target])
+        for i in np.flatnonzero(less > 0).tolist():
+            s, t = int(source[i]), int(target[i])
+            if not blamed & possible_channels(routes, s, t):
+                found.append((one.plan.number, s, t, float(less[i])))
+    return tuple(found)
+
+
+def possible_channels(routes: CoverRoutes, source: int, target: int) -> set[int]:
+    """The channels that a flow crosses, or may cross where switches route adaptively."""
+    network, groups = routes.network, routes.groups
+    if groups is None:
+        return set(network.path(source, target).tolist())
+    lid, last = int(network.host_lid[target]), network.n_links + network.n_hosts + target
+    found, todo, seen = {network.n_links + source, last}, [int(network.host_switch[source])], set()
+    while todo:
+        s = todo.pop()
+        if s in seen:
+            continue
+        seen.add(s)
+        g = int(groups.group_of[s, lid])
+        out = (
+            groups.channel[groups.first[g] : groups.first[g + 1]] if g >= 0 else network.chan_at[s, network.lft[s, lid]]
+        )
+        for c in np.atleast_1d(out).tolist():
+            if c < 0:
+                continue
+            found.add(c)
+            if network.chan_to[c] >= 0:
+                todo.append(int(network.chan_to[c]))
+    return found

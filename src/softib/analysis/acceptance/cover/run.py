@@ -1,0 +1,51 @@
+"""A cover run: the rounds of its schedule, then rounds that tell slow directions apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.analysis.acceptance.cover.measured import MeasuredRound, SlowDirections, slow_directions
+from softib.analysis.acceptance.cover.routes import CoverRoutes
+from softib.analysis.acceptance.cover.schedule import CoverRound, CoverSchedule, confirming_round
+
+__all__ = ["MORE", "run_cover"]
+
+MORE = 5
+"""Rounds at most after those of the schedule."""
+
+Measure = Callable[[CoverRound], MeasuredRound]
+Progress = Callable[[int, int], None]
+
+
+def run_cover(
+    routes: CoverRoutes, schedule: CoverSchedule, measure: Measure, progress: Progress, seed: int = 0
+) -> tuple[list[MeasuredRound], SlowDirections]:
+    """Measure every round, and more while slow directions are not distinguished. ``progress`` is called
+    with rounds done and all rounds."""
+    rounds: list[MeasuredRound] = []
+    for one in schedule.rounds:
+        rounds.append(measure(one))
+        progress(len(rounds), len(schedule.rounds))
+    slow = slow_directions(routes, rounds)
+    rng = np.random.default_rng(seed)
+    for _ in range(MORE if rounds else 0):
+        unclear = _unclear(routes, slow)
+        if not len(unclear):
+            break
+        one = confirming_round(routes, unclear, len(rounds), rng)
+        if not len(one):
+            break
+        rounds.append(measure(one))
+        progress(len(rounds), len(rounds))
+        slow = slow_directions(routes, rounds)
+    return rounds, slow
+
+
+def _unclear(routes: CoverRoutes, slow: SlowDirections) -> np.ndarray:
+    """Channels that another round is for. Under adaptive routing a slow link shows on links behind it,
+    too, as long as the same leaves meet."""
+    several = routes.groups is not None and len(slow.named) > 1
+    named = [d.channel for d in slow.named] if several else []
+    return np.concatenate([slow.suspects, np.array(named, np.int64)])

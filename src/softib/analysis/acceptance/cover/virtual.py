@@ -1,0 +1,49 @@
+"""A cover schedule in virtual time: the fluid layer by forwarding tables; the packet layer where
+switches route adaptively or ports drain slowly, which the fluid layer does not know."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.analysis.acceptance.cover.measured import MeasuredRound
+from softib.analysis.acceptance.cover.routes import CoverRoutes
+from softib.analysis.acceptance.cover.schedule import CoverRound
+from softib.sim.messages import messages
+from softib.sim.outcome import Samples
+
+__all__ = ["measure_in_virtual_time"]
+
+SPAN_PS = 300_000_000
+"""Virtual time of a round: 300 us hold 3,600 packets of 4 KiB at 400 Gb/s."""
+INTERVALS = 10
+"""Samples of a round; the first :data:`WARM` of them are left out, while queues fill."""
+WARM = 5
+
+
+def measure_in_virtual_time(routes: CoverRoutes, one: CoverRound, row: np.ndarray) -> MeasuredRound:
+    """What each port sends while all flows of the round run. ``row``: of each measuring port, the end
+    port of the fabric."""
+    network = routes.network
+    rate = network.host_gbps[one.source]
+    size = np.maximum(rate * SPAN_PS * 1.5 / 8000, 4096).astype(np.int64)
+    sent = messages(row[one.source], row[one.target], size)
+    samples = _run(routes, sent)
+    kept = slice(WARM, INTERVALS)
+    seconds = float(samples.lengths_ps[kept].sum()) / 1e12
+    gbps = samples.octets[kept].sum(axis=0) * 8e-9 / seconds if seconds else np.zeros(routes.fabric.sizes.ports)
+    return MeasuredRound(one, gbps[routes.port])
+
+
+def _run(routes: CoverRoutes, sent: object) -> Samples:
+    from softib.sim import fluid
+    from softib.sim.packet import engine
+    from softib.sim.packet.options import PacketOptions
+
+    fabric, every = routes.fabric, SPAN_PS // INTERVALS
+    if routes.groups is None and not fabric.port_drain.any():
+        outcome = fluid.run(fabric, sent, judge=False, sample_ps=every)  # type: ignore[arg-type]
+    else:
+        options = PacketOptions(until_ps=SPAN_PS, sample_ps=every, adaptive_routing=routes.groups is not None)
+        outcome = engine.run(fabric, sent, options)  # type: ignore[arg-type]
+    assert outcome.samples is not None
+    return outcome.samples

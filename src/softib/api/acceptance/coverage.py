@@ -1,0 +1,144 @@
+"""The result of a cover run: what was proven of each direction of each cable."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Literal
+
+from softib.analysis.acceptance.cover.coverage import (
+    CoverRoundCounts,
+    DirectionLoss,
+    TierCoverage,
+    UnexplainedFlow,
+    UnprovenDirection,
+)
+from softib.api.arguments import Suggests
+from softib.api.findings import Findings
+from softib.api.table import Table
+from softib.diags.acceptance.measurements import PairFailure
+from softib.diags.finding import Finding
+from softib.plural import counted
+from softib.result import HIDDEN, Result, columns, key
+
+__all__ = ["CoverComparison", "Coverage", "InputHash"]
+
+
+@dataclass(frozen=True)
+class InputHash(Result):
+    """An input of the run."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class CoverComparison(Result):
+    """An earlier run's document (``--compare``) against this one."""
+
+    source: str
+    proven: int
+    """Directions that the earlier run proved."""
+    directions: int
+    no_longer_proven: list[str]
+    newly_proven: list[str]
+    newly_slow: list[str]
+    no_longer_slow: list[str]
+
+
+@dataclass(frozen=True)
+class Coverage(Suggests, Result):
+    """What a cover run proved."""
+
+    document = "accept-cover"
+
+    source: str
+    launcher: Literal["local", "ssh", "srun", "virtual"]
+    """``virtual``: in virtual time, without hosts."""
+    routing: Literal["tables", "adaptive"]
+    share: float
+    """Part of its rate that a direction must carry to be proven."""
+    hosts: int
+    ports: int
+    """Ports that send and receive."""
+    directions: int
+    """Of all live cables, two a cable."""
+    planned: int
+    """Directions that the schedule loads to ``share``."""
+    proven: int
+    """Directions whose counters moved that fast."""
+    tiers: list[TierCoverage]
+    rounds: list[CoverRoundCounts]
+    slow: list[DirectionLoss]
+    unproven: list[UnprovenDirection]
+    """The bill: each direction that is not proven, and why."""
+    unexplained: list[UnexplainedFlow]
+    failures: list[PairFailure]
+    judged: Findings = field(metadata=key("findings", json=lambda f: [one.to_json() for one in f], type=list[Finding]))
+    seconds: float
+    """That counters were watched in each round; of virtual time where there are no hosts."""
+    versions: dict[str, str]
+    inputs: list[InputHash]
+    made: str
+    """When, in UTC."""
+    compared: CoverComparison | None = field(default=None, metadata=key(optional=True))
+    command: str = field(default="", metadata=HIDDEN)
+
+    @property
+    def findings(self) -> Findings:
+        """Slow directions, links that trained low, hosts that failed, and the bill."""
+        return self.judged
+
+    @property
+    def good(self) -> bool:
+        """Nothing but information was found."""
+        return self.judged.good
+
+    @property
+    def certificate(self) -> str:
+        """The run as one self-contained HTML page."""
+        from softib.render.certificate import certificate_html
+
+        return certificate_html(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the certificate. Raises :class:`InputError` where that fails."""
+        from softib.whole_files import write_text
+
+        write_text(path, self.certificate)
+
+    def table(self) -> Table:
+        """One row a tier: directions, planned, proven."""
+        return Table(columns(self.tiers, TierCoverage))
+
+    def lines(self) -> list[str]:
+        """The summary for people."""
+        confirming = sum(r.confirms for r in self.rounds)
+        more = f", {confirming} of them to tell slow directions apart" if confirming else ""
+        out = [
+            f"{counted(len(self.rounds), 'round')}{more}; {self.planned:,} of {counted(self.directions, 'direction')} "
+            f"planned, {self.proven:,} proven ({_percent(self.proven, self.directions)})"
+        ]
+        out += [f"  {t.tier}: {t.proven:,} of {t.directions:,} proven" for t in self.tiers]
+        reasons: dict[str, int] = {}
+        for one in self.unproven:
+            reasons[one.why] = reasons.get(one.why, 0) + 1
+        out += [f"  not proven, {n:,}: {why}" for why, n in reasons.items()]
+        if self.compared is not None:
+            c = self.compared
+            out.append(
+                f"compared with {c.source}: {len(c.no_longer_proven):,} no longer proven, {len(c.newly_proven):,} "
+                f"newly proven, {len(c.newly_slow):,} newly slow, {len(c.no_longer_slow):,} no longer slow"
+            )
+        return out
+
+    def __repr__(self) -> str:
+        return f"<Coverage of {self.source!r}: {self.proven:,} of {counted(self.directions, 'direction')} proven>"
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_() + self.judged._repr_html_()
+
+
+def _percent(part: int, of: int) -> str:
+    share = part / of if of else 0.0
+    return "100 %" if part == of else f"{min(100 * share, 99.99):.2f} %"

@@ -1,0 +1,357 @@
+"""Burn-in with proof of coverage: every direction of every cable under load, by the fewest rounds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
+
+from softib.api.acceptance.accepting import Source, fabric_of, launcher_of, report_of
+from softib.api.acceptance.coverage import Coverage, CoverComparison, InputHash
+from softib.api.acceptance.result import AcceptanceSource
+from softib.api.fabric import result_of
+from softib.api.findings import Findings
+from softib.api.progress import Steps, unwatched
+from softib.errors import InputError, UnreadableFile
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from softib.analysis.acceptance.cover.measured import MeasuredRound
+    from softib.analysis.acceptance.cover.routes import CoverRoutes
+    from softib.analysis.acceptance.cover.schedule import CoverRound
+    from softib.analysis.acceptance.plan import FabricEnds
+    from softib.analysis.routed import Routed
+
+__all__ = ["cover"]
+
+Read: TypeAlias = "tuple[np.ndarray, np.ndarray]"
+
+VIRTUAL = "virtual"
+SENDS = 0.01
+"""Part of its link's rate by which a port counts as sending: more than acknowledgements take."""
+ROUNDS = 40
+LIDS = "no port of a host has a LID"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The fabric with its tables, the measuring ports and their routes."""
+
+    source: AcceptanceSource
+    found: Routed
+    ends: FabricEnds
+    routes: CoverRoutes
+
+
+class CoverOptions(TypedDict, total=False):
+    """Options of a run."""
+
+    rounds: int
+    """At most (40)."""
+    seconds: float
+    """That the counters are watched in each round (1)."""
+    program: str
+    """``write``, ``send`` or ``read``: which programs of perftest."""
+    size: int
+    """Bytes of a message (1 MiB)."""
+    adaptive: bool | None
+    """Plan for adaptive routing (None: where the switches' tables have it; True on a file: where
+    softib's manager turns it on)."""
+    ssh_config: str | os.PathLike[str]
+    base_port: int
+    """First TCP port for perftest's exchange (18515)."""
+    seed: int
+    """Of the draw of partners."""
+    use_cuda: int | None
+    """The GPU that perftest takes memory of (``--use_cuda``)."""
+
+
+def cover(
+    source: Source,
+    *,
+    launcher: str | None = None,
+    hosts: str | os.PathLike[str] | Sequence[str] | None = None,
+    lfts: str | os.PathLike[str] | None = None,
+    compare: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    steps: Steps = unwatched,
+    **options: Unpack[CoverOptions],
+) -> Coverage:
+    """Load every direction of every cable to 80 % of its rate, in as few rounds as the routes allow, and
+    prove it by the counters of the ports.
+
+    ``source``: a running fabric (``launcher`` ``local``) or ``umad:DEVICE`` (``ssh``, ``srun``), whose
+    counters are read over MADs; or any other SOURCE in virtual time (``launcher`` ``virtual``, the
+    default there). ``hosts``: these alone send and receive. ``lfts``: tables of a dump. ``compare``: the
+    JSON document of an earlier run. ``progress`` is called with rounds done and all rounds.
+
+    ``options``: ``rounds`` at most (40); ``seconds`` that the counters are watched in each (1);
+    ``adaptive``: plan for adaptive routing (None: where the switches' tables have it; True on a file:
+    where softib's manager turns it on); ``size`` bytes of a message of perftest's ``program``
+    (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda`` as in
+    :func:`softib.accept`.
+
+    Raises :class:`InputError` or a related error where it cannot begin.
+    """
+    given = _Given(**options)
+    with steps("routes"):
+        place = _place(source, hosts, lfts, given.adaptive, steps)
+    name = _launcher_name(place.source, launcher)
+    from softib.analysis.acceptance.cover.coverage import proof_of
+    from softib.analysis.acceptance.cover.findings import findings_of
+    from softib.analysis.acceptance.cover.run import run_cover
+    from softib.analysis.acceptance.cover.schedule import SHARE, cover_schedule
+    from softib.analysis.acceptance.cover.virtual import SPAN_PS
+
+    earlier = None if compare is None else _earlier(compare)
+    with steps("schedule"):
+        schedule = cover_schedule(place.routes, given.rounds, given.seed)
+    with _measurer(place, name, given) as measure, steps("rounds"):
+        measured, slow = run_cover(place.routes, schedule, measure, progress, given.seed)
+    ends = place.ends.ends
+    proof = proof_of(place.routes, ends, schedule, measured, slow, given.rounds)
+    failures = [f.named(ends) for one in measured for f in _failures(one)]
+    paced = place.source.paced or name == VIRTUAL
+    found = findings_of(place.routes, place.ends, proof, slow, failures, paced)
+    result = Coverage(
+        source=place.source.name,
+        launcher=name,  # type: ignore[arg-type]
+        routing="tables" if place.routes.groups is None else "adaptive",
+        share=SHARE,
+        hosts=len(set(ends.host)),
+        ports=len(ends),
+        directions=len(place.routes.directions),
+        planned=proof.planned,
+        proven=proof.proven,
+        tiers=proof.tiers,
+        rounds=proof.rounds,
+        slow=proof.slow,
+        unproven=proof.unproven,
+        unexplained=proof.unexplained,
+        failures=failures,
+        judged=Findings(report_of(place.source, found)),
+        seconds=SPAN_PS / 1e12 if name == VIRTUAL else given.seconds,
+        versions=_versions(),
+        inputs=_inputs(place, source, hosts, lfts, compare),
+        made=_now(),
+    )
+    return result if earlier is None else _compared(result, *earlier)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Options of a run. Raises :class:`InputError` for what cannot be."""
+
+    rounds: int = ROUNDS
+    seconds: float = 1.0
+    program: str = "write"
+    size: int = 1 << 20
+    adaptive: bool | None = None
+    ssh_config: str | os.PathLike[str] = ""
+    base_port: int = 18515
+    seed: int = 0
+    use_cuda: int | None = None
+
+    def __post_init__(self) -> None:
+        from softib.live.acceptance.perftest import PROGRAMS
+
+        if self.program not in PROGRAMS:
+            raise InputError(f"program {self.program!r}: perftest has {', '.join(PROGRAMS)}")
+        if self.rounds < 1 or self.size < 1 or not self.seconds > 0:
+            raise InputError(f"rounds={self.rounds}, size={self.size}, seconds={self.seconds:g}: all are above 0")
+
+
+def _place(
+    source: Source,
+    hosts: str | os.PathLike[str] | Sequence[str] | None,
+    lfts: str | os.PathLike[str] | None,
+    adaptive: bool | None,
+    steps: Steps,
+) -> _Place:
+    from softib.analysis.acceptance.cover.routes import cover_routes
+    from softib.analysis.acceptance.plan import ends_of_fabric
+    from softib.analysis.jobs.files import read_hosts
+    from softib.analysis.routed import RUNNING, routed
+
+    fabric = fabric_of(source)
+    if fabric is None:
+        raise InputError("a list of hosts has no cables to cover; give a running fabric, umad:DEVICE or a fabric file")
+    result = result_of(fabric)
+    if adaptive and result.format != RUNNING and not lfts:
+        result.extra["sm"] = {**result.extra.get("sm", {}), "adaptive_routing": "free"}
+    found = routed(result, None, None if lfts is None else os.fspath(lfts), steps)
+    ends = ends_of_fabric(found.fabric, found.graph, None if hosts is None else read_hosts(hosts))
+    if len(ends.ends) < 2:
+        raise InputError(f"{fabric.source}: {LIDS if not len(ends.ends) else 'one port of a host'}; a flow needs two")
+    routes = cover_routes(found.fabric, found.graph, found.lft, ends, adaptive is not False)
+    if adaptive and routes.groups is None:
+        raise InputError(f"{fabric.source}: no switch has tables of adaptive routing; leave --adaptive out")
+    running = fabric.source if fabric.format == "running" else ""
+    paced = True
+    if running:
+        from softib.api.running.running import RunningFabric
+
+        paced = bool(RunningFabric(running).status()["pace"])
+    return _Place(AcceptanceSource(fabric.source, ends.ends, result, None, running, paced), found, ends, routes)
+
+
+def _launcher_name(place: AcceptanceSource, name: str | None) -> str:
+    live = bool(place.running) or place.name.startswith("umad:")
+    if name is None:
+        if place.name.startswith("umad:"):
+            raise InputError(f"{place.name}: use --launcher ssh or --launcher srun to run perftest on its hosts")
+        return "local" if place.running else VIRTUAL
+    if name != VIRTUAL and not live:
+        raise InputError(
+            f"{place.name}: counters are read over MADs, which a file does not answer; give umad:DEVICE, or "
+            f"--launcher virtual"
+        )
+    return name
+
+
+class _measurer:
+    """Context manager: a function that measures a round, in virtual time or on hosts."""
+
+    def __init__(self, place: _Place, name: str, given: _Given):
+        self.place, self.name, self.given = place, name, given
+        self.close: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> Callable[[CoverRound], MeasuredRound]:
+        place = self.place
+        if self.name == VIRTUAL:
+            from softib.analysis.acceptance.cover.virtual import measure_in_virtual_time
+
+            return lambda one: measure_in_virtual_time(place.routes, one, place.ends.row)
+        from softib.analysis.acceptance.plan import host_ports
+        from softib.api.acceptance.port_data import PortData
+        from softib.live.acceptance.campaign import exchange_ports
+        from softib.live.acceptance.launchers import launcher_named
+        from softib.monitor.opening import open_source
+
+        started_by = launcher_of(place.source, self.name, os.fspath(self.given.ssh_config), launcher_named)
+        opened = open_source(place.source.running or place.source.name)
+        self.close = opened.close
+        data = PortData(opened, place.found.fabric)
+        tcp = exchange_ports(self.given.base_port, started_by.name == "local")
+        return lambda one: _on_hosts(place, one, started_by, host_ports(place.ends.ends), tcp, data.read, self.given)
+
+    def __exit__(self, *why: object) -> None:
+        self.close()
+
+
+def _on_hosts(
+    place: _Place,
+    one: CoverRound,
+    launcher: Any,
+    ports: Sequence[Any],
+    tcp: Iterator[int],
+    read: Callable[[], Read],
+    given: _Given,
+) -> MeasuredRound:
+    import numpy as np
+
+    from softib.analysis.acceptance.cover.measured import MeasuredRound
+    from softib.live.acceptance.cover_rounds import cover_round
+
+    pairs = [(ports[s], ports[t]) for s, t in zip(one.source.tolist(), one.target.tolist(), strict=True)]
+    extra = () if given.use_cuda is None else (f"--use_cuda={given.use_cuda}",)
+    senders = place.ends.port[one.source]
+
+    def rate(before: Read, after: Read) -> np.ndarray:
+        (begin, first), (end, last) = before, after
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(end > begin, (last - first) * 32.0 / (end - begin), np.nan)
+
+    def all_send(before: Read, after: Read) -> bool:
+        return bool((rate(before, after)[senders] > SENDS * place.routes.gbps[senders]).all())
+
+    before, after, failed = cover_round(
+        launcher, pairs, given.program, given.size, given.seconds, tcp, extra, read, all_send
+    )
+    gbps = rate(before, after)
+    failures = tuple((int(one.source[i]), int(one.target[i]), reason) for i, reason in enumerate(failed) if reason)
+    return MeasuredRound(one, gbps[place.routes.port], failures)
+
+
+def _failures(one: MeasuredRound) -> Iterator[Any]:
+    from softib.diags.acceptance.measurements import Failure
+
+    for s, t, reason in one.failures:
+        yield Failure(one.plan.number, "cover", s, t, -1, reason)
+
+
+def _versions() -> dict[str, str]:
+    import numpy
+
+    import softib
+
+    return {
+        "softib": softib.__version__,
+        "Python": platform.python_version(),
+        "NumPy": numpy.__version__,
+        "kernel": platform.release(),
+    }
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _inputs(place: _Place, source: Any, hosts: Any, lfts: Any, compare: Any) -> list[InputHash]:
+    """Hashes of the files, and of the cables and tables that the run used."""
+    import numpy as np
+
+    from softib.input_files import content
+
+    out = []
+    for path in (source, hosts, lfts, compare):
+        if isinstance(path, str | os.PathLike) and os.path.isfile(path):
+            out.append(InputHash(os.fspath(path), hashlib.sha256(content(path, what="input").data).hexdigest()))
+    f = place.found.fabric
+    cables = np.stack([f.node_guid[f.port_node], f.port_num.astype(np.uint64), (f.port_peer + 1).astype(np.uint64)])
+    out.append(InputHash("cables", hashlib.sha256(cables.tobytes()).hexdigest()))
+    out.append(InputHash("forwarding tables", hashlib.sha256(place.found.lft.tobytes()).hexdigest()))
+    return out
+
+
+def _earlier(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+    from softib.input_files import FILE_LIMIT, json_document
+
+    hint = "give what softib accept --cover --json printed"
+    document = json_document(path, "result of softib accept --cover", hint, FILE_LIMIT)
+    try:
+        if not document["schema"].startswith("softib/accept-cover/"):
+            raise KeyError
+        return os.fspath(path), {
+            "proven": int(document["proven"]),
+            "directions": int(document["directions"]),
+            "unproven": {f"{d['place']} → {d['peer']}" for d in document["unproven"]},
+            "slow": {f"{d['place']} → {d['peer']}" for d in document["slow"]},
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UnreadableFile(f"{os.fspath(path)}: no result of softib accept --cover; {hint}") from None
+
+
+def _compared(now: Coverage, path: str, before: dict[str, Any]) -> Coverage:
+    from dataclasses import replace
+
+    unproven = {f"{d.place} → {d.peer}" for d in now.unproven}
+    slow = {f"{d.place} → {d.peer}" for d in now.slow}
+    return replace(
+        now,
+        compared=CoverComparison(
+            path,
+            before["proven"],
+            before["directions"],
+            sorted(unproven - before["unproven"]),
+            sorted(before["unproven"] - unproven),
+            sorted(slow - before["slow"]),
+            sorted(before["slow"] - slow),
+        ),
+    )

@@ -1,0 +1,130 @@
+"""Switches in each other's place, and cables between switches that a topology has no place for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from softib.diags.context import Context
+from softib.diags.finding import Each, Finding, Severity, code, each_or_one, few, finding
+from softib.diags.structure.exchanged_switches import PAIR, Exchange, out_of_order
+from softib.diags.structure.ranks import tier_name
+from softib.diags.view import FabricView
+from softib.plural import counted, plural
+
+EXCHANGED_SWITCHES = code(
+    "exchanged-switches",
+    Severity.WARNING,
+    "switches are in each other's place: all cables of the one lead where the other's should",
+    "compare names and serial numbers with the rack; exchange the names, or the switches",
+)
+SAME_TIER_CABLE = code(
+    "same-tier-cable",
+    Severity.WARNING,
+    "a cable of a tree joins two switches of one tier, or passes a tier over",
+    "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it",
+)
+EXTRA_CABLE = code(
+    "extra-cable",
+    Severity.WARNING,
+    "two switches of a direct network are joined at ports that hardly another of their kind has in use",
+    "compare with the cabling plan; engines of the topology do not use such a cable, shortest paths do",
+)
+
+TREES = ("fat-tree", "rail-optimized")
+DIRECT = ("torus", "mesh", "ring", "hyperx", "dragonfly", "dragonfly+")
+RARE, MIN_ALIKE = 0.1, 6
+"""Share of the switches of a kind that may use a port number that has no place in the topology, and
+switches that make a kind."""
+
+
+def switches_out_of_place(c: Context) -> Iterator[Finding]:
+    """Switches in each other's place: by the learned pattern, and in trees by the order of ports."""
+    known = {n for x in c.suspects.exchanged for n in x.switches}
+    ordered = out_of_order(c.view, c.structure.rank) if c.structure.kind in TREES else []
+    for x in (*c.suspects.exchanged, *(x for x in ordered if not known & {*x.switches})):
+        yield _exchange(c.view, x)
+
+
+def _exchange(view: FabricView, x: Exchange) -> Finding:
+    names = [view.display_names[n] for n in x.switches]
+    ports = [p for n in x.switches for p in view.fabric.ports_of(n) if view.fabric.port_cable[p] >= 0]
+    why = (
+        f"{x.follow} of {counted(x.of, 'switch')} are in the order of their names at the ports that they are cabled to"
+        if x.by_order
+        else f"{x.follow} of {counted(x.of, 'port')} at the other ends of their cables follow the pattern once they "
+        f"are exchanged"
+    )
+    return finding(
+        EXCHANGED_SWITCHES,
+        [*map(view.node_location, x.switches), *map(view.location, ports)],
+        f"{few(names[:-1])} and {names[-1]} are in each other's place: {why}",
+        {"switches": names, "follow": x.follow, "of": x.of},
+        severity=Severity.INFO if x.by_order else None,
+    )
+
+
+def same_tier_cables(c: Context) -> Iterator[Finding]:
+    """In trees: cables that stay within a tier or pass one over, where no other check has accused
+    them."""
+    if c.structure.kind not in TREES:
+        return
+    view, rank, done = c.view, c.structure.rank.astype(np.int64), c.seen.get("cables", set())
+    links = view.between_switches
+    a, b = view.node_a[links], view.node_b[links]
+    sideways, high = rank[a] == rank[b], np.maximum(rank[a], rank[b])
+    low = np.where(rank[a] < rank[b], a, b)
+    nodes = len(view.names)
+    # A switch all of whose uplinks pass a tier over hangs there by design (a management leaf on a core).
+    past, regular = (np.bincount(low[x], minlength=nodes) for x in (high - rank[low] >= 2, high - rank[low] == 1))
+    several: list[Each] = []
+    for i in np.flatnonzero(
+        (sideways & (rank[a] > 0)) | ((high - rank[low] >= 2) & (regular[low] > past[low]) & (rank[low] > 0))
+    ).tolist():
+        p, q = int(view.port_a[links[i]]), int(view.port_b[links[i]])
+        if {p, q} & done:
+            continue
+        tier = tier_name(int(min(rank[a[i]], rank[b[i]])))
+        what = (
+            f"a cable between two {tier} switches"
+            if sideways[i]
+            else f"a cable from a {tier} switch past the tier above it"
+        )
+        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {what}", {"tier": tier}))
+    yield from each_or_one(
+        SAME_TIER_CABLE,
+        several,
+        f"{counted(len(several), 'cable')} {plural(len(several), 'stays', 'stay')} within a tier",
+        count="cables",
+    )
+
+
+def extra_cables(c: Context) -> Iterator[Finding]:
+    """In direct networks: cables between two switches at port numbers that the others of their
+    class leave free, at both ends."""
+    if c.structure.kind not in DIRECT:
+        return
+    view, f, done = c.view, c.view.fabric, c.seen.get("cables", set())
+    class_of = c.pattern.labels.class_of.astype(np.int64)
+    linked = np.flatnonzero((f.port_cable >= 0) & view.is_switch[f.port_node] & (class_of[f.port_node] >= 0))
+    kind, number = class_of[f.port_node], f.port_num.astype(np.int64)
+    used = np.bincount(kind[linked] * 256 + number[linked], minlength=(int(class_of.max(initial=0)) + 1) * 256)
+    members = np.bincount(class_of[view.is_switch & (class_of >= 0)], minlength=int(class_of.max(initial=0)) + 1)[kind]
+    rare = (kind >= 0) & (members >= MIN_ALIKE) & (used[kind * 256 + number] <= np.maximum(PAIR, RARE * members))
+    links = view.between_switches
+    several: list[Each] = []
+    for p, q in zip(view.port_a[links].tolist(), view.port_b[links].tolist(), strict=True):
+        if rare[p] and rare[q] and not {p, q} & done and f.port_node[p] != f.port_node[q]:
+            numbers = sorted({int(number[p]), int(number[q])})
+            others = f"{plural(len(numbers), 'port')} {' and '.join(map(str, numbers))}"
+            text = (
+                f"{view.link_name(p, q)}: the {c.structure.kind} has no such cable, and the others leave {others} free"
+            )
+            several.append(([view.location(p), view.location(q)], text, {"ports": numbers}))
+    yield from each_or_one(
+        EXTRA_CABLE,
+        several,
+        f"the {c.structure.kind} has no place for {counted(len(several), 'cable')}",
+        count="cables",
+    )
