@@ -56,7 +56,7 @@ class Stated:
 
     @property
     def changed(self) -> dict[str, Value]:
-        """Those that are not the default."""
+        """Options that are not the default."""
         return {name: value for name, value in self.values.items() if value != DEFAULTS[name]}
 
 
