@@ -1,7 +1,7 @@
 """Switches in each other's place: every cable of the one leads where the other's should.
 
-Whoever replaces two switches and mixes them up, or their names, exchanges all their cables at once.
-No route changes, but every name leads to the wrong rack. The ports at the other ends of their
+A technician who replaces two switches and mixes them up, or their names, exchanges all their
+cables at once. No route changes, but every name leads to the wrong rack. The ports at the other ends of their
 cables are the witnesses: all of them expect the other switch.
 """
 
