@@ -214,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-AGAIN_S = 0.01
+REPEAT_S = 0.01
 """Time after which an interrupt that Python dropped is raised again."""
 _signals: list[int] = []
 """The signal that ended this command, where it was another than SIGINT."""
@@ -246,7 +246,7 @@ def _raise_dropped_interrupts() -> None:
     def dropped(unraisable: sys.UnraisableHookArgs) -> None:
         if unraisable.exc_type is KeyboardInterrupt:
             signal.signal(signal.SIGALRM, end)
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+            signal.setitimer(signal.ITIMER_REAL, REPEAT_S)
         else:
             sys.__unraisablehook__(unraisable)
 

@@ -351,11 +351,11 @@ def _fed(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
     again and again."""
     waits = np.bincount(targets, minlength=len(start) - 1)
     alive = waits > 0
-    gone = np.flatnonzero(~alive)
-    while len(gone):
-        out, nth = spread(start[gone + 1] - start[gone])
-        reached, times = np.unique(targets[start[gone[out]] + nth], return_counts=True)
+    unfed = np.flatnonzero(~alive)
+    while len(unfed):
+        out, nth = spread(start[unfed + 1] - start[unfed])
+        reached, times = np.unique(targets[start[unfed[out]] + nth], return_counts=True)
         waits[reached] -= times
-        gone = reached[waits[reached] == 0]
-        alive[gone] = False
+        unfed = reached[waits[reached] == 0]
+        alive[unfed] = False
     return alive
