@@ -32,7 +32,6 @@ PHRASES = {
     r"threefold\b": "a factor of three",
     r"the far end's\b": "the peer's",
     r"what was asked\b": "the request",
-    r"given up\b": "abandoned, released",
     r"what was found\b": "the findings, the match",
 }
 """What reads oddly in a page or a help text → what to say instead."""
@@ -61,6 +60,7 @@ EVERYWHERE = {
     r"doings\b": "state, activity",
     r"says? issm\b": "sets IsSM, has IsSM set",
     r"gives? up\b": "abandons, stops, fails",
+    r"given up\b": "abandoned, released",
     r"hung up\b": "closed its connection",
     r"lets? go of\b": "releases",
     r"no word\b": "no message, printed nothing",
