@@ -31,7 +31,7 @@ WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
 waiting to be sent again; finished."""
 
 
-@kernel(_nrt=False, steps=lambda mads, *rest: 16 * len(mads), rows=True)
+@kernel(_nrt=False, steps=lambda mads, *rest: 13 * len(mads), rows=True)
 def fill_directed(mads, mads64, routes, c, data, method, attr):
     """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes
     as uint64[n, 32]).
@@ -84,7 +84,7 @@ def kind_of(m):
     return np.int64(m[CLASS_AT]) << 16 | np.int64(m[ATTR_AT]) << 8 | np.int64(m[ATTR_AT + 1])
 
 
-@kernel(_nrt=False, steps=lambda mads, *rest: 8 * len(mads), rows=True)
+@kernel(_nrt=False, steps=lambda mads, *rest: 3 * len(mads), rows=True)
 def stamp(mads, first, kind):
     """TransactionID of row r becomes ``first + r`` (below 2^32), big-endian; ``kind[r]`` (uint32)
     becomes its :func:`kind_of`."""
@@ -97,7 +97,7 @@ def stamp(mads, first, kind):
         kind[r] = kind_of(m)
 
 
-@kernel(_nrt=False, steps=lambda mads, *rest: 20 * len(mads), rows=True)
+@kernel(_nrt=False, steps=lambda mads, *rest: 7 * len(mads), rows=True)
 def match(mads, first, n, t, rows, refused, left):
     """Finish the requests answered by ``mads`` (uint8[n, 256]).
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
-from softib.routing.proof.credit_loops import allowed_dependencies, lists_of
-from softib.routing.proof.cycle_kernels import core
+from softib.routing.proof.credit_loops import allowed_dependencies, core, lists_of
 from softib.routing.proof.reach import destinations
 
 __all__ = ["AdaptivePorts", "adaptive_ports", "could_deadlock"]
@@ -135,8 +134,7 @@ def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bo
             bits = np.zeros(needs.shape[1] * 64, np.uint8)
             bits[np.flatnonzero(taken)] = 1
             needs[into[owner[into] == a]] |= np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
-    start, targets = lists_of(graph, needs)
-    return bool(core(start, targets, np.zeros(len(needs), np.bool_)) > 0)
+    return bool(core(*lists_of(graph, needs)).any())
 
 
 def _bends(graph: SwitchGraph, position: np.ndarray, lft: np.ndarray) -> np.ndarray:
