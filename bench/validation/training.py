@@ -129,7 +129,7 @@ def main() -> int:
     text = [
         "# Training steps, measured and predicted",
         "",
-        "Written by `python -m bench.validation.training`; do not edit. TFLOP/s a GPU by the paper's count of operations (activations computed again). Narayanan et al., SC 2021, on DGX A100 with eight HDR adapters each; nothing is",
+        "Answers of `softib.simulate` as `python -m bench.validation.training` asks for them. TFLOP/s a GPU by the paper's count of operations (activations computed again). Narayanan et al., SC 2021, on DGX A100 with eight HDR adapters each; nothing is",
         "fitted to these rows. Shares of the step beside them.",
         "",
         "## Table 1: weak scaling",
