@@ -58,6 +58,25 @@ EVERYWHERE = {
     r"can be told\b": "is known",
     r"cannot be told\b": "is unknown",
     r"doings\b": "state, activity",
+    r"says? issm\b": "sets IsSM, has IsSM set",
+    r"gives? up\b": "abandons, stops, fails",
+    r"given up\b": "abandoned, released",
+    r"hung up\b": "closed its connection",
+    r"lets? go of\b": "releases",
+    r"no word\b": "no message, printed nothing",
+    r"no one answers\b": "there is no answer",
+    r"were asked\b": "were queried, received the request",
+    r"knows none\b": "has none",
+    r"whatever it is\b": "of any kind, or leave out",
+    r"what there is\b": "all that exists, or the noun",
+    r"sits there\b": "uses it, runs there",
+    r"is there already\b": "exists already",
+    r"go(?:es)? before\b": "overrides, goes first",
+    r"gives back\b": "returns, releases",
+    r"in vain\b": "without success",
+    r"now and then\b": "from time to time",
+    r"the other way round\b": "in reverse, vice versa",
+    r"scribbles?\b": "writes over",
 }
 """The same, in the source too: docstrings, comments and messages."""
 
@@ -82,7 +101,7 @@ def test_pages_read_plainly():
 
 @pytest.mark.parametrize("verb", MODULES)
 def test_help_reads_plainly(verb):
-    source = (ROOT / "src" / f"{MODULES[verb].replace('.', '/').replace('-', '_')}.py").read_text("utf-8")
+    source = (ROOT / "src" / f"{MODULES[verb].replace('.', '/')}.py").read_text("utf-8")
     assert not stumbles(source)
 
 
