@@ -44,17 +44,25 @@ class Case(NamedTuple):
 
 
 TABLE_1 = (
-    Case(1.7, 24, 2304, 24, 1, 1, 32, 512, 137, 16), Case(3.6, 32, 3072, 30, 2, 1, 64, 512, 138, 16),
-    Case(7.5, 32, 4096, 36, 4, 1, 128, 512, 142, 16), Case(18.4, 48, 6144, 40, 8, 1, 256, 1024, 135, 16),
-    Case(39.1, 64, 8192, 48, 8, 2, 512, 1536, 138, 8, 2), Case(76.1, 80, 10240, 60, 8, 4, 1024, 1792, 140, 2, 3),
-    Case(145.6, 96, 12288, 80, 8, 8, 1536, 2304, 148, 2, 2), Case(310.1, 128, 16384, 96, 8, 16, 1920, 2160, 155, 1, 2),
-    Case(529.6, 128, 20480, 105, 8, 35, 2520, 2520, 163, 1, 3), Case(1008.0, 160, 25600, 128, 8, 64, 3072, 3072, 163, 1, 2),
-)  # fmt: skip
+    Case(1.7, 24, 2304, 24, 1, 1, 32, 512, 137, 16),
+    Case(3.6, 32, 3072, 30, 2, 1, 64, 512, 138, 16),
+    Case(7.5, 32, 4096, 36, 4, 1, 128, 512, 142, 16),
+    Case(18.4, 48, 6144, 40, 8, 1, 256, 1024, 135, 16),
+    Case(39.1, 64, 8192, 48, 8, 2, 512, 1536, 138, 8, 2),
+    Case(76.1, 80, 10240, 60, 8, 4, 1024, 1792, 140, 2, 3),
+    Case(145.6, 96, 12288, 80, 8, 8, 1536, 2304, 148, 2, 2),
+    Case(310.1, 128, 16384, 96, 8, 16, 1920, 2160, 155, 1, 2),
+    Case(529.6, 128, 20480, 105, 8, 35, 2520, 2520, 163, 1, 3),
+    Case(1008.0, 160, 25600, 128, 8, 64, 3072, 3072, 163, 1, 2),
+)
 TABLE_2 = (
-    Case(174.6, 96, 12288, 96, 1, 1, 384, 1536, 144, 4, zero=3), Case(174.6, 96, 12288, 96, 1, 1, 768, 1536, 88, 2, zero=3),
-    Case(174.6, 96, 12288, 96, 1, 1, 1536, 1536, 44, 1, zero=3), Case(174.6, 96, 12288, 96, 8, 12, 384, 1536, 153, 1, 2),
-    Case(174.6, 96, 12288, 96, 8, 12, 768, 1536, 149, 1, 2), Case(174.6, 96, 12288, 96, 8, 12, 1536, 1536, 141, 1),
-)  # fmt: skip
+    Case(174.6, 96, 12288, 96, 1, 1, 384, 1536, 144, 4, zero=3),
+    Case(174.6, 96, 12288, 96, 1, 1, 768, 1536, 88, 2, zero=3),
+    Case(174.6, 96, 12288, 96, 1, 1, 1536, 1536, 44, 1, zero=3),
+    Case(174.6, 96, 12288, 96, 8, 12, 384, 1536, 153, 1, 2),
+    Case(174.6, 96, 12288, 96, 8, 12, 768, 1536, 149, 1, 2),
+    Case(174.6, 96, 12288, 96, 8, 12, 1536, 1536, 141, 1),
+)
 
 
 @cache
@@ -119,10 +127,20 @@ def main() -> int:
         lines(tuple(c for c in (*TABLE_1, *TABLE_2) if c.name in names))
         return 0
     text = [
-        "# Training steps, measured and predicted", "",
+        "# Training steps, measured and predicted",
+        "",
         "Written by `python -m bench.validation.training`; do not edit. TFLOP/s a GPU by the paper's count of operations (activations computed again). Narayanan et al., SC 2021, on DGX A100 with eight HDR adapters each; nothing is",
-        "fitted to these rows. Shares of the step beside them.", "", "## Table 1: weak scaling", "", *lines(TABLE_1), "", "## Table 2: ZeRO-3 beside tensor and pipeline parallel", "", *lines(TABLE_2), "",
-    ]  # fmt: skip
+        "fitted to these rows. Shares of the step beside them.",
+        "",
+        "## Table 1: weak scaling",
+        "",
+        *lines(TABLE_1),
+        "",
+        "## Table 2: ZeRO-3 beside tensor and pipeline parallel",
+        "",
+        *lines(TABLE_2),
+        "",
+    ]
     PAGE.write_text("\n".join(text), encoding="utf-8")
     return 0
 

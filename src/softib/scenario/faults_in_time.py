@@ -1,5 +1,4 @@
-"""Faults of a packet run at their times: what each does to the fabric, and to the packets at that
-moment.
+"""Faults of a packet run at their times: the effect of each on the fabric, and on the packets at that moment.
 
 Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a
 running fabric; the loss of packets comes from :mod:`softib.sim.packet.kernels.link.link_changes`'.

