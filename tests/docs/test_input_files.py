@@ -65,6 +65,7 @@ OF_SOFTIB = {
     "live/launch/doctor.py": (1, "/sys"),
     "live/launch/tuning.py": (1, "the first bytes of a program"),
     "ulp/ipoib/addresses.py": (2, "the files of a node, which the daemon wrote"),
+    "ulp/nvmeof/rdma.py": (1, "memory of queues"),
     "ulp/ipoib/network.py": (1, "the log of a program that it started"),
     "live/launch/executable.py": (1, "the first bytes of a program"),
     "live/launch/preload.py": (1, "a program"),

@@ -186,6 +186,8 @@ class HostController:
             with self._changed:
                 self.problem = error
                 self._changed.notify_all()
+            for queue in self._queues:
+                queue.columns.n[layout.STOP] = 1
 
     def _take(self, slot: int, status: int, result: int, own: set[int]) -> None:
         if slot in own:
