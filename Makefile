@@ -25,12 +25,13 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories validate clean
+.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
 	@echo "make test      set up, then lint, types, import contracts and tests"
 	@echo "make test-all  the slow tests too"
+	@echo "make real-data  fetch the public files that 300 tests read"
 	@echo "make docs      the documentation's site, in site/"
 	@echo "make linkcheck  whether the web pages that the documentation links are there"
 	@echo "make man       manual pages, in site/man/man1"
@@ -52,6 +53,10 @@ $(STAMP): pyproject.toml
 
 demo: setup
 	$(BIN)/python -m softib.cli.main report examples/superpod-127-faults.yaml --html demo-out/report.html
+
+# Public fabric files, logs and traces of other projects, which some tests read: from their repositories into real-data/.
+real-data: setup
+	$(BIN)/python -m tests.real_data.fetch
 
 # The site, in site/: a warning, such as a link to nowhere, is an error.
 docs: setup

@@ -48,9 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def find_shared_data() -> Path | None:
-    """The folder of real files: ``$SOFTIB_DATA``, or ``shared/data`` beside a parent of the repository."""
+    """The folder of real files: ``$SOFTIB_DATA``, ``shared/data`` beside a parent of the repository, or what ``make real-data`` fetched."""
     told = os.environ.get("SOFTIB_DATA")
-    candidates = [Path(told)] if told else [p / "shared" / "data" for p in ROOT.parents]
+    candidates = [Path(told)] if told else [*(p / "shared" / "data" for p in ROOT.parents), ROOT / "real-data"]
     return next((c for c in candidates if (c / "COUNTS.tsv").is_file()), None)
 
 
@@ -59,7 +59,7 @@ def shared_data() -> Path:
     """Real fabric files, read in place; the test skips where they are absent."""
     found = find_shared_data()
     if found is None:
-        pytest.skip("the folder of real files (shared/data, or $SOFTIB_DATA) is absent")
+        pytest.skip("the real files are absent (make real-data fetches them)")
     return found
 
 

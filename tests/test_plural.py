@@ -56,3 +56,17 @@ def test_no_message_makes_a_plural_of_its_own() -> None:
     }
     assert not found
     assert other_ways(ast.parse("f'{n} switch(es)'")) and other_ways(ast.parse("f\"{n} port{'s' * (n != 1)}\""))
+
+
+def test_no_page_makes_a_plural_of_its_own() -> None:
+    """Scripts of pages have a ``counted`` of their own: no template says ``${n} cables``."""
+    own = re.compile(r"\$\{[^{}]*\} (?:switches|hosts|cables|links|ports|nodes|errors|jobs|findings|files|rows)\b")
+    files = sorted((ROOT / "src/softib").rglob("*.js"))
+    found = [
+        f"{path.name}: {hit[0]}"
+        for path in files
+        if "vendor" not in path.parts
+        for hit in own.finditer(path.read_text("utf-8"))
+    ]
+    assert files and not found
+    assert own.search("`${f.cables.toLocaleString()} cables`")

@@ -5,9 +5,9 @@
 >>> softib.check(fabric)
 <Findings: none>
 
-Importing this package loads neither NumPy nor Numba; each name below is loaded where it is first
-used. The names in ``__all__`` and what their docstrings say are stable: a release that changes one
-says so before, in the changelog. Every other module is softib's own inside.
+Importing this package loads neither NumPy nor Numba; each name below is loaded on first use. The names in
+``__all__`` and the behaviour described in their docstrings are stable: a release that changes
+one announces it before, in the changelog. Every other module is internal to softib.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.monitor.why import why
     from softib.api.node import Node
+    from softib.api.node_check import NodeCheck, node_check
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.planning.advice import Advice, Facts, advise, kind_of
     from softib.api.planning.cables import CablePlan, plan_cables
@@ -119,6 +120,7 @@ _LAZY = {
     "Drawing": "graph",
     "Table": "table",
     "Node": "node",
+    **dict.fromkeys(("NodeCheck", "node_check"), "node_check"),
     "Findings": "findings",
     "Workload": "records",
 }
@@ -157,6 +159,7 @@ __all__ = [
     "MadTimeout",
     "MissingLibrary",
     "Node",
+    "NodeCheck",
     "NvmeBench",
     "NvmeDisk",
     "NvmeTarget",
@@ -211,6 +214,7 @@ __all__ = [
     "jobs_on",
     "kind_of",
     "load",
+    "node_check",
     "nvme_connect",
     "nvme_discover",
     "observe",

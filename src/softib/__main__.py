@@ -1,4 +1,4 @@
-"""``python -m softib``: the command line, where the program ``softib`` is not on PATH."""
+"""``python -m softib``: the command line, if the program ``softib`` is not on PATH."""
 
 from softib.cli.main import main
 

@@ -1,10 +1,10 @@
-"""The one exception tree: every error says whose fault it was.
+"""The one exception tree: every error names the side at fault.
 
     SoftibError
     ├── InputError            the user's file, option or topology is wrong        → exit 2
     │   ├── UnknownFormat     no reader recognises the content
     │   ├── UnreadableFile    the path cannot be read, or no record in it can
-    │   ├── TopologyError     an impossible topology was asked for
+    │   ├── TopologyError     an impossible topology was requested
     │   ├── UnknownName       an engine, node, format … that does not exist
     │   └── MissingLibrary    an optional library that the question needs
     ├── LimitError            correct, but more than InfiniBand or a table can hold  → exit 2
@@ -12,8 +12,7 @@
     │   └── MadTimeout        … or did not answer
     └── SoftibBug             a bug of softib; please report
 
-``str(error)`` is always one printable line of bounded length: what is wrong, where, what would be
-right.
+``str(error)`` is always one printable line of bounded length: what is wrong, where, and what would be right.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ _RULES = {
     "too_long": "must have at most {max_length} entries",
     "missing": "is missing",
 }
-"""Type of a pydantic error, or the part of it in front of ``_type``, ``_parsing`` and
-``_from_float`` → the rule that is broken."""
+"""Maps the type of a pydantic error, or the part of it before ``_type``, ``_parsing`` and ``_from_float``, to the
+rule that is broken."""
 
 
 class SoftibError(Exception):
@@ -81,7 +80,7 @@ class SoftibError(Exception):
 
 
 class SoftibWarning(UserWarning):
-    """What a user should know though nothing is wrong, where no other callback takes it."""
+    """A remark for the user although nothing is wrong, if no other callback takes it."""
 
 
 class InputError(SoftibError):
@@ -97,7 +96,7 @@ class UnreadableFile(InputError):
 
 
 class TopologyError(InputError):
-    """An impossible topology was asked for."""
+    """An impossible topology was requested."""
 
 
 class UnknownName(InputError):
@@ -113,7 +112,7 @@ class UnknownName(InputError):
 
 
 class MissingLibrary(InputError):
-    """An optional library is not installed. The message names the extra that brings it."""
+    """An optional library is not installed. The message names the extra that installs it."""
 
 
 class LimitError(SoftibError):
@@ -154,8 +153,8 @@ def wrong_value(key: str, error: Mapping[str, Any]) -> str:
 def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """The ``n`` names of ``known`` that look most like ``name`` (possibly none).
 
-    Names that differ only in case, in separators or in zeros before a number are the same to
-    people: ``host-2`` means ``host-0002``, and nothing else is offered then.
+    Names that differ only in case, separators or zeros before a number count as the same: ``host-2`` means
+    ``host-0002``, and nothing else is offered then.
     """
     import difflib
 
@@ -166,5 +165,5 @@ def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
 
 
 def _normalised(name: str) -> str:
-    """``name`` as people say it: small letters, one separator, numbers without zeros before them."""
+    """``name`` in a common form: small letters, one separator, numbers without leading zeros."""
     return re.sub(r"(?<![0-9])0+(?=[0-9])", "", re.sub(r"[-_. ]+", "-", name.lower()))

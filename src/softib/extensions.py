@@ -1,4 +1,4 @@
-"""Entry points: what installed packages add to softib.
+"""Entry points: additions of installed packages to softib.
 
 A package declares an entry point in a group of :data:`GROUPS`. Names that softib or another package
 has already are refused. A package that fails to import, declares a taken name or a value of the
@@ -27,7 +27,7 @@ GROUPS = {
     "softib.topologies": "topology",
     "softib.workloads": "workload pattern",
 }
-"""Group of entry points → what an entry of it is, in messages."""
+"""Maps each group of entry points to the word for an entry of it in messages."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Extension:
 def extensions(group: str, taken: Container[str], check: Callable[[str, Any], None]) -> dict[str, Extension]:
     """Return the usable entry points of ``group`` by name, in the order of their packages' names.
 
-    ``taken``: names that softib has itself. ``check(name, value)`` raises
+    ``taken``: names that softib itself uses. ``check(name, value)`` raises
     :class:`~softib.errors.InputError` for a value that ``group`` cannot use. Warns with one line
     for each entry point that is left out.
     """
@@ -59,7 +59,7 @@ def extensions(group: str, taken: Container[str], check: Callable[[str, Any], No
             check(name, value)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # an import may raise anything, SystemExit too
+        except BaseException as error:  # an import may raise anything, even SystemExit
             warnings.warn(f"package {package}: {GROUPS[group]} {name} is left out: {_reason(error)}", SoftibWarning, 2)
         else:
             usable[name] = Extension(name, package, value)
@@ -82,6 +82,6 @@ def blamed_on(package: str, part: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """One line: the message of an error of softib, else the type of the exception too."""
+    """One line: the message of an error of softib; otherwise with the type of the exception."""
     text = " ".join(str(error).split())
     return text if isinstance(error, SoftibError) else f"{type(error).__name__}{f': {text}' if text else ''}"

@@ -1,7 +1,7 @@
 """How text from files, devices and schedulers is shown: printable, on one line, of bounded length.
 
-Names come from strangers, and a terminal obeys what it reads: escape sequences, C1 controls,
-characters that turn the direction of writing. Names, messages and pages pass :func:`shown` or
+Names come from strangers, and a terminal obeys the text that it shows: escape sequences, C1 controls, characters
+that change the direction of writing. Names, messages and pages pass :func:`shown` or
 :func:`shown_lines` before people see them.
 """
 
@@ -17,13 +17,13 @@ _INSTEAD = "\N{REPLACEMENT CHARACTER}"
 
 
 def shown(text: str, most: int = LINE) -> str:
-    """``text`` on one line of at most ``most`` characters: white space as blanks, U+FFFD for what
-    cannot be printed."""
+    """``text`` on one line of at most ``most`` characters: white space as blanks, U+FFFD for characters that cannot
+    be printed."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " if c.isspace() else _INSTEAD for c in text[: 4 * most])
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def shown_lines(text: str) -> str:
-    """``text`` with its line ends, of any length, U+FFFD for what cannot be printed."""
+    """``text`` with its line ends, of any length, U+FFFD for characters that cannot be printed."""
     return "\n".join(line if line.isprintable() else shown(line, len(line)) for line in text.split("\n"))

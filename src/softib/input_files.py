@@ -1,13 +1,12 @@
-"""The one door to files that a user names: a regular file, standard input (``-``), a FIFO, or any
-of them compressed, up to a limit.
+"""The only way in for files that a user names: a regular file, standard input (``-``), a FIFO, or any of them
+compressed, up to a limit.
 
-Every such file is read with these functions, so none of them takes more memory than its limit,
-whatever it is. A test refuses any other way to open one. (:mod:`softib.whole_files` is the door for
-output.)
+Every such file is read with these functions, so none of them takes more memory than its limit, whatever its
+content. A test refuses any other way to open one. (:mod:`softib.whole_files` is the counterpart for output.)
 
-Dumps come compressed from where they are kept. gzip, bzip2 and xz are unpacked by their magic
-numbers, never by the suffix; zstd is named, since Python 3.11 cannot unpack it. A compressed file
-that is cut or damaged gives what stands before the damage, and says so (:attr:`Content.flaw`).
+Dumps are often stored compressed. gzip, bzip2 and xz are unpacked by their magic numbers, never by the suffix; zstd
+is only named, since Python 3.11 cannot unpack it. A compressed file that is cut or
+damaged gives the part before the damage, and reports it (:attr:`Content.flaw`).
 
 Standard input and FIFOs can be read only once, but format detection and the reader both need their
 bytes: they are kept in memory until :func:`release`.
@@ -53,21 +52,20 @@ TEXT_LIMIT = 16 << 20
 """Largest file of settings, GUIDs, hosts or names in bytes."""
 PACKED_FLOOR = 64 << 20
 PACKED_RATIO = 100
-"""A compressed file may unpack to ``PACKED_FLOOR`` bytes, or to ``PACKED_RATIO`` times its size
-where that is more. Real dumps compress 10 to 40 times with gzip, at most 120 times with xz; a gzip
+"""A compressed file may unpack to ``PACKED_FLOOR`` bytes, or to ``PACKED_RATIO`` times its size if that is more.
+Real dumps compress 10 to 40 times with gzip, at most 120 times with xz; a gzip
 bomb 1,030 times."""
 CHUNK = 1 << 20
 XZ_MEMORY = 256 << 20
-"""What unpacking xz may take; ``xz -9`` needs 65 MiB."""
+"""Memory that unpacking xz may take; ``xz -9`` needs 65 MiB."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SUFFIXES = (".gz", ".bz2", ".xz")
-"""Of compressed files: a name without it tells the format's own suffix."""
+"""Suffixes of compressed files: the name without one shows the format's own suffix."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds, unpacked; ``flaw`` is why the rest of a compressed stream cannot be read,
-    else empty."""
+    """The content of a file, unpacked; ``flaw`` is why the rest of a compressed stream cannot be read, else empty."""
 
     data: bytes
     flaw: str = ""
@@ -78,7 +76,7 @@ _Unpacker = Any
 
 
 class _Inflate:
-    """One member of a gzip file, in the form that bz2 and lzma have."""
+    """One member of a gzip file, in the form of bz2 and lzma."""
 
     def __init__(self) -> None:
         self.stream = zlib.decompressobj(wbits=31)
@@ -106,8 +104,8 @@ _PACKED: tuple[tuple[bytes, str, Callable[[], _Unpacker]], ...] = (
 )
 
 _streams: dict[str, tuple[Any, bytes]] = {}
-"""Bytes of standard input and FIFOs by path, with what identifies the stream (another one may come
-under the same path)."""
+"""Bytes of standard input and FIFOs by path, with the identity of the stream (another one may appear under the same
+path)."""
 
 
 def is_stdin(path: str | os.PathLike[str]) -> bool:
@@ -116,12 +114,12 @@ def is_stdin(path: str | os.PathLike[str]) -> bool:
 
 
 def shown_name(path: str | os.PathLike[str]) -> str:
-    """How messages and results call the file: ``stdin`` for ``-``."""
+    """The name of the file in messages and results: ``stdin`` for ``-``."""
     return "stdin" if is_stdin(path) else str(path)
 
 
 def release(path: str | os.PathLike[str]) -> None:
-    """Give back the memory of a stream that was read. Standard input is at its end then; a FIFO
+    """Release the memory of a stream that was read. Standard input is at its end then; a FIFO
     waits for another writer."""
     _streams.pop(str(path), None)
 
@@ -138,16 +136,16 @@ def uncompressed_name(path: str | os.PathLike[str]) -> Path:
 
 
 def head(path: str | os.PathLike[str], most: int) -> bytes:
-    """The first ``most`` octets, unpacked. Raises :class:`UnreadableFile` with the system's reason."""
+    """The first ``most`` bytes, unpacked. Raises :class:`UnreadableFile` with the system's reason."""
     return small_content(path, most).data
 
 
 def content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
-    """All of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file has
-    (default :data:`FILE_LIMIT`).
+    """All of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file has (default
+    :data:`FILE_LIMIT`).
 
-    Raises :class:`UnreadableFile`: the system gives no bytes, it is no regular file, larger than
-    ``most``, or compressed in a way that cannot be unpacked from its first byte on.
+    Raises :class:`UnreadableFile`: the system gives no bytes, it is not a regular file, it is larger than ``most``,
+    or it is compressed in a way that cannot be unpacked from its first byte on.
     """
     most = FILE_LIMIT if most is None else most
     got = small_content(path, most + 1)
@@ -158,8 +156,8 @@ def content(path: str | os.PathLike[str], most: int | None = None, what: str = "
 
 
 def chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Pieces of a file of any length, one in memory at a time; of a stream, or a compressed file, what
-    :func:`content` gives. Raises as :func:`content` does."""
+    """Pieces of a file of any length, one in memory at a time; for a stream, or a compressed file, the result of
+    :func:`content`. Raises as :func:`content` does."""
     plain = Path(path)
     if is_stdin(path) or not plain.is_file():
         yield content(path, what="log").data
@@ -177,11 +175,10 @@ def chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
-    """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for
-    :meth:`bytes.decode`; a reader that is not strict gets binary data, too, line by line.
+    """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for :meth:`bytes.decode`; a reader that
+    is not strict also gets binary data, line by line.
 
-    Raises :class:`UnreadableFile` as :func:`content` does, and where the file is cut, binary or not
-    UTF-8.
+    Raises :class:`UnreadableFile` as :func:`content` does, and if the file is cut, binary or not UTF-8.
     """
     got = text_content(path, most, what) if errors == "strict" else content(path, most, what)
     if got.flaw:
@@ -193,8 +190,8 @@ def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, e
 
 
 def text_content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
-    """As :func:`content`, of a text. Raises :class:`UnreadableFile` also for a file with a NUL byte
-    among others; at its end a power failure may have left some."""
+    """As :func:`content`, for a text. Raises :class:`UnreadableFile` also for a file with a NUL byte among others; a
+    power failure may have left some at its end."""
     got = content(path, most, what)
     if (at := got.data.rstrip(b"\0").find(b"\0")) >= 0:
         raise UnreadableFile(f"{shown_name(path)}: binary data (byte {at} is NUL); give a {what}, which is text")
@@ -202,7 +199,7 @@ def text_content(path: str | os.PathLike[str], most: int | None = None, what: st
 
 
 def json_document(path: str | os.PathLike[str], what: str, hint: str, most: int = 256 << 20) -> Any:
-    """The document in a JSON file. ``hint``: what to do where the file is not JSON.
+    """The document in a JSON file. ``hint``: what to do if the file is not JSON.
 
     Raises :class:`UnreadableFile` as :func:`read_text` does.
     """
@@ -213,7 +210,7 @@ def json_document(path: str | os.PathLike[str], what: str, hint: str, most: int 
 
 
 def small_content(path: str | os.PathLike[str], most: int) -> Content:
-    """At most ``most`` bytes of it, unpacked; ``flaw`` only where the damage comes before. Raises
+    """At most ``most`` bytes of it, unpacked; ``flaw`` only if the damage comes before. Raises
     as :func:`content`."""
     path = Path(path)
     name = shown_name(path)
@@ -285,8 +282,7 @@ _BOMB = "bomb"
 def _unpack(
     chunk: bytes, chunks: Iterator[bytes], make: Callable[[], _Unpacker], magic: bytes, most: int
 ) -> tuple[bytearray, str]:
-    """At most ``most`` bytes, and what is wrong with the stream. Several members are one file, as
-    gzip(1) has it."""
+    """At most ``most`` bytes, and what is wrong with the stream. Several members are one file, as in gzip(1)."""
     out = bytearray()
     packed = len(chunk)
     unpacker = make()
@@ -298,7 +294,7 @@ def _unpack(
             if unpacker.eof:
                 rest = unpacker.unused_data or next(chunks, b"")
                 if not rest.strip(b"\0"):
-                    break  # padding, as tapes have it
+                    break  # padding, as on tapes
                 if not rest.startswith(magic[: len(rest)]):
                     return out, "something else follows it"
                 unpacker, chunk = make(), rest

@@ -15,7 +15,7 @@ _PARTS = re.compile(r"[0-9]{1,18}|[^0-9]+")
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key of ``name``. Names that differ in leading zeros alone are equal."""
+    """Sort key of ``name``. Names that differ only in leading zeros are equal."""
     return tuple((0, int(p), "") if p[0] in "0123456789" else (1, 0, p) for p in _PARTS.findall(name))
 
 

@@ -1,8 +1,7 @@
-"""Numbers and JSON in texts from strangers: what cannot be a value of softib's is refused where it
-is read.
+"""Numbers and JSON in texts from strangers: a text that cannot be a value of softib's is refused when it is read.
 
-``str.isdigit`` is true for ``²``, which ``int`` refuses; ``int`` refuses 5,000 digits with an error
-that no one expects, and takes 4,000, which no column and no ``float`` holds.
+``str.isdigit`` is true for ``²``, which ``int`` refuses; ``int`` refuses 5,000 digits with an unexpected error, but
+accepts 4,000, which fit into no column and no ``float``.
 """
 
 from __future__ import annotations
@@ -17,14 +16,13 @@ MOST_DIGITS = 20
 
 
 def whole_number(text: str) -> int | None:
-    """The number that ``text`` is: ASCII digits, at most 18 (it fits into int64); None for any
-    other text."""
+    """The number in ``text``: ASCII digits, at most 18 (it fits into int64); None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS - 1 else None
 
 
 def load_json(text: str | bytes) -> Any:
-    """The document in ``text``. Raises :class:`ValueError` for every text that is none, and for
-    numbers beyond 64 bits."""
+    """The document in ``text``. Raises :class:`ValueError` for every text that is not JSON, and for numbers beyond
+    64 bits."""
     try:
         return json.loads(text, parse_int=_bounded)
     except RecursionError:

@@ -1,8 +1,7 @@
 """YAML without its traps: the values of YAML 1.2's core schema, and every mistake as one line.
 
 ``2:1`` is text (YAML 1.1 reads 121), ``1e-9`` a number, ``on`` and ``no`` are text, and so are a
-date and digits beyond 64 bits. Tags other than the core schema's, and a tag on a value that it does
-not fit, are errors.
+date and digits beyond 64 bits. Tags other than the core schema's, and a tag that does not match its value, are errors.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ CORE: dict[str, re.Pattern[str] | None] = {
     **{_TAG + name: re.compile(pattern) for name, pattern, _ in _SCALARS},
     **{_TAG + name: None for name in ("str", "map", "seq")},
 }
-"""Tag → what its scalars look like; None: any text, or no scalar."""
+"""Maps each tag to the pattern of its scalars; None: any text, or no scalar."""
 
 
 class CoreSchema(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -67,7 +66,7 @@ CoreSchema.yaml_constructors = {
 
 
 def load_plain_yaml(text: str, where: str, kind: str) -> Any:
-    """The document in ``text``, of the file ``where``, which should be a ``kind``.
+    """The document in ``text``, from the file ``where``, which should be a ``kind``.
 
     Raises :class:`UnreadableFile`, one line, for every text that is not such YAML.
     """
@@ -97,7 +96,7 @@ Path_ = tuple[str | int, ...]
 
 
 class Lines(dict[Path_, int]):
-    """Line (from 1) of every key and list item by its path, such as ``("faults", 0, "ber")``."""
+    """Line (from 1) of every key and list item by its path, for example ``("faults", 0, "ber")``."""
 
     def of(self, path: Path_) -> int:
         """Line of ``path``, or of the nearest thing above it that has one."""
@@ -107,15 +106,14 @@ class Lines(dict[Path_, int]):
 
 
 class _Loader(yaml.SafeLoader):
-    """The core schema, with the lines of keys: PyYAML's own parser, whose nodes hold them for plain
-    scalars too."""
+    """The core schema, with the lines of keys: PyYAML's own parser, whose nodes have them for plain scalars too."""
 
     yaml_implicit_resolvers = CoreSchema.yaml_implicit_resolvers
 
 
 def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topology:") -> tuple[dict[str, Any], Lines]:
-    """The mapping in ``path`` and the lines of its keys. ``what`` it is, and ``keys`` that it
-    begins with, are for messages.
+    """The mapping in ``path`` and the lines of its keys. ``what`` it is, and ``keys`` with which it begins, are for
+    messages.
 
     Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a
     mapping), with the line.
@@ -127,7 +125,7 @@ def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topo
         loader = _Loader(text)
         root = loader.get_single_node()
         if not isinstance(root, yaml.MappingNode):
-            raise InputError(f"{path}:1: not a {what}: it should begin with keys such as {keys}")
+            raise InputError(f"{path}:1: not a {what}: it should begin with keys like {keys}")
         lines = Lines()
         _walk(path, root, (), lines, set())
         data: dict[str, Any] = loader.construct_document(root)
@@ -141,7 +139,7 @@ def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topo
         raise UnreadableFile(f"{path}: not text: {one_line(str(error))}") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply for a {what}") from None
-    except ValueError as error:  # an explicit tag on a scalar that it does not fit
+    except ValueError as error:  # an explicit tag on a scalar that it does not match
         raise InputError(f"{path}: {one_line(str(error))}") from None
     finally:
         if loader is not None:
@@ -153,7 +151,7 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
     line = node.start_mark.line + 1
     if id(node) in seen:
         raise InputError(
-            f"{path}:{line}: the value of this anchor is used twice; write it out, a fabric file has no aliases"
+            f"{path}:{line}: the value of this anchor is used twice; write it out, a fabric file cannot have aliases"
         )
     if len(at) > MAX_DEPTH:
         raise InputError(f"{path}:{line}: nested too deeply for a fabric file")
@@ -164,11 +162,11 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
         for key, value in node.value:
             where = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise InputError(f"{path}:{where}: a key must be a word, such as name or topology")
+                raise InputError(f"{path}:{where}: a key must be a word, for example name or topology")
             _check_tag(path, key)
             inner = (*at, key.value)
             if inner in lines:
-                raise InputError(f"{path}:{where}: {key.value} stands twice; first on line {lines[inner]}")
+                raise InputError(f"{path}:{where}: {key.value} appears twice; first on line {lines[inner]}")
             lines[inner] = where
             _walk(path, value, inner, lines, seen)
     elif isinstance(node, yaml.SequenceNode):
@@ -177,10 +175,10 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
 
 
 def _check_tag(path: Path, node: yaml.Node) -> None:
-    """Only the tags that plain values have: an explicit one may not fit its value, or make objects."""
+    """Only the tags of plain values: an explicit one may not match its value, or may make objects."""
     pattern = CORE.get(node.tag)
     if node.tag not in CORE or (pattern and not (isinstance(node, yaml.ScalarNode) and pattern.fullmatch(node.value))):
         raise InputError(
-            f"{path}:{node.start_mark.line + 1}: a fabric file has no tags such as {one_line(node.tag)}; write the "
+            f"{path}:{node.start_mark.line + 1}: a fabric file cannot have tags like {one_line(node.tag)}; write the  "
             f"value alone"
         )

@@ -1,5 +1,5 @@
-"""Rows of different lengths as columns: what belongs to a row stands together, and a count or the
-first place of each row says how much.
+"""Rows of different lengths as columns: the entries of a row are stored together, and the count or the first place
+of each row gives their number.
 
 ``count`` int64[rows]: entries of each row. ``first`` int64[rows + 1]: where each begins (compressed
 sparse rows).
@@ -21,7 +21,7 @@ def spread(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def inverted(row: np.ndarray, entry: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs ``(row, entry)``, entries below ``n``, the other way round: ``(first, rows, order)``.
+    """Pairs ``(row, entry)``, entries below ``n``, sorted by entry: ``(first, rows, order)``.
 
     ``rows[first[e]:first[e + 1]]`` int64 are the rows that have entry e, in the order of the pairs;
     ``order`` int64[pairs]: the pair of each.

@@ -1,9 +1,9 @@
-"""The model of a result: a dataclass whose fields are the only statement of what it holds.
+"""The model of a result: a dataclass whose fields are the only declaration of its content.
 
-A subclass of :class:`Result` declares each field once: name, type, a line of text below it, and in
-:func:`key` what is special about it. JSON, JSON Schema (``docs/make_schemas.py``), table, facts for
+A subclass of :class:`Result` declares each field once: name, type, a line of text below it, and its special
+properties in :func:`key`. JSON, JSON Schema (``docs/make_schemas.py``), table, facts for
 people and the view of a notebook are derived from that. A result that is a document of ``--json``
-names it in ``document``; docs/stability.md says when a version changes.
+names it in ``document``; docs/stability.md explains when a version changes.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ DOCUMENTS: dict[str, str] = {
     "accept": "api.acceptance.result:Acceptance",
     "accept-cover": "api.acceptance.coverage:Coverage",
     "baseline": "api.acceptance.baselines:BaselineComparison",
-    "baseline-record": "cli.baseline:Recorded",
+    "baseline-record": "cli.watch.baseline:Recorded",
     "check": "analysis.model:CheckResult",
     "ci": "api.running.ci:CiRun",
-    "compare": "api.simulation.comparison:Comparison",
-    "compile": "cli.itself:Compiled",
-    "convert": "cli.convert:Converted",
+    "compare": "analysis.simulation.networks:NetworkComparison",
+    "compile": "cli.itself.installation:Compiled",
+    "convert": "cli.look.convert:Converted",
     "convert-explain": "fabric.formats.cabling.explain:PlanReading",
     "diff": "api.results:Changes",
     "doctor": "live.launch.doctor:Machine",
-    "down": "cli.up:Down",
+    "down": "cli.run.up:Down",
     "fault": "live.faults.replies:FaultReply",
-    "forget": "cli.exporter:Forgotten",
-    "generate": "cli.generate:Kinds",
+    "forget": "cli.watch.exporter:Forgotten",
+    "generate": "cli.look.generate:Kinds",
     "ledger": "api.monitor.exporting:FaultLedger",
     "listening": "cli.shared.output:Listening",
     "nvme-bench": "api.storage:NvmeBench",
@@ -66,6 +66,7 @@ DOCUMENTS: dict[str, str] = {
     "plan-design": "api.planning.design:DesignComparison",
     "plan-grow": "api.planning.growth:AddedHosts",
     "plan-quote": "api.planning.cables:QuoteCheck",
+    "node-check": "api.node_check:NodeCheck",
     "path": "analysis.path_explanation:Explanation",
     "replay": "api.simulation.replay:Replay",
     "report": "analysis.model:Report",
@@ -82,10 +83,9 @@ DOCUMENTS: dict[str, str] = {
     "top": "render.top:Top",
     "why": "analysis.jobs.why:Why",
 }
-"""Document of ``--json`` → module and class of its result; several where it has one of several
-forms."""
+"""Maps each document of ``--json`` to the module and class of its result; several if it has one of several forms."""
 VERSIONS: dict[str, int] = {}
-"""Document → its version, where that is above 1: one more when a key goes or changes its meaning,
+"""Maps each document to its version, if that is above 1: it grows by one when a key goes or changes its meaning,
 not when one is added."""
 
 KEY = "softib"
@@ -101,24 +101,23 @@ class Key:
     json: Callable[[Any], Any] | None = None
     """Makes the value of JSON from the field's."""
     type: Any = None
-    """Type of the value of JSON, where the field's annotation is another."""
+    """Type of the value of JSON, if the field's annotation is another."""
     hidden: bool = False
     """Not in JSON."""
     optional: bool = False
-    """The key is absent where the value is None."""
+    """The key is absent if the value is None."""
     flat: type[Result] | None = None
-    """The value is a result: its keys, as this class declares them, stand in place of this one."""
+    """The value is a result: its keys, as this class declares them, replace this one."""
     before: str = ""
-    """The field in front of which its key stands; empty: where the field stands, of a property
-    behind all fields."""
+    """The field before which its key is placed; empty: the field's own place, for a property behind all fields."""
     label: str = ""
-    """What people call it, in :meth:`Result.facts`; empty: it is no fact."""
+    """Its label for people, in :meth:`Result.facts`; empty: it is not a fact."""
     text: Callable[[Any], str] | None = None
     """Makes the text of the fact from the whole result; an empty text leaves the fact out."""
 
 
 def _once(function: F) -> F:
-    """:func:`functools.cache`, for which mypy takes no class for hashable."""
+    """:func:`functools.cache`, for which mypy does not consider a class hashable."""
     return cast("F", functools.cache(function))
 
 
@@ -128,12 +127,12 @@ def key(name: str = "", **how: Any) -> dict[str, Any]:
 
 
 HIDDEN = key(hidden=True)
-"""``metadata`` of a field that JSON does not have."""
+"""``metadata`` of a field that is not in JSON."""
 
 
 def also(name: str = "", **how: Any) -> Callable[[F], F]:
-    """Decorate a property or method of a :class:`Result` whose value JSON has too, with the
-    arguments of :class:`Key`. It stands below ``@property``."""
+    """Decorate a property or method of a :class:`Result` whose value is also in JSON, with the arguments of
+    :class:`Key`. It is placed below ``@property``."""
 
     def declared(function: F) -> F:
         function.__dict__[KEY] = Key(name, **how)
@@ -151,8 +150,8 @@ class Result:
     """Fields that are columns of a table of such results; empty: all."""
 
     def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it: its keys as plain values, in the order of the fields; of a
-        document behind ``schema``."""
+        """The form that ``--json`` prints: its keys as plain values, in the order of the fields; of a document
+        behind ``schema``."""
         return document(self.document, self) if self.document else self._keys()
 
     def _keys(self, cls: type[Result] | None = None) -> dict[str, Any]:
@@ -200,7 +199,7 @@ def model_of(name: str) -> Any:
 
 @_once
 def keys_of(cls: Any) -> tuple[tuple[str, Key], ...]:
-    """(field or property, how it is shown) of the keys that JSON has, in their order."""
+    """(field or property, how it is shown) of the keys in JSON, in their order."""
     return tuple((name, how) for name, how in _declared(cls) if not how.hidden)
 
 
@@ -215,7 +214,7 @@ def _declared(cls: Any) -> tuple[tuple[str, Key], ...]:
 
 
 def _fields(cls: Any) -> tuple[Field[Any], ...]:
-    """None of a class whose keys are properties alone."""
+    """None for a class whose keys are only properties."""
     return fields(cls) if is_dataclass(cls) else ()
 
 
@@ -233,8 +232,8 @@ def _properties(cls: type) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON has it: NaN and infinity become null, NumPy's scalars and arrays Python's,
-    results their keys."""
+    """``value`` in JSON's types: NaN and infinity become null, NumPy's scalars and arrays Python's, results their
+    keys."""
     if isinstance(value, Result):
         return value.to_json()
     if isinstance(value, dict):
@@ -321,7 +320,7 @@ def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
 
 @_once
 def _names(module: str) -> dict[str, Any]:
-    """Names of a module, those that it imports for type checkers alone among them."""
+    """Names of a module, including those that it imports only for type checkers."""
     names = dict(vars(sys.modules[module]))
     for node in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":

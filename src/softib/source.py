@@ -1,10 +1,9 @@
-"""``SOURCE``: the one argument that every verb takes, and what it may be.
+"""``SOURCE``: the one argument that every verb takes, and its possible forms.
 
 The path of a known format (found by content), a fabric.yaml, either of them compressed, ``-`` for
-standard input, a FIFO, ``umad:DEVICE`` (the subnet behind that port, read by Gets alone; ``umad:``
-is the first port that is up), or the name of a running fabric. Where a file and a running fabric
-have the same name it is the file, and a notice says so (``./NAME`` and another directory name the
-file alone).
+standard input, a FIFO, ``umad:DEVICE`` (the subnet behind that port, read only by Gets; ``umad:``
+is the first port that is up), or the name of a running fabric. If a file and a running fabric have the same name,
+the file is used, and a notice reports it (``./NAME`` and another directory name only the file).
 """
 
 from __future__ import annotations
@@ -37,16 +36,15 @@ def load(
     notice: Callable[[str], None] = warn,
     progress: Callable[[str], None] = lambda line: None,
 ) -> ReadResult:
-    """Read ``source``. ``progress`` gets a line now and then while a subnet is read. ``notice``
-    gets what a user should know though nothing is wrong, a line each: what of a file is not used
-    (also in ``notes`` of the result), and that a file was taken instead of a running fabric of its
-    name.
+    """Read ``source``. ``progress`` gets a line from time to time while a subnet is read. ``notice`` gets remarks for
+    the user although nothing is wrong, a line each: the parts of a file that are not used (also in ``notes`` of the
+    result), and that a file was taken instead of a running fabric of its name.
 
-    Raises :class:`InputError` or a related error, one line each, where it is not readable.
+    Raises :class:`InputError` or a related error, one line each, if it is not readable.
     """
     if source.startswith("umad:"):
         if ibnl:
-            raise InputError(f"{source} is a subnet: --ibnl belongs to files")
+            raise InputError(f"{source} is a subnet: --ibnl is for files")
         return _subnet(source, node_name_map, notice, progress)
     if not source:
         raise InputError("SOURCE is empty; give the path of a file")
@@ -54,7 +52,7 @@ def load(
     instance = None if is_stdin(source) else _running(source)
     if instance is not None and (path.is_dir() or not path.exists()):
         if ibnl or node_name_map:
-            raise InputError(f"{source} is a running fabric: --ibnl and --node-name-map belong to files")
+            raise InputError(f"{source} is a running fabric: --ibnl and --node-name-map are for files")
         from softib.live.snapshot import read
 
         return read(instance)
@@ -104,7 +102,7 @@ def _running(source: str) -> Instance | None:
 
 
 def _here() -> list[Instance]:
-    """Running fabrics; none where their directory cannot be used (which files do not care about)."""
+    """Running fabrics; none if their directory cannot be used (which does not matter for files)."""
     from softib.live.instances import running
 
     try:

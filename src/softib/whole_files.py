@@ -1,5 +1,5 @@
-"""Files that results are written to: whole, or not at all. Everything that a user names as an
-output is written by these."""
+"""Files that results are written to: whole, or not at all. Everything that a user names as an output is written by
+these functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["write_file", "write_text"]
 
 
 def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
-    """Call ``write`` with a file beside ``path``, which takes the place of ``path`` when it is
-    whole: a full disk leaves what was there before.
+    """Call ``write`` with a file beside ``path``, which replaces ``path`` when it is whole: after a full disk the
+    previous file is still there.
 
-    What is no regular file (``/dev/stdout``, a pipe) is written as it is. Raises
-    :class:`InputError`, one line, where it cannot be written.
+    A path that is not a regular file (``/dev/stdout``, a pipe) is written directly. Raises
+    :class:`InputError`, one line, if it cannot be written.
     """
     target = Path(path)
     straight = target.exists() and not target.is_file()
@@ -29,7 +29,7 @@ def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> No
             part.replace(target.resolve())
     except OSError as error:
         raise InputError(f"{target}: cannot write: {error.strerror or error}") from None
-    except Exception as error:  # polars has an exception of its own for a full disk
+    except Exception as error:  # polars has a separate exception for a full disk
         if not _is_of_disk(error):
             raise
         raise InputError(f"{target}: cannot write: {error}") from None
@@ -39,10 +39,10 @@ def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> No
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """:func:`write_file` of ``text`` in UTF-8, with the line ends that it has."""
+    """:func:`write_file` of ``text`` in UTF-8, with its own line ends."""
     write_file(path, lambda part: part.write_bytes(text.encode()))
 
 
 def _is_of_disk(error: Exception) -> bool:
-    """Is this an exception of polars about what the system answered?"""
+    """Is this an exception of polars for an error of the system?"""
     return type(error).__module__.startswith("polars") and "os error" in str(error)

@@ -62,6 +62,7 @@ OF_SOFTIB = {
     # The kernel's files, and programs that are started.
     "live/proc.py": (4, "/proc"),
     "live/sysfs/files.py": (1, "/sys"),
+    "host_facts/sysfs.py": (1, "/sys"),
     "live/launch/doctor.py": (1, "/sys"),
     "live/launch/tuning.py": (1, "the first bytes of a program"),
     "ulp/ipoib/addresses.py": (2, "the files of a node, which the daemon wrote"),

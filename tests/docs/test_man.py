@@ -30,7 +30,7 @@ def test_every_verb_has_a_page_with_every_option(pages):
         for parameter in cli.get_command(None, verb).params:  # type: ignore[arg-type, union-attr]
             for option in parameter.opts if parameter.param_type_name == "option" else []:
                 assert option.replace("-", "\\-") in page, (verb, option)
-        assert f"softib\\-{verb}" in pages["softib.1"]
+        assert "softib\\-" + verb.replace("-", "\\-") in pages["softib.1"]
 
 
 LINTERS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 PACKAGES = TESTS.parent / "src" / "softib"
-# Stories of whole fabrics, and documents, are of no one package.
-OF_ALL = {"docs", "fabrics"}
+# Stories of whole fabrics, documents, and the public files that tests read are of no one package.
+OF_ALL = {"docs", "fabrics", "real_data"}
 FROM_A_TEST = re.compile(r"^\s*from\s+(\S*\.)?test_\w+\s+import", re.MULTILINE)
 """Only a file that has one is parsed."""
 

@@ -20,9 +20,10 @@ IMPORTED = [
     pytest.param("units", "_Cache", marks=slow),
     pytest.param("units", "global_compiler_lock", marks=slow),
     pytest.param("units", "lookup_environment", marks=slow),
-    pytest.param("units", "ConfigStack", marks=slow),
+    pytest.param("shortcuts", "ConfigStack", marks=slow),
     pytest.param("units", "unliteral", marks=slow),
-    ("units", "BaseFunction"),
+    ("shortcuts", "BaseFunction"),
+    pytest.param("shortcuts", "cpu", marks=slow),
     pytest.param("table_types", "impl_ret_borrowed", marks=slow),
     pytest.param("table_types", "lower_getattr_generic", marks=slow),
     pytest.param("table_types", "AttributeTemplate", marks=slow),
@@ -39,7 +40,7 @@ INHERITED = [
     ("Unit", "_finalize_final_module"),
     ("Flags", "_values"),
 ]
-"""(class of :mod:`softib.jit.units`, attribute of its base in Numba)."""
+"""(class in :mod:`softib.jit.units`, attribute of its base in Numba)."""
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def fresh(monkeypatch, tmp_path):
         monkeypatch.setattr(f"softib.jit.{module}.STORE", store)
     monkeypatch.setattr("softib.jit.plain._called", {})
     monkeypatch.setattr(probe_kernels.Probe, "_types", {})
-    for name in ("softib.jit.units", "softib.jit.table_types"):
+    for name in ("softib.jit.units", "softib.jit.shortcuts", "softib.jit.table_types"):
         importlib.import_module(name)
         monkeypatch.delitem(sys.modules, name)
 
@@ -90,7 +91,7 @@ def test_without_a_name_of_numba_results_stay(fresh, monkeypatch, capsys, module
     result, expected = answer()
     assert result == expected
     found = accelerators.accelerators()
-    assert found.name == ("tables" if module == "units" else "units") and name in found.reason
+    assert found.name == ("units" if module == "table_types" else "tables") and name in found.reason
     output = capsys.readouterr().err
     assert output.count("\n") == 1 and "same results" in output and name in output
 

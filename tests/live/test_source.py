@@ -67,7 +67,7 @@ def test_a_file_wins_over_the_name_and_says_so(softib):  # noqa: F811
     out = softib("convert", "one", "x.ibnetdiscover")
     assert "not from the running fabric" in out and "20 switches" in out
     (softib.folder / "one").unlink()
-    assert "belong to files" in softib("check", "one", "--ibnl", ".", code=2)
+    assert "are for files" in softib("check", "one", "--ibnl", ".", code=2)
     assert "did you mean one" in softib("check", "ane", code=2)
     assert "no fabric of that name is running" in softib("check", "elsewhere", code=2)
     copy = softib("up", "one", "--name", "copy", "--detach")

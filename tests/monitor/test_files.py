@@ -11,10 +11,9 @@ import pytest
 
 import softib
 from softib.errors import InputError
+from tests.conftest import find_shared_data
 
-REAL = Path(__file__).resolve().parents[2] / "shared/data/sequoia-ndr-ibdiagnet"
-if not REAL.is_dir():
-    REAL = Path(os.environ.get("SOFTIB_DATA", "/work/shared/data")) / "sequoia-ndr-ibdiagnet"
+REAL = (find_shared_data() or Path("absent")) / "sequoia-ndr-ibdiagnet"
 DB_CSV, PM = REAL / "data__ibdiagnet2__ibdiagnet2.db_csv", REAL / "data__ibdiagnet2__ibdiagnet2.pm"
 real_files = pytest.mark.skipif(not DB_CSV.is_file(), reason="the real ibdiagnet files are not here")
 STATED, LATER = "2025-03-31 23:43:18 UTC", "2025-03-31 23:53:18 UTC"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 import softib
 from softib.monitor.ufm_telemetry import COUNTERS, is_telemetry, read_telemetry
+from tests.conftest import find_shared_data
 
-SAMPLE = Path(os.environ.get("SOFTIB_DATA", "/work/shared/data")) / "ufm-telemetry" / "small_telemetry.json"
+SAMPLE = (find_shared_data() or Path("absent")) / "ufm-telemetry" / "small_telemetry.json"
 real_sample = pytest.mark.skipif(not SAMPLE.is_file(), reason="the real sample is not here")
 
 

@@ -182,7 +182,7 @@ WRONG = [
     ("steps", "", step(1, "minhop", 4), "names topology 4"),
     ("steps", "", step(1, "dfsssp"), "cannot be part of a chain"),
     ("steps", "", step(1, "minhop") + step(1, "updn"), "two steps have the id 1"),
-    ("steps", "", step(1, "minhop") + step(2, "updn", fallback_to=7), "which is no step"),
+    ("steps", "", step(1, "minhop") + step(2, "updn", fallback_to=7), "which is not a step"),
     ("steps", "", step(1, "minhop", path_bit=1), "path-bit"),
     ("steps", "", "", "the step with the lowest id routes the whole fabric"),
 ]

@@ -341,7 +341,7 @@ def test_the_smallest_mtu_and_fewest_vls_of_a_link_win():
 
 def test_a_host_that_does_not_answer_its_own_manager():
     fabric = odd_fabric()
-    with pytest.raises(MadTimeout, match="runs on does not answer"):
+    with pytest.raises(MadTimeout, match="of the subnet manager does not answer"):
         bring_up(fabric, plane=MutePlane(fabric, mute={find_node(fabric, "h0")}), node="h0")
 
 

@@ -549,7 +549,7 @@ def test_bit_errors_begin_at_their_time():
         (TimedFault(0, "link-down", "laef-1[1]"), "leaf-1"),
         (TimedFault(0, "link-down", "leaf-1"), "names no port"),
         (TimedFault(0, "switch-down", "host-0001"), "not a switch"),
-        (TimedFault(0, "downgrade", "leaf-1[1]", {"training": 0}), "wants a width"),
+        (TimedFault(0, "downgrade", "leaf-1[1]", {"training": 0}), "needs a width"),
         (TimedFault(0, "downgrade", "leaf-1[1]", {"speed": "XXX", "training": 0}), "speed"),
         (TimedFault(0, "downgrade", "leaf-1[1]", {"speed": "XDR", "training": 0}), "reach"),
     ],

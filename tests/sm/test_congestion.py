@@ -128,8 +128,8 @@ def test_a_device_with_a_key_of_its_own_is_reported_and_tried_again():
 
 @pytest.mark.parametrize(("text", "says"), [
     ("cc_cct 4:1", "shifts of 0 to 3"), ("cc_cct " + ",".join(129 * ["0:1"]), "up to 128"), ("cc_sw_cong_setting_threshold 16", "0 to 15"),
-    ("cc_ca_cong_setting_ccti_timer 16 1", "SL and value"), ("cc_ca_cong_setting_ccti_min 3", "no value of it"),
-    ("cc_max_outstanding_mads 0", "1 to 65535"), ("cc_sw_cong_setting_victim_mask -1", "no value of it"),
+    ("cc_ca_cong_setting_ccti_timer 16 1", "SL and value"), ("cc_ca_cong_setting_ccti_min 3", "not a valid value"),
+    ("cc_max_outstanding_mads 0", "1 to 65535"), ("cc_sw_cong_setting_victim_mask -1", "not a valid value"),
 ])  # fmt: skip
 def test_what_cannot_be_is_said_with_its_line_and_the_default_holds(text, says):
     found, notes = read_options(f"congestion_control TRUE\n{text}\n", "f")

@@ -126,7 +126,7 @@ def test_prefix_routes_go_before_what_routers_say():
 
 @pytest.mark.parametrize("bad", ["0xfec0000000000001", "zz 1", "1 2 3", "0 *", "1ffffffffffffffff *", "* -1"])
 def test_a_bad_prefix_route_is_one_line(bad):
-    with pytest.raises(InputError, match=r"^routes:2: .* is no prefix route; use a prefix") as said:
+    with pytest.raises(InputError, match=r"^routes:2: .* is not a prefix route; use a prefix") as said:
         parse_prefix_routes(f"# routes\n{bad}\n", "routes")
     assert "\n" not in str(said.value)
 

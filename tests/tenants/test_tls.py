@@ -111,5 +111,5 @@ def test_the_certificate_is_kept_and_its_key_is_private(tmp_path):
 def test_what_is_no_certificate_is_one_line(tmp_path, keys):
     (tmp_path / "x.pem").write_text("no PEM")
     for words in ((tmp_path / "x.pem", None), (keys / "missing.pem", None)):
-        with pytest.raises(InputError, match="no PEM with a certificate and its key"):
+        with pytest.raises(InputError, match="not a PEM file with a certificate and its key"):
             tls_of(*words)

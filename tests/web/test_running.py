@@ -154,7 +154,7 @@ def test_what_cannot_be_served_is_one_line(softib):
             (("--port", str(taken.getsockname()[1])), "choose another --host or --port"),
             (("--token-file", str(token)), "no token in its first line"),
             (("--host", "203.0.113.9"), "cannot serve on 203.0.113.9"),
-            (("--history", str(softib.folder / "none")), "no directory"),
+            (("--history", str(softib.folder / "none")), "not a directory"),
             (
                 ("--history", str(nothing)),
                 "no history in it" if importlib.util.find_spec("duckdb") else "needs pyarrow and duckdb",

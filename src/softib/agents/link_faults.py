@@ -195,7 +195,7 @@ class LinkFaults:
         nevertheless (``port_drain`` is negative): MADs that meet its full buffer are lost there, with 0 all packets
         of applications too, and trap 130 is raised."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
-            raise InputError(f"gbps: {gbps} is no rate; use 0 (blocked) or more, for example 0.001")
+            raise InputError(f"gbps: {gbps} is not a rate; use 0 (blocked) or more, for example 0.001")
         peer = self._peer(port)
         self._mark(port, SLOW, gbps is not None, now_ps)
         self._mark(port, LAVISH, gbps is not None and overrun, now_ps)
@@ -211,7 +211,7 @@ class LinkFaults:
         end counts PortVLXmitFlowCtlUpdateErrors, starts recovery
         of the link and raises trap 131 (IBA 7.9.4)."""
         if not 0 <= share <= 1:
-            raise InputError(f"share: {share} is no share of the flow-control packets; use 0 to 1, for example 0.3")
+            raise InputError(f"share: {share} is not a share of the flow-control packets; use 0 to 1, for example 0.3")
         peer = self._peer(port)
         self._mark(peer, STARVED, share > 0, now_ps)
         self.tables.fault_rate[peer, LEFT_OUT] = share

@@ -60,7 +60,7 @@ class OpticalFaults:
             return
         if not COLDEST_C <= degrees_c <= HOTTEST_C:
             raise InputError(
-                f"{degrees_c:g} is no temperature of a module; {COLDEST_C:g} to {HOTTEST_C:g} degrees Celsius"
+                f"{degrees_c:g} is not a temperature of a module; {COLDEST_C:g} to {HOTTEST_C:g} degrees Celsius"
             )
         self._cool.setdefault(port, now)
         ModuleInfo.temperature.set(image, round(degrees_c * 256) & 0xFFFF)

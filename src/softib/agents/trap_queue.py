@@ -15,7 +15,7 @@ PortInfo:SubnetTimeOut), new or repeated. Linux' driver hfi1 does both, and keep
   type (RVT_MAX_TRAP_LEN).
 * The specification sets no limit to repetitions, and hfi1 has none. OpenSM (``osm_trap_rcv``) treats a trap
 received more than ten times as babbling, ignores it and marks the port unhealthy. So a trap is sent ten times here,
-at intervals that double (SubnetTimeOut, twice, four times, … at most 32 times it), and is then given up. Another
+at intervals that double (SubnetTimeOut, twice, four times, … at most 32 times it), and is then abandoned. Another
 manager than the one it was sent to (MasterSMLID changed) gets it
   from the first copy on.
 * A trap of a port without a manager (MasterSMLID or LID 0) waits, without repetitions.
@@ -212,7 +212,7 @@ class TrapQueue:
             raise
 
     def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
-        """False if ``manager`` (a LID) got it often enough: then it is given up."""
+        """False if ``manager`` (a LID) got it often enough: then it is abandoned."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0
         if trap.sends >= MOST_SENDS:

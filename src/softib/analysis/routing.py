@@ -70,7 +70,7 @@ def from_engine(
     """Bring a powered-on copy of the fabric up with the subnet manager, over MADs, and judge what
     it wrote.
 
-    ``engine`` and ``guid_files`` (OpenSM's option → path) go before a fabric.yaml's ``sm`` section.
+    ``engine`` and ``guid_files`` (OpenSM's option → path) override a fabric.yaml's ``sm`` section.
     Raises :class:`LimitError` for more LIDs than InfiniBand has.
     """
     from softib.scenario.bring_up import bring_up

@@ -111,8 +111,8 @@ def audit(
     manager. ``rehearse``: ``source``, a file or a running fabric, is started a second time with
     these files; a host of this twin attacks it, and the twin is audited.
 
-    Raises :class:`InputError` where there is nothing to audit, :class:`PeerError` where no one
-    answers.
+    Raises :class:`InputError` if there is nothing to audit, :class:`PeerError` if there is no
+    answer.
     """
     from softib.diags.hardening.evidence import Evidence
     from softib.diags.hardening.rules import judge

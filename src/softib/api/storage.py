@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
 from softib.errors import InputError
+from softib.plural import counted
 from softib.result import Result
 from softib.source import warn
 
@@ -149,7 +150,7 @@ class NvmeBench(Result):
         """It, in words."""
         checked = "data verified" if self.verified else "data not verified"
         return (
-            f"{self.mix} of {self.size:,} bytes, depth {self.depth} on {self.queues} queue{'s' * (self.queues > 1)}: "
+            f"{self.mix} of {self.size:,} bytes, depth {self.depth} on {counted(self.queues, 'queue')}: "
             f"{self.iops:,.0f} commands/s, {self.bytes_per_second / 1e6:,.0f} MB/s, "
             f"latency {self.latency_median_us:,.0f} us (99 %: {self.latency_99_us:,.0f}, "
             f"largest {self.latency_max_us:,.0f}), {checked}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overloa
 
 from softib.api.arguments import Suggests, checked_methods, totals
 from softib.errors import InputError, MissingLibrary, UnknownName
+from softib.extras import install_command
 from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import Result, columns, html_table
@@ -242,7 +243,7 @@ def library(name: str, extra: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise MissingLibrary(f"{name} is not installed; pip install 'softib[{extra}]'") from None
+        raise MissingLibrary(f"{name} is not installed; {install_command(extra)}") from None
 
 
 def _of_frames(method: Any) -> Any:

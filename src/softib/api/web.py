@@ -49,7 +49,7 @@ def serve(
     server, for the time before this one began. ``ready`` gets the address to open, ``steps`` wraps
     the phases of the first reading. Nothing can be changed through it. Raises :class:`InputError`
     or a related error where the source, the jobs or the history cannot be read, the extra ``serve``
-    is not installed, or the address is taken; :class:`PeerError` where no one answers.
+    is not installed, or the address is taken; :class:`PeerError` if there is no answer.
     """
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run

@@ -63,6 +63,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "why": "why a job failed, from its log to the cable",
         "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
         "baseline": "keep how a fabric was accepted, and say what has changed since",
+        "node-check": "is this host fit for a job: ports, rates, firmware, PCIe, counters, in a second",
     },
     "Manage": {
         "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
@@ -87,7 +88,7 @@ TOGETHER = {
 """Small verbs → the module of their group that has them by their names."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 MODULES = {
-    verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb)}"
+    verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb).replace('-', '_')}"
     for group, verbs in GROUPS.items()
     for verb in verbs
 }

@@ -138,7 +138,7 @@ class Message(NamedTuple):
 
     @property
     def service_id(self) -> int:
-        """Of REQ and SIDR_REQ."""
+        """Attributes of REQ and SIDR_REQ."""
         return int(self.fields["service_id"])
 
 

@@ -142,7 +142,7 @@ class PS:
 UDP_QKEY = 0x01234567
 """RDMA_UDP_QKEY: of groups and QPs in rdma_cm's port spaces, except IPoIB's."""
 IPOIB_QKEY = 0x0B1B
-"""Of IPoIB's groups (RFC 4391)."""
+"""The Q_Key of IPoIB's groups (RFC 4391)."""
 
 
 def qkey_of(ps: int) -> int:

@@ -1,7 +1,7 @@
 """The state machine of communication management as a table (IBA 12.9.7; SIDR 12.11).
 
-A row: in this state, on this input, if its guard holds, the action runs and the endpoint enters the next state. Of
-rows with the same state and input, the first whose guard holds counts. An input without a row
+A row: in this state, on this input, if its guard holds, the action runs and the endpoint enters the next state. The
+first row with the same state and input whose guard holds counts. An input without a row
 changes nothing and gets no answer: a program's command in the wrong state, and a message that is not expected
 there, which IBA 12.9.8 drops (LAP and APR always: there are no alternate paths here).
 

@@ -208,9 +208,7 @@ class NodeFinder:
         f = self.fabric
         some = ", ".join(f"{f.node_name(row)!r} {int(f.node_guid[row]):#018x}" for row in rows[:SHOWN])
         rest = ", …" if len(rows) > SHOWN else ""
-        return InputError(
-            f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); write one of them in full, or its GUID"
-        )
+        return InputError(f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); use a whole name, or a GUID")
 
     def port(self, place: str) -> int:
         """Port row of ``place``: empty (the default host), a name or GUID, or either with a port

@@ -95,11 +95,11 @@ class Method(IntEnum):
 
 
 RESPONSE_BIT = 0x80
-"""Of MADHeader.Method: set in answers (IBA 13.4.5), but not in a TrapRepress."""
+"""Bit of MADHeader.Method: set in answers (IBA 13.4.5), but not in a TrapRepress."""
 
 
 DR_DIRECTION = 0x8000
-"""Of MADHeader.Status in directed-route SMPs: set on the return path (IBA 14.2.1.2)."""
+"""Bit of MADHeader.Status in directed-route SMPs: set on the return path (IBA 14.2.1.2)."""
 
 
 class MadStatus(IntEnum):

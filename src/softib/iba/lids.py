@@ -11,8 +11,8 @@ __all__ = ["blocks_of", "may_stand"]
 
 
 def may_stand(lid: np.ndarray, lmc: np.ndarray, subnet: np.ndarray | None = None) -> np.ndarray:
-    """bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. Of several owners of one LID in
-    a ``subnet`` (int64[ports]; None: all ports are in one) the first keeps it; a block must stay whole, so an owner
+    """bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. If a LID has several owners in a
+    ``subnet`` (int64[ports]; None: all ports are in one) the first keeps it; a block must stay whole, so an owner
     that lost one of its LIDs has none."""
     lid, size = lid.astype(np.int64), 1 << lmc.astype(np.int64)
     good: np.ndarray = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)

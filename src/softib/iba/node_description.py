@@ -53,7 +53,7 @@ _HOST = re.compile(rf"^(?P<host>\S+)\s+(?P<adapter>{ADAPTER})$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """``card`` is ``L16`` or ``S3``, ``chip`` 0 where the name has none. ``spoken`` is the name
+    """``card`` is ``L16`` or ``S3``, ``chip`` 0 if the name has none. ``spoken`` is the name
     without the address."""
 
     spoken: str
@@ -68,19 +68,19 @@ class NodeAddress:
 
 
 def card_of(kind: str, number: str | int) -> str:
-    """``L16`` of ("Leaf", "016"); what is no spine is a leaf (line) card, as UFM's ``Blade 16``."""
+    """``L16`` of ("Leaf", "016"); a card that is not a spine is a leaf (line) card, as UFM's ``Blade 16``."""
     return f"{'S' if kind.lower() in _SPINES else 'L'}{int(number)}"
 
 
 def split_host(name: str) -> tuple[str, str] | None:
-    """``("host", "mlx5_0")`` of ``host mlx5_0``; None where this is no such name."""
+    """``("host", "mlx5_0")`` of ``host mlx5_0``; None if it is not such a name."""
     match = _HOST.match(name)
     return (match["host"], match["adapter"]) if match else None
 
 
 @lru_cache(maxsize=1 << 16)
 def address_of(name: str) -> NodeAddress:
-    """The address in ``name``; the name itself where it has none."""
+    """The address in ``name``; the name itself if it has none."""
     host = split_host(name)
     if host:
         return NodeAddress(host[0], adapter=plain_adapter(host[1]))

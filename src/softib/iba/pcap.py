@@ -136,7 +136,7 @@ def _option(code: int, value: bytes) -> bytes:
 
 class PcapFile:
     """A pcap capture in progress: packets of one size at a time. Each call raises
-    :class:`InputError`, one line, where the file cannot be written; after :meth:`close` or
+    :class:`InputError`, one line, if the file cannot be written; after :meth:`close` or
     :meth:`abandon` they do nothing."""
 
     def __init__(self, path: str | os.PathLike[str]):

@@ -33,5 +33,5 @@ def _table() -> np.ndarray:
 
 
 STATE_AFTER_SET = _table()
-"""uint8[16, 16]: PortState after a Set, by present state and requested state; ``INVALID`` where it
-is refused. DOWN as a result means: the link goes down and trains again."""
+"""uint8[16, 16]: PortState after a Set, by present state and requested state; ``INVALID`` if it is refused. DOWN as
+a result means: the link goes down and trains again."""

@@ -180,7 +180,7 @@ class Structure:
             setattr(cls, name, f)
             offset += f.width
         if offset % 8:
-            raise TypeError(f"{cls.__name__}: {offset} bits is no whole number of bytes")
+            raise TypeError(f"{cls.__name__}: {offset} bits is not a whole number of bytes")
         cls.size = size or offset // 8
         if offset > cls.size * 8:
             raise TypeError(f"{cls.__name__}: fields take {offset // 8} bytes, more than {cls.size}")

@@ -150,8 +150,9 @@ def _tried() -> Accelerators:
 
 def _trial(use: Accelerators) -> str:
     """What :func:`_try` says in a copy of this process; empty where it succeeds."""
-    import numba  # noqa: F401  (once, not in each copy)
+    import numba
 
+    numba.njit(lambda: None)()  # Numba's own preparations once, not in each copy
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of fork() beside threads; the copy ends soon

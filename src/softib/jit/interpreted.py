@@ -40,7 +40,7 @@ does."""
 STEPS_A_UNIT, STEPS_A_BYTE = 100_000, 400
 """Steps in Python (of half a microsecond each) in the time that a unit takes to compile, and each
 byte of its bytecode: a fit over the kernels of a report."""
-SHARE = 1 / 5
+SHARE = 1 / 2
 """Of the time to compile. With more, the first report would be a little shorter and every later one
 much longer."""
 NARROW = "bool_ int8 uint8 int16 uint16 int32 uint32 float64 inf"

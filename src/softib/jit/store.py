@@ -93,7 +93,7 @@ def closed(path: Path) -> os.stat_result:
 
 
 class Store:
-    """The cache of this process: used, or given up with one line on stderr."""
+    """The cache of this process: used, or abandoned with one line on stderr."""
 
     def __init__(self) -> None:
         self.given_up = self._pruned = False

@@ -6,13 +6,12 @@ a function that only kernels call is typed and lowered (:class:`Part`) and nothi
 that Python calls (:class:`Unit`) links all parts, hides them, and is optimised and made machine
 code of once.
 
-It stands on names of Numba that are no public interface, all of them in this file and in
-:mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` finds out whether they do here what
-they did.
+It stands on names of Numba that are no public interface, all of them in this file,
+:mod:`softib.jit.shortcuts` and :mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` finds
+out whether they do here what they did.
 """
 
 import functools
-import gc
 import hashlib
 import pickle
 from contextlib import contextmanager
@@ -23,20 +22,17 @@ from numba.core import codegen, compiler, serialize, types
 from numba.core.caching import _Cache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
-from numba.core.targetconfig import ConfigStack
 from numba.core.types import unliteral
-from numba.core.types.functions import BaseFunction
 
 from softib.jit import interrupts, progress
 from softib.jit.functions import UnitError
 from softib.jit.identity import reached, reached_from, store_prefix, title
+from softib.jit.shortcuts import Flags, taken, unwrapped
 from softib.jit.specialise import clone, declared
 from softib.jit.store import STORE
 
 __all__ = ["entry"]
 
-NAMES_OF_FLAGS = hash(compiler.Flags())
-"""Numba hashes the names of the settings, not their values: the same for all."""
 INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """What only kernels call needs no wrapper for Python."""
 
@@ -129,6 +125,9 @@ class Part(codegen.JITCodeLibrary):
         self._raise_if_finalized()
         self._finalized = True
 
+    def _optimize_functions(self, module):
+        module.data_layout = self._codegen._data_layout  # what the unit does with all of it is enough
+
     def below(self, libraries):
         """Add this library and all that it needs to ``libraries``."""
         if self not in libraries:
@@ -193,6 +192,7 @@ class Unit(codegen.JITCodeLibrary):
     """
 
     symbol, function = "", ""
+    _optimize_functions = Part._optimize_functions
 
     def __init__(self, generator, name):
         super().__init__(generator, name)
@@ -246,42 +246,11 @@ def _linkable(library):
 
 @contextmanager
 def parts_only(generator):
-    """Libraries that Numba makes meanwhile are parts, and it infers the type of an operation on the
-    same types once (in a unit 7,000 times, of 1,000 kinds; a quarter of the time), without Python's
-    search for reference cycles in the million objects that it makes (a tenth). Only under Numba's
+    """Libraries that Numba makes meanwhile are parts, without wrappers for Python or C, and what
+    Numba would do again and again it does once (:mod:`softib.jit.shortcuts`). Only under Numba's
     compiler lock."""
-    before, infer, collecting = generator._library_class, BaseFunction.get_call_type, gc.isenabled()
-    known = {}
-
-    def inferred(self, context, args, kws):
-        key = self, tuple(args), tuple(sorted(kws.items())), ConfigStack.top_or_none()
-        if key not in known:
-            known[key] = infer(self, context, args, kws)
-        return known[key]
-
-    generator._library_class, BaseFunction.get_call_type = Part, inferred
-    gc.disable()
-    try:
+    with taken((generator, "_library_class", Part), *unwrapped(Part)):
         yield
-    finally:
-        generator._library_class, BaseFunction.get_call_type = before, infer
-        if collecting:
-            gc.enable()
-
-
-class Flags(compiler.Flags):
-    """Numba's settings, compared by what was set: Numba gathers all two dozen at each of 30,000
-    comparisons, a seventh of the time of compiling."""
-
-    __slots__ = ()
-
-    def __eq__(self, other):
-        if isinstance(other, Flags):
-            return self._values == other._values
-        return super().__eq__(other)
-
-    def __hash__(self):
-        return NAMES_OF_FLAGS
 
 
 class UnitCompiler(compiler.Compiler):

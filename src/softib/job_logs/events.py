@@ -106,7 +106,7 @@ class JobLog:
 
     events: list[Event] = field(default_factory=list)
     pairs: list[tuple[End, End]] = field(default_factory=list)
-    """Ends stated in the log apart from errors: perftest's and ibv_rc_pingpong's addresses."""
+    """Ends in the log that are not part of an error: the addresses of perftest and ibv_rc_pingpong."""
     hosts: list[str] = field(default_factory=list)
     """Host names that lines begin with."""
     job_ids: list[str] = field(default_factory=list)

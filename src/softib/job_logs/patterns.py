@@ -51,7 +51,7 @@ class Pattern:
     continues: bool = False
     """The line names ends of the preceding event, and is none itself."""
     pair: bool = False
-    """The line names an end of a working connection, and is no error: ``local`` then ``remote``."""
+    """The line names an end of a working connection, and is not an error: ``local`` then ``remote``."""
 
 
 @dataclass(frozen=True)

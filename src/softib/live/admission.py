@@ -48,7 +48,7 @@ def sender_of(ancillary: Iterable[tuple[int, int, bytes]]) -> Credentials | None
 
 
 def user_name(uid: int) -> str:
-    """``uid 1000 (alice)``, or without the name if the system knows none."""
+    """``uid 1000 (alice)``, or without the name if the system has none."""
     try:
         return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
     except (KeyError, OSError):

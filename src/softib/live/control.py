@@ -164,7 +164,7 @@ def attach(
 
 
 STOP_S = 15.0
-"""How long a daemon may go on serving after it was told to stop."""
+"""How long a daemon may go on serving after the request to stop."""
 REMOVE_S = 120.0
 """How long it may take after that to remove its files: there are thousands (every node that was used has its own
 /sys), and each takes milliseconds on a busy disk."""
@@ -178,7 +178,7 @@ def stop(instance: Instance) -> None:
     while instance.held():
         spent = time.monotonic() - began
         if spent > STOP_S and instance.control.exists():
-            raise PeerError(f"the daemon of {instance.name!r} was told to stop but still runs; see 'softib status'")
+            raise PeerError(f"the daemon of {instance.name!r} was asked to stop but still runs; see 'softib status'")
         if spent > STOP_S + REMOVE_S:
             raise PeerError(
                 f"the daemon of {instance.name!r} has stopped but still removes its files in {instance.folder}; a "

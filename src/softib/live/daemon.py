@@ -255,8 +255,7 @@ class Daemon:
     def sweep(self, reload: bool = False, partitions: str | None = None) -> int:
         """The internal manager sweeps the subnet again, after reading its files if ``reload``.
         ``partitions``: its partition file from now on. Returns the sweeps so far.
-        :class:`InputError` where there is none, or a file cannot be used (the manager goes on as
-        before then)."""
+        :class:`InputError` if there is none, or a file cannot be used (the manager then continues as before)."""
         if self.manager is None or self.manager_failed:
             raise InputError(
                 f"{self.instance.name} has no internal subnet manager to sweep with; 'softib up --sm internal'  "
@@ -270,8 +269,8 @@ class Daemon:
         return sweeps
 
     def repartition(self, path: str) -> bool:
-        """The internal manager programs the partitions that the file ``path`` names, alone; False where
-        that takes :meth:`sweep` with a whole file. :class:`InputError` as there."""
+        """The internal manager programs only the partitions in the file ``path``; False if that takes :meth:`sweep`
+        with a whole file. :class:`InputError` as there."""
         if self.manager is None or self.manager_failed:
             raise InputError(f"{self.instance.name} has no internal subnet manager to program partitions with")
         return self.manager.repartition(parse_changes(read_text(path, "changed partitions"), path))

@@ -256,7 +256,7 @@ MLIDS = 1024
 
 
 def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> ReadResult:
-    """The subnet of ``umad:DEVICE`` (``umad:`` alone: the first port that is up). Only Gets are sent.
+    """The subnet of ``umad:DEVICE`` (only ``umad:``: the first port that is up). Only Gets are sent.
 
     Raises :class:`InputError` if there is no such device, :class:`MadTimeout` if the port itself does not answer.
     """

@@ -27,11 +27,11 @@ PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 BUSY = int(MadStatus.BUSY)
 
 WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
-"""State of a request: not sent; sent and holding a slot in the window; sent, its slot given up; timed out and
+"""State of a request: not sent; sent and holding a slot in the window; sent, its slot released; timed out and
 waiting to be sent again; finished."""
 
 
-@kernel(_nrt=False, steps=lambda mads, *rest: 16 * len(mads), rows=True)
+@kernel(_nrt=False, steps=lambda mads, *rest: 13 * len(mads), rows=True)
 def fill_directed(mads, mads64, routes, c, data, method, attr):
     """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes
     as uint64[n, 32]).
@@ -84,7 +84,7 @@ def kind_of(m):
     return np.int64(m[CLASS_AT]) << 16 | np.int64(m[ATTR_AT]) << 8 | np.int64(m[ATTR_AT + 1])
 
 
-@kernel(_nrt=False, steps=lambda mads, *rest: 8 * len(mads), rows=True)
+@kernel(_nrt=False, steps=lambda mads, *rest: 3 * len(mads), rows=True)
 def stamp(mads, first, kind):
     """TransactionID of row r becomes ``first + r`` (below 2^32), big-endian; ``kind[r]`` (uint32)
     becomes its :func:`kind_of`."""
@@ -97,12 +97,12 @@ def stamp(mads, first, kind):
         kind[r] = kind_of(m)
 
 
-@kernel(_nrt=False, steps=lambda mads, *rest: 20 * len(mads), rows=True)
+@kernel(_nrt=False, steps=lambda mads, *rest: 7 * len(mads), rows=True)
 def match(mads, first, n, t, rows, refused, left):
     """Finish the requests answered by ``mads`` (uint8[n, 256]).
 
     ``rows[r]`` int64 becomes the row of the request, TID - ``first``, among the first ``n`` of
-    ``t`` (:data:`~softib.mad.outstanding.RequestColumns`), -1 where there is none; ``refused[r]``
+    ``t`` (:data:`~softib.mad.outstanding.RequestColumns`), -1 if there is none; ``refused[r]``
     whether the answer has a bad status. An answer has the response bit, the TID of a request that was sent and
     is not finished, and its class and attribute. Of two answers to one request, the first counts. A "busy" answer
     counts as none, and the request is sent again after its timeout (IBA 13.4.7).

@@ -78,7 +78,7 @@ def left_out(file: str) -> LeftOut | None:
 UNREAD = np.uint64(2**64 - 1)
 """Value in a fabric's counters if a file had none."""
 COMMON = 0.5
-"""Two files are of one fabric if at least this share of the smaller one's devices is in both."""
+"""Least share of the devices of the smaller file that must be in both if two files belong to one fabric."""
 
 
 @dataclass

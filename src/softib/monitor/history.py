@@ -24,6 +24,7 @@ import numpy as np
 from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, MissingLibrary, UnreadableFile
+from softib.extras import install_command
 from softib.monitor.history_tables import interval_of, manager_schema, ports_of_table, table_of, table_of_ports
 from softib.monitor.intervals import Interval, merged_ports, observations_of
 
@@ -48,7 +49,7 @@ class History:
             import duckdb
             import pyarrow.parquet  # noqa: F401
         except ImportError:
-            raise MissingLibrary("the history needs pyarrow and duckdb: pip install 'softib[monitor]'") from None
+            raise MissingLibrary(f"the history needs pyarrow and duckdb: {install_command('monitor')}") from None
         del duckdb
         self.folder, self.keep_days = Path(folder), keep_days
         self._ports: ObservedPorts | None = None

@@ -1,7 +1,7 @@
 """The subnet manager's state in addition to the ports', so that a stall of the manager is distinguished from one of
 the network.
 
-By MADs alone: SMInfo of every manager (state, priority, ActCount, which a living master increases; IBA 14.2.5.13),
+Only by MADs: SMInfo of every manager (state, priority, ActCount, which a living master increases; IBA 14.2.5.13),
 read in each round. For a running softib fabric, its daemon adds more: sweeps and their time, problems of
 the last sweep, traps.
 """

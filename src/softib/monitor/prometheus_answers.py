@@ -92,7 +92,7 @@ def series_of(url: str, data: bytes) -> list[Series]:
         texts: dict[str, str] = {}  # labels repeat
         return [_one(one, texts) for one in result]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        raise PeerError(f"{url}: the server is no Prometheus") from None
+        raise PeerError(f"{url}: the server is not Prometheus") from None
 
 
 def _one(one: dict[str, Any], texts: dict[str, str]) -> Series:

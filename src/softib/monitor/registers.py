@@ -53,7 +53,7 @@ def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarra
 
 
 def _version(data: np.ndarray) -> str:
-    """The extended version where the device has one that is not 0.0.0."""
+    """The extended version if the device has one that is not 0.0.0."""
     device = int(GeneralInfo.device_id.get(data))
     parts: tuple[int, ...] = ()
     if any(first <= device <= last for first, last in EXT_FW_DEVICES):

@@ -22,7 +22,7 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 def rate_gbps(info: np.ndarray) -> np.ndarray:
-    """Data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 where the link is down.
+    """Data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 if the link is down.
     float64[n]"""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
@@ -33,8 +33,8 @@ _LANE_GBPS = np.array([np.nan, *(s.lane_gbps for s in SPEEDS)])
 
 
 def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s; NaN where
-    the link is down. float64[n] each"""
+    """Active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s; NaN if the link is down.
+    float64[n] each"""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     lanes = _LANES[PortInfo.link_width_active.get(info)].astype(np.float64)

@@ -48,7 +48,7 @@ class Item:
 
     @property
     def pieces(self) -> int:
-        """Those that are ordered."""
+        """Items that are ordered."""
         return self.count + self.spares
 
     def row(self) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """A floor plan: racks in rows, cable trays above them, and the rack unit of each device.
 
-Rack ``A01`` is the first of row A. Trays run along every row and cross rows above each rack, or at
-the ends of the rows alone.
+Rack ``A01`` is the first of row A. Trays run along every row and cross rows above each rack, or only at the ends of
+the rows.
 """
 
 from __future__ import annotations

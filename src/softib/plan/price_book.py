@@ -41,13 +41,13 @@ class Range(BaseModel):
 
 
 class CablePrice(Range):
-    """Of a cable of at most ``up_to_m`` metres, both ends with it."""
+    """The price of a cable of at most ``up_to_m`` metres, including both ends."""
 
     up_to_m: float = Field(gt=0)
 
 
 class OrderPrice(Range):
-    """Of one piece of :class:`softib.plan.plugs.Order`: ``role`` and ``medium`` as there, up to
+    """The price of one piece of :class:`softib.plan.plugs.Order`: ``role`` and ``medium`` as there, up to
     ``up_to_m`` metres (None: of any length)."""
 
     role: Literal["cable", "splitter", "cage", "host", "fibre"]

@@ -145,7 +145,7 @@ def check_quote(bill: Bill, lines: Sequence[Line]) -> tuple[list[Shortfall], lis
     """Missing and superfluous items of the quote, and one line for each row that was not understood.
 
     Cables, splitters and fibres count by role and medium, longest first: a longer one of the same medium is
-    accepted. Switches, adapters and transceivers count by role alone. Spares are not required.
+    accepted. Switches, adapters and transceivers count only by role. Spares are not required.
     """
     notes = [f"row {line.number} was not understood and is omitted: {line.text}" for line in lines if not line.role]
     short: list[Shortfall] = []

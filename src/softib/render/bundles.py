@@ -1,5 +1,4 @@
-"""Cables between the boxes of a drawing as lines: how many, how loaded, how fast, and the findings
-at them."""
+"""Cables between the boxes of a drawing as lines: their number, load, speed, and findings."""
 
 from __future__ import annotations
 
@@ -18,14 +17,12 @@ __all__ = ["LOAD_STEPS", "MAX_LINES", "Bundle", "bundles", "ghosts", "load_class
 MAX_LINES = 3000
 """Lines of a drawing: the busiest and the faulty come first."""
 LOAD_STEPS = (0.5, 0.9, 1.1, 2.0)
-"""Borders of the load colours: share of a link that uniform traffic at full rate needs; 1 = exactly
-full."""
+"""Borders of the load colours: share of a link that uniform traffic at full rate needs; 1 = exactly full."""
 
 
 @dataclass
 class Bundle:
-    """Cables between two boxes: how many, the largest load, speeds, and the worst finding (-1 =
-    none)."""
+    """Cables between two boxes: their number, the largest load, speeds, and the worst finding (-1 = none)."""
 
     a: int
     b: int
@@ -111,7 +108,7 @@ def bundles(
 
 
 def ghosts(fabric: Fabric, graph: SwitchGraph, tiers: Tiers, findings: Iterable[Finding]) -> list[Bundle]:
-    """Cables that are not there: findings that name two free switch ports, as lines of 0 cables."""
+    """Missing cables: findings that name two free switch ports, as lines of 0 cables."""
     switch_of = {int(graph.switch_guid[s]): s for s in range(graph.n_switches)}
     node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
     out = []

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from softib.foreign_text import shown
 from softib.plural import counted
-
-if TYPE_CHECKING:
-    from softib.api.acceptance.coverage import Coverage
 
 __all__ = ["certificate_html"]
 
@@ -16,8 +13,9 @@ MOST_ROWS = 2000
 """Rows of the bill that the page has; the JSON document has all."""
 
 
-def certificate_html(run: Coverage) -> str:
-    """The page, the same for the same run. Every text that comes from a file is escaped."""
+def certificate_html(run: Any) -> str:
+    """The page of a :class:`softib.Coverage`, the same for the same run. Every text that comes from a
+    file is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -15,40 +15,42 @@ from softib.render.terminal import text
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from softib.analysis.simulation.networks import Network, NetworkComparison
+
 __all__ = ["HEAD", "cells", "completion_bars", "page", "print_comparison"]
 
 HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "price", "per price", "")
 WIDTHS = (14, 7, 12, 8, 12, 12, 10)
-"""Of the columns before the prices, which stand below where lines are short."""
+"""Columns before the prices, which are printed below if lines are short."""
 ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
 
 
-def cells(row: dict[str, Any]) -> tuple[str, ...]:
+def cells(row: Network) -> tuple[str, ...]:
     """One network as texts under :data:`HEAD`."""
-    name, comma, options = row["network"].partition(",")
+    name, comma, options = row.network.partition(",")
     us = lambda v: "" if v is None else time_text(v * 1e6)
-    doubt = "" if row["gbps"] is None or row["end_agrees"] else "the packet layer may say something else: "
-    lost = "" if row["gbps"] is None or row["good"] else "not every message completed "
+    doubt = "" if row.gbps is None or row.end_agrees else "the packet layer may give a different result: "
+    lost = "" if row.gbps is None or row.good else "not every message completed "
     return (
         ETHERNET.get(name, name) + comma + options,
-        "" if row["gbps"] is None else f"{row['gbps']:g}",
-        us(row["completion_us"]),
-        "" if row["ratio"] is None else f"{row['ratio']:.2f}",
-        us(row["p50_us"]),
-        us(row["p99_us"]),
-        "" if row["cpu_share"] is None else f"{row['cpu_share']:.1%}",
-        "" if row["price"] is None else f"{(row['price']['low'] + row['price']['high']) / 2:,.0f}",
-        "" if row["per_price"] is None else f"{row['per_price']:.2f}",
-        f"{lost}{doubt}{row['why']}" if row["gbps"] is not None else f"not run: {row['why']}",
+        "" if row.gbps is None else f"{row.gbps:g}",
+        us(row.completion_us),
+        "" if row.ratio is None else f"{row.ratio:.2f}",
+        us(row.p50_us),
+        us(row.p99_us),
+        "" if row.cpu_share is None else f"{row.cpu_share:.1%}",
+        "" if row.price is None else f"{row.price.middle:,.0f}",
+        "" if row.per_price is None else f"{row.per_price:.2f}",
+        f"{lost}{doubt}{row.why}" if row.gbps is not None else f"not run: {row.why}",
     )
 
 
-def print_comparison(c: dict[str, Any], console: Console) -> None:
-    """Print the figures of :meth:`softib.Comparison.to_json`."""
-    console.print(text(f"{c['workload']} on {c['fabric'] or c['source']}", "bold"))
-    console.print(text(f"{c['layer']} layer, tables: {c['engine']}, seed {c['seed']}; as it is: {c['as_it_is']}"))
+def print_comparison(c: NetworkComparison, console: Console) -> None:
+    """Print the figures of :class:`softib.Comparison`."""
+    console.print(text(f"{c.workload} on {c.fabric or c.source}", "bold"))
+    console.print(text(f"{c.layer} layer, tables: {c.engine}, seed {c.seed}; as it is: {c.as_it_is}"))
     console.print()
-    rows = [cells(row) for row in c["networks"]]
+    rows = [cells(row) for row in c.networks]
     columns = [k for k in range(len(WIDTHS)) if any(row[k] for row in rows)]
     _row(console, columns, HEAD, "bold")
     for shown in rows:
@@ -58,7 +60,7 @@ def print_comparison(c: dict[str, Any], console: Console) -> None:
     _jobs(c, console)
     _prices(c, console)
     console.print()
-    for note in c["notes"]:
+    for note in c.notes:
         console.print(text(note))
 
 
@@ -66,39 +68,38 @@ def _row(console: Console, columns: Sequence[int], parts: Sequence[str], style: 
     console.print(text("".join(f"{parts[k]:{'>' if k else '<'}{WIDTHS[k]}}" for k in columns), style))
 
 
-def _prices(c: dict[str, Any], console: Console) -> None:
-    """The price of each network that has one, and its performance for the price where the network
-    as it is has one too."""
-    priced = [row for row in c["networks"] if row["price"] is not None]
-    compared = any(row["per_price"] is not None for row in priced)
+def _prices(c: NetworkComparison, console: Console) -> None:
+    """The price of each network that has one, and its performance for the price if the network as it is has one too."""
+    priced = [(row, row.price) for row in c.networks if row.price is not None]
+    compared = any(row.per_price is not None for row, _ in priced)
     if priced:
         console.print()
         last = f"{'performance per price':>25}" if compared else ""
         console.print(text(f"{'network':<14}{'price':>14}{'from':>12}{'to':>12}{last}", "bold"))
-    for row in priced:
-        shown, p = cells(row), row["price"]
+    for row, price in priced:
+        shown = cells(row)
         last = f"{shown[8]:>25}" if compared else ""
-        console.print(text(f"{shown[0]:<14}{shown[7]:>14}{p['low']:>12,.0f}{p['high']:>12,.0f}{last}"))
+        console.print(text(f"{shown[0]:<14}{shown[7]:>14}{price.low:>12,.0f}{price.high:>12,.0f}{last}"))
 
 
-def _jobs(c: dict[str, Any], console: Console) -> None:
-    """The time of each job by network, where there are several."""
-    names = [job["job"] for job in c["networks"][0]["jobs"]]
+def _jobs(c: NetworkComparison, console: Console) -> None:
+    """The time of each job by network, if there are several."""
+    names = [job.job for job in c.networks[0].jobs]
     for name in names if len(names) > 1 else ():
-        times = {row["network"]: j["took_us"] for row in c["networks"] for j in row["jobs"] if j["job"] == name}
+        times = {row.network: j.took_us for row in c.networks for j in row.jobs if j.job == name}
         each = ", ".join(f"{n} {'never' if us is None else time_text(us * 1e6)}" for n, us in times.items())
         console.print(text(f"job {name}: {each}"))
 
 
-def completion_bars(rows: list[dict[str, Any]]) -> str:
+def completion_bars(rows: Sequence[Network]) -> str:
     """Time of the workload on each network, as bars."""
-    shown = [(cells(row)[0], row["completion_us"], cells(row)[2] or cells(row)[-1]) for row in rows]
+    shown = [(cells(row)[0], row.completion_us, cells(row)[2] or cells(row)[-1]) for row in rows]
     return bars(shown, "completion by network")
 
 
-def page(c: dict[str, Any]) -> str:
-    """The page of :meth:`softib.Comparison.to_json`: the table without empty columns, and a bar for
-    each completion. No scripts, nothing from elsewhere."""
+def page(c: NetworkComparison) -> str:
+    """The page of :class:`softib.Comparison`: the table without empty columns, and a bar for
+    each completion. No scripts, and nothing loaded from elsewhere."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -108,15 +109,15 @@ def page(c: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    table = [cells(row) for row in c["networks"]]
+    table = [cells(row) for row in c.networks]
     columns = [k for k in range(1, len(HEAD) - 1) if any(row[k] for row in table)]
     rows = [(row[0], [(HEAD[k], row[k]) for k in columns], row[-1]) for row in table]
     return shown_lines(
         environment.get_template("comparison.html.j2").render(
             c=c,
-            title=f"{c['workload']} on {c['fabric'] or c['source']}",
+            title=f"{c.workload} on {c.fabric or c.source}",
             head=[HEAD[k] for k in columns],
             rows=rows,
-            bars=Markup(completion_bars(c["networks"])),
+            bars=Markup(completion_bars(c.networks)),
         )
     )

@@ -46,7 +46,7 @@ class Box:
 def place_boxes(
     tiers: Tiers, members: list[list[int]], names: list[str], around: bool
 ) -> tuple[list[Box], list[tuple[float, str]]]:
-    """Every box, and (y, what its names have in common) of each tier."""
+    """Every box, and (y, the common part of its names) of each tier."""
     boxes = [Box(0.0, 0.0, 0.0, BOX_HEIGHT, "", False) for _ in members]
     heads: list[tuple[float, str]] = []
     for t in range(tiers.n_tiers):
@@ -73,8 +73,7 @@ def place_boxes(
 def _label(
     boxes: list[Box], of_tier: list[int], members: list[list[int]], names: list[str], width: float, around: bool
 ) -> str:
-    """Label the boxes of a tier: whole names where they fit, else what tells them apart, else that,
-    upwards."""
+    """Label the boxes of a tier: whole names if they fit, otherwise the parts that differ, upwards if necessary."""
     whole = [who(members[i], names) for i in of_tier]
     every = [n for i in of_tier for n in {members[i][0]: 0, members[i][-1]: 0}]
     apart, common = distinct_parts([names[s] for s in every])
@@ -97,8 +96,8 @@ def _label(
 
 
 def _shortened(label: str, first: str, members: int) -> str:
-    """A label of about :data:`LONGEST` letters: the first switch and how many more, or the two ends
-    of a name."""
+    """A label of about :data:`LONGEST` letters: the first switch and the number of others, or the two ends of a
+    name."""
     if len(label) <= LONGEST:
         return label
     head = first if len(first) <= LONGEST else f"{first[: LONGEST // 2]}…{first[-LONGEST // 2 :]}"
@@ -129,7 +128,7 @@ def who(switches: list[int], names: Sequence[str] | Mapping[int, str]) -> str:
 
 MARKS = {2: " f2", 1: " f1", 0: " f0", -1: ""}
 SHOW_HOSTS = 72
-"""Up to so many hosts each is drawn by itself."""
+"""Up to this many hosts, each is drawn by itself."""
 
 
 def draw(
@@ -142,7 +141,7 @@ def draw(
 ) -> str:
     """The drawing as one ``<svg>``. ``host_names`` are the CA ports by switch.
 
-    Boxes carry ``data-box``, lines ``data-ends``: what the page's script selects by.
+    Boxes carry ``data-box``, lines ``data-ends``, by which the page's script selects them.
     """
     around = tiers.n_tiers == 1 and 2 < len(tiers.box_tier) <= 2 * MAX_LINES and bool(lines)
     members: list[list[int]] = [[] for _ in tiers.box_tier]
@@ -224,7 +223,7 @@ def _box(
         size = min(10.5, 0.8 * w)
         at = f'transform="translate({x + size / 3:.1f} {y + h / 2:.1f}) rotate(-90)"'
     else:
-        # What does not fit is written small: zooming in makes it legible.
+        # A label that does not fit is written small: zooming in makes it legible.
         size = min(10.5, 10.5 * w / (LETTER * max(len(box.label), 1)))
         at = f'x="{x:.1f}" y="{y + 13 + size / 3:.1f}"'
     text = f'<text {at} font-size="{size:.1f}">{escape(box.label)}</text>'

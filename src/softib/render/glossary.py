@@ -1,4 +1,4 @@
-"""What the report's words mean, for readers who are new to InfiniBand. Shown as tooltips."""
+"""The meaning of the report's terms, for readers who are new to InfiniBand. Shown as tooltips."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ GLOSSARY: dict[str, str] = {
     "LID": "Local identifier: the 16-bit address that the subnet manager gives to a port.",
     "GUID": "64-bit identity of a node or port, burnt in at the factory.",
     "subnet manager": (
-        "The program that discovers the fabric, hands out addresses and writes every switch's forwarding table."
+        "The program that discovers the fabric, assigns addresses and writes every switch's forwarding table."
     ),
-    "MAD": "Management datagram: the 256-byte packet in which subnet manager and devices talk.",
-    "forwarding table": "For each destination address the port by which a switch sends packets on.",
-    "credit loop": "Links that wait for each other's buffers in a circle: traffic there can stop for ever (deadlock).",
+    "MAD": "Management datagram: the 256-byte packet with which the subnet manager and devices communicate.",
+    "forwarding table": "For each destination address the port to which a switch forwards packets.",
+    "credit loop": "Links that wait for each other's buffers in a circle: traffic there can stop for good (deadlock).",
     "virtual lane": "One of several independent buffers that share a link (VL).",
     "effective bisection bandwidth": (
         "Share of their own link that hosts get on average when random pairs between two halves of the fabric talk "
@@ -27,7 +27,7 @@ GLOSSARY: dict[str, str] = {
         "full rate across."
     ),
     "narrowest part": (
-        "Hosts behind few cables, which together can send least of what their own links carry to all the others."
+        "Hosts behind few cables, which together can send the smallest part of their own links' rate to all the others."
     ),
     "load": (
         "Share of a link that a pattern needs when every host sends at full rate: 1 is exactly full, 2 takes twice "
@@ -38,7 +38,7 @@ GLOSSARY: dict[str, str] = {
     "incast": "Many hosts send to one: its own link is shared by all of them.",
     "ring allreduce": "Hosts in a ring add up a vector piece by piece: 2 (n - 1) steps of 1/n of it.",
     "hop": "A switch that a packet passes: 1 between hosts on one switch, 0 from a host to its own switch.",
-    "rail": "The n-th adapters of all hosts, usually on leaves of their own.",
+    "rail": "The n-th adapters of all hosts, usually on separate leaves.",
     "oversubscription": "Host ports per uplink of a leaf: 1:1 means it can send all of its traffic up.",
     "engine": "The algorithm that computes forwarding tables, under OpenSM's names.",
 }

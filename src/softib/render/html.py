@@ -52,15 +52,14 @@ def styled(svg: str) -> str:
 
 MAX_FINDINGS, MAX_PROBLEMS, HEAT_ROWS = 1000, 200, 32
 ALONE = "svg{background:var(--card);font-family:system-ui,sans-serif}"
-"""What a drawing without its page needs besides."""
+"""The additional styles of a drawing without its page."""
 
 
 def to_html(report: Report, live: str = "") -> str:
-    """The whole page as text: the same for the same report, whose ``made`` says when and by what
-    command.
+    """The whole page as text: the same for the same report, whose ``made`` gives the time and command.
 
-    ``live``: the address, on the server that gives the page, of the map that takes the place of the
-    drawing (``softib serve``); such a page is no file, and the server says what it may load.
+    ``live``: the address, on the server of the page, of the map that replaces the drawing (``softib serve``); such
+    a page is not a file, and the server decides what it may load.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -83,8 +82,7 @@ def to_html(report: Report, live: str = "") -> str:
 
 
 def drawing_svg(report: Report) -> str:
-    """The drawing alone: a whole SVG file with the page's styles of it inside; empty where no
-    switch was routed."""
+    """Only the drawing: a whole SVG file that contains the page's styles; empty if no switch was routed."""
     from importlib import resources
 
     tiers = _tiers(report)
@@ -100,7 +98,7 @@ def term(text: str, key: str | None = None) -> Markup:
 
 
 def _evidence(value: Any) -> str:
-    """One line of plain text for whatever a finding gives as evidence."""
+    """One line of plain text for any evidence of a finding."""
     if isinstance(value, dict):
         return ", ".join(f"{k}: {_evidence(v)}" for k, v in value.items())
     if isinstance(value, list | tuple):
@@ -168,7 +166,7 @@ def _tiers(report: Report) -> Tiers | None:
 
 
 def host_counts(report: Report) -> np.ndarray:
-    """CA ports of each switch (int64[switches]), SHARP aggregation nodes left out."""
+    """CA ports of each switch (int64[switches]), without SHARP aggregation nodes."""
     from softib.analysis.endpoints import endpoints_of
 
     g = report.graph
@@ -197,8 +195,8 @@ def _drawing(report: Report, tiers: Tiers | None, lines: list[Bundle]) -> str:
 
 
 def curves(report: Report) -> list[tuple[str, np.ndarray]]:
-    """Loads of the links between switches by pattern, as :func:`charts.load_curves` takes them;
-    none without a prediction."""
+    """Loads of the links between switches by pattern, in the form that :func:`charts.load_curves` takes; none
+    without a prediction."""
     p = report.prediction
     if p is None:
         return []

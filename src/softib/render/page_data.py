@@ -1,8 +1,6 @@
-"""What the page's tables, search and selection are made of: the fabric as columns, once, as JSON
-inside the page.
+"""The data of the page's tables, search and selection: the fabric as columns, once, as JSON inside the page.
 
-The script makes the rows that are looked at, so that a page of 10,000 hosts stays a file of a few
-MB that opens at once.
+The script makes only the visible rows, so that a page of 10,000 hosts stays a file of a few MB that opens at once.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[in
     for finding in findings:
         ports = []
         for place in finding.where:
-            # Where several nodes have the GUID, the one of that name.
+            # If several nodes have the GUID, the one of that name.
             some = rows.get(place.guid, [])
             node = next((n for n in some if len(some) == 1 or fabric.node_name(n) == place.node), -1)
             ports.append((node, place.portnum or 0))

@@ -34,7 +34,7 @@ __all__ = [
 
 
 TO_MEND = ("swapped", "misplaced", "missing")
-"""Statuses for which somebody has to go to the rack."""
+"""Statuses for which someone must go to the rack."""
 WORST = 5
 NAMES = {
     "matched": "as planned",
@@ -88,7 +88,7 @@ def _notes(comparison: PlanComparison, status: str) -> str:
 
 
 TABLES_OF = {"as programmed": "by the tables in the switches", "file": "by the tables of the file"}
-"""What is said of tables that no engine made just now."""
+"""The remark on tables that no engine has just made."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def headline(report: Report) -> tuple[str, str]:
         first = "Traffic can deadlock: the forwarding tables contain a credit loop"
         return "bad", f"{first}{_and(errors, warnings)}."
     if errors:
-        return "bad", f"{counted(errors, 'error')}{_more(warnings)} to look at before traffic runs here."
+        return "bad", f"{counted(errors, 'error')}{_more(warnings)} to correct before traffic runs here."
     if warnings:
         return "warn", f"Works, with {counted(warnings, 'warning')}."
     none = f"No errors, no warnings{_noted(by[Severity.INFO])}" if report.findings else "No findings"
@@ -125,7 +125,7 @@ def headline(report: Report) -> tuple[str, str]:
 
 
 def _noted(infos: int) -> str:
-    return f", {counted(infos, 'thing')} to know"
+    return f", {counted(infos, 'remark')}"
 
 
 def _and(errors: int, warnings: int) -> str:
@@ -137,7 +137,7 @@ def _more(warnings: int) -> str:
 
 
 def tiles(report: Report) -> list[Tile]:
-    """The figures that everybody wants first."""
+    """The figures that every reader needs first."""
     c = report.counts
     out = [
         Tile("Switches", _number(c.switches), "", term="switch"),
@@ -178,8 +178,7 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _bisection_note(p: Prediction) -> str:
-    """The sums that belong to the percentage, with their own percentage where hosts of different
-    rates make it another."""
+    """The sums behind the percentage, with their own percentage if hosts of different rates make it differ."""
     pairs = p.random_pairs
     of = pairs.gbps / pairs.full_gbps if pairs.full_gbps else 0.0
     of_sums = "" if percent(of) == percent(pairs.relative) else f" ({percent(of)})"
@@ -190,8 +189,7 @@ def _bisection_note(p: Prediction) -> str:
 
 
 def engine_hint(report: Report) -> str:
-    """One sentence where another engine would carry random pairs at least a fifth better, else
-    empty."""
+    """One sentence if another engine would carry random pairs at least a fifth better, else empty."""
     used = next((r for r in report.engines if r.used), None)
     good = [r for r in report.engines if r.bisection is not None and r.deadlock_free and not r.unreachable]
     if used is None or used.bisection is None or not good:
@@ -206,7 +204,7 @@ def engine_hint(report: Report) -> str:
 
 
 def percent(share: float) -> str:
-    """``41.2 %``; what would round to nothing is ``<0.1 %``."""
+    """``41.2 %``; a value that would round to nothing is ``<0.1 %``."""
     if 0 < share < 0.0005:
         return "<0.1 %"
     return f"{100 * share:.1f} %"
@@ -217,7 +215,7 @@ def _number(value: int | None) -> str:
 
 
 def time_text(ps: float) -> str:
-    """Picoseconds in a unit that people read."""
+    """Picoseconds in a convenient unit."""
     for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6), ("ns", 1e3)):
         if ps >= size:
             return f"{ps / size:.3g} {unit}" if ps / size < 1000 else f"{ps / size:,.0f} {unit}"
@@ -233,7 +231,7 @@ def size_text(octets: int) -> str:
 
 
 def bytes_text(octets: float) -> str:
-    """``1.5 GB``: powers of ten, as links count."""
+    """``1.5 GB``: powers of ten, as for links."""
     for unit, size in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if octets >= size:
             return f"{octets / size:.3g} {unit}"
@@ -241,7 +239,7 @@ def bytes_text(octets: float) -> str:
 
 
 def made(when: datetime, command: str) -> Made:
-    """When, by which version and by which command a report was made, as its page says it."""
+    """When, by which version and by which command a report was made, for its page."""
     from softib import __version__
 
     return Made(when.strftime("%Y-%m-%d %H:%M UTC"), __version__, command)

@@ -137,7 +137,9 @@ def print_cables(c: dict[str, Any], console: Console) -> None:
         console.print(text(f"and {len(c['bundles']) - len(most)} other pairs of racks (--json lists them)"))
     for tray in c["crowded_trays"]:
         console.print(
-            text(f"the tray above {tray['rack']} carries {tray['cables']:,} cables, more than it holds", "yellow")
+            text(
+                f"the tray above {tray['rack']} carries {tray['cables']:,} cables, more than it has room for", "yellow"
+            )
         )
     console.print()
     console.print(text(f"plugs: {_watts(c['watts'], c['watts_unknown'])}"))
@@ -147,7 +149,7 @@ def print_cables(c: dict[str, Any], console: Console) -> None:
 
 
 def _locations(locations: Sequence[dict[str, Any]], currency: str, console: Console) -> None:
-    """What standing elsewhere costs, and what the best place saves over the worst."""
+    """The extra cost of other places, and the saving of the best place over the worst."""
     _table(
         console,
         ("switches at", "metres", "optical", currency),
@@ -201,7 +203,7 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
     currency = c["bill"]["currency"]
     console.print(text(f"power: {_watts(c['watts'], c['watts_unknown'])}"))
     energy = "the cost book has no tariff" if c["energy"] is None else f"{currency} {_money(c['energy'])}"
-    partly = " (of the power that is known alone)" if c["watts_unknown"] else ""
+    partly = "  (only of the known power)" if c["watts_unknown"] else ""
     console.print(text(f"energy and cooling: {energy}{partly}"))
     console.print(text(f"total: {currency} {_money(c['total'])}", "bold"))
     if c["gpu_hour"] is not None:
@@ -223,8 +225,8 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
 
 
 def _networks(networks: Sequence[dict[str, Any]], currency: str, console: Console) -> None:
-    """What Ethernet of the same rate costs, and how far the same money goes."""
-    console.print(text("adapters, switch ports and cables alone", "bold"))
+    """The cost of Ethernet of the same rate, and how far the same money goes."""
+    console.print(text("only adapters, switch ports and cables", "bold"))
     _table(
         console,
         ("network", currency, f"host ports for the money of {networks[0]['network']}"),
@@ -239,7 +241,7 @@ def _networks(networks: Sequence[dict[str, Any]], currency: str, console: Consol
     )
     for n in networks:
         if n["price_missing"]:
-            console.print(text(f"no price of {', '.join(n['price_missing'])}; --prices FILE can state it", "yellow"))
+            console.print(text(f"no price of {', '.join(n['price_missing'])}; give it with --prices FILE", "yellow"))
     console.print(text("by middle prices, without hosts; softib advise WORKLOAD compares times"))
 
 
@@ -271,7 +273,7 @@ def _first(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def print_quote(check: dict[str, Any], console: Console) -> None:
-    """Print what a quote lacks and what it has too many of."""
+    """Print the items that a quote lacks and those of which it has too many."""
     for d in check["differences"]:
         excess = d["offered"] - d["needed"]
         line = f"{excess:,} too many: {d['item']} ({d['offered']:,} for {d['needed']:,})"

@@ -1,4 +1,4 @@
-"""Unreadable records for people: those that are wrong in the same way are one line."""
+"""Unreadable records for people: records with the same error are one line."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from softib.plural import counted
 __all__ = ["SHOWN_ALIKE", "problem_lines"]
 
 SHOWN_ALIKE = 3
-"""Records that are wrong in the same way and still have a line each."""
+"""Records with the same error that still have a line each."""
 
 
 def problem_lines(problems: Iterable[Problem], limit: int) -> list[str]:
-    """At most ``limit`` lines, and one on how many more records there are."""
+    """At most ``limit`` lines, and one with the number of further records."""
     lines = [line for group in alike(problems) for line in _of_a_kind(group)]
     hidden = sum(n for _, n in lines[limit:])
     rest = [f"… and {counted(hidden, 'more record')} with problems (--json lists all)"] if hidden else []
@@ -22,7 +22,7 @@ def problem_lines(problems: Iterable[Problem], limit: int) -> list[str]:
 
 
 def _of_a_kind(group: list[Problem]) -> list[tuple[str, int]]:
-    """Lines, each with the number of records that it is about."""
+    """Lines, each with the number of records that it covers."""
     if len(group) <= SHOWN_ALIKE:
         return [(str(problem), 1) for problem in group]
     return [(f"{group[0]} (and {len(group) - 1} like it, to line {group[-1].line})", len(group))]

@@ -49,11 +49,11 @@ PER_CODE = 8
 
 
 IN_A_MESSAGE = 4
-"""Places of a finding that its message has; of more, --all lists them."""
+"""The number of places of a finding in its message; --all lists the others."""
 
 
 def _engines(report: Report, console: Console) -> None:
-    """What other engines would give, where the question is open."""
+    """The results of other engines, if they could be better."""
     if not report.engines:
         return
     console.print()
@@ -99,8 +99,7 @@ def to_terminal(report: Report, console: Console) -> None:
 
 
 def print_check(report: Report, console: Console, every: bool = False) -> None:
-    """Counts, structure, which tables were judged, and findings (``every`` one): what ``softib
-    check`` prints."""
+    """Counts, structure, which tables were judged, and findings (``every`` one): the output of ``softib check``."""
     c = report.counts
     console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
     console.print(text(f"{c.switches or 0:,} switches, {c.cas or 0:,} channel adapters, {c.links or 0:,} links"))
@@ -109,14 +108,14 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
     console.print()
     _facts("Structure", report.structure.facts() if report.structure else [], console)
     if report.routing is not None:
-        # Findings about routes are about these tables, which a file of cables does not hold.
+        # Findings about routes are about these tables, which a file of cables does not contain.
         _facts("Routing", [("tables", f"{report.routing.engine_text}; {report.routing.origin}")], console)
     _facts("Cabling plan", plan_facts(report.comparison), console)
     print_findings(report, console, every)
 
 
 def print_route(tables: Routed, console: Console) -> None:
-    """Whether the tables are right, and their proof: what ``softib route`` prints."""
+    """Whether the tables are right, and their proof: the output of ``softib route``."""
     part = tables.part
     console.print(text(tables.fabric.name or "fabric", "bold"))
     if part.good:
@@ -138,8 +137,7 @@ def print_route(tables: Routed, console: Console) -> None:
 
 
 def console() -> Console:
-    """stdout as it is now, as wide as its terminal (or as COLUMNS says); lines of a file or pipe
-    are not wrapped."""
+    """stdout as it is now, as wide as its terminal (or COLUMNS); lines of a file or pipe are not wrapped."""
     from rich.console import Console
 
     if sys.stdout.isatty() or os.environ.get("COLUMNS"):
@@ -148,7 +146,7 @@ def console() -> Console:
 
 
 class _Unpadded:
-    """A file that gets lines without the spaces at their ends that fill columns."""
+    """A file whose lines are written without the trailing spaces that fill columns."""
 
     def __init__(self, out: TextIO):
         self._out = out
@@ -202,8 +200,8 @@ def _facts(title: str, facts: list[tuple[str, str]], console: Console) -> None:
 
 
 def print_findings(report: Report, console: Console, every: bool = False) -> None:
-    """The findings, worst first; many of one code are cut short with their number, unless ``every``
-    one is wanted."""
+    """The findings, worst first; many of one code are shortened to the first ones and their number, unless
+    ``every`` one is wanted."""
     by = report.by_severity()
     count = ", ".join(counted(n, s.name.lower(), "info" if s is Severity.INFO else "") for s, n in by.items() if n)
     console.print(text("Findings", "bold"), text(f"  {count}" if count else "  none", "dim"))
@@ -238,8 +236,8 @@ def print_findings(report: Report, console: Console, every: bool = False) -> Non
 
 
 def _whole(f: Finding) -> list[str]:
-    """All that a finding of many stands for: a line for each, else its places where the message
-    cannot have named them."""
+    """Everything that a finding of many stands for: a line for each, else its places if the message cannot have
+    named them."""
     if each := f.evidence.get("each"):
         return [str(one["message"]) for one in each]
     return [", ".join(map(str, f.where))] if len(f.where) > IN_A_MESSAGE else []

@@ -1,4 +1,4 @@
-"""What ``softib top`` shows: the last interval of a fabric on one screen."""
+"""The screen of ``softib top``: the last interval of a fabric."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ __all__ = ["VIEWS", "Top", "top_figures", "top_screen"]
 TITLES = {"busy": "busiest ports", "waiting": "most waiting ports", "errors": "erring ports", "jobs": "jobs"}
 VIEWS = (*ORDERS, "jobs")
 NARROW = 90
-"""Columns of a terminal below which the table leaves out where a cable leads to and what was
-received."""
+"""Columns of a terminal below which the table leaves out the peers of cables and the received data."""
 FRAME = 7
-"""Lines that are no ports: header, manager, title, head of the table, help."""
+"""Lines other than ports: header, manager, title, head of the table, help."""
 SHORT = {
     "symbol_error_counter": "symbol",
     "link_error_recovery_counter": "recovery",
@@ -53,7 +52,7 @@ def top_screen(
     problem_s: float = 0.0,
 ) -> RenderableType:
     """One screen of ``lines`` lines and ``width`` columns, ports by ``order``, or the ``jobs``.
-    ``problem``: why the last round failed; what is shown is ``problem_s`` seconds old then."""
+    ``problem``: why the last round failed; the shown data is then ``problem_s`` seconds old."""
     one = watch.round
     if one is None:
         return _line("reading the first round …")
@@ -62,7 +61,7 @@ def top_screen(
         f"{one.duration_s:.2f} s, {counted(one.mads, 'MAD')}, {counted(len(one.silent), 'device')} silent"
     )
     if problem:
-        top = _line(f"{problem}; what is shown is {problem_s:.0f} s old", "bold red")
+        top = _line(f"{problem}; the data shown is {problem_s:.0f} s old", "bold red")
     else:
         top = _line(head)
     keys = "  ".join(f"{o[0]} {TITLES[o].removesuffix(' ports')}" for o in VIEWS)
@@ -100,7 +99,7 @@ class Top(Result):
     silent: int
     """Devices that did not answer."""
     ports: list[PortRow]
-    """Every port that did something, by ``order`` (of jobs: busy ports first)."""
+    """Every active port, by ``order`` (for jobs: busy ports first)."""
     jobs: list[JobRow] | None
     """Null without --jobs."""
     managers: list[TopManager]
@@ -164,7 +163,9 @@ def _manager(watch: Watch) -> Text:
 
 def _table(rows: list[PortRow], order: str, width: int) -> RenderableType:
     if not rows:
-        return _line({"busy": "nothing is sent", "waiting": "nothing waits", "errors": "no error counter rose"}[order])
+        return _line(
+            {"busy": "nothing is sent", "waiting": "nothing waits", "errors": "no error counter increased"}[order]
+        )
     wide = width >= NARROW
     table = _empty(
         ("port", "to", "sent Gb/s", "received", "load", "waits", "errors")

@@ -1,7 +1,7 @@
-"""Ports among which a switch may choose for a destination: all on shortest paths without an up after a down.
+"""Ports among which a switch may choose for a destination: those on shortest paths that never go up after going down.
 
-A switch does not know whether a packet came from above or from below. So it forwards down where a path of downs
-alone leads to the destination, and up only elsewhere: once a packet went down, every switch on its path has a path
+A switch does not know whether a packet came from above or from below. So it forwards down if a path of only downs
+leads to the destination, and up only elsewhere: once a packet went down, every switch on its path has a path
 of downs, and it never goes up again. For any mixture of such choices, the order of the
 switches (rank, then NodeGUID) proves that no cycle of waiting channels exists (Schroeder et al., Autonet, 1991), as
 it does for the tables of updn and ftree.
@@ -15,8 +15,7 @@ import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
-from softib.routing.proof.credit_loops import allowed_dependencies, lists_of
-from softib.routing.proof.cycle_kernels import core
+from softib.routing.proof.credit_loops import allowed_dependencies, core, lists_of
 from softib.routing.proof.reach import destinations
 
 __all__ = ["AdaptivePorts", "adaptive_ports", "could_deadlock"]
@@ -27,7 +26,7 @@ LIDS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class AdaptivePorts:
-    """Of one switch: ``masks`` uint64[k, 4] (bit p % 64 of word p // 64 is port p), ascending, of at least two
+    """For one switch: ``masks`` uint64[k, 4] (bit p % 64 of word p // 64 is port p), ascending, of at least two
     ports, and ``mask_of`` int32[switches]: the mask for a destination switch, -1 without a choice."""
 
     masks: np.ndarray
@@ -78,7 +77,7 @@ def _positions(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
 
 
 def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """int16[switches, targets]: hops by downs alone, and by downs alone if they reach the target, else by ups
+    """int16[switches, targets]: hops only by downs, and only by downs if these reach the target, else by ups
     first. UNREACHED: no way."""
     n = graph.n_switches
     down = np.full((n, len(targets)), UNREACHED, np.int16)
@@ -135,8 +134,7 @@ def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bo
             bits = np.zeros(needs.shape[1] * 64, np.uint8)
             bits[np.flatnonzero(taken)] = 1
             needs[into[owner[into] == a]] |= np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
-    start, targets = lists_of(graph, needs)
-    return bool(core(start, targets, np.zeros(len(needs), np.bool_)) > 0)
+    return bool(core(*lists_of(graph, needs)).any())
 
 
 def _bends(graph: SwitchGraph, position: np.ndarray, lft: np.ndarray) -> np.ndarray:

@@ -8,10 +8,10 @@ from softib.routing.proof.verify_kernels import ARRIVES, load_tile, resolve
 from softib.routing.transition.order_kernels import ADDED, BLOCKED, CYCLE, add_dependency
 
 
-@kernel(steps=lambda c, vl_state, outward, tree: 100 * len(c.peer))
-def add_dependencies_along(c, vl_state, outward, tree):
-    """Mark dependencies of paths along the tree's links (bool[links], both directions of a cable) where they close
-    no cycle, those at the first switches of ``outward`` first."""
+@kernel
+def _add_dependencies_along(c, vl_state, outward, tree):
+    """Mark dependencies of paths along the tree's links (bool[links], both directions of a cable)
+    if they close no cycle, those at the first switches of ``outward`` first."""
     for v in outward:
         for b in range(c.first[v], c.first[v + 1]):
             if not tree[b]:
@@ -37,22 +37,28 @@ def copy_paths(links, routes, kept):
 
 
 @kernel(
-    steps=lambda c, vl_state, links, routes, out_port, part, *rest: 20 * len(part) * len(routes.dest_lid), rows=True
+    steps=lambda c, vl_state, links, routes, out_port, part, *rest: (
+        100 * len(c.peer) + 30 * len(part) * len(routes.dest_lid)
+    ),
+    rows=True,
 )
-def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, whole_paths, left):
+def fill_gaps(c, vl_state, links, routes, out_port, part, turns, whole, whole_paths, left):
     """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their
     order.
 
-    A switch uses a link to a switch with an entry if that dependency already exists, the one with the least
-    ``load`` (int64[links]: LIDs of CAs assigned to a link in this way); else a link whose dependency closes no
-    cycle. ``part`` int[n]: switches connected by cables have the same number.
-    ``whole_paths``: False if the existing entries make no dependency missing in ``vl_state``; True:
-    those on the rest of a path count, too. ``left`` int64[2] counts pairs of a
-    switch and a LID that stay without an entry, and those of them where the switch has CAs; ``whole``: stop at the
-    first destination that has one.
+    First the dependencies along a tree, ``turns`` (switches from its root on, bool[links]), are
+    allowed. A switch uses a link to a switch with an entry if that dependency already exists, the
+    one with the fewest LIDs of CAs assigned to it in this way; else a link whose dependency closes
+    no cycle. ``part`` int[n]: switches connected by cables have the same number. ``whole_paths``:
+    False if the existing entries make no dependency missing in ``vl_state``; True: those on the
+    rest of a path count, too. ``left`` int64[2] counts pairs of a switch and a LID that stay
+    without an entry, and those of them where the switch has CAs; ``whole``: stop at the first
+    destination that has one.
     """
+    _add_dependencies_along(c, vl_state, turns[0], turns[1])
     lft, end_switch, peer = routes.lft, links.end_switch, c.peer
     n = part.shape[0]
+    load = np.zeros(peer.shape[0], np.int64)
     state, dist = np.empty(n, np.uint8), np.empty(n, np.int32)
     stack, order, taken, past = (
         np.empty(n + 1, np.int32),
@@ -140,8 +146,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Does link ``a`` to switch ``v`` continue by an existing dependency (``whole_paths``: to the target, with such
-    dependencies alone)?"""
+    """Does link ``a`` to switch ``v`` continue by an existing dependency (``whole_paths``: to the target, with only
+    such dependencies)?"""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:

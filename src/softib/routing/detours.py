@@ -17,7 +17,7 @@ import numpy as np
 
 from softib.components import components
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.detour_kernels import add_dependencies_along, copy_paths, fill_gaps
+from softib.routing.detour_kernels import copy_paths, fill_gaps
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import (
     allowed_dependencies,
@@ -25,13 +25,14 @@ from softib.routing.proof.credit_loops import (
     depend_on,
     dependencies_of,
     lists_of,
+    put_all,
     vl_state,
 )
 from softib.routing.proof.reach import destinations, links_of, routes_of
 from softib.routing.proof.verify_kernels import Routes
 from softib.routing.roots import pick_roots, rank_switches
 from softib.routing.tables import Distances, cas_per_switch
-from softib.routing.transition.order_kernels import put_all, topological_order
+from softib.routing.transition.order_kernels import topological_order
 
 __all__ = ["connect", "fill", "filled_on_extra_vl", "refilled", "without_switch_loops"]
 
@@ -103,7 +104,6 @@ def fill(
     c, state = channels(graph), vl_state(graph, order)
     put_all(c, state, start, waited_for)
     part = components(graph.n_switches, graph.link_switch, graph.peer)
-    add_dependencies_along(c, state, *_tree(graph, nth))
     lids, ends = destinations(graph)
     rows = np.flatnonzero(to[ends])
     plane = np.full(graph.n_switches, graph.n_switches)  # the first neighbour without CAs
@@ -115,8 +115,7 @@ def fill(
     ]  # CAs first, then switches of a plane together
     routes = routes_of(graph, lft, lids[rows], ends[rows])
     left = np.zeros(2, np.int64)
-    load = np.zeros(len(graph.peer), np.int64)
-    fill_gaps(c, state, links_of(graph), routes, graph.out_port, part, load, whole, whole_paths, left)
+    fill_gaps(c, state, links_of(graph), routes, graph.out_port, part, _tree(graph, nth), whole, whole_paths, left)
     return int(left[0]), int(left[1])
 
 

@@ -3,7 +3,7 @@ and those of installed packages (entry points of the group ``softib.engines``).
 
 The name of an entry point is the engine's, and its value is a function of a
 :class:`~softib.routing.graph.SwitchGraph` and :class:`RouteOptions` that returns a :class:`Routing`,
-or its tables alone.
+or only its tables.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from softib.jit import kernel, table
 from softib.routing.proof.verify_kernels import load_tile
 
 
-@kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 2 * len(cas) * len(dest_lid), rows=True)
+@kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 3 * len(cas) * len(dest_lid), rows=True)
 def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
     """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA ends) except its own.
 
@@ -136,7 +136,7 @@ def _count_ports(row, load):
         load[p] = parts[0, p] + parts[1, p] + parts[2, p] + parts[3, p]
 
 
-@kernel(steps=lambda legal, dests, resume, lft: 5 * len(lft) * len(dests.lid), rows=True)
+@kernel(steps=lambda legal, dests, resume, lft: 10 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, resume, lft):
     """Tables for LMC 0: each LID in turn uses the port with the fewest LIDs so far, ties to the lowest.
 

@@ -36,8 +36,8 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     """Roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
 
     In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so the histogram
-    alone would make every switch a root. Hence one more rule than OpenSM's: a switch cabled to a
-    candidate nearer to all CAs is no root.
+    by itself would make every switch a root. Hence one more rule than OpenSM's: a switch cabled to a
+    candidate nearer to all CAs is not a root.
     """
     weight = compute_per_switch(graph)
     roots = np.zeros(graph.n_switches, np.bool_)

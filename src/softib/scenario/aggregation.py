@@ -1,13 +1,13 @@
-"""An all-reduce by the switches: what hosts and aggregation nodes send each other over a tree that
-the aggregation manager wrote.
+"""An all-reduce by the switches: the messages of hosts and aggregation nodes over a tree that the aggregation
+manager wrote.
 
 Every host sends its vector to the aggregation node of its own switch; a node sends its parent one
-reduced piece when it has that piece of each child; the node where all paths of the job meet sends
+reduced piece when it has that piece of each child; the root node of the job sends
 the result down again, each node to its children and hosts (unicast). Pieces are operations of a
-latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most
-as many pieces under way as the quota allows: operations (OSTs) of a latency tree, octets of buffers
-of a streaming one. Jobs that share a node of a tree share its quota: each has an even part of it,
-reserved for as long as the run lasts, as an aggregation manager reserves what a job asks for
+latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most as many pieces
+under way as the quota allows: operations (OSTs) of a latency tree, bytes of buffers of a streaming one. Jobs that
+share a node of a tree share its quota: each has an equal part of it, reserved for the
+whole run, as an aggregation manager reserves the resources that a job requests
 (Graham et al. 2016). A node has few streams under way (the OSTs of a streaming tree): an all-reduce
 beyond them waits for the lock of the tree, as libsharp's jobs do in exclusive lock mode (NVIDIA
 SHARP 3.0.0, SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE), in the order in which they begin.
@@ -35,16 +35,16 @@ __all__ = ["MOST_MESSAGES", "Placement", "aggregation_messages", "all_reduces", 
 
 MOST_MESSAGES = 5_000_000
 NO_QUOTA = 1 << 30
-"""Pieces under way where no quota is set."""
+"""Pieces under way if no quota is set."""
 LARGEST = 1 << 30
-"""Octets of one message of a stream."""
+"""Bytes of one message of a stream."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where an all-reduce runs: its ``tree``, what its ``job`` uses of it, and among how many jobs
-    (``sharers``, itself too) the quota of its fullest node is shared; ``behind``: numbers of the
-    streams that hold its nodes before it, and end first."""
+    """The place of an all-reduce: its ``tree``, the part of it that its ``job`` uses, and the number of jobs
+    (``sharers``, itself included) that share the quota of its fullest node; ``behind``: numbers of the streams that
+    hold its nodes before it, and end first."""
 
     tree: SharpTree
     job: Job
@@ -69,8 +69,8 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
 
 
 def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
-    """All-reduces that share the fullest node of ``job`` at a time: those of as many jobs as have a
-    stream there; ``at``: all of a node."""
+    """All-reduces that share the fullest node of ``job`` at the same time: those of as many jobs as have a stream
+    there; ``at``: all of a node."""
     shares = [int(at[node]) for node in job.nodes.tolist()]
     for i, node in enumerate(job.nodes.tolist()):
         jobs = len(queues.get((tree.tree, node), ()))
@@ -82,9 +82,9 @@ def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, 
 def _behind(
     trees: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], list[list[int]]]]:
-    """Of each all-reduce those that it waits for: at each node of a streaming tree with n OSTs
-    those of the n-th job before its own, by the time at which they begin (rails of one job go
-    together); and the all-reduces of each job, in this order, by (tree, node)."""
+    """For each all-reduce those that it waits for: at each node of a streaming tree with n OSTs those of the n-th
+    job before its own, by the time at which they begin (rails of one job go together); and the all-reduces of each
+    job, in this order, by (tree, node)."""
     queues: dict[tuple[int, int], list[list[int]]] = {}
     behind: list[tuple[int, ...]] = [()] * len(trees)
     for i in sorted(range(len(trees)), key=lambda i: (reductions[i].start_ps, i)):
@@ -103,9 +103,8 @@ def _behind(
 
 
 def all_reduces(fabric: Fabric, ends: np.ndarray, messages: Messages, streams: bool = False) -> Messages:
-    """``messages`` with the messages of its all-reduces (:func:`aggregation_messages`): hosts of one
-    that waits for a tree begin when the last result of the one before it has come to a host of each
-    switch."""
+    """``messages`` with the messages of its all-reduces (:func:`aggregation_messages`): hosts of one that waits for a
+    tree begin when the last result of the previous one has reached a host of each switch."""
     placed = placements(fabric, ends, messages.reductions)
     owners, needed = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     last: dict[int, np.ndarray] = {}
@@ -129,8 +128,8 @@ def all_reduces(fabric: Fabric, ends: np.ndarray, messages: Messages, streams: b
 def aggregation_messages(
     fabric: Fabric, ends: np.ndarray, reduction: Reduction, streams: bool = False, placed: Placement | None = None
 ) -> Messages:
-    """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is
-    1 + the host's row; the results' is what the nodes add up. ``streams``: only the first piece in
+    """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is 1 + the host's
+    row; the value of a result is the sum made by the nodes. ``streams``: only the first piece in
     steps, which fills the tree; behind it the rest flows over all edges at once. ``placed``: one of
     :func:`placements`; without it the all-reduce has the trees for itself.
 
@@ -171,8 +170,8 @@ def aggregation_messages(
 
 
 def _streams(reduction: Reduction, up: list[tuple[int, int]], down: list[tuple[int, int]], piece: int) -> Messages:
-    """The first piece over each edge when those before it have come, and behind it, on the same
-    queue pair, the rest."""
+    """The first piece over each edge when the pieces before it have arrived, and behind it, on the same queue pair,
+    the rest."""
     edges = len(up) + len(down)
     rest = max(reduction.size - piece, 0)
     parts = [min(reduction.size, piece)] + [min(rest - at, LARGEST) for at in range(0, rest, LARGEST)]
@@ -202,10 +201,10 @@ def _flat(needs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tree_for(fabric: Fabric, ends: np.ndarray, reduction: Reduction, load: dict[int, int]) -> tuple[SharpTree, Job]:
-    """The tree of the job, from what nodes hold; ``load``: jobs by tree so far, counted here."""
+    """The tree of the job, from the tables of the nodes; ``load``: jobs by tree so far, counted here."""
     f = fabric
     if not f.sizes.sharps:
-        raise InputError("the fabric has no aggregation node; its switches reduce nothing (aggregation_nodes: true)")
+        raise InputError("the fabric has no aggregation node; its switches cannot reduce (aggregation_nodes: true)")
     trees = sharp_trees(f)
     kind = "streaming" if reduction.streaming else "latency"
     above = f.port_node[f.port_peer[f.node_base[f.sharp_node] + 1]]
@@ -214,7 +213,7 @@ def _tree_for(fabric: Fabric, ends: np.ndarray, reduction: Reduction, load: dict
     job = job_tree(candidates, above, at, load, reduction.streaming)
     if job is None:
         raise InputError(
-            f"no {kind} aggregation tree joins these hosts; the manager makes them (sm: aggregation: true)"
+            f"no {kind} aggregation tree joins these hosts; the manager makes trees with sm: aggregation: true"
         )
     return next(t for t in trees if t.tree == job.tree), job
 
@@ -231,8 +230,8 @@ def _edges(
 
 
 def _pieces(fabric: Fabric, ends: np.ndarray, reduction: Reduction, placed: Placement) -> tuple[int, int]:
-    """(octets of a piece, pieces of a host that may be under way: the job's part of the quota, one
-    at least; without a quota any number)."""
+    """(bytes of a piece, pieces of a host that may be under way: the job's part of the quota, one at least; without
+    a quota any number)."""
     tree = placed.tree
     code = int(PortInfo.neighbor_mtu.get(fabric.port_info[ends[reduction.hosts]]).min())
     mtu = MTU_BYTES.get(code, 4096)
@@ -242,7 +241,7 @@ def _pieces(fabric: Fabric, ends: np.ndarray, reduction: Reduction, placed: Plac
 
 
 def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[int]]:
-    """Of each edge the edges (numbers within a piece) whose messages it waits for."""
+    """For each edge the edges (numbers within a piece) whose messages it waits for."""
     into: dict[int, list[int]] = {}
     for i, (_, to) in enumerate(up):
         into.setdefault(to, []).append(i)

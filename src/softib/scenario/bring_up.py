@@ -1,7 +1,6 @@
-"""A fabric, its agents and a subnet manager on one clock, in one process: power on, and every cable
-is ACTIVE.
+"""A fabric, its agents and a subnet manager on one clock, in one process: from power on until every cable is ACTIVE.
 
-Everything that the manager knows and does goes through MADs; this module only carries them.
+The manager reads and writes everything through MADs; this module only carries them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from softib.sm.sweep.report import SweepReport
 __all__ = ["BringUp", "Progress", "bring_up"]
 
 WINDOW = 16384
-"""Window in process: 4 MiB of requests and of responses. Larger ones save calls, and leave the cache."""
+"""Window in process: 4 MiB of requests and of responses. Larger ones save calls, but leave the cache."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase of the sweep, MADs sent in all, requests of this phase that wait)."""
@@ -37,8 +36,8 @@ Progress = Callable[[str, int, int], None]
 @dataclass
 class BringUp:
     """A running subnet in one process. ``graph``: rows as in the fabric; ``routing.lft`` has its
-    switches in the same order; ``report``: of the last sweep; ``unreached``: nodes that the manager
-    did not find, or left out because another device has their GUID."""
+    switches in the same order; ``report``: of the last sweep; ``unreached``: nodes that the manager did not find,
+    or left out because another device has the same GUID."""
 
     fabric: Fabric
     sm: SubnetManager
@@ -92,15 +91,15 @@ def bring_up(
     """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the
     subnet is up.
 
-    Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs
-    wrote. Time is virtual and moves only when nothing but a timeout can happen; ``clock_ps``
-    (picoseconds, monotonic) adds a real one, for the seconds by phase in the report. ``plane`` are
-    the fabric's agents where they run already. ``config`` are all settings of the manager at once,
-    instead of ``engine``, ``options`` and ``lmc``.
+    Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables and states were written by MADs. Time
+    is virtual and advances only if nothing but a timeout can happen; ``clock_ps`` (picoseconds,
+    monotonic) adds a real one, for the seconds by phase in the report. ``plane`` are the fabric's
+    agents if they run already. ``config`` has all settings of the manager together, instead of
+    ``engine``, ``options`` and ``lmc``.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has),
-    :class:`InputError` (a node that cannot host a manager), :class:`MadTimeout` (the host itself is
-    silent, an M_Key guards it).
+    :class:`InputError` (a node that cannot host a manager), :class:`MadTimeout` (the host itself does not answer,
+    or an M_Key protects it).
     """
     port = _manager_port(fabric, node)
     config = config or SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc)
@@ -127,7 +126,7 @@ def _run(
     progress: Progress | None,
     clock_ps: Callable[[], int] | None,
 ) -> int:
-    """Carry MADs until the manager has settled; returns the time then."""
+    """Carry MADs until the manager is idle; returns the time then."""
     inbox: MadBatch | None = None
     skipped = now_ps
     started = clock_ps() if clock_ps else 0
@@ -149,9 +148,7 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     """The fabric's graph, and the manager's routing with its switches in that order."""
     graph, written = graph_of(fabric), sm.routing
     if written is None or sm.graph is None:
-        raise MadTimeout(
-            f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems[:3])}"
-        )
+        raise MadTimeout(f"the node of the subnet manager does not answer: {'; '.join(sm.report.problems[:3])}")
     lft = np.ascontiguousarray(fabric.lft[:, : graph.lft_size])
     order = np.argsort(sm.graph.switch_guid, kind="stable")
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
@@ -174,8 +171,8 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
 
 
 def _unreached(fabric: Fabric, sm: SubnetManager, port: int) -> np.ndarray:
-    """Return the nodes that no directed route of the manager reaches. Routes and not GUIDs decide:
-    two devices may share a GUID."""
+    """Return the nodes that no directed route of the manager reaches. Routes and not GUIDs decide: two devices may
+    have the same GUID."""
     db = sm.database
     path, hops = db.routes.path[db.node_route], db.routes.hops[db.node_route].astype(np.int64)
     node = np.full(db.n_nodes, fabric.port_node[port])

@@ -1,7 +1,7 @@
 """The clock of a packet run in which links fail and a subnet manager reacts.
 
-Packets, faults and management each know when they need to act next; :class:`RunClock` alone moves
-time. It runs packets up to the next of these times, then lets faults and management act, in this
+Packets, faults and management each report when they next need to act; only :class:`RunClock` advances time. It runs
+packets up to the next of these times, then lets faults and management act, in this
 order. A MAD that arrives stops the packets in between.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["RunClock"]
 
 
 class Agenda(Protocol):
-    """Faults, or management: what happens between two events of packets."""
+    """Faults, or management: everything that happens between two events of packets."""
 
     @property
     def idle(self) -> bool:
@@ -31,11 +31,11 @@ class Agenda(Protocol):
         """When it acts next (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
 
     def act(self) -> None:
-        """Do what is due at :attr:`RunClock.now_ps`."""
+        """Do everything that is due at :attr:`RunClock.now_ps`."""
 
 
 class Management(Agenda, Protocol):
-    """Management answers MADs, too."""
+    """Management also answers MADs."""
 
     def take(self) -> None:
         """Answer the MADs that have arrived."""
@@ -63,8 +63,8 @@ class RunClock:
         self.samples = Sampler(steps.options.sample_ps) if steps.options.sample_ps else None
 
     def run(self, faults: Agenda, management: Management, until_ps: int, progress: Progress | None) -> None:
-        """Run until all messages are done and management is idle, or until nothing can happen any
-        more, at most to ``until_ps``."""
+        """Run until all messages are done and management is idle, or until nothing can happen any more, at most to
+        ``until_ps``."""
         steps = self.steps
         while True:
             next_ps = min(faults.next_ps(), management.next_ps(), until_ps + 1)

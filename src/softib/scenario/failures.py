@@ -4,7 +4,7 @@ virtual clock.
     run = run_failures(fabric, messages, faults, options, settings)
     run.outcome, run.records, run.milestones, run.paths_back_ps
 
-``fabric`` becomes the fabric of the run: a copy belongs here. It must be up; with a manager it is
+``fabric`` becomes the fabric of the run: pass a copy. It must be up; with a manager it is
 brought up first, before time 0.
 """
 
@@ -41,7 +41,7 @@ LIGHT_SWEEP_PS = 10 * 10**12
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``config``: of the manager, None without one; ``node``: where it runs; ``manager_ps``: from
+    """``config``: the manager's, None without one; ``node``: the manager's; ``manager_ps``: from
     the arrival of a MAD at the manager to its reaction; ``times``: of the devices' processors."""
 
     config: SmConfig | None = field(default_factory=SmConfig)
@@ -146,8 +146,7 @@ def _station(
 
 
 def _follow(paths: PathsInUse, steps: PacketSteps, messages: Messages) -> None:
-    """Follow the paths of the messages that go to one host; a multicast group has a tree, not a
-    path."""
+    """Follow the paths of the messages to a single host; a multicast group has a tree, not a path."""
     single = np.flatnonzero(messages.group == 0)
     q = steps.state.qp[steps.state.message["qp"][single]]
     paths.follow(steps.net, q["src"], q["dst"], steps.state.message["lid"][single])
@@ -177,7 +176,7 @@ def _outcome(
     if not_due:
         notes = (
             *notes,
-            f"{len(not_due)} faults lie behind the end of the run, such as {not_due[0].kind} of {not_due[0].where}",
+            f"{len(not_due)} faults are after the end of the run, for example {not_due[0].kind} of {not_due[0].where}",
         )
     status = constants.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
     status = constants.TIME_OVER if status == constants.MANAGED else status

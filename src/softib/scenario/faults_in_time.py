@@ -1,8 +1,7 @@
-"""Faults of a packet run at their times: what each does to the fabric, and to the packets at that
-moment.
+"""Faults of a packet run at their times: the effect of each on the fabric, and on the packets at that moment.
 
 Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a
-running fabric; what is lost of packets is :mod:`softib.sim.packet.kernels.link.link_changes`'.
+running fabric; the loss of packets comes from :mod:`softib.sim.packet.kernels.link.link_changes`'.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["OF_NODE", "FaultRecord", "FaultSchedule", "TimedFault"]
 
 OF_NODE = ("switch-down", "switch-up")
 TRAINED = "trained"
-"""Not a fault of a file: a link that was downgraded has trained."""
+"""Not a fault in a file: a downgraded link has trained."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,7 @@ class FaultRecord:
 class FaultSchedule:
     """The faults of a run in the order of their times, each once. ``happened(number)`` is called
     after faults that were due, with the number of new ones. Raises :class:`UnknownName` and
-    :class:`InputError` for places that the fabric does not have, and for a link that cannot train
-    so."""
+    :class:`InputError` for places that the fabric does not have, and for a link that cannot train to these values."""
 
     def __init__(self, fabric: Fabric, faults: Sequence[TimedFault], plane: AgentPlane, clock: RunClock):
         self.fabric, self.plane, self.clock = fabric, plane, clock
@@ -86,7 +84,7 @@ class FaultSchedule:
         return self._queue[0][0] if self._queue else NEVER_PS
 
     def act(self) -> None:
-        """Let the faults happen that are due."""
+        """Apply the faults that are due."""
         due = new = 0
         while self._queue and self._queue[0][0] <= self.clock.now_ps:
             _, _, kind, record = heapq.heappop(self._queue)
@@ -144,7 +142,7 @@ class FaultSchedule:
 def _limit(fault: TimedFault) -> tuple[int | None, int | None]:
     speed = fault.options.get("speed")
     if speed is None and fault.options.get("width") is None:
-        raise InputError(f"fault downgrade of {fault.where} wants a width (lanes), a speed (generation), or both")
+        raise InputError(f"fault downgrade of {fault.where} needs a width (lanes), a speed (generation), or both")
     if speed is not None and str(speed).upper() not in SPEED_BY_NAME:
         raise UnknownName("speed", str(speed), SPEED_BY_NAME)
     return fault.options.get("width"), None if speed is None else SPEED_BY_NAME[str(speed).upper()].code

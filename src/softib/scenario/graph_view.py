@@ -1,4 +1,4 @@
-"""The graph of a fabric, as routing engines take it."""
+"""The graph of a fabric, in the form that routing engines take."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ __all__ = ["graph_of", "vls_of"]
 
 
 def graph_of(fabric: Fabric) -> SwitchGraph:
-    """The graph of ``fabric`` as it stands: links whose two ends are LinkUp, ports with their LIDs
-    and LMCs.
+    """The graph of ``fabric`` as it is now: links whose two ends are LinkUp, ports with their LIDs and LMCs.
 
     Nodes, ports and switches are the fabric's rows. End ports without a LID (0, or the permissive
     65535 of a dump) are not in it, nor those that no manager reached
-    (:func:`~softib.fabric.end_ports.unmanaged_ends`). Raises :class:`~softib.errors.LimitError` when a
-    LID is beyond the unicast range.
+    (:func:`~softib.fabric.end_ports.unmanaged_ends`). Raises :class:`~softib.errors.LimitError` if a LID is beyond
+    the unicast range.
     """
     info = fabric.port_info
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
@@ -53,8 +52,8 @@ def _absent(fabric: Fabric) -> np.ndarray:
 
 def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
     """``(sl2vl, data_vls)`` as :func:`~softib.routing.proof.verify.verify` takes them: uint8[switches,
-    ports + 1, ports + 1, 16] by input and output portnum, as the switches of ``graph`` hold it, and
-    how many data VLs the widest port has.
+    ports + 1, ports + 1, 16] by input and output portnum, as in the switches of ``graph``, and the number of data
+    VLs of the widest port.
 
     A VL that the output port does not operate is 15: its packets are dropped (IBA 7.6.6).
     """

@@ -1,5 +1,5 @@
-"""What the subnet manager decides about messages before they are sent: service levels, multicast
-groups, trees of aggregation nodes."""
+"""The subnet manager's decisions about messages before they are sent: service levels, multicast groups, trees of
+aggregation nodes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Managed(Protocol):
 
 
 def managed_messages(managed: Managed, plane: Plane, messages: Messages, layer: str, network: str) -> Messages:
-    """Return ``messages`` as ``layer`` sends it on ``managed``: with the messages of its all-reduces, the
-    SLs of its paths and the MLIDs of its groups; over TCP (``network``) without READs. Raises
-    :class:`InputError` where the manager has no answer."""
+    """Return ``messages`` in the form in which ``layer`` sends it on ``managed``: with the messages of its all-reduces,
+    the SLs of its paths and the MLIDs of its groups; over TCP (``network``) without READs. Raises
+    :class:`InputError` if the manager has no answer."""
     messages = _with_reductions(managed, plane, messages, layer)
     if network == "tcp":
         messages = without_reads(messages)
@@ -51,14 +51,14 @@ def managed_messages(managed: Managed, plane: Plane, messages: Messages, layer: 
 
 
 def with_stated_sls(managed: Managed, plane: Plane, messages: Messages) -> Messages:
-    """Return ``messages`` with the SLs that the manager states for paths; messages with an SL keep it.
+    """Return ``messages`` with the SLs that the manager gives for paths; messages with an SL keep it.
     Raises :class:`InputError` for messages without a path."""
     asks = messages.sl == PATH_SL
     if not asks.any():
         return messages
     if managed.path_sl is None or _by_records(
         managed
-    ):  # of a group the member record has it, between aggregation nodes the manager of these
+    ):  # a group's SL is in the member record, and the manager of aggregation nodes has theirs
         asks &= (messages.src != messages.dst) & (messages.group == 0) & (messages.reduces == 0)
     stated = stated_sls(managed, plane, messages.src[asks], messages.dst[asks])
     if stated is None:
@@ -69,8 +69,8 @@ def with_stated_sls(managed: Managed, plane: Plane, messages: Messages) -> Messa
 
 
 def other_sls(managed: Managed, plane: Plane, messages: Messages) -> np.ndarray:
-    """Return which messages have another SL than the engine's table states for their path
-    (bool[messages]); none where the engine assigns no SLs."""
+    """Return which messages have another SL than the engine's table gives for their path (bool[messages]); none if
+    the engine assigns no SLs."""
     different = np.zeros(len(messages), bool)
     if managed.path_sl is None or not len(messages):
         return different
@@ -83,16 +83,16 @@ def other_sls(managed: Managed, plane: Plane, messages: Messages) -> np.ndarray:
 
 
 def stated_sls(managed: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Return the SLs (int8) that the manager states for paths between end ports ``source`` and
-    ``target`` (rows as in messages): those of its path records, of the engine, or of a running
-    fabric's subnet administration (:data:`PATH_SL` where only an engine's table lacks one). None
+    """Return the SLs (int8) that the manager gives for paths between end ports ``source`` and ``target`` (rows as
+    in messages): those of its path records, of the engine, or of a running fabric's subnet administration
+    (:data:`PATH_SL` only if an engine's table lacks one). None
     without a manager. Raises :class:`InputError`, one line, for a pair without a path."""
     if not _by_records(managed) and managed.path_sl is not None:
         return _of_table(managed, plane, source, target)
     if managed.subnet is None and managed.ask_sls is None:
         return None
     if not _by_records(managed) and managed.ask_sls is None:
-        # Without partitions, policy or an engine's SLs the administration states SL 0.
+        # Without partitions, policy or an engine's SLs the administration gives SL 0.
         return np.zeros(len(source), np.int8)
     pairs, row = np.unique(np.asarray(source, np.int64) << 32 | target, return_inverse=True)
     ends = plane.ends[pairs >> 32], plane.ends[pairs & 0xFFFFFFFF]
@@ -105,7 +105,7 @@ def stated_sls(managed: Managed, plane: Plane, source: np.ndarray, target: np.nd
         raise InputError(
             f"the subnet administration has no path from {fabric.port_name(int(ends[0][at]))} to "
             f"{fabric.port_name(int(ends[1][at]))}: they share no partition "
-            f"of which one is a full member, or no route leads there ({int(absent[row].sum()):,} of {len(row):,} paths)"
+            f"with a full member, or no route leads there ({int(absent[row].sum()):,} of {len(row):,} paths)"
         )
     return np.asarray(stated, np.int8)[row]
 
@@ -117,8 +117,8 @@ def _by_records(of: Managed) -> bool:
 
 
 def _recorded(managed: Managed, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Return the SLs (int16) of path records between ports, :data:`NO_RECORD` without one; None
-    where a running fabric's administration does not answer."""
+    """Return the SLs (int16) of path records between ports, :data:`NO_RECORD` without one; None if a running
+    fabric's administration does not answer."""
     if managed.ask_sls is None or _by_records(managed):
         assert managed.subnet is not None
         return path_record_sls(managed.subnet, source, target)
@@ -154,18 +154,17 @@ def _with_groups(managed: Managed, plane: Plane, messages: Messages, layer: str)
     from softib.scenario.sa_requests import joined_groups
 
     if layer != "packet":
-        raise InputError("only packets know multicast; add --layer packet")
+        raise InputError("only the packet layer supports multicast; add --layer packet")
     if managed.subnet is None:
         raise InputError(
-            "multicast groups are made by the subnet manager, and these tables are not its own; give an engine"
+            "multicast groups are made by the subnet manager, and softib's did not make these tables; give an engine"
         )
     return replace(messages, groups=joined_groups(managed.subnet, plane.ends, messages))
 
 
 def _with_reductions(managed: Managed, plane: Plane, messages: Messages, layer: str) -> Messages:
     """Return ``messages`` with the messages of its all-reduces over trees of aggregation nodes: pieces
-    in the packet layer, streams in the others. Raises :class:`InputError` where no tree joins the
-    hosts."""
+    in the packet layer, streams in the others. Raises :class:`InputError` if no tree joins the hosts."""
     if not messages.reductions:
         return messages
     from softib.scenario.aggregation import all_reduces

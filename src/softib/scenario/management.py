@@ -1,10 +1,10 @@
 """The management plane of a packet run: agents and a subnet manager whose MADs travel on the run's
 links.
 
-A MAD that has arrived is answered by the real agents, from the fabric of the run, so a table that a
-Set writes holds from that moment. The manager is stepped when MADs arrive, ``manager_ps`` later,
-and at its deadlines; computing routes takes no virtual time. Traps leave when the agent has had its
-time for them, and are repeated until the manager represses them.
+A MAD that has arrived is answered by the real agents, from the fabric of the run, so a table that a Set writes is
+in effect from that moment. The manager takes a step ``manager_ps`` after MADs arrive, and at its deadlines;
+computing routes takes no virtual time. Traps are sent after the agent's processing time, and
+are repeated until the manager represses them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class PathsInUse:
     """Paths of messages in both directions (acknowledgements take the second): end ports ``port``
     and ``end`` (rows of ports) and ``lid``, a row each; none before :meth:`follow`.
 
-    By fault, in the order in which faults happen: ``broken``, how many paths it broke, and
-    ``back_ps``, when all of these led to their destination again (-1: not yet).
+    For each fault, in the order in which faults happen: ``broken``, how many paths it broke, and ``back_ps``, when
+    all of these led to their destination again (-1: not yet).
     """
 
     def __init__(self, fabric: Fabric):
@@ -113,8 +113,8 @@ STEPS_AT_ONCE = 1000
 
 @dataclass
 class Milestones:
-    """When the manager learned of events, in ps: ``traps`` (arrival, LID of the issuer, trap
-    number), ``sweeps`` [begin, end or -1], ``tables``: writes of forwarding tables."""
+    """When the manager received reports, in ps: ``traps`` (arrival, LID of the issuer, trap number), ``sweeps``
+    [begin, end or -1], ``tables``: writes of forwarding tables."""
 
     traps: list[tuple[int, int, int]] = field(default_factory=list)
     sweeps: list[list[int]] = field(default_factory=list)
@@ -164,12 +164,11 @@ class ManagementPlane:
 
     @property
     def idle(self) -> bool:
-        """Is nothing under way? No trap waits to leave, the manager has settled and expects no
-        response."""
+        """Is nothing under way? No trap waits to be sent, the manager is idle and expects no response."""
         return not self._later and not self._inbox and (self.station is None or self.station.sm.settled)
 
     def act(self) -> None:
-        """Send the MADs whose time has come, and step the manager where it wants to be."""
+        """Send the MADs that are due, and step the manager if it requested it."""
         while self._later and self._later[0][0] <= self.clock.now_ps:
             _, _, port, mad, lid = heapq.heappop(self._later)
             self._post(port, mad, lid)
@@ -178,7 +177,7 @@ class ManagementPlane:
             self._step()
 
     def _send_traps(self) -> None:
-        """Traps that devices raised, or must repeat: each leaves when the processor has made it."""
+        """Traps that devices raised, or must repeat: each is sent when the processor has made it."""
         self.traps.collect(self.clock.device_ps)
         while (trap := self.traps.take(self.clock.device_ps)) is not None:
             batch, port = trap
@@ -223,7 +222,7 @@ class ManagementPlane:
         self._wake_ps = min(self._wake_ps, max(now_ps, self._free_ps) + self.station.manager_ps)
 
     def _was_set(self, a: Arrived, attr: int) -> None:
-        """What a Set of an SMP changes for packets, beside the tables that both share."""
+        """The effect of a Set of an SMP on packets, beside the tables that both share."""
         f, node, now_ps = self.fabric, int(self.fabric.port_node[a.end]), self.clock.now_ps
         if attr == SmpAttr.LFT:
             self.milestones.tables.append(now_ps)
@@ -234,7 +233,7 @@ class ManagementPlane:
         if attr in (SmpAttr.LFT, SmpAttr.PORT_INFO):
             self.written()
 
-    # -- MADs that leave --
+    # -- MADs that are sent --
 
     def _lid(self, port: int) -> int:
         return int(PortInfo.lid.get(self.fabric.port_info[port]))

@@ -1,6 +1,6 @@
-"""Requests to the subnet administration of a manager in process, as hosts send them: the SLs of path
-records (IBA 15.2.5.16: engine, QoS policy, partition), and multicast groups, whose members join, so
-that the manager writes the switches' tables."""
+"""Requests to the subnet administration of a manager in process, as from hosts: the SLs of path records (IBA
+15.2.5.16: engine, QoS policy, partition), and multicast groups, whose members join, so that the manager writes the
+switches' tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["NO_RECORD", "join_group", "joined_groups", "path_record_sls"]
 
 NO_RECORD = -1
 AT_ONCE = 8192
-"""Path records that are asked for together."""
+"""Path records that are requested together."""
 PREFIX = 0xFE80000000000000
 MGID_PREFIX = 0xFF12_601B_FFFF_0000
 """Link-local, transient group of the default partition (IBA 4.1.1, RFC 4391's form)."""
@@ -50,7 +50,7 @@ def path_record_sls(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.n
 def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequence[int] = (), sl: int = 0) -> int:
     """Join ``members`` (ports) to group ``number`` as full members and ``senders`` as send-only
     ones, by MCMemberRecord requests, and return the MLID. The manager writes the fabric's MFTs.
-    Raises :class:`InputError` where the administrator refuses."""
+    Raises :class:`InputError` if the administrator refuses."""
     mgid = np.array([MGID_PREFIX, number], np.uint64)
     mlid = 0
     levels = {"qkey": 0x1234, "pkey": DEFAULT_PKEY, "sl": sl, "flow_label": 0, "tclass": 0}
@@ -86,8 +86,8 @@ def joined_groups(up: BringUp, ends: np.ndarray, messages: Messages) -> tuple[Mu
 def _ask(
     up: BringUp, ports: np.ndarray, method: SaMethod, record: Any, components: tuple[str, ...], data: np.ndarray
 ) -> np.ndarray:
-    """Carry a request of each of ``ports`` to the manager, and its MADs to the agents until it
-    rests. ``data`` uint8[n, bytes of ``record``] holds ``components``. Returns the answers (uint8[n,
+    """Carry a request of each of ``ports`` to the manager, and its MADs to the agents until it is idle. ``data``
+    uint8[n, bytes of ``record``] holds ``components``. Returns the answers (uint8[n,
     256]); request ``i`` has TransactionID ``i + 1``."""
     head = SaHeader.pack(
         base_version=1,

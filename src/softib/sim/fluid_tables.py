@@ -317,7 +317,7 @@ def _weights(plane: Plane, port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _dependents(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The dependencies the other way round: ``(first, to, completion)``."""
+    """The dependencies in reverse: ``(first, to, completion)``."""
     if not len(m.needs):
         return np.zeros(len(m) + 1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8)
     first, to, order = inverted(spread(np.diff(m.first))[0], m.needs, len(m))

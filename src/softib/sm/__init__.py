@@ -1,1 +1,1 @@
-"""Subnet manager and administrator; it learns the subnet from MADs alone."""
+"""Subnet manager and administrator; it learns the subnet only from MADs."""

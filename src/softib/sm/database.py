@@ -1,4 +1,4 @@
-"""The subnet manager's database: the columns of a fabric, learned from MADs alone and extended as answers arrive.
+"""The subnet manager's database: the columns of a fabric, learned only from MADs and extended as answers arrive.
 
 ``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) have the same meaning as in a fabric; rows are in
 the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts.
@@ -185,7 +185,7 @@ class Database:
         return self.are_external(slice(None))
 
     def are_external(self, ports: np.ndarray | slice) -> np.ndarray:
-        """As :attr:`external`, of ``ports`` alone."""
+        """As :attr:`external`, only for ``ports``."""
         return (self.node_type[self.port_node[ports]] == NodeType.SWITCH) & (self.port_num[ports] > 0)
 
     @property

@@ -117,7 +117,7 @@ class Responder:
             reply = self.replication.receive(now_ps, inbox[copies], self.mastership.state)
             out += [reply] if reply is not None else []
             inbox = inbox[~copies]
-        # A request that the wire returns (umad's ETIMEDOUT) is no query; its retry is scheduled anyway.
+        # A request that the wire returns (umad's ETIMEDOUT) is not a query; its retry is scheduled anyway.
         is_request = (inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
         if is_request.any():
             alone = bool(is_request.all())

@@ -158,7 +158,7 @@ class Stores:
 
     @property
     def copied(self) -> tuple[TableStore, ...]:
-        """Those with digests for a standby, always in this order."""
+        """Stores with digests for a standby, always in this order."""
         return self.qos, self.congestion
 
     def trust_nothing(self) -> None:

@@ -93,7 +93,7 @@ class SubnetManager:
 
     @property
     def state(self) -> SmState:
-        """Of the election (IBA 14.4.1)."""
+        """State of the election (IBA 14.4.1)."""
         return self._mastership.state
 
     @property
@@ -113,7 +113,7 @@ class SubnetManager:
 
     @property
     def routing(self) -> Routing | None:
-        """Of the last sweep that routed."""
+        """The tables of the last sweep that routed."""
         return self._runner.routing
 
     @property
@@ -123,7 +123,7 @@ class SubnetManager:
 
     @property
     def report(self) -> SweepReport:
-        """Of the current or last sweep."""
+        """Report of the current or last sweep."""
         return self._runner.report
 
     # -- the interface --

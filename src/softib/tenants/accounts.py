@@ -21,8 +21,8 @@ __all__ = ["ROLES", "Account", "Accounts", "Role"]
 
 Role = Literal["admin", "operator", "viewer", "tenant"]
 ROLES = get_args(Role)
-"""``admin``: accounts too; ``operator``: all partitions; ``viewer``: only looks; ``tenant``: the
-partitions of its tenant alone."""
+"""``admin``: accounts too; ``operator``: all partitions; ``viewer``: may only read; ``tenant``: only the partitions
+of its tenant."""
 COST = {"n": 1 << 14, "r": 8, "p": 1}
 REMEMBERED_S = 60.0
 """A verified password is accepted again without scrypt for this time, since scrypt costs 50 ms."""

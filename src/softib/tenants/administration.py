@@ -21,7 +21,7 @@ __all__ = ["SaAnswer", "ask_administration"]
 
 @dataclass(frozen=True)
 class SaAnswer:
-    """``status``: of the answer's head, None where no answer came; ``record``: uint8[n], its octets."""
+    """``status``: of the answer's header, None without an answer; ``record``: uint8[n], its bytes."""
 
     status: int | None
     record: np.ndarray
@@ -40,7 +40,7 @@ def ask_administration(
     sm_key: int = 0,
     method: SaMethod = SaMethod.GET,
 ) -> SaAnswer:
-    """Send ``record`` with ``fields``, which alone count, to the administration at ``lid``."""
+    """Send ``record`` with ``fields``, which are the only ones that count, to the administration at ``lid``."""
     request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
     head = request.mad[0, : SaHeader.size]
     SaHeader.method.set(head, int(method))

@@ -1,4 +1,4 @@
-"""Reads how a subnet is protected, with Gets alone: answers of ports without and with the M_Key, P_Key tables at
+"""Reads how a subnet is protected, only with Gets: answers of ports without and with the M_Key, P_Key tables at
 both ends of a host's cable, managers, and the requesters trusted by the subnet administration."""
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ class Qos:
 @dataclass(frozen=True, slots=True)
 class Partition:
     """``tenant``: "" for the operator's own. ``index0``: members have its P_Key at index 0.
-    ``everyone``: the membership of every port that ``members`` does not name (of the default
-    partition alone; "" elsewhere)."""
+    ``everyone``: the membership of every port that ``members`` does not name (only for the default partition; ""
+    elsewhere)."""
 
     pkey: int
     name: str = ""

@@ -1,4 +1,4 @@
-"""Attacks by a tenant's host on a fabric that runs for this purpose, and what came of each. The
+"""Attacks by a tenant's host on a fabric that runs for this purpose, and the outcome of each. The
 attacker has root on its host: it sends any MAD through its own port, and knows the LIDs."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ GROUP, QKEY = (0xFF12401B80010000, 0x5EED), 0x0B1B
 
 @dataclass(frozen=True)
 class Attempt(Result):
-    """One attack on the twin, and what came of it."""
+    """One attack on the twin, and its outcome."""
 
     attack: str
     """Its name."""
@@ -157,7 +157,7 @@ def forwarding_table_set(s: Stage) -> tuple[Outcome, str]:
     if int(LinearForwardingTable.port.get(s.truth(SmpAttr.LFT, s.leaf, block))[entry]) != 0xFF:
         return STOPPED, f"the switch of {s.victim} keeps its table"
     s.restore(SmpAttr.LFT, before, s.leaf, block)
-    return THROUGH, f"the switch of {s.victim} drops what is sent to it"
+    return THROUGH, f"the switch of {s.victim} drops packets to it"
 
 
 def self_admission(s: Stage) -> tuple[Outcome, str]:
@@ -207,7 +207,7 @@ def packets_across(s: Stage) -> tuple[Outcome, str]:
     done = _write(s, *indices)
     if done:
         return THROUGH, f"{s.attacker} wrote into the memory of {s.victim} with P_Key {key | FULL:#06x}"
-    return STOPPED, f"what {s.attacker} sent with P_Key {key | FULL:#06x} did not reach {s.victim}"
+    return STOPPED, f"packets of {s.attacker} with P_Key {key | FULL:#06x} did not reach {s.victim}"
 
 
 def group_leave(s: Stage) -> tuple[Outcome, str]:
@@ -294,7 +294,7 @@ def _keys(s: Stage, host: str) -> list[int]:
 
 
 def _wanted(s: Stage) -> int:
-    """Base of a P_Key of the victim of which the attacker is no full member, the default one last;
+    """Base of a P_Key of the victim of which the attacker is not a full member, the default one last;
     0: none."""
     mine = _keys(s, s.attacker)
     lacking = [k & BASE for k in _keys(s, s.victim) if k & BASE and (k | FULL) not in mine]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from softib.errors import InputError, MissingLibrary, SoftibError
+from softib.extras import install_command
 from softib.tenants.model import Member, Tenant
 from softib.tenants.state import Rows, State, partition_of
 
@@ -212,7 +213,7 @@ def _migrate(path: Path) -> None:
         from alembic.util.exc import CommandError
         from sqlalchemy import create_engine
     except ImportError as error:
-        raise MissingLibrary(f"tenants need {error.name}; run pip install 'softib[tenants]'") from None
+        raise MissingLibrary(f"tenants need {error.name}; run {install_command('tenants')}") from None
     config = Config()
     config.set_main_option("script_location", "softib.tenants:migrations")
     engine = create_engine(f"sqlite:///{path}")

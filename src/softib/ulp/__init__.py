@@ -1,1 +1,1 @@
-"""Upper-layer protocols over verbs: what applications speak on top of the fabric."""
+"""Upper-layer protocols over verbs: the protocols of applications above the fabric."""

@@ -1,8 +1,9 @@
-"""Who may look: on loopback everybody on this machine; elsewhere who has the token. The threat
-model stands in docs/security.md.
+"""Who may read the fabric: on loopback every user of this machine; elsewhere clients with the token. The threat
+model is in
+docs/security.md.
 
-A browser page of another site can send requests to loopback and, by a name that it re-binds to
-127.0.0.1, read the answers: so the Host header must be one that the server was started for.
+A browser page of another site can send requests to loopback and, by a name that it re-binds to 127.0.0.1, read the
+answers: so the Host header must be one that the server was started for.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-"""On every answer: nothing is loaded from outside, pages are in frames of this server alone, a
-token in an address is disclosed to no one. An answer may have a policy of its own."""
+"""On every answer: nothing is loaded from outside, pages may only be in frames of this server, a token in an
+address is not disclosed to other sites. An answer may have its own policy."""
 
 
 def new_token() -> str:
@@ -43,7 +44,7 @@ def new_token() -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` (an address, or ``localhost``) is reachable from this machine alone."""
+    """Whether ``host`` (an address, or ``localhost``) is reachable only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -53,8 +54,8 @@ def is_loopback(host: str) -> bool:
 
 
 def policy_of(page: str) -> str:
-    """The Content-Security-Policy of a softib page with scripts inside: those alone may run, known
-    by what they are (CSP level 2, hash sources)."""
+    """The Content-Security-Policy of a softib page with scripts inside: only those may run, identified by their
+    hashes (CSP level 2, hash sources)."""
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     hashes = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
     return (
@@ -64,11 +65,11 @@ def policy_of(page: str) -> str:
 
 
 class Access:
-    """An ASGI wrapper: refuses methods that change something, foreign Host headers, and, with
-    ``token``, who does not know it.
+    """An ASGI wrapper: refuses methods that change something, foreign Host headers, and, with ``token``, clients
+    without it.
 
-    The token comes as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, which a cookie
-    then keeps (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names (without port); empty:
+    The token arrives as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, and is then kept in a cookie
+    (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names (without port); empty:
     any, for a server that has a token.
     """
 
@@ -89,7 +90,7 @@ class Access:
             return
         cookie = self._cookie(scope)
         head = scope["method"] == "HEAD"
-        if head:  # health checks; the routes know GET alone (RFC 9110 9.3.2)
+        if head:  # health checks; the routes support only GET (RFC 9110 9.3.2)
             scope = {**scope, "method": "GET"}
 
         async def with_headers(message: Any) -> None:
@@ -106,7 +107,7 @@ class Access:
 
     def _refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, "this server only shows; nothing can be changed through it"
+            return 405, "this server is read-only; nothing can be changed through it"
         if self.hosts and _name(headers.get(b"host", "")) not in self.hosts:
             return 421, f"not served under this name; use {' or '.join(sorted(self.hosts))}"
         if self.token is not None and not any(
@@ -124,7 +125,7 @@ class Access:
 def _tokens(scope: Scope, headers: dict[bytes, str]) -> list[str]:
     kind, _, bearer = headers.get(b"authorization", "").partition(" ")
     tokens = [bearer] if kind.lower() == "bearer" else []
-    for one in headers.get(b"cookie", "").split(";"):  # RFC 6265 5.4; what is no pair is passed over
+    for one in headers.get(b"cookie", "").split(";"):  # RFC 6265 5.4; a part that is not a pair is skipped
         name, mark, value = one.strip().partition("=")
         tokens += [value.strip('"')] if mark and name == COOKIE else []
     return tokens + parse_qs(scope["query_string"].decode("latin-1")).get("token", [])

@@ -1,5 +1,5 @@
 """The REST interface (``/api/v1``, OpenAPI at ``/api/openapi.json``) and the page that uses it.
-Words are those of the command line."""
+The words are those of the command line."""
 
 from __future__ import annotations
 
@@ -30,19 +30,18 @@ __all__ = ["STATIC", "VENDOR", "app_of"]
 
 STATIC = Path(__file__).parent / "static"
 VENDOR = STATIC / "vendor"
-"""Libraries that draw the map, put there at setup from a package index (``make web``); no part of
-the repository."""
+"""Libraries that draw the map, fetched at setup from a package index (``make web``); not part of the repository."""
 
 Offset = Annotated[int, Query(ge=0, description="rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows of the answer")]
 Clock = Annotated[float, Query(ge=0, le=LAST, description="clock time, seconds since 1970")]
-Search = Annotated[str, Query(max_length=200, description="rows of which a text contains this")]
+Search = Annotated[str, Query(max_length=200, description="rows in which a text contains this")]
 Sort = Annotated[str, Query(max_length=40, description="column to sort by; -NAME: the largest first")]
 NodeName = Annotated[str, Query(description="name or GUID of a node; NODE:PORT for a port")]
 
 
 def app_of(served: Served) -> FastAPI:
-    """The application; who may use it is :class:`softib.web.access.Access`'s business."""
+    """The application; :class:`softib.web.access.Access` decides who may use it."""
     app = FastAPI(
         title="softib",
         version=__version__,
@@ -50,7 +49,7 @@ def app_of(served: Served) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         responses={
-            422: {"model": Refusal, "description": "A parameter that cannot be"},
+            422: {"model": Refusal, "description": "An invalid parameter"},
             404: {"model": Refusal, "description": "Nothing of that name, or of that time"},
         },
         description=(
@@ -67,15 +66,15 @@ def app_of(served: Served) -> FastAPI:
 
 
 class Refusal(BaseModel):
-    """What every answer but 200 holds."""
+    """The content of every answer except 200."""
 
     detail: str
     """What is wrong, in one line."""
 
 
 async def _one_line(request: Request, error: Exception) -> JSONResponse:
-    """A parameter that cannot be: its name and what would be right, in ``detail`` as everything
-    else that is wrong; what was sent is not sent back."""
+    """An invalid parameter: its name and the permitted values, in ``detail`` like every other error; the value that
+    was sent is not returned."""
     assert isinstance(error, RequestValidationError)
     wrong = "; ".join(f"{e['loc'][-1]}: {broken_rule(e)}" for e in error.errors())
     return JSONResponse({"detail": wrong}, 422)
@@ -130,8 +129,7 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/fabric")
     def fabric() -> dict[str, Any]:
-        """What is served: counts, when it was read last and how old that is, and what its subnet
-        manager says."""
+        """The served fabric: counts, when it was read last and how old that is, and the state of its subnet manager."""
         return _fabric_document(served)
 
     @app.get("/api/v1/nodes")
@@ -161,8 +159,8 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/counters")
     def counters(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """PerfMgt counters of ports as the last round read them, null where no one answered: data
-        in words of four octets, wait in ticks, the rest in events."""
+        """PerfMgt counters of ports as the last round read them, null if no device answered: data in words of four
+        bytes, wait in ticks, the rest in events."""
         now = served.now
         return counters_of(now.fabric, now.reading, _rows_of(now, node), offset, limit)
 
@@ -174,21 +172,20 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/down")
     def down(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """Cables and nodes that were seen and are not there any more, with the clock time since
-        when; the newest first."""
+        """Cables and nodes that were there once and are gone, with the clock time since when; the newest first."""
         return page_of(down_document(then(at)), offset, limit)
 
     @app.get("/api/v1/jobs")
     def jobs(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, with whom each shares
-        links, how much slower than alone it is expected to be, and the number that colours it."""
+        """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, the jobs with which each shares links,
+        how much slower than alone it is expected to be, and the number of its colour."""
         placed = then(at).jobs
         table = [] if placed is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(placed.table)]
         return page_of(table, offset, limit)
 
     @app.get("/api/v1/shared-links")
     def shared_links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """Links that two jobs or more may use, those of most jobs first."""
+        """Links that two or more jobs may use, those of most jobs first."""
         placed = then(at).jobs
         return page_of([] if placed is None else placed.shared(), offset, limit)
 
@@ -204,16 +201,16 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
     def port_errors(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
-        """Ports with a cable by their errors, the worst first: what error counters rose by in the
-        last twenty minutes and read in all, and bit error ratios; null where unknown."""
+        """Ports with a cable by their errors, the worst first: increases of error counters in the last twenty
+        minutes, their totals, and bit error ratios; null if unknown."""
         return sorted_page(_or_404(lambda: served.then(at)).errors, q, sort, offset, limit)
 
     @app.get("/api/v1/modules")
     def modules(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
-        """Modules and cables: vendor, part and serial number, length, temperature, optical power,
-        where devices or the file tell them."""
+        """Modules and cables: vendor, part and serial number, length, temperature, optical power, if devices or the
+        file report them."""
         return sorted_page(_or_404(lambda: served.then(at)).modules, q, sort, offset, limit)
 
     @app.get("/api/v1/events")
@@ -227,8 +224,8 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
         offset: Offset = 0,
         limit: Limit = 100,
     ) -> dict[str, Any]:
-        """What happened while the server watched, the newest first: ports that went down or came
-        up, nodes, traps, sweeps, managers, findings that appeared or went, and the source itself.
+        """Events while the server watched, the newest first: ports that went down or came up, nodes, traps, sweeps,
+        managers, findings that appeared or went, and the source itself.
         """
         rows = [
             e.to_json()
@@ -242,14 +239,14 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
 def _answers(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/findings")
     def findings(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """What ``softib check`` says of the cables and tables, and ``softib diagnose`` of the
-        counters over time (those of the twenty minutes before ``at``), worst first."""
+        """The findings of ``softib check`` on the cables and tables, and of ``softib diagnose`` on the counters
+        over time (those of the twenty minutes before ``at``), worst first."""
         return page_of(_or_404(lambda: served.then(at)).findings, offset, limit, lambda f: f.to_json())
 
     @app.get("/api/v1/path")
     def path(a: NodeName, b: NodeName) -> dict[str, Any]:
-        """Why packets from ``a`` to ``b`` take the path they take (``softib path``): by the tables
-        that were read, or those that the default engine makes for a file."""
+        """Why packets from ``a`` to ``b`` take their path (``softib path``): by the tables that were read, or those
+        that the default engine makes for a file."""
         now = served.now
         explain = served.explain
         if explain is None or not served.knows_paths:
@@ -281,8 +278,8 @@ def _answers(app: FastAPI, served: Served) -> None:
         until: Clock = LAST,
         limit: Limit = 1000,
     ) -> dict[str, Any]:
-        """Load (share of the link), wait (share of time) and errors of one port at each kept time,
-        at most ``limit`` of them evenly; null where it is unknown."""
+        """Load (share of the link), wait (share of time) and errors of one port at each kept time, at most
+        ``limit`` of them at even intervals; null if unknown."""
         now = served.now
         rows = _rows_of(now, node)
         port = next((r for r in rows.tolist() if int(now.fabric.port_num[r]) == portnum), None)
@@ -295,14 +292,14 @@ def _answers(app: FastAPI, served: Served) -> None:
 def _pages(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/map")
     def fabric_map(at: Clock | None = None) -> dict[str, Any]:
-        """The map, now or of the kept time ``at``: places of nodes, and edges; it changes when
-        ``drawn`` of ``/api/v1/values`` does (below 0: a map of an earlier time)."""
+        """The map, now or of the kept time ``at``: positions of nodes, and edges; it changes when ``drawn`` of
+        ``/api/v1/values`` does (below 0: a map of an earlier time)."""
         return _or_404(lambda: map_document(served.then(at)))
 
     @app.get("/api/v1/values")
     def values(by: By = "load", at: Clock | None = None, job: str | None = None) -> dict[str, Any]:
-        """What colours the edges of the map, now or at the kept time that is nearest to ``at``;
-        with ``by=jobs`` of one ``job`` or of all."""
+        """The values for the colours of the map's edges, now or at the kept time nearest to ``at``; with
+        ``by=jobs`` for one ``job`` or for all."""
         return _or_404(
             lambda: {
                 **values_document(served.then(at), served.sample(at), by, job),
@@ -313,7 +310,7 @@ def _pages(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/times")
     def times(since: Clock = 0.0, until: Clock = LAST, limit: Limit = 1000) -> dict[str, Any]:
-        """Clock times of which the history is kept, at most ``limit`` of them evenly."""
+        """Clock times of the history, at most ``limit`` of them at even intervals."""
         clocks = _or_404(lambda: all_times(served, since, until))
         return {"total": len(clocks), "time": thinned(clocks, limit), "every_s": served.every_s}
 
@@ -323,8 +320,7 @@ def _pages(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1", include_in_schema=False)
     def interface() -> dict[str, Any]:
-        """The paths below this one, each with what it answers; /api/openapi.json has their
-        parameters."""
+        """The paths below this one, each with a description of its answer; /api/openapi.json has their parameters."""
         stated = app.openapi()["paths"]
         return {"openapi": "/api/openapi.json", "paths": {path: one["get"]["summary"] for path, one in stated.items()}}
 

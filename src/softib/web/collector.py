@@ -1,5 +1,5 @@
-"""What a subnet tells by MADs alone, round by round: the counters of its ports, now and then its
-cables and tables again."""
+"""What MADs alone show of a subnet, round by round: the counters of its ports, and from time to time its cables and
+tables again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Collector", "cables_mark", "tables_mark"]
 
 
 def cables_mark(f: Fabric) -> bytes:
-    """Changes with nodes, names and cables, but for one time in 2^32."""
+    """Changes with nodes, names and cables, except one time in 2^32."""
     return _mark(f.node_guid, f.port_peer, f.node_desc)
 
 
@@ -47,12 +47,11 @@ LEAST_REREAD_S = 30.0
 SHARE = 0.05
 """Reading cables and tables takes at most this share of the time, …"""
 SOON = 4.0
-"""… but after a port went up or down it is done when so many times the last reading's duration have
-passed."""
+"""… but after a port went up or down it is done when this many times the duration of the last reading have passed."""
 
 
 class Collector:
-    """One poller of what ``open_`` opens; for one thread. ``watch`` is None until it is open."""
+    """One poller of the source that ``open_`` opens; for one thread. ``watch`` is None until it is open."""
 
     def __init__(self, name: str, open_: Callable[[], Opened], in_flight: int = 4):
         self.name, self._open, self._pace = name, open_, Pace(most=in_flight)
@@ -66,8 +65,9 @@ class Collector:
         self._changed = True
 
     def step(self) -> Interval | None:
-        """One round; what rose in it, None for the first. Raises :class:`SoftibError` where no one
-        answers; the next call opens the source again."""
+        """One round; returns the increases in it, None for the first. Raises :class:`SoftibError` if there is no
+        answer; the
+        next call opens the source again."""
         try:
             if self.watch is None:
                 self._opened = self._open()
@@ -91,7 +91,7 @@ class Collector:
 
     @property
     def observations(self) -> Observations | None:
-        """What rose in the last twenty minutes, in few intervals. None before the second round."""
+        """The increases of the last twenty minutes, in few intervals. None before the second round."""
         return self._window.observations
 
     def due(self) -> bool:
@@ -102,8 +102,7 @@ class Collector:
         return since > max(LEAST_REREAD_S, self._read_took / SHARE)
 
     def read(self) -> ReadResult:
-        """Nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` where
-        no one answers."""
+        """Nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` if there is no answer."""
         assert self._opened is not None and self.watch is not None
         began = time.monotonic()
         self._changed = False
@@ -118,7 +117,7 @@ class Collector:
             self._read_took = self._read_at - began
 
     def close(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         opened, self._opened, self.watch = self._opened, None, None
         self._window = JudgedWindow()
         self._last, self._reports, self._changed = None, (), True
@@ -127,7 +126,7 @@ class Collector:
 
 
 def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
-    """What grows when the manager of a running fabric sees a change: its traps and sweeps."""
+    """Counts that grow when the manager of a running fabric sees a change: its traps and sweeps."""
     traps = {name: n for name, n in reported.get("traps", {}).items() if name.startswith("trap_")}
     sweeps = reported.get("sm", {}).get("sweeps")
     return () if not reported else (sorted(traps.items()), sweeps)

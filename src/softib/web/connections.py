@@ -1,5 +1,5 @@
-"""Connections of the web server, bounded: how many there are, how long a request may take to come,
-and how long a client may leave an answer unread."""
+"""Connections of the web server, with limits: their number, how long a request may take to arrive, and how long a
+client may leave an answer unread."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["BACKLOG", "bounded_protocol", "most_connections"]
 
 MOST = 512
 BACKLOG = 16
-"""Connections that are accepted at once: asyncio takes so many before any of them is counted."""
+"""Connections that are accepted together: asyncio takes this many before any of them is counted."""
 RESERVE = 32 + 2 * BACKLOG
 """Descriptors that are left for the fabric, the history, files, and connections that are not
 counted yet."""
 REQUEST_S = 10.0
-"""A request, or the next one of a connection, must be there whole within this time."""
+"""A request, or the next one of a connection, must have arrived whole within this time."""
 UNREAD_S = 30.0
-"""A client that takes nothing of an answer for so long is left."""
+"""A client that reads nothing of an answer for so long is disconnected."""
 OVERDUE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 def most_connections() -> int:
-    """How many connections may be open at once, by the descriptors that this process may still
-    have; its soft limit is raised to the hard one where that is needed."""
+    """How many connections may be open at the same time, by the descriptors that this process may still open; its
+    soft limit is raised to the hard one if necessary."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST + RESERVE + 64
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -41,7 +41,7 @@ def most_connections() -> int:
 
 
 def bounded_protocol() -> type[asyncio.Protocol]:
-    """uvicorn's protocol with these bounds."""
+    """uvicorn's protocol with these limits."""
     most = most_connections()
 
     class Protocol(H11Protocol):
@@ -51,8 +51,7 @@ def bounded_protocol() -> type[asyncio.Protocol]:
         _unread: TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
-            """Take it; of too many the one goes that has been without a request for the longest
-            time."""
+            """Accept it; if there are too many, the one without a request for the longest time is closed."""
             super().connection_made(transport)
             self._watch()
             open_ = [c for c in cast(set[Protocol], self.connections) if not c.transport.is_closing()]
@@ -74,7 +73,7 @@ def bounded_protocol() -> type[asyncio.Protocol]:
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            """Octets of a request."""
+            """Bytes of a request."""
             super().data_received(data)
             self._watch()
 
@@ -96,7 +95,7 @@ def bounded_protocol() -> type[asyncio.Protocol]:
                 self._unread = None
 
         def _watch(self) -> None:
-            """Run the clock of a request while none is there whole."""
+            """Run the clock of a request while it has not arrived whole."""
             waits = self.cycle is None or self.cycle.response_complete or self.conn.their_state is h11.SEND_BODY
             if waits and self._timer is None and not self.transport.is_closing():
                 self._timer = self.loop.call_later(REQUEST_S, self._overdue)

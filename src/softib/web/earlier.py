@@ -1,6 +1,5 @@
-"""What is known of an earlier time: the map, the findings and the jobs of then. Of the server's own
-rounds it was kept when it changed; of the days before it is judged from the history, when it is
-asked for."""
+"""The state at an earlier time: the map, the findings and the jobs of that time. For the server's own rounds it was
+kept when it changed; for the days before it is judged from the history on request."""
 
 from __future__ import annotations
 
@@ -32,15 +31,15 @@ __all__ = ["Earlier", "counter_findings"]
 
 
 def counter_findings(fabric: Fabric, seen: Observations, jobs: JobsOnMap | None) -> list[Finding]:
-    """Findings of the rules over ``seen``, followed through the tables that were read of
+    """Findings of the rules over ``seen``, followed through the tables that were read from
     ``fabric``, with the jobs that cross each."""
     tables = tables_of(fabric, seen.ports) if "lfts" in fabric.source.records else None
     return with_bisection(fabric, judge(seen, tables, None, None if jobs is None else jobs.links.crossing))
 
 
 MOST_CHANGES, PORTS = 300, 2_000_000
-"""Changes that are kept, as many as :data:`PORTS` ports in all on large fabrics (a map takes some
-200 octets a port), eight at least."""
+"""Changes that are kept: as many as have :data:`PORTS` ports in all on large fabrics (a map takes some 200 bytes a
+port), but at least eight."""
 JUDGED = 16
 """Earlier times whose findings are kept in memory."""
 
@@ -59,15 +58,14 @@ class _Change:
     jobs: JobsOnMap | None
 
     def same(self, now: Now) -> bool:
-        """Is what is known now what was known at this change?"""
+        """Is the present state the same as at this change?"""
         kept = (self.seen.down, self.seen.removed, self.drawn, self.checks, self.rules, self.standing)
         then = (now.seen.down, now.seen.removed, now.drawn, now.checks, now.rules, now.standing)
         return self.jobs is now.jobs and kept == then
 
 
 class Earlier:
-    """Of one :class:`~softib.web.served.Served`. :meth:`remember` is for its thread, :meth:`at` for
-    any."""
+    """For one :class:`~softib.web.served.Served`. :meth:`remember` is for its thread, :meth:`at` for any."""
 
     def __init__(self, served: Served):
         self.served = served
@@ -77,7 +75,7 @@ class Earlier:
         self._links: OrderedDict[tuple[tuple[ScheduledJob, ...], int], JobsOnMap] = OrderedDict()
 
     def remember(self, now: Now) -> None:
-        """Keep ``now`` where something changed."""
+        """Keep ``now`` if something changed."""
         if self._changes and self._changes[-1].same(now):
             return
         most = max(8, min(MOST_CHANGES, PORTS // max(1, now.seen.fabric.sizes.ports)))
@@ -88,8 +86,7 @@ class Earlier:
         )
 
     def at(self, at_s: float | None) -> Now:
-        """What was known at a clock time; None: now. Raises :class:`SoftibError` where the history
-        does not answer."""
+        """The state at a clock time; None: now. Raises :class:`SoftibError` if the history does not answer."""
         served, now = self.served, self.served.now
         began = served.recent.times()[0] if served.recent.samples else now.time_s
         if at_s is None or (served.past is None and served.collector is None):
@@ -97,7 +94,7 @@ class Earlier:
         if served.past is not None and at_s < began:
             kept = served.past.maps.at(at_s)
             if kept is not None:
-                with self._lock:  # many that ask for one time judge it once
+                with self._lock:  # many requests for the same time judge it once
                     return self._before(at_s, kept, now)
         changes = list(self._changes)
         one = next((c for c in reversed(changes) if c.time_s <= at_s), changes[0] if changes else None)
@@ -118,14 +115,14 @@ class Earlier:
         )
 
     def _before(self, at_s: float, then: PastMap, now: Now) -> Now:
-        """What the history tells, with its cables checked and its counters judged."""
+        """The state in the history, with its cables checked and its counters judged."""
         stamp = -1.0 if self.served.jobs is None else JobsOnMap.stamp(self.served.jobs)
         key = at_s, hash((now.drawn, stamp))
         if key not in self._judged:
             jobs, problem = self._jobs(at_s, then, now)
             past = self.served.past
             assert past is not None
-            # Tables are not kept: those of now hold as long as the cables are those of now.
+            # Tables are not kept: the present ones are valid as long as the cables are the same as now.
             same = cables_of(then.fabric) == cables_of(now.fabric)
             seen = past.observations(at_s)
             rules = () if seen is None else tuple(counter_findings(now.fabric if same else then.fabric, seen, jobs))
@@ -152,8 +149,7 @@ class Earlier:
         return self._judged[key]
 
     def _jobs(self, at_s: float, then: PastMap, now: Now) -> tuple[JobsOnMap | None, str]:
-        """Jobs that the file says ran then, on the links that the tables of now give; and why they
-        are unknown."""
+        """The jobs of the file that ran then, on the links by the present tables; and why they are unknown."""
         if self.served.jobs is None or now.jobs is None:
             return None, ""
         try:

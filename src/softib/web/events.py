@@ -1,5 +1,5 @@
-"""What happened while the server watched: ports that went down and came up, traps, sweeps,
-managers, findings, nodes, and the source itself."""
+"""Events while the server watched: ports that went down and came up, traps, sweeps, managers, findings, nodes, and
+the source itself."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ MISSING, FELL = "missing-cable", "link-flaps"
 
 
 def says_down(f: Finding) -> Cable | None:
-    """The cable of which ``f`` says that it is down, its smaller end first; None: ``f`` says
-    something else."""
+    """The cable that is down according to ``f``, its smaller end first; None: ``f`` is about something else."""
     ends = sorted((p.guid, p.portnum) for p in f.where if p.portnum is not None)
     if len(f.where) != 2 or len(ends) != 2:
         return None
@@ -38,11 +37,11 @@ def says_down(f: Finding) -> Cable | None:
 
 
 def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Snapshot) -> tuple[Finding, ...]:
-    """``findings`` with one finding for each cable that is down, worst first. One of ``before`` stays
-    while its cable is down, unless ``findings`` names both its ends otherwise.
+    """``findings`` with one finding for each cable that is down, worst first. A finding of ``before`` stays while its
+    cable is down, unless ``findings`` names both its ends otherwise.
 
-    A cable that no reading has seen is the pattern's word: it stays while something else is down,
-    which may hide the pattern.
+    A cable that no reading has seen comes from the pattern: it stays while something else is down, which may hide
+    the pattern.
     """
     here = cables_of(seen.fabric) - seen.down.keys()
     linked = {end for cable in here for end in cable}
@@ -70,7 +69,7 @@ def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Sn
 
 
 def _is_up(f: Finding) -> Finding:
-    """A fall that was judged before its link came back."""
+    """A link failure that was judged before its link came back."""
     return replace(f, message=f.message.removesuffix(", and is down"), evidence={**f.evidence, "down": False})
 
 
@@ -84,7 +83,7 @@ Kind = Literal["port", "node", "trap", "sweep", "manager", "finding", "source"]
 KEPT = 2000
 """Events that are kept of each kind."""
 AT_ONCE = 200
-"""Events of a kind that one round adds; of more the rest is one event."""
+"""Events of a kind that one round adds; the rest are reported as one event."""
 TRAPS = {
     64: "GID in service",
     65: "GID out of service",
@@ -107,7 +106,7 @@ TRAPS = {
 @dataclass(frozen=True)
 class Event:
     """``time_s``: clock of the round that showed it; ``severity``: info, warning or error;
-    ``node``, ``guid`` and ``portnum``: where (None: nowhere in particular)."""
+    ``node``, ``guid`` and ``portnum``: the place (None: no particular place)."""
 
     time_s: float
     kind: Kind
@@ -124,7 +123,7 @@ class Event:
 
 
 class Events:
-    """Of one :class:`~softib.web.served.Served`; written by its thread, read by any."""
+    """For one :class:`~softib.web.served.Served`; written by its thread, read by any."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Event]] = {}
@@ -134,7 +133,7 @@ class Events:
         self._counts: dict[str, int] = {}
         self._masters: dict[int, str] = {}
         self.number = 0
-        """How many there were in all."""
+        """The total number."""
 
     def all(self) -> list[Event]:
         """The newest first."""
@@ -142,7 +141,7 @@ class Events:
         return sorted(events, key=lambda e: -e.time_s)
 
     def _add(self, happened: Sequence[T], event: Callable[[T], Event]) -> None:
-        """An ``event`` for each of ``happened``, or for the first of many."""
+        """Adds an ``event`` for each of ``happened``, or for the first of many."""
         for one in happened[:AT_ONCE]:
             entry = event(one)
             self._kept.setdefault(entry.kind, deque(maxlen=KEPT)).append(entry)
@@ -156,12 +155,12 @@ class Events:
         self._add([event], lambda one: one)
 
     def source(self, problem: str, at_s: float) -> None:
-        """The source stopped to answer (``problem`` says why), or answers again ("")."""
+        """The source no longer answers (``problem``: the reason), or answers again ("")."""
         text = shown(problem) if problem else "the source answers again"
         self.add(Event(at_s, "source", "error" if problem else "info", text))
 
     def ports(self, one: Interval, name: Callable[[int], str], at_s: float) -> None:
-        """What ports did since the interval before: down, up, another rate, a link that fell
+        """Changes of ports since the interval before: down, up, another rate, a link that failed and came back
         between two rounds."""
         before, self._last = self._last, one
         state = one.level.get("physical_state")
@@ -175,7 +174,7 @@ class Events:
         self._now_down = down
         self._add(went, lambda key: _port(at_s, key, name, "warning", "link went down"))
         self._add(came, lambda key: _port(at_s, key, name, "info", "link is up again"))
-        if before is None:  # rounds begin with ports that are up, so even the first shows what went
+        if before is None:  # rounds begin with ports that are up, so even the first shows which went down
             return
         moved = {*went, *came}
         rates = [
@@ -204,8 +203,8 @@ class Events:
         )
 
     def cables(self, before: Snapshot, now: Snapshot, name: Callable[[int], str], at_s: float) -> None:
-        """What readings and rounds show of cables whose ports no round reads: of a dead device, or
-        down since before the first round."""
+        """Changes in readings and rounds of cables whose ports no round reads: of a dead device, or down since
+        before the first round."""
         if before is now:
             return
         old = cables_of(before.fabric) - before.down.keys()
@@ -231,7 +230,7 @@ class Events:
         return [keys[i] for i in np.flatnonzero(there & up[at]).tolist()]
 
     def manager(self, watch: ManagerWatch, at_s: float) -> None:
-        """Traps and sweeps of a running fabric, and which managers there are."""
+        """Traps and sweeps of a running fabric, and its managers."""
         raised = {trap: n for trap, n in watch.reported.get("traps", {}).items() if trap.startswith("trap_")}
         for trap, n in raised.items():
             times_more = n - self._counts.get(trap, 0)
@@ -269,14 +268,14 @@ class Events:
         self._masters = now
 
     def findings(self, before: Iterable[Finding], now: Iterable[Finding], at_s: float) -> None:
-        """Findings that appeared, and those that went."""
+        """Findings that appeared, and those that disappeared."""
         old, new = ({_about(f): f for f in some} for some in (before, now))
         came, went = ([f for key, f in some.items() if key not in rest] for some, rest in ((new, old), (old, new)))
         self._add(came, lambda f: _finding(at_s, f, f.severity.name.lower(), ""))
         self._add(went, lambda f: _finding(at_s, f, "info", "no longer: "))
 
     def nodes(self, before: Snapshot | None, now: Snapshot, at_s: float) -> None:
-        """Nodes that a reading did not find, and those that are there again or for the first time."""
+        """Nodes that a reading did not find, and those that are back or new."""
         if before is None or before is now:
             return
         before_guids, f = set(before.fabric.node_guid.tolist()), now.fabric
@@ -323,8 +322,8 @@ def _port(at_s: float, key: tuple[int, int], name: Callable[[int], str], severit
 
 
 def _about(f: Finding) -> tuple[str, frozenset[tuple[int, int | None]]]:
-    """What tells a finding from others: its code and its ends in either order; of one about many
-    ports the code alone, since these come and go. All that say that a cable is down are the same."""
+    """Identifies a finding: its code and its ends in either order; for one about many ports only the code, since
+    these change. All findings that a cable is down are the same."""
     if (cable := says_down(f)) is not None:
         return "down", frozenset(cable)
     ends = frozenset((place.guid, place.portnum) for place in f.where)

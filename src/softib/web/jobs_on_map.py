@@ -1,4 +1,4 @@
-"""The jobs of a file on the map: which nodes and edges each has, and which several share."""
+"""The jobs of a file on the map: the nodes and edges of each, and those that several share."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ SHARED = 255
 @dataclass(frozen=True)
 class JobsOnMap:
     """``links``: the jobs on the fabric. ``uses`` bool[jobs, edges]; ``node`` uint8[nodes]: the job
-    (1 …) that a node belongs to, 255 where several have it; ``table``: what ``softib diagnose
-    --jobs`` says of each."""
+    (1 …) that a node belongs to, 255 if several use it; ``table``: the rows of ``softib diagnose --jobs``."""
 
     links: JobLinks
     uses: np.ndarray
@@ -38,7 +37,7 @@ class JobsOnMap:
 
     @staticmethod
     def stamp(file: str) -> float:
-        """Changes when the file does."""
+        """Changes with the file."""
         try:
             return os.stat(file).st_mtime
         except OSError:
@@ -46,21 +45,20 @@ class JobsOnMap:
 
     @classmethod
     def of(cls, file: str, result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """Raises :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
-        ``result`` is ours to bring up."""
+        """Raises :class:`UnreadableFile` and :class:`InputError` for a file without jobs.
+        ``result`` may be brought up here."""
         return cls.placed(read_jobs(file), result, seen, drawn)
 
     @classmethod
     def placed(cls, stated: Sequence[ScheduledJob], result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """These jobs on the fabric of ``result``, which is ours to bring up, drawn on the map of
-        ``seen``."""
+        """These jobs on the fabric of ``result``, which may be brought up here, drawn on the map of ``seen``."""
         tables = routed(result, None, None, quietly)
         links = place_jobs(tables.fabric, tables.graph, tables.lft, stated)
         return cls._drawn(links, tuple(links.to_json()), seen, drawn)
 
     def on(self, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """The same jobs on another map: ports are found by NodeGUID and portnum, and what that map
-        does not have is left out."""
+        """The same jobs on another map: ports are found by NodeGUID and portnum, and those that the map does not
+        have are left out."""
         return self._drawn(self.links, self.table, seen, drawn)
 
     @classmethod
@@ -81,15 +79,15 @@ class JobsOnMap:
         return cls(links, uses, node, table)
 
     def row(self, name: str) -> int:
-        """Which of the jobs is called so. Raises :class:`UnknownName`."""
+        """Which of the jobs has this name. Raises :class:`UnknownName`."""
         names = [j.job.name for j in self.links.jobs]
         if name not in names:
             raise UnknownName("job", name, names)
         return names.index(name)
 
     def colours(self, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """(uint8[edges], uint8[nodes]): 0 no job, the job's colour, :data:`SHARED`. ``only`` this
-        job: what it shares is SHARED, what it has not is 0."""
+        """(uint8[edges], uint8[nodes]): 0 no job, the job's colour, :data:`SHARED`. ``only`` this job: its shared
+        edges are SHARED, edges of others are 0."""
         count = self.uses.sum(axis=0)
         value = np.zeros(self.uses.shape[1], np.uint8)
         for j in range(len(self.uses)):
@@ -102,8 +100,7 @@ class JobsOnMap:
         return value, node
 
     def shared(self) -> list[dict[str, Any]]:
-        """Links (each direction of a cable is one) that two jobs or more may use, those of most
-        jobs first."""
+        """Links (each direction of a cable is one) that two or more jobs may use, those of most jobs first."""
         channels = np.flatnonzero(self.links.shared > 1)
         channels = channels[np.lexsort((self.links.port[channels], -self.links.shared[channels]))]
         f, names = self.links.fabric, [j.job.name for j in self.links.jobs]

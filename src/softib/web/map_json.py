@@ -1,5 +1,5 @@
-"""The map and what colours it, as columns of JSON: one document when the cabling changed, a small
-one every few seconds."""
+"""The map and its colour values, as columns of JSON: one document when the cabling changed, a small one every few
+seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["By", "Groups", "down_document", "groups_of", "map_document", "values
 
 
 TILES = 24
-"""Tiles side by side, and below each other at most."""
+"""Tiles side by side, and one below another, at most."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def groups_of(fabric: Fabric, drawn: Map) -> tuple[Groups, Groups, Groups]:
     """Levels 1 to 3 of ``drawn``. Near-linear in nodes."""
     n = fabric.sizes.nodes
     racks = drawn.leaf.astype(np.int64)
-    # A block's tier; the top tier has no blocks, its switches are grouped by the tile that they stand in.
+    # A block's tier; the top tier has no blocks, its switches are grouped by their tile.
     switch = drawn.leaf == np.arange(n)
     tile = _tiles(drawn)
     tier = np.maximum(drawn.tier.astype(np.int64), 0)
@@ -68,7 +68,7 @@ def _tiles(drawn: Map) -> np.ndarray:
 
 
 def _groups(f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: np.ndarray, key: np.ndarray) -> Groups:
-    """A group stands where its switches stand in the middle."""
+    """A group is at the mean position of its switches."""
     _, of = np.unique(key, return_inverse=True)
     of = of.reshape(-1)
     k = int(of.max(initial=-1)) + 1
@@ -110,13 +110,13 @@ def _name(first: str, last: str, switches: int, hosts: int) -> str:
 
 
 By = Literal["load", "wait", "errors", "findings", "jobs"]
-"""What edges can be coloured by."""
+"""The values that edges can be coloured by."""
 REMOVED = 4
 """Value of a node that is no longer there."""
 
 
 def map_document(now: Now) -> dict[str, Any]:
-    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and place; edges
+    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and position; edges
     as pairs of node rows; ``level``: the groups of each level of detail
     (:mod:`softib.web.map_json`), null for the nodes themselves."""
     f, m = now.seen.fabric, now.map
@@ -149,9 +149,8 @@ def values_document(now: Now, sample: Sample | None, by: By, job: str | None = N
     """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 =
     the link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale of the
     largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's
-    number, 255 several (of ``job`` alone where it is given). ``down``: 1 for edges none of whose
-    cables is there. ``node``: of each node its worst finding, 4 where it is gone; its job with
-    ``by=jobs``."""
+    number, 255 several (only of ``job`` if it is given). ``down``: 1 for edges all of whose cables are gone.
+    ``node``: the worst finding of each node, 4 if it is gone; its job with ``by=jobs``."""
     value, node = np.zeros(len(now.map.edge)), _of_nodes(now)
     scale: float | None = None
     if by == "findings":
@@ -175,7 +174,7 @@ def values_document(now: Now, sample: Sample | None, by: By, job: str | None = N
 
 
 def down_document(now: Now) -> list[dict[str, Any]]:
-    """Cables and nodes that were seen and are not there any more, the newest first. ``named``: a
+    """Cables and nodes that were there once and are gone, the newest first. ``named``: a
     finding names both ends of the cable, or a node at an end is in the list."""
     at: dict[tuple[int, int | None], set[int]] = {}
     for i, finding in enumerate(now.findings):
@@ -211,7 +210,7 @@ def down_document(now: Now) -> list[dict[str, Any]]:
 
 
 def _of_ports(now: Now, sample: Sample, by: str) -> tuple[np.ndarray, float]:
-    """Of each edge the worst of its ports."""
+    """For each edge the worst of its ports."""
     rows = port_rows(now.seen.fabric, sample.guid, sample.portnum)
     edge = np.where(rows >= 0, now.map.edge_of_port[np.maximum(rows, 0)], -1)
     column = np.nan_to_num(np.asarray(getattr(sample, by), np.float64))

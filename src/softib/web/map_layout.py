@@ -1,9 +1,9 @@
-"""Where nodes stand on the map, and its edges: the fabric as columns that a browser draws.
+"""The positions of nodes on the map, and its edges: the fabric as columns that a browser draws.
 
 A tree is drawn in blocks: the connected parts that remain without the top tier (the pods of a
-three-level tree, the leaves of a two-level one) stand in a grid, each with its leaves in a row,
-their hosts below them and its upper switches above; the top tier stands above all blocks. In what
-is no tree each switch is a block of its own.
+three-level tree, the leaves of a two-level one) are placed in a grid, each with its leaves in a row, their hosts
+below them and its upper switches above; the top tier is above all blocks. If the fabric is not a
+tree, each switch is its own block.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["Map", "map_of"]
 ASPECT = 1.8
 """Width over height of the whole map: a screen's."""
 TIER_ROW = 3.0
-"""Height of a row of switches; hosts stand 1.0 apart."""
+"""Height of a row of switches; the distance between hosts is 1.0."""
 
 
 @dataclass(frozen=True)
 class Map:
-    """``x`` and ``y`` float64[nodes]; ``tier`` int8[nodes]: 0 hosts, 1 leaves …, -1 what is linked
-    to nothing; ``leaf`` int32[nodes]: the switch that a host hangs on (its rack on the map), a
-    switch itself; ``block`` int64[nodes]: the block that a switch stands in, -1 for the top tier
-    and for hosts. Edges join two nodes, however many cables there are: ``edge`` int32[edges, 2]
+    """``x`` and ``y`` float64[nodes]; ``tier`` int8[nodes]: 0 hosts, 1 leaves …, -1 nodes without a link; ``leaf``
+    int32[nodes]: the switch of a host (its rack on the map), a switch itself; ``block`` int64[nodes]: the block of
+    a switch, -1 for the top tier
+    and for hosts. Edges join two nodes, whatever the number of cables: ``edge`` int32[edges, 2]
     node rows; ``edge_of_port`` int32[ports], -1 for a port without cable."""
 
     x: np.ndarray
@@ -63,7 +63,7 @@ def _edges(f: Fabric) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _leaves(f: Fabric, edge: np.ndarray) -> np.ndarray:
-    """The switch of each host by its first cable; a switch itself, and what hangs on nothing."""
+    """The switch of each host by its first cable; a switch itself, as also a node without a link."""
     leaf = np.arange(f.sizes.nodes, dtype=np.int32)
     for this, other in ((0, 1), (1, 0)):
         rows = np.flatnonzero(~f.is_switch[edge[:, this]] & f.is_switch[edge[:, other]])[::-1]
@@ -135,8 +135,7 @@ def _blocks(
 
 
 def _across(blocks: int, width: float, height: float) -> int:
-    """Blocks side by side so that the whole is about as wide as a screen, and its last row not
-    nearly empty."""
+    """Blocks side by side so that the whole is about as wide as a screen, and its last row is not nearly empty."""
     n = np.arange(1, blocks + 1)
     rows = -(-blocks // n)
     return int(n[np.argmin(np.abs(np.log(n * width / (rows * height) / ASPECT)) + 0.5 * (rows * n - blocks) / n)])
@@ -153,7 +152,7 @@ def _under(hosts: np.ndarray, order: np.ndarray, leaf: np.ndarray, columns: int,
 def _rows(
     nodes: np.ndarray, order: np.ndarray, x: np.ndarray, y: np.ndarray, width: float, y0: float, step: float
 ) -> None:
-    """``nodes`` spread over ``width``, in several rows where they would stand nearer than 1.0."""
+    """``nodes`` spread over ``width``, in several rows if they would be closer than 1.0."""
     if not len(nodes):
         return
     nodes = nodes[np.argsort(order[nodes], kind="stable")]

@@ -1,4 +1,4 @@
-"""What is known of the fabric at one moment, and the tables that requests read."""
+"""The state of the fabric at one moment, and the tables that requests read."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["Now"]
 
 @dataclass(frozen=True)
 class Now:
-    """What is known now. ``fabric``: cables and tables as they were read last; ``seen``: all that
-    was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
+    """The present state. ``fabric``: cables and tables as they were read last; ``seen``: everything that was ever
+    seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
     changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a
-    file. ``reading``: that round's counters (None: those of the file). ``stated`` gives what is
-    known of ports beside their cables (None: nothing). ``standing``: the findings
-    before, of cables that may still be down."""
+    file. ``reading``: that round's counters (None: those of the file). ``stated`` returns what is known of ports
+    beside their cables (None: nothing). ``standing``: earlier findings about cables that may still
+    be down."""
 
     fabric: Fabric
     seen: Snapshot
@@ -48,18 +48,18 @@ class Now:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Of cables and tables, and of counters over time; one a cable that is down; worst first."""
+        """From cables and tables, and from counters over time; one for each cable that is down; worst first."""
         return one_a_cable((*self.rules, *self.checks), self.standing, self.seen)
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
-        """The table of nodes; this and the others are made once a reading, however many pages of
-        them are asked for."""
+        """The table of nodes; this and the others are made once a reading, whatever the number of pages that are
+        read of them."""
         return columns.nodes(self.fabric)
 
     @cached_property
     def ports(self) -> dict[str, Any]:
-        """The table of ports, with the NodeGUID of each peer: names may be several nodes'."""
+        """The table of ports, with the NodeGUID of each peer: several nodes may have the same name."""
         f = self.fabric
         guid = f.node_guid[f.port_node[np.where(f.linked, f.port_peer, 0)]].tolist() if f.sizes.ports else []
         peers = [f"{g:#018x}" if linked else None for g, linked in zip(guid, f.linked.tolist(), strict=True)]

@@ -1,5 +1,5 @@
-"""The history that ``softib exporter --history`` keeps: counters of the time before the server began,
-and the maps of then, with cables that were gone by the next topology."""
+"""The history of ``softib exporter --history``: counters of the time before the server began, and the maps of that
+time, with cables that were gone by the next topology."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ KEPT_MAPS = 4
 
 
 class KeptTopologies(Protocol):
-    """Where topologies come from."""
+    """The source of topologies."""
 
     def topologies(self) -> list[float]:
-        """Clock times from which each held, oldest first."""
+        """Clock times from which each was valid, oldest first."""
 
     def ports_of(self, since_s: float) -> ObservedPorts:
         """The ports with a cable from then on."""
@@ -42,8 +42,8 @@ class KeptTopologies(Protocol):
 
 @dataclass(frozen=True)
 class PastMap:
-    """``since_s``: from when it held; ``seen``: with what was lost by then, which ``map`` shows,
-    ``fabric`` without; ``drawn``: its number (below 0: that of no map of the present)."""
+    """``since_s``: the time from which it was valid; ``seen``: with everything that was lost by then, which ``map``
+    shows, ``fabric`` without; ``drawn``: its number (below 0: not that of a present map)."""
 
     since_s: float
     seen: Snapshot
@@ -57,7 +57,7 @@ class PastMap:
 
 
 class PastMaps:
-    """Maps by time, drawn when they are asked for."""
+    """Maps by time, drawn on request."""
 
     def __init__(self, kept: KeptTopologies):
         self.kept = kept
@@ -66,8 +66,7 @@ class PastMaps:
         self._cables: dict[float, frozenset[Cable]] = {}
 
     def at(self, time_s: float) -> PastMap | None:
-        """The map of that time (of the first topology for times before it); None where none is
-        kept."""
+        """The map of that time (of the first topology for times before it); None if none is kept."""
         stamps = self.kept.topologies()
         if not stamps:
             return None
@@ -113,7 +112,7 @@ def _rows(ports: ObservedPorts) -> dict[tuple[int, int], int]:
 
 
 def _cables(ports: ObservedPorts) -> frozenset[Cable]:
-    """Its cables, as :mod:`softib.web.remembered` has them."""
+    """Its cables, in the form of :mod:`softib.web.remembered`."""
     rows = np.flatnonzero(ports.peer > np.arange(len(ports)))
     peer = ports.peer[rows]
     a = zip(ports.node_guid[rows].tolist(), ports.portnum[rows].tolist(), strict=True)
@@ -146,18 +145,18 @@ def _with(
 
 
 KEPT = 16
-"""Rounds that are kept in memory once they were asked for."""
+"""Rounds that are kept in memory after they were requested once."""
 
 
 class Past:
-    """The Parquet files in ``folder``. Raises :class:`UnreadableFile` where it is no directory with
-    a history, :class:`MissingLibrary` without the extra ``monitor``."""
+    """The Parquet files in ``folder``. Raises :class:`UnreadableFile` if it is not a directory with a history,
+    :class:`MissingLibrary` without the extra ``monitor``."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         if not os.path.isdir(folder):
             raise UnreadableFile(
-                f"{os.fspath(folder)}: no directory; 'softib exporter SOURCE --history {os.fspath(folder)}' keeps a "
-                f"history there"
+                f"{os.fspath(folder)}: not a directory; 'softib exporter SOURCE --history {os.fspath(folder)}' keeps "
+                f"a history there"
             )
         self.history = History(folder)
         self._lock = threading.Lock()
@@ -188,8 +187,8 @@ class Past:
         return sample
 
     def observations(self, time_s: float) -> Observations | None:
-        """What rose in the :data:`JUDGED_S` seconds before the round nearest to the time; None
-        where nothing is kept."""
+        """The increases in the :data:`JUDGED_S` seconds before the round nearest to the time; None if nothing is
+        kept."""
         times = self.history.times()
         if not len(times):
             return None
@@ -199,7 +198,7 @@ class Past:
         return self.history.observations(int(times[max(first, last + 1 - max(1, ROWS // ports))]), int(times[last]))
 
     def topologies(self) -> list[float]:
-        """Clock times from which each kept topology held, oldest first."""
+        """Clock times from which each kept topology was valid, oldest first."""
         return [t / 1e9 for t in self.history.topologies().tolist()]
 
     def ports_of(self, since_s: float) -> ObservedPorts:

@@ -1,5 +1,5 @@
-"""A Prometheus server as the history of the slider: what it scraped from ``softib exporter`` or
-treydock's exporter, asked for the time that is shown."""
+"""A Prometheus server as the history of the slider: its scrapes of ``softib exporter`` or treydock's exporter,
+queried for the time that is shown."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from softib.web.rates import Sample
 __all__ = ["PastServer"]
 
 DAYS = 30.0
-"""How far back is looked for the first scrape."""
+"""How far back the first scrape is searched for."""
 POINTS, SCRAPES = 500, 80
 """Times of the slider; scrapes in the time that is judged, at 15 s."""
 LEAST_STEP_S = 15.0
 LEAST_WINDOW_S = 150.0
-"""Two scrapes of a minute are in it."""
+"""It contains two scrapes at one a minute."""
 RATE_S = 300
-"""Rates are those of the five minutes before the time (two scrapes of a minute and more are in it).
+"""Rates are those of the five minutes before the time (which contain at least two scrapes at one a minute).
 """
 KNOWN_S = 30.0
-"""The server is asked so often which times it has."""
+"""How often the server is queried for its times."""
 ALIVE = "count({__name__=~'infiniband_(switch|hca)_port_transmit_data_bytes_total'})"
 SENT = "rate(infiniband_KIND_port_transmit_data_bytes_total[300s])"
 DATA = {"switch": "infiniband_switch_port_rate_bytes_per_second", "hca": "infiniband_hca_rate_bytes_per_second"}
@@ -48,9 +48,9 @@ WAIT = "softib_port_transmit_wait_ratio"
 
 
 class PastServer:
-    """The server at ``url``. ``fabric`` tells the one of now, whose NodeGUIDs the ports of HCAs get
-    (None: not known yet). Raises :class:`PeerError` where it does not answer, :class:`InputError`
-    where it has nothing of a fabric."""
+    """The server at ``url``. ``fabric`` returns the present fabric, whose NodeGUIDs the ports of HCAs get (None:
+    not known yet). Raises :class:`PeerError` if it does not answer, :class:`InputError` if it has no data of
+    a fabric."""
 
     def __init__(
         self, url: str, fabric: Callable[[], Fabric | None] = lambda: None, clock: Callable[[], float] = time.time
@@ -64,11 +64,11 @@ class PastServer:
             )
 
     def times(self) -> list[float]:
-        """Clock times of which it has something, at most :data:`POINTS` of them, oldest first."""
+        """Clock times of its data, at most :data:`POINTS` of them, oldest first."""
         now = self.clock()
         if now - self._times[0] > KNOWN_S:
             times = self._times[1]
-            self._times = (now, times)  # a server that does not answer is not asked again at once
+            self._times = (now, times)  # a server that does not answer is not queried again at once
             try:
                 self._times = (now, self._look(now))
             except PeerError:
@@ -86,7 +86,7 @@ class PastServer:
         return sorted({t for one in ask_range(self.url, ALIVE, since_s, until_s, step) for t, _ in one.samples})
 
     def at(self, time_s: float) -> Sample | None:
-        """What ports did in the five minutes before the time that is nearest."""
+        """The rates of ports in the five minutes before the nearest time."""
         times = self.times()
         if not times:
             return None
@@ -120,8 +120,8 @@ class PastServer:
         return values
 
     def _errors(self, when: float) -> dict[Key, int]:
-        """What error counters that stand above 0 rose by, from the first to the last time in which
-        they do. One that fell was cleared: nothing is known of it."""
+        """The increases of error counters above 0, from the first to the last time at which they are. A counter
+        that fell was cleared: its increase is unknown."""
         rose: dict[Target, dict[Key, int]] = {}
         for one in ask(self.url, f"({error_metrics()} > 0)[{RATE_S}s:15s]", when):
             values, key = [v for _, v in one.samples], key_of(one.labels)
@@ -129,12 +129,12 @@ class PastServer:
                 of = rose.setdefault(target_of(one.labels), {})
                 of[key] = of.get(key, 0) + int(values[-1] - values[0])
         most: dict[Key, int] = {}
-        for of in rose.values():  # two exporters of one port tell the same twice
+        for of in rose.values():  # two exporters of one port report the same twice
             most |= {key: max(n, most.get(key, 0)) for key, n in of.items()}
         return most
 
     def of_port(self, guid: int, portnum: int, since_s: float, until_s: float) -> list[tuple[float, float, float, int]]:
-        """(time, load, wait, errors: not told) of one port between two clock times."""
+        """(time, load, wait, errors: unknown) of one port between two clock times."""
         times = [t for t in self.times() if since_s <= t <= until_s]
         if len(times) < 2:
             return []
@@ -160,8 +160,8 @@ class PastServer:
         return [(t, load, wait, 0) for t, (load, wait) in sorted(points.items())]
 
     def observations(self, time_s: float) -> Observations | None:
-        """What rose in the :data:`JUDGED_S` seconds before the time, of large fabrics in fewer;
-        None where there are no two scrapes."""
+        """The increases in the :data:`JUDGED_S` seconds before the time, of large fabrics in fewer; None if there
+        are no two scrapes."""
         ports = max(1, len(ports_at(self.url, time_s)))
         window_s = max(LEAST_WINDOW_S, JUDGED_S * min(1.0, ROWS / (ports * SCRAPES)))
         try:
@@ -170,14 +170,14 @@ class PastServer:
             return None
 
     def topology_at(self, time_s: float) -> ObservedPorts:
-        """The ports with a cable at a time, by their NodeGUIDs where the fabric of now has them."""
+        """The ports with a cable at a time, by their NodeGUIDs if the present fabric has them."""
         ports = ports_at(self.url, time_s)
         whose = self._whose()
         guid = np.array([whose.get(g, g) for g in ports.node_guid.tolist()], np.uint64)
         return ObservedPorts(guid, ports.portnum, ports.switch, ports.node, ports.lid, ports.peer, ports.rate_gbps)
 
     def _whose(self) -> dict[int, int]:
-        """PortGUID → NodeGUID of HCAs."""
+        """Maps PortGUIDs to NodeGUIDs of HCAs."""
         f = self.fabric()
         if f is None:
             return {}
@@ -185,7 +185,7 @@ class PastServer:
 
 
 class _Maps:
-    """Maps by time; one is drawn for each set of cables, whenever it was there."""
+    """Maps by time; one is drawn for each set of cables, at whatever time it existed."""
 
     def __init__(self, server: PastServer):
         self.server = server
@@ -193,7 +193,7 @@ class _Maps:
         self._drawn: PastMap | None = None
 
     def at(self, time_s: float) -> PastMap | None:
-        """The map of that time; None where nothing is known of its cables."""
+        """The map of that time; None if nothing is known of its cables."""
         times = self.server.times()
         if not times:
             return None

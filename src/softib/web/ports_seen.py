@@ -21,7 +21,7 @@ from softib.monitor.reading import Reading
 __all__ = ["PortsSeen", "error_columns", "module_columns"]
 
 RATE_S = 300.0
-"""A shorter time makes no rate: one event in three seconds would be a thousand an hour."""
+"""A shorter time does not give a rate: one event in three seconds would be a thousand an hour."""
 MODULE_TEXTS = {"vendor": "module_vendor", "part": "module_part", "serial": "module_serial", "kind": "cable_kind"}
 MODULE_LEVELS = {
     "temperature_c": "module_temperature_c",
@@ -30,13 +30,13 @@ MODULE_LEVELS = {
     "tx_bias_ma": "module_tx_bias_ma",
     "voltage_v": "module_voltage_v",
 }
-"""Column of the table → name in ``ObservedPorts.text``, and in the levels of a reading."""
+"""Maps each column of the table to its name in ``ObservedPorts.text`` and in the levels of a reading."""
 
 
 @dataclass(frozen=True)
 class PortsSeen:
-    """``ports`` with what the last ``reading`` of them counts (None: nothing), and what rose
-    ``over`` the last twenty minutes (None: nothing is known of that)."""
+    """``ports`` with their counts in the last ``reading`` (None: none), and the increases ``over`` the last twenty
+    minutes (None: unknown)."""
 
     ports: ObservedPorts
     reading: Reading | None = None
@@ -57,11 +57,11 @@ class PortsSeen:
 
 
 def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """One row a port with a cable, the worst first: bit error ratios beyond their limits, then errors
-    that rose in the last minutes, errors in all, bit error ratios.
+    """One row for each port with a cable, the worst first: bit error ratios beyond their limits, then errors that
+    increased in the last minutes, errors in all, bit error ratios.
 
-    ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: what
-    they rose by in ``observed_s`` seconds; ``per_hour``: the same as a rate, from
+    ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: their increase in
+    ``observed_s`` seconds; ``per_hour``: the same as a rate, from
     :data:`RATE_S` on; ``counters`` and
     ``rises``: the counters one by one; ``symbol_ber``, ``raw_ber`` (before FEC) and
     ``effective_ber`` (behind it). None where unknown.
@@ -100,8 +100,8 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
 
 
 def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Ports with a bit error ratio beyond its limit (bool[n]): before FEC, where errors are many, at
-    once; the others where :data:`RATE_S` or a file tells them, or several errors."""
+    """Ports with a bit error ratio beyond its limit (bool[n]): before FEC, as errors are many, at once; the others
+    if :data:`RATE_S` or a file give them, or several errors."""
     limits = shipped()
     sure = (seconds >= RATE_S) | (seconds == 0) | (rose >= limits["symbol_errors_least"])
     worst = np.fmax(np.nan_to_num(ber["symbol"]), np.nan_to_num(ber["effective"]))
@@ -112,8 +112,8 @@ def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -
 def _rises(
     over: Observations | None, p: ObservedPorts
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], ErrorRatios]:
-    """Of each port: what its errors rose by, the seconds in which that is known, counter by
-    counter; and the sums that ratios are made of."""
+    """For each port: the increase of its errors, the seconds in which it was measured, counter by counter; and the
+    sums from which ratios are made."""
     n = len(p)
     if over is None or not n or not len(over.ports) or not over.intervals:
         return np.zeros(n), np.zeros(n), {}, ErrorRatios(n)
@@ -128,8 +128,8 @@ def _rises(
 
 
 def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """One row a port of whose module or cable something is known: vendor, part and serial number,
-    kind and length of the cable, what the module measures (of its lanes the weakest). None where
+    """One row for each port with known data of its module or cable: vendor, part and serial number, kind and length
+    of the cable, the module's measurements (of its lanes the weakest). None where
     unknown."""
     p, level = seen.ports, seen.aligned().level
     empty, unknown = np.full(len(p), "", object), np.full(len(p), np.nan)
@@ -163,12 +163,12 @@ def _locations(p: ObservedPorts, f: Fabric, rows: np.ndarray) -> dict[str, list[
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Four digits of each; what is no number, or more than JSON can say, is None."""
+    """Four digits of each; None for a value that is not a number, or that JSON cannot express."""
     return [float(f"{v:.4g}") if math.isfinite(v) else None for v in values.tolist()]
 
 
 def _by_name(values: dict[str, np.ndarray], rows: np.ndarray) -> list[dict[str, int]]:
-    """Counters that are not 0, by name, of each of ``rows``."""
+    """Counters that are not 0, by name, for each of ``rows``."""
     counts: list[dict[str, int]] = [{} for _ in rows]
     for name, column in values.items():
         chosen = column[rows]

@@ -1,4 +1,4 @@
-"""Every node and cable that was seen while the server runs: what goes down stays on the map, with
+"""Every node and cable that was seen while the server runs: one that goes down stays on the map, with the time
 since when."""
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ Cable = tuple[End, End]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """``fabric``: all that was seen. ``down``: cable → clock time since when no one sees it;
-    ``removed``: likewise of nodes, by NodeGUID."""
+    """``fabric``: everything that was seen. ``down``: maps each cable to the clock time since when it has not been
+    seen;
+    ``removed``: likewise for nodes, by NodeGUID."""
 
     fabric: Fabric
     down: dict[Cable, float]
@@ -29,7 +30,7 @@ class Snapshot:
 
 
 class Remembered:
-    """What a fabric had. :meth:`take` is given each reading."""
+    """The past content of a fabric. :meth:`take` is given each reading."""
 
     def __init__(self) -> None:
         self._nodes: frozenset[tuple[int, bytes]] = frozenset()
@@ -37,15 +38,16 @@ class Remembered:
         self.now: Snapshot | None = None
 
     def begin(self, kept: Snapshot) -> None:
-        """What was known before the first reading: cables and nodes of it that no reading sees
-        stay, with since when."""
+        """The known state before the first reading: its cables and nodes that no reading sees stay, with the time
+        since when."""
         f = kept.fabric
         self._nodes = frozenset(zip(f.node_guid.tolist(), map(bytes, f.node_desc), strict=True))
         self._cables, self.now = cables_of(f), kept
 
     def take(self, f: Fabric, time_s: float) -> bool:
-        """A reading of ``time_s``; is there another map to draw? A cable one end of which has
-        another cable now was moved, not lost."""
+        """A reading of ``time_s``; returns whether there is another map to draw. If one end of a cable has another
+        cable now, it
+        was moved, not lost."""
         cables = cables_of(f)
         used = {end for cable in cables for end in cable}
         last = self.now
@@ -69,8 +71,7 @@ class Remembered:
         return changed
 
     def links_down(self, ends: set[End], time_s: float) -> None:
-        """A round says that these ports' links are down: their cables are, until a reading sees
-        them again."""
+        """A round reports that these ports' links are down: so are their cables, until a reading sees them again."""
         if self.now is None or not ends:
             return
         down = dict(self.now.down)

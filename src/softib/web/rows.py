@@ -1,5 +1,5 @@
-"""Rows of tables for the REST interface: filtered, in pages, as objects with the words of
-``softib``'s tables; and the times of which something is known."""
+"""Rows of tables for the REST interface: filtered, in pages, as objects with the words of ``softib``'s tables; and
+the times with known data."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 
 def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
-    """Oldest first. From the server's first round on its own rounds count; they alone while the
-    history cannot be read."""
+    """Oldest first. From the server's first round on, its own rounds count; while the history cannot be read, only
+    they do."""
     of_rounds, before = served.recent.times(), []
     if served.past is not None:
         with contextlib.suppress(SoftibError):
@@ -37,7 +37,7 @@ def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
 
 
 def thinned(values: Sequence[T], most: int) -> list[T]:
-    """At most ``most`` of them, evenly, the first and the last among them."""
+    """At most ``most`` of them, at even intervals, including the first and the last."""
     if len(values) <= most:
         return list(values)
     return [values[i] for i in np.linspace(0, len(values) - 1, most).round().astype(int).tolist()]
@@ -83,8 +83,8 @@ def page(columns: Mapping[str, Any], rows: np.ndarray, offset: int, limit: int) 
 
 
 def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndarray:
-    """Rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``: the
-    largest first; what is unknown last), or as they are ("").
+    """Rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``: the largest first;
+    unknown values last), or in their own order ("").
 
     Raises :class:`UnknownName` for a column that does not exist, or has no order.
     """
@@ -111,7 +111,7 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
 def page_of(
     all_of: Sequence[Any], offset: int, limit: int, row: Callable[[Any], Any] = lambda one: one
 ) -> dict[str, Any]:
-    """The same of a list; ``row`` makes an object of one."""
+    """The same for a list; ``row`` makes an object of an element."""
     return {
         "total": len(all_of),
         "offset": offset,
@@ -121,7 +121,7 @@ def page_of(
 
 def counters_of(f: Fabric, reading: Reading | None, rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
     """Counters of the port rows ``rows`` of ``f`` with the clock time at which they were read.
-    ``reading``: the last round, of which what was not answered is null; None: a file's."""
+    ``reading``: the last round, null for unanswered counters; None: a file's."""
     chosen = rows[offset : offset + min(limit, MOST)]
     table: dict[str, list[Any]] = {
         "node": [f.node_name(n) for n in f.port_node[chosen].tolist()],

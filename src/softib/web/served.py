@@ -1,5 +1,5 @@
-"""The fabric that the browser looks at: read again and again by one thread, with what changed, what
-is wrong, and what its ports did meanwhile. Requests read the last round."""
+"""The fabric that the browser shows: read repeatedly by one thread, with its changes, its problems, and the
+activity of its ports meanwhile. Requests read the last round."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from softib.web.remembered import Remembered
 __all__ = ["Served"]
 
 KEEP, KEEP_OCTETS = 300, 200 << 20
-"""Samples that are kept: ten minutes at the default of two seconds, less where a fabric is so large
-that they would take more memory."""
+"""Samples that are kept: ten minutes at the default of two seconds, fewer if a fabric is so large that they would
+take more memory."""
 RECHECK_S = 60.0
 """The cables and tables are checked again after this time even if none changed."""
 JUDGE_S = 10.0
-"""The rules over counters are asked at most so often."""
+"""The shortest time between two runs of the rules over counters."""
 
 
 @dataclass
 class Served:
-    """``read`` reads a source that does not change; ``collector`` one that does (one of both is
-    there). :meth:`refresh` is for one thread; everything else for any.
+    """``read`` reads a source that does not change; ``collector`` one that does (exactly one of them is given).
+    :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``explain`` answers which way packets take, and why; ``jobs``: a file of
+    ``name`` is for people; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of
     jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report
-    --html`` (None: there is none); ``stated`` takes from a file what it says of ports.
-    ``laboratory``: a fabric that ``softib up`` runs, whose only subnet manager is meant to be
-    alone. ``steps`` wraps each phase of the first reading, which takes a while of a large fabric.
+    --html`` (None: there is none); ``stated`` reads the data of ports from a file.
+    ``laboratory``: a fabric that ``softib up`` runs, which is meant to have only one subnet manager. ``steps``
+    wraps each phase of the first reading, which takes a while on a large fabric.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Served:
 
     @property
     def now(self) -> Now:
-        """What is known now; the first reading is made here where there is none."""
+        """The present state; the first reading is made here if there is none."""
         if self._now is None:
             self.refresh()
         assert self._now is not None
@@ -95,8 +95,8 @@ class Served:
 
     @property
     def knows_paths(self) -> bool:
-        """Can :attr:`explain` answer? A file's fabric is routed when it is asked; a running one
-        needs tables in its switches."""
+        """Can :attr:`explain` answer? A file's fabric is routed on request; a running one needs tables in its
+        switches."""
         return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:
@@ -110,11 +110,11 @@ class Served:
 
     @property
     def stale(self) -> bool:
-        """Is a source that changes not read as often as it should be?"""
+        """Is a changing source read less often than it should be?"""
         return self.collector is not None and (bool(self.now.problem) or self.age_s > max(10.0, 3 * self.every_s))
 
     def sample(self, at_s: float | None) -> Sample | None:
-        """What ports did at the kept time nearest to ``at_s``; None: last."""
+        """The activity of ports at the kept time nearest to ``at_s``; None: last."""
         one = self.recent.at(at_s)
         if self.past is None or (at_s is None and one is not None):
             return one
@@ -130,8 +130,7 @@ class Served:
         return self.past.at(times[-1] if at_s is None else at_s) if times else one
 
     def then(self, at_s: float | None) -> Now:
-        """What was known at a kept time; None: now. Raises :class:`SoftibError` where the history
-        does not answer."""
+        """The state at a kept time; None: now. Raises :class:`SoftibError` if the history does not answer."""
         return self._earlier.at(at_s)
 
     def result(self) -> ReadResult:
@@ -140,8 +139,8 @@ class Served:
         return replace(self._result, fabric=now.fabric.copy())
 
     def refresh(self) -> Now:
-        """One round, or one reading. Raises what the reader raises at the first time; later what
-        was known stays, with the reason."""
+        """One round, or one reading. Raises the errors of the reader the first time; later the previous state
+        stays, with the reason."""
         before = self._now
         try:
             if self.collector is None:
@@ -164,7 +163,7 @@ class Served:
 
     @staticmethod
     def _standing(before: Now, now: Now) -> Now:
-        """``now`` with what of the findings ``before`` stands: the same where they are."""
+        """``now`` with those of the findings ``before`` that still stand: unchanged if they are the same."""
         if now.seen is before.seen and (now.rules, now.checks) == (before.rules, before.checks):
             now = replace(now, standing=before.standing)
             now.__dict__["findings"] = before.findings  # made once a change
@@ -232,7 +231,7 @@ class Served:
         return self._now.names[int(row[0])] if len(row) else f"{guid:#018x}"
 
     def _down(self, one: Interval, at_s: float) -> None:
-        """Ports of which the round says that their links are down."""
+        """Ports whose links are down according to the round."""
         state = one.level.get("physical_state")
         if state is None:
             return
@@ -263,8 +262,8 @@ class Served:
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
             copy = replace(result, fabric=fabric.copy())  # the check brings it up if it is not
-            # as `softib check` of the same fabric: its snapshot has no priorities, which the rules
-            # over managers take
+            # as `softib check` of the same fabric: its snapshot has no priorities, on which the rules for managers
+            # are based
             if self.laboratory:
                 of = copy.fabric.source
                 copy.fabric.source = replace(of, sms=[{**sm, "priority": None} for sm in of.sms])
@@ -275,15 +274,15 @@ class Served:
         self._now, self._result = now, result
 
     def _stated_of(self, result: ReadResult) -> Callable[[], PortsSeen | None]:
-        """What a file says of ports, taken when it is asked for, once."""
+        """The data of ports in a file, read once, on request."""
         stated = self.stated
         if stated is None:
             return lambda: None
         return cache(lambda: stated(result))
 
     def _with_jobs(self) -> None:
-        """The jobs again where the fabric or the file changed. A file that cannot be read is the
-        problem of this round; the jobs of before stay."""
+        """The jobs again if the fabric or the file changed. A file that cannot be read is the problem of this
+        round; the previous jobs stay."""
         if self.jobs is None or self._now is None:
             return
         when = JobsOnMap.stamp(self.jobs)
@@ -294,15 +293,14 @@ class Served:
         self._now = replace(self._now, jobs=jobs, version=self._now.version + 1)
 
     def run(self) -> None:
-        """Refresh every ``every_s`` seconds until :meth:`stop`; a source that is gone is looked for
-        again."""
+        """Refresh every ``every_s`` seconds until :meth:`stop`; a source that has gone is searched for again."""
         while (self.collector is not None or self.jobs is not None) and not self._stop.is_set():
             began = time.monotonic()
             if self._stop.wait(self.every_s):
                 break
             with contextlib.suppress(InputError):
                 self.refresh()
-            # A round that takes long is not restarted at once.
+            # After a round that takes long, the next does not start at once.
             self._stop.wait(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
 
     def stop(self) -> None:
@@ -310,6 +308,6 @@ class Served:
         self._stop.set()
 
     def close(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         if self.collector is not None:
             self.collector.close()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from softib.errors import InputError
+from softib.extras import install_command
 from softib.web.access import Access, is_loopback, new_token
 from softib.web.served import Served
 from softib.web.tls import Tls
@@ -18,7 +19,7 @@ __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""A round and answers that are under way may take so long to end; the process ends anyway."""
+"""How long a round and answers that are under way may take to end; the process ends anyway."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -31,12 +32,11 @@ def serve(
     wrapped: Callable[[Any], Any] = lambda app: app,
     tls: Tls | None = None,
 ) -> None:
-    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the
-    token where one was made here. ``wrapped`` puts other applications around this one.
+    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the token if one was
+    made here. ``wrapped`` puts other applications around this one.
 
-    Beyond loopback a token is always asked for; without one given it is made here. Raises
-    :class:`InputError` where a library is missing, the address is not this machine's, or the port
-    is taken.
+    Beyond loopback a token is always required; if none is given, one is made here. Raises :class:`InputError` if a
+    library is missing, the address does not belong to this machine, or the port is taken.
     """
     uvicorn_server = _library()
     from softib.web.app import app_of
@@ -74,11 +74,10 @@ def _library() -> Callable[[Any, Tls | None], Any]:
 
         from softib.web.connections import BACKLOG, bounded_protocol
     except ImportError as error:
-        raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
+        raise InputError(f"softib serve needs {error.name}; {install_command('serve')}") from None
 
     class Server(uvicorn.Server):
-        """Ends well on a signal: uvicorn's own raises the signal again when all is
-        closed."""
+        """Ends cleanly on a signal: uvicorn's own server raises the signal again when all is closed."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError, MissingLibrary
+from softib.extras import install_command
 from softib.whole_files import write_text
 
 __all__ = ["Tls", "self_signed", "tls_of"]
@@ -20,7 +21,7 @@ FILE, DAYS = "server.pem", 825
 
 @dataclass(frozen=True)
 class Tls:
-    """``certificate``: PEM with the key in it; ``client_ca``: whose client certificates count."""
+    """``certificate``: PEM with the key in it; ``client_ca``: the CA whose client certificates count."""
 
     certificate: str
     client_ca: str | None = None
@@ -33,27 +34,27 @@ class Tls:
         return out
 
     def protocol(self, base: type) -> type:
-        """uvicorn's protocol ``base``; with client certificates one that names their owners."""
+        """uvicorn's protocol ``base``; with client certificates, a protocol that names their owners."""
         return base if self.client_ca is None else _naming(base)
 
 
 def tls_of(certificate: str | os.PathLike[str], client_ca: str | os.PathLike[str] | None) -> Tls:
-    """The files, once they were read as the server will. Raises :class:`InputError`."""
+    """The files, after they were read in the same way as by the server. Raises :class:`InputError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate)
     except (ssl.SSLError, OSError) as error:
-        raise InputError(f"{os.fspath(certificate)}: no PEM with a certificate and its key: {error}") from None
+        raise InputError(f"{os.fspath(certificate)}: not a PEM file with a certificate and its key: {error}") from None
     if client_ca is not None:
         try:
             context.load_verify_locations(client_ca)
         except (ssl.SSLError, OSError) as error:
-            raise InputError(f"{os.fspath(client_ca)}: no PEM of a CA: {error}") from None
+            raise InputError(f"{os.fspath(client_ca)}: not a PEM file of a CA: {error}") from None
     return Tls(os.fspath(certificate), None if client_ca is None else os.fspath(client_ca))
 
 
 def self_signed(folder: Path, host: str, client_ca: str | os.PathLike[str] | None) -> Tls:
-    """The certificate kept in ``folder``, made for ``host`` where there is none."""
+    """The certificate kept in ``folder``, made for ``host`` if there is none."""
     path = folder / FILE
     if not path.exists():
         _make(path, host)
@@ -66,9 +67,7 @@ def _make(path: Path, host: str) -> None:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError as error:
-        raise MissingLibrary(
-            f"a certificate is made with {error.name}; pip install 'softib[tenants]', or give --certificate"
-        ) from None
+        raise MissingLibrary(f"making a certificate needs {error.name}; {install_command('tenants')}") from None
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host[:64])])
     try:
@@ -91,7 +90,7 @@ def _make(path: Path, host: str) -> None:
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ) + certificate.public_bytes(serialization.Encoding.PEM)
-    write_text(path, pem.decode())  # the folder is its owner's alone
+    write_text(path, pem.decode())  # only the owner may enter the folder
     path.chmod(0o600)
 
 

@@ -43,7 +43,7 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
 
     from softib.workloads.registry import patterns, workload_file
 
-    data, written = _with_underscores(data)
+    data, written = _with_underscores(_in_folder(data, folder))
     path = lambda error: tuple(written.get(key, key) for key in _path(error))
     try:
         spec = workload_file().model_validate(data)
@@ -66,6 +66,17 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
         for name, other in spec.fabrics.items()
     }
     return Workload(spec.name or name, tuple(jobs), tuple(spec.faults), spec.management, fabrics)
+
+
+def _in_folder(data: Any, folder: Path) -> Any:
+    """``data`` with the files of settings that its training steps name."""
+    jobs = data.get("jobs") if isinstance(data, Mapping) else None
+    if not isinstance(jobs, list):
+        return data
+    named = lambda job: {
+        k: str(folder / Path(job[k]).expanduser()) for k in ("megatron", "deepspeed") if isinstance(job.get(k), str)
+    }
+    return {**data, "jobs": [{**job, **named(job)} if isinstance(job, Mapping) else job for job in jobs]}
 
 
 def _with_underscores(data: Any) -> tuple[Any, dict[str | int, str]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from softib.workloads.job import Job, Number, Yes
 from softib.workloads.quantities import Count, Rate, Volume
@@ -206,7 +206,23 @@ class TrainingStep(Gpus):
     )
     heads: Number | None = Field(None, description="heads of attention; default: of 128 each")
     flash_attention: Yes = Field(True, description="does one kernel compute attention, without writing its scores")
+    megatron: dict[str, Any] | str | None = Field(
+        None,
+        description="settings of Megatron-LM (tensor-model-parallel-size or tp, num-layers, …) in place of the options "
+        "of the same meaning, or the name of a YAML file of them",
+    )
+    deepspeed: dict[str, Any] | str | None = Field(
+        None, description="DeepSpeed's configuration (batch sizes, zero_optimization), or the name of its file"
+    )
     sequence_parallel: Yes = Field(False, description="a tensor group shares activations between its layers, too")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settings(cls, given: Any) -> Any:
+        """Take the settings of libraries apart."""
+        from softib.workloads.training.settings import with_settings
+
+        return with_settings(given) if isinstance(given, dict) else given
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return the figures of a step: tokens a second, efficiency, GPU-hours."""

@@ -111,7 +111,7 @@ def test_every_mistake_of_partitions_and_what_opensm_does(tmp_path):
     expected = [
         (2, "0xa345"),
         (3, "0x9170"),
-        (4, "'nonsense' is no PortGUID"),
+        (4, "'nonsense' is not a PortGUID"),
         (5, "sl='20'"),
         (5, "mtu=9"),
         (5, "takes limited"),

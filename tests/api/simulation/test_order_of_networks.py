@@ -27,11 +27,24 @@ def drawn(seed: int) -> tuple[str, int, str]:
     pick = lambda values: values[int(rng.integers(len(values)))]
     most = 20 if seed >= 50 else 15
     size = int(2 ** rng.uniform(6, most))
-    return str(pick(list(GBPS))), int(pick([8, 16])), pick([
-        f"shift:{size},k={rng.integers(1, 7)}", f"permutation:{size}", f"incast:{size},senders={rng.integers(2, 7)}", f"bisection:{size}",
-        f"random-pairs:{size},messages=40,over=50us", f"mpi-allreduce:{size}", f"all-to-all:{min(size, 1 << 16)}", f"latency:{size},iterations=5",
-        f"hot-spot:{size},senders=3", f"bandwidth:{size},iterations=20,tx-depth=4",
-    ])  # fmt: skip
+    return (
+        str(pick(list(GBPS))),
+        int(pick([8, 16])),
+        pick(
+            [
+                f"shift:{size},k={rng.integers(1, 7)}",
+                f"permutation:{size}",
+                f"incast:{size},senders={rng.integers(2, 7)}",
+                f"bisection:{size}",
+                f"random-pairs:{size},messages=40,over=50us",
+                f"mpi-allreduce:{size}",
+                f"all-to-all:{min(size, 1 << 16)}",
+                f"latency:{size},iterations=5",
+                f"hot-spot:{size},senders=3",
+                f"bandwidth:{size},iterations=20,tx-depth=4",
+            ]
+        ),
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from softib.diags.cable_rules.judge import judge
+from tests.conftest import find_shared_data
 from tests.diags.cable_rules.real import dump
 
-DUMP = Path("/work/shared/data/sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv")
+DUMP = (find_shared_data() or Path("absent")) / "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv"
 pytestmark = [
     pytest.mark.skipif(not DUMP.exists(), reason="the real files are not here"),
     pytest.mark.filterwarnings("ignore:.*sections that softib does not read"),

@@ -35,7 +35,7 @@ SMALL = [
 
 def real(name: str) -> bytes:
     if DATA is None:
-        pytest.skip("the folder of real files (shared/data, or $SOFTIB_DATA) is absent")
+        pytest.skip("the real files are absent (make real-data fetches them)")
     return (DATA / name).read_bytes()
 
 

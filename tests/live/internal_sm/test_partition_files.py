@@ -42,7 +42,7 @@ FILES = {
     "one P_Key under two names": DEFAULT + "A=0x31 : ALL=full;\nB=0x31 : SELF=limited;\n",
     "a group ends the line": DEFAULT + "A=0x32 : ALL=full, mgid=ff12:401b::707;\n",
     "flags of a group take the line": DEFAULT + "A=0x33 : ALL\n mgid=ff12:401b::707,sl=1, SELF=full;\n",
-    "no multicast GID": DEFAULT + "A=0x34 : ALL=full\n mgid=fe80::1\n;\n",
+    "not a multicast GID": DEFAULT + "A=0x34 : ALL=full\n mgid=fe80::1\n;\n",
     "a ; of its own below a longer line": DEFAULT + "A=0x35 : ALL=full\n;\nB=0x36 : ALL ;\n",
     "a comment only": "# nothing : here ;\n",
 }  # fmt: skip

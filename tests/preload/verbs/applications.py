@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from pathlib import Path
 
@@ -34,19 +34,19 @@ def verbs_library() -> Path:
     return build.compile_verbs()
 
 
-def free_ports() -> Iterator[int]:
-    """TCP ports below those that the kernel hands out, each once a test run and free when it is given: also of a connection
-    that has only just ended there (TIME_WAIT), for not every program says SO_REUSEADDR."""
-    for port in cycle(range(20000 + os.getpid() * 4001 % 10000, 32000)):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-        yield port
+def is_free(port: int) -> bool:
+    """Also of a connection that has only just ended there (TIME_WAIT), for not every program says SO_REUSEADDR."""
+    with socket.socket() as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
 
 
-PORTS = free_ports()
+PORTS = filter(is_free, cycle(range(20000 + os.getpid() * 4001 % 10000, 32000)))
+"""TCP ports below those that the kernel hands out, each once a test run. Several threads may take one at a time (no generator can be
+asked by two)."""
 
 
 class Applications:

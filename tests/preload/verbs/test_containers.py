@@ -227,7 +227,7 @@ class Contained(Applications):
         if args[0] != "up":
             return super().__call__(*args)
         options = (*NOTHING, *SYSTEM, "--die-with-parent", "--bind", str(self.folder), str(self.folder))
-        words = self.arguments("up", str(self.folder / args[1]))
+        words = self.arguments("up", str(self.folder / args[1]), *(word for word in args[2:] if word != "--detach"))
         self.daemon = subprocess.Popen([self.bwrap, *options, *words], env=self.env, stderr=subprocess.PIPE, text=True)
         return self.daemon.stderr.readline()
 

@@ -127,7 +127,7 @@ def test_options_of_single_engines_reach_them(tmp_path):
     assert ManagerSettings(fallback=asked).read().options.torus_config == "torus 4 4\n"
     asked = told(tmp_path, engine="file", lfts_file="lfts")
     assert ManagerSettings(fallback=asked).read().options.lfts == "Unicast lids\n"
-    with pytest.raises(InputError, match=r"sm\.data_vls: read by engine lash, dfsssp, nue alone"):
+    with pytest.raises(InputError, match=r"sm\.data_vls: read only by engine lash, dfsssp, nue"):
         ManagerSettings(fallback=told(tmp_path, data_vls=4)).read()
     ran = softib("route", tmp_path / "fabric.yaml")
     assert ran.code == 2 and "sm.data_vls" in ran.err and len(ran.err.strip().splitlines()) == 1

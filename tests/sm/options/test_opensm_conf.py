@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import softib
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.options.opensm_conf import as_opensm_reads, shown
 from softib.sm.options.opensm_defaults import DEFAULTS, KINDS, number
 from softib.sm.options.softib_options import ArConfig
+from tests.extent import extent
 
 SHARED = Path(__file__).parents[4] / "shared"
 VALUES = (
@@ -70,6 +72,53 @@ def test_every_option_of_sixty_files_holds_as_opensm_has_it(stock, tmp_path):
                 replaced.add(remark.name)
         assert said.stdout.count("Unrecognized token") == sum(r.kind == "unknown" for r in stated.remarks)
     assert len(replaced) > 5
+
+
+def _edited(lines: list[str], seed: int) -> str:
+    """A whole options file with none, one or two lines as people spoil or change them."""
+    rng = random.Random(seed)
+    lines = list(lines)
+    for _ in range(seed % 3):
+        at = rng.randrange(len(lines))
+        name, value = (*lines[at].split(None, 1), "")[:2]
+        changed = (
+            f"{name[:-1]} {value}", f"{name.upper()} {value}", f"{name}={value}", f"{name} {rng.choice(VALUES)}", f"{name}", f"{name} {value} extra",
+            f"  {name}\t\t{value}   # as before", f'{name} "{value}"', f"{name} {value}\n{name} {value}", f"{name} {rng.choice((3, 8, 300))}",
+        )  # fmt: skip
+        lines[at] = rng.choice(changed)
+    return "\n".join(lines) + "\n"
+
+
+def _as_written(text: str, held: dict[str, str]) -> bool:
+    """Each option that OpenSM knows holds what the last line with it says."""
+    last = {name: value.strip() for line in text.splitlines() for name, _, value in [_words(line)] if name in held}
+    return all(held[name] == value or number(held[name]) == number(value) is not None for name, value in last.items())
+
+
+def _words(line: str) -> tuple[str, str, str]:
+    name, gap, value = line.split("#")[0].strip().replace("\t", " ").partition(" ")
+    value = value.strip()
+    return name, gap, value[1:-1] if value[:1] == value[-1:] and value[:1] in ("'", '"') and len(value) > 1 else value
+
+
+@pytest.mark.stock
+def test_check_config_takes_and_refuses_edited_files_as_opensm_does(stock, tmp_path):
+    """The public command's verdict: OpenSM knows every name, and holds every value as it is written."""
+    opensm, given, out = stock("opensm"), tmp_path / "in.conf", tmp_path / "out.conf"
+    run = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 60, "check": False}
+    subprocess.run([opensm, "-c", str(out)], **run)
+    lines = [line for line in out.read_text().splitlines() if line and not line.startswith("#")]
+    good = 0
+    for seed in range(extent(10, 60)):
+        given.write_text(_edited(lines, seed))
+        out.unlink()
+        said = subprocess.run([opensm, "-F", str(given), "-c", str(out)], **run).stdout
+        held = {n: v.strip() for n, _, v in (line.partition(" ") for line in out.read_text().splitlines()) if n != "#"}
+        taken = "Unrecognized token" not in said and _as_written(given.read_text(), held)
+        found = softib.check_config(given)
+        assert found.good == taken, (seed, found.opensm, said[-300:])
+        good += taken
+    assert 3 < good < extent(10, 60) - 3
 
 
 @pytest.mark.parametrize("path", ["data/opensm-qnib/opensm.conf", "data/gsi-lqcd-lft/opensm.conf"])

@@ -216,10 +216,16 @@ def test_faster_links_shorten_the_step_of_groups_that_span_nodes(what: dict[str,
 
 # Ten products and kernels of one layer on an A100 of 40 GB: EleutherAI's cookbook, benchmarks/sizing/sample_results (transformer.out, bmm.out). Rows, columns, depth, count, TFLOP/s.
 PRODUCTS = [
-    (8192, 12288, 4096, 1, 241.6), (8192, 4096, 4096, 1, 234.9), (8192, 16384, 4096, 1, 241.1), (8192, 4096, 16384, 1, 252.8),
-    (8192, 51200, 4096, 1, 255.4), (2048, 2048, 256, 64, 130.2), (2048, 256, 2048, 64, 219.0), (1024, 1024, 1024, 128, 227.3),
+    (8192, 12288, 4096, 1, 241.6),
+    (8192, 4096, 4096, 1, 234.9),
+    (8192, 16384, 4096, 1, 241.1),
+    (8192, 4096, 16384, 1, 252.8),
+    (8192, 51200, 4096, 1, 255.4),
+    (2048, 2048, 256, 64, 130.2),
+    (2048, 256, 2048, 64, 219.0),
+    (1024, 1024, 1024, 128, 227.3),
     (1024, 1024, 2048, 128, 243.3),
-]  # fmt: skip
+]
 
 
 def test_products_take_as_long_as_published() -> None:

@@ -269,7 +269,7 @@ def change_state(t, port, state, phys, now):
             t.port_info[port, STATE_AT] = (get8(t.port_info[port], STATE_AT) & 0xF0) | target
         return
     if phys == 0:
-        # "Down" alone leaves a disabled port disabled; otherwise LinkDownDefaultState sets the next state. A sleeping
+        # Only "Down" leaves a disabled port disabled; otherwise LinkDownDefaultState sets the next state. A sleeping
         # port wakes when its peer polls, so it trains as well.
         if get8(t.port_info[port], PHYS_AT) >> 4 == DISABLED:
             return

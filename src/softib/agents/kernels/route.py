@@ -128,8 +128,8 @@ def by_lid(t, port, lid, is_smp):
     """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA
     18.2.4.3).
 
-    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE where it leaves and
-    ARMED where it enters (IBA 7.2.7).
+    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE at the port that it leaves and ARMED
+    at the port that it enters (IBA 7.2.7).
     """
     if lid == 0 or lid >= MCAST_MIN:
         return -1
@@ -144,7 +144,7 @@ def by_lid(t, port, lid, is_smp):
     hops = t.progress[HOPS]
     if t.node_type[node] != SWITCH:
         at = np.int64(-1)  # a CA's port sends; there is no ingress port
-    # The 63 hops of 14.2.1.2 limit directed routes alone; a path over more switches than exist is a loop.
+    # The 63 hops of 14.2.1.2 limit only directed routes; a path over more switches than exist is a loop.
     for _ in range(t.lft.shape[0] + 1):
         if egress < 0:
             return lose(t, NO_ROUTE, at)

@@ -174,7 +174,7 @@ def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
     """Mellanox ExtendedPortInfo: distinguishes FDR10 from QDR. A Set changes LinkSpeedEnabled if StateChangeEnable
     is set.
 
-    A Mellanox part answers it under an OEM's VendorID too: OpenSM selects by DeviceID alone.
+    A Mellanox part answers it under an OEM's VendorID too: OpenSM selects only by DeviceID.
     """
     node = t.port_node[ingress]
     if t.vendor_id[node] != MELLANOX and not is_mellanox_part(np.int64(t.device_id[node])):

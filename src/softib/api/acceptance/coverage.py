@@ -18,7 +18,6 @@ from softib.api.findings import Findings
 from softib.api.table import Table
 from softib.diags.acceptance.measurements import PairFailure
 from softib.diags.finding import Finding
-from softib.errors import InputError
 from softib.plural import counted
 from softib.result import HIDDEN, Result, columns, key
 
@@ -104,11 +103,9 @@ class Coverage(Suggests, Result):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate. Raises :class:`InputError` where that fails."""
-        try:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(self.certificate)
-        except OSError as error:
-            raise InputError(f"{os.fspath(path)}: cannot write: {error.strerror or error}") from None
+        from softib.whole_files import write_text
+
+        write_text(path, self.certificate)
 
     def table(self) -> Table:
         """One row a tier: directions, planned, proven."""

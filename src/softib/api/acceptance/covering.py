@@ -7,7 +7,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from softib.api.acceptance.accepting import Source, fabric_of, launcher_of, report_of
 from softib.api.acceptance.coverage import Coverage, CoverComparison, InputHash
@@ -47,39 +47,59 @@ class _Place:
     routes: CoverRoutes
 
 
+class CoverOptions(TypedDict, total=False):
+    """Options of a run."""
+
+    rounds: int
+    """At most (40)."""
+    seconds: float
+    """That the counters are watched in each round (1)."""
+    program: str
+    """``write``, ``send`` or ``read``: which programs of perftest."""
+    size: int
+    """Bytes of a message (1 MiB)."""
+    adaptive: bool | None
+    """Plan for adaptive routing (None: where the switches' tables have it; True on a file: where
+    softib's manager turns it on)."""
+    ssh_config: str | os.PathLike[str]
+    base_port: int
+    """First TCP port for perftest's exchange (18515)."""
+    seed: int
+    """Of the draw of partners."""
+    use_cuda: int | None
+    """The GPU that perftest takes memory of (``--use_cuda``)."""
+
+
 def cover(
     source: Source,
     *,
     launcher: str | None = None,
     hosts: str | os.PathLike[str] | Sequence[str] | None = None,
-    rounds: int = ROUNDS,
-    seconds: float = 1.0,
-    program: str = "write",
-    size: int = 1 << 20,
-    adaptive: bool | None = None,
     lfts: str | os.PathLike[str] | None = None,
     compare: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
     steps: Steps = unwatched,
-    **more: Any,
+    **options: Unpack[CoverOptions],
 ) -> Coverage:
     """Load every direction of every cable to 80 % of its rate, in as few rounds as the routes allow, and
     prove it by the counters of the ports.
 
     ``source``: a running fabric (``launcher`` ``local``) or ``umad:DEVICE`` (``ssh``, ``srun``), whose
     counters are read over MADs; or any other SOURCE in virtual time (``launcher`` ``virtual``, the
-    default there). ``hosts``: these alone send and receive. ``rounds``: at most that many. ``seconds``
-    that the counters are watched in each. ``adaptive``: plan for adaptive routing (None: where the
-    switches' tables have it; True on a file: where softib's manager turns it on). ``lfts``: tables of a
-    dump. ``compare``: the JSON document of an earlier run. ``size`` bytes of a message of perftest's
-    ``program`` (``write``, ``send``, ``read``). ``more``: ``ssh_config``, ``base_port``, ``seed``,
-    ``use_cuda`` (the GPU that perftest takes memory of), as in :func:`softib.accept`.
+    default there). ``hosts``: these alone send and receive. ``lfts``: tables of a dump. ``compare``: the
+    JSON document of an earlier run. ``progress`` is called with rounds done and all rounds.
+
+    ``options``: ``rounds`` at most (40); ``seconds`` that the counters are watched in each (1);
+    ``adaptive``: plan for adaptive routing (None: where the switches' tables have it; True on a file:
+    where softib's manager turns it on); ``size`` bytes of a message of perftest's ``program``
+    (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda`` as in
+    :func:`softib.accept`.
 
     Raises :class:`InputError` or a related error where it cannot begin.
     """
-    given = _Given(rounds, seconds, program, size, **more)
+    given = _Given(**options)
     with steps("routes"):
-        place = _place(source, hosts, lfts, adaptive, steps)
+        place = _place(source, hosts, lfts, given.adaptive, steps)
     name = _launcher_name(place.source, launcher)
     from softib.analysis.acceptance.cover.coverage import proof_of
     from softib.analysis.acceptance.cover.findings import findings_of
@@ -89,11 +109,11 @@ def cover(
 
     earlier = None if compare is None else _earlier(compare)
     with steps("schedule"):
-        schedule = cover_schedule(place.routes, rounds, given.seed)
+        schedule = cover_schedule(place.routes, given.rounds, given.seed)
     with _measurer(place, name, given) as measure, steps("rounds"):
         measured, slow = run_cover(place.routes, schedule, measure, progress, given.seed)
     ends = place.ends.ends
-    proof = proof_of(place.routes, ends, schedule, measured, slow, rounds)
+    proof = proof_of(place.routes, ends, schedule, measured, slow, given.rounds)
     failures = [f.named(ends) for one in measured for f in _failures(one)]
     paced = place.source.paced or name == VIRTUAL
     found = findings_of(place.routes, place.ends, proof, slow, failures, paced)
@@ -114,7 +134,7 @@ def cover(
         unexplained=proof.unexplained,
         failures=failures,
         judged=Findings(report_of(place.source, found)),
-        seconds=SPAN_PS / 1e12 if name == VIRTUAL else seconds,
+        seconds=SPAN_PS / 1e12 if name == VIRTUAL else given.seconds,
         versions=_versions(),
         inputs=_inputs(place, source, hosts, lfts, compare),
         made=_now(),
@@ -126,10 +146,11 @@ def cover(
 class _Given:
     """Options of a run. Raises :class:`InputError` for what cannot be."""
 
-    rounds: int
-    seconds: float
-    program: str
-    size: int
+    rounds: int = ROUNDS
+    seconds: float = 1.0
+    program: str = "write"
+    size: int = 1 << 20
+    adaptive: bool | None = None
     ssh_config: str | os.PathLike[str] = ""
     base_port: int = 18515
     seed: int = 0
@@ -162,11 +183,11 @@ def _place(
     result = result_of(fabric)
     if adaptive and result.format != RUNNING and not lfts:
         result.extra["sm"] = {**result.extra.get("sm", {}), "adaptive_routing": "free"}
-    found = routed(result, None, None if lfts is None else os.fspath(lfts), steps)
-    ends = ends_of_fabric(found.fabric, found.graph, None if hosts is None else read_hosts(hosts))
+    tables = routed(result, None, None if lfts is None else os.fspath(lfts), steps)
+    ends = ends_of_fabric(tables.fabric, tables.graph, None if hosts is None else read_hosts(hosts))
     if len(ends.ends) < 2:
         raise InputError(f"{fabric.source}: {LIDS if not len(ends.ends) else 'one port of a host'}; a flow needs two")
-    routes = cover_routes(found.fabric, found.graph, found.lft, ends, adaptive is not False)
+    routes = cover_routes(tables.fabric, tables.graph, tables.lft, ends, adaptive is not False)
     if adaptive and routes.groups is None:
         raise InputError(f"{fabric.source}: no switch has tables of adaptive routing; leave --adaptive out")
     running = fabric.source if fabric.format == "running" else ""
@@ -175,7 +196,7 @@ def _place(
         from softib.api.running.running import RunningFabric
 
         paced = bool(RunningFabric(running).status()["pace"])
-    return _Place(AcceptanceSource(fabric.source, ends.ends, result, None, running, paced), found, ends, routes)
+    return _Place(AcceptanceSource(fabric.source, ends.ends, result, None, running, paced), tables, ends, routes)
 
 
 def _launcher_name(place: AcceptanceSource, name: str | None) -> str:

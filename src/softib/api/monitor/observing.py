@@ -187,7 +187,7 @@ def observe(
     the clock times ``since`` and ``until`` (seconds since 1970); of more than 4 million ports and
     rounds the last that are fewer, and ``problems`` says so.
 
-    Raises :class:`InputError` where it is none of these, :class:`PeerError` where no one answers.
+    Raises :class:`InputError` if it is none of these, :class:`PeerError` if there is no answer.
     """
     names = [os.fspath(s) if isinstance(s, str | os.PathLike) else s.name for s in sources]
     if not names:

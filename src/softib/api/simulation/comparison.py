@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from softib.analysis.simulation.networks import HalfPrice, JobOver, Network, NetworkComparison, PriceRange
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
-from softib.api.simulation.networks import HalfPrice, JobOver, Network, PriceRange
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.simulate import Record, simulate
 from softib.api.table import Table
 from softib.errors import InputError, SoftibError
-from softib.result import Result, also, columns, html_table
+from softib.result import columns, html_table
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
@@ -46,11 +46,9 @@ BUSY = (
 HALF = "At half the price or less: {kept}."
 
 
-class Comparison(Suggests, Result):
+class Comparison(Suggests):
     """A workload over several networks. ``base``: the run on the fabric as it is; ``runs``: the
     successful runs by network; ``errors``: why the others failed."""
-
-    document = "compare"
 
     def __init__(self, base: Simulation, first: str, wanted: list[str], book: CostBook | None = None):
         self.base, self._first, self._order, self._book = base, first, [first, *wanted], book
@@ -58,60 +56,28 @@ class Comparison(Suggests, Result):
         self.errors: dict[str, str] = {}
 
     @property
-    @also("source")
-    def _source(self) -> str:
-        return self.base.fabric.source
+    def _figures(self) -> NetworkComparison:
+        base, networks = self.base, self._networks
+        return NetworkComparison(
+            base.fabric.source,
+            base.fabric.name,
+            base.workload,
+            base.layer,
+            base.engine,
+            base._plain.settings.seed,
+            self._first,
+            networks,
+            _half_price(networks),
+            self.notes,
+        )
 
     @property
-    @also("fabric")
-    def _fabric(self) -> str:
-        return self.base.fabric.name
-
-    @property
-    @also("workload")
-    def _workload(self) -> str:
-        return self.base.workload
-
-    @property
-    @also("layer", type=Literal["static", "fluid", "packet"])
-    def _layer(self) -> str:
-        return self.base.layer
-
-    @property
-    @also("engine")
-    def _engine(self) -> str:
-        return self.base.engine
-
-    @property
-    @also("seed")
-    def _seed(self) -> int:
-        return self.base._plain.settings.seed
-
-    @property
-    @also("as_it_is")
-    def _as_it_is(self) -> str:
-        """The generation of the fabric's links."""
-        return self._first
-
-    @property
-    @also("networks")
     def _networks(self) -> list[Network]:
         return [self._row(name) for name in self._order]
 
-    @property
-    @also("half_price")
-    def _half_price(self) -> list[HalfPrice] | None:
-        """Networks at half the price or less; null where the cost book has no price of the fabric
-        as it is."""
-        base, *others = self._networks
-        if base.price is None:
-            return None
-        half = base.price.middle / 2
-        return [
-            HalfPrice(row.network, row.price.middle / base.price.middle, 1 / row.ratio)
-            for row in others
-            if row.price is not None and row.ratio and row.price.middle <= half
-        ]
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib compare --json`` prints it."""
+        return self._figures.to_json()
 
     def add(self, name: str) -> None:
         """Add the run over network ``name``; where it is impossible, ``errors`` has the reason."""
@@ -129,7 +95,6 @@ class Comparison(Suggests, Result):
         return all(run.good for run in self.runs.values())
 
     @property
-    @also()
     def notes(self) -> tuple[str, ...]:
         """Assumptions of the figures, and missing figures."""
         from softib.analysis.simulation.slowdown import ASSUMED
@@ -194,7 +159,7 @@ class Comparison(Suggests, Result):
             )
             if first.short:
                 notes.append(SHORT.format(n=first.short))
-            half = self._half_price or []
+            half = _half_price(self._networks) or []
             kept = ", ".join(f"{h.network} keeps {h.performance:.0%} at {h.price:.0%} of the price" for h in half)
             notes.append(HALF.format(kept=kept) if kept else NO_HALF)
         return tuple(notes)
@@ -218,7 +183,7 @@ class Comparison(Suggests, Result):
         """Networks at half of the fabric's price or less, by middle prices: ``price`` and
         ``performance`` (inverse of completion) as shares of the fabric as it is. None where the
         cost book does not price the fabric."""
-        half = self._half_price
+        half = _half_price(self._networks)
         return None if half is None else [one.to_json() for one in half]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -236,14 +201,14 @@ class Comparison(Suggests, Result):
         from softib.render.comparison import print_comparison
         from softib.render.terminal import console
 
-        print_comparison(self.to_json(), console())
+        print_comparison(self._figures, console())
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """A self-contained page with a table and bars; with ``path`` written there too. Raises
         :class:`InputError`."""
         from softib.render.comparison import page
 
-        text = page(self.to_json())
+        text = page(self._figures)
         if path is not None:
             write_text(path, text)
         return text
@@ -254,7 +219,7 @@ class Comparison(Suggests, Result):
         from softib.render.comparison import completion_bars
         from softib.render.html import styled
 
-        return Drawing(styled(completion_bars(self.rows())))
+        return Drawing(styled(completion_bars(self._networks)))
 
     def _row(self, name: str) -> Network:
         from softib.analysis.simulation.slowdown import processor_share
@@ -296,7 +261,20 @@ class Comparison(Suggests, Result):
     def _repr_html_(self) -> str:
         from softib.render.comparison import HEAD, cells
 
-        return html_table(HEAD, [cells(row) for row in self.rows()])
+        return html_table(HEAD, [cells(row) for row in self._networks])
+
+
+def _half_price(networks: Sequence[Network]) -> list[HalfPrice] | None:
+    """Networks at half the price or less of the first one; None where the cost book has no price of it."""
+    base, *others = networks
+    if base.price is None:
+        return None
+    half = base.price.middle / 2
+    return [
+        HalfPrice(row.network, row.price.middle / base.price.middle, 1 / row.ratio)
+        for row in others
+        if row.price is not None and row.ratio and row.price.middle <= half
+    ]
 
 
 def _span(job: dict[str, Any]) -> float | None:

@@ -204,7 +204,7 @@ def _numbered(
 @contextmanager
 def _cluster(address: str) -> Iterator[int]:
     """A client of the Dask cluster at ``address``; how many workers it has. Raises
-    :class:`InputError` where no one answers."""
+    :class:`InputError` if there is no answer."""
     distributed = library("distributed", "dask")
     try:
         client = distributed.Client(address, timeout=10)

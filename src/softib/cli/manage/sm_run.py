@@ -169,7 +169,7 @@ def _show(one: UmadManager, planned: PlannedChanges | None, once: bool, as_json:
 
 
 def _show_several(many: UmadManagers, planned: list[PlannedChanges], once: bool, as_json: bool) -> int:
-    """What there is to say of all, port by port. Exit code 2 where a manager could not go on."""
+    """The report of all managers, port by port. Exit code 2 if a manager could not continue."""
     if as_json:
         print_json(many.to_json(planned))
     else:

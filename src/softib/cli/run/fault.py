@@ -86,7 +86,7 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
     flow-control NODE[PORT] SHARE    leaves out flow-control packets; 0 heals
     switch-down|switch-up NODE       without power, and again
     sys-guid NODE                    takes the SystemImageGUID --guid (trap 145)
-    list                             what there is
+    list                             all faults
     clear [NODE[PORT]|NODE]          clears it, or everything
 
     Several places are changed at once, by name or pattern: 'leaf-3[*]', 'leaf-*[1-4,9]', 'spine-?'.

@@ -94,8 +94,8 @@ def discover(address: str, as_json: bool) -> int:
     import softib
 
     softib.on_compiling(Compiling())
-    found = softib.nvme_discover(address)
-    print_json(found.to_json()) if as_json else print_lines(found.lines())
+    listing = softib.nvme_discover(address)
+    print_json(listing.to_json()) if as_json else print_lines(listing.lines())
     return 0
 
 
@@ -104,8 +104,8 @@ def discover(address: str, as_json: bool) -> int:
 def list(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
     """Connect, and list paths and namespaces."""
     with _connect(address, nqn, namespace) as disk:
-        found = disk.describe()
-    print_json(found.to_json()) if as_json else print_lines(found.lines())
+        description = disk.describe()
+    print_json(description.to_json()) if as_json else print_lines(description.lines())
     return 0
 
 

@@ -7,6 +7,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Compiling, print_line, print_notice
+from softib.plural import counted
 
 
 @click.command()
@@ -51,6 +52,6 @@ def command(
             print_line(described)
         else:
             where = ", ".join(p.address for p in described.ports)
-            print_notice(f"{described.nqn}: {len(files)} namespace{'s' * (len(files) > 1)} at {where} port {port}")
+            print_notice(f"{described.nqn}: {counted(len(files), 'namespace')} at {where} port {port}")
         target.serve()
     return 0

@@ -3,7 +3,7 @@ crashes.
 
 ``LANG=C`` (or POSIX) asks for ASCII. Python does not obey: under the C locale it
 writes UTF-8 (PEP 538 and 540), which such a terminal shows as garbage. ``PYTHONIOENCODING`` and
-``PYTHONUTF8`` go before the locale, as in Python itself.
+``PYTHONUTF8`` override the locale, as in Python itself.
 """
 
 from __future__ import annotations

@@ -115,10 +115,10 @@ SHOW_S = 10.0
     default=None,
     help="--cover: plan for adaptive routing, or for the forwarding tables alone (default: what the switches have).",
 )
-@click.option("--lfts", metavar="F", type=click.Path(), help="--cover: use these forwarding tables (a dump).")
-@click.option("--html", metavar="F", type=click.Path(dir_okay=False), help="--cover: write the certificate, one page.")
+@click.option("--lfts", metavar="F", type=InputFile(), help="--cover: use these forwarding tables (a dump).")
+@click.option("--html", metavar="F", type=OutputFile(), help="--cover: write the certificate, one page.")
 @click.option(
-    "--compare", metavar="F", type=click.Path(), help="--cover: compare with an earlier run (its --json output)."
+    "--compare", metavar="F", type=InputFile(), help="--cover: compare with an earlier run (its --json output)."
 )
 @json_option
 def command(source: str, cover: bool, as_json: bool, html: str | None, **options: Any) -> int:

@@ -109,15 +109,15 @@ def compare(
 
     before = softib.baseline(file)
     after = _made(source, accepted, rounds, every)
-    found, drift = before.compare(after), before.drift(after)
+    changes, drift = before.compare(after), before.drift(after)
     if as_json:
         print_json(before.comparison(after))
-        return 0 if found.good else 1
-    print_problems(found.problems)
+        return 0 if changes.good else 1
+    print_problems(changes.problems)
     for d in drift:
         click.echo(
             f"{d['test']}: {counted(d['pairs'], 'pair')}, median {100 * d['ratio']:.4g} % of the baseline, p = "
             f"{d['probability']:.2g}"
         )
-    found.print(every_finding)
-    return 0 if found.good else 1
+    changes.print(every_finding)
+    return 0 if changes.good else 1

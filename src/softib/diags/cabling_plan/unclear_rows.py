@@ -155,7 +155,7 @@ def conflicting_rows(on: PlanOnFabric, rows: list[int], right: np.ndarray) -> No
 
 
 def unmatched_rows(on: PlanOnFabric, rows: list[int]) -> None:
-    """One finding a device that rows name in vain; many are one finding a reason."""
+    """One finding for each device that rows name but that is not identified; many are one finding for each reason."""
     by_reason: dict[str, dict[str, list[tuple[int, int]]]] = {}
     for row in rows:
         worst, end = min((REASONS.index(on.matched.reason[row, e]), e) for e in (0, 1) if on.port[row, e] < 0)

@@ -156,7 +156,7 @@ def _mkeys(e: Evidence) -> Iterator[Finding]:
 def _leases(e: Evidence) -> Iterator[Finding]:
     ending = [p for p in e.ports if p.lease and (p.mkey or p.protect)]
     yield from _of_ports(
-        MKEY_LEASE, ending, len(e.ports), "give up their protection by themselves", lambda p: f"after {p.lease} s"
+        MKEY_LEASE, ending, len(e.ports), "lose their protection by themselves", lambda p: f"after {p.lease} s"
     )
 
 

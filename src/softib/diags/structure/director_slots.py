@@ -79,9 +79,9 @@ def with_slots(view: FabricView, absent: Sequence[Absent]) -> tuple[list[Absent]
 
 def _boards(view: FabricView) -> dict[str, set[str]]:
     """The cards of each director."""
-    found: dict[str, set[str]] = {}
+    cards: dict[str, set[str]] = {}
     for node in np.flatnonzero(view.is_switch).tolist():
         address = address_of(view.names[node])
         if address.card:
-            found.setdefault(address.system, set()).add(address.card)
-    return found
+            cards.setdefault(address.system, set()).add(address.card)
+    return cards

@@ -1,7 +1,7 @@
 """Switches in each other's place: every cable of the one leads where the other's should.
 
-Whoever replaces two switches and mixes them up, or their names, exchanges all their cables at once.
-No route changes, but every name leads to the wrong rack. The ports at the other ends of their
+A technician who replaces two switches and mixes them up, or their names, exchanges all their
+cables at once. No route changes, but every name leads to the wrong rack. The ports at the other ends of their
 cables are the witnesses: all of them expect the other switch.
 """
 
@@ -74,7 +74,7 @@ def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
 
 def _cycles(goal: dict[int, tuple[int, int, int, int]]) -> list[Exchange]:
     """Switches that are each in the place of the next."""
-    found, done = [], set[int]()
+    cycles, done = [], set[int]()
     for first in sorted(goal):
         cycle = [first]
         while (after := goal[cycle[-1]][0]) in goal and after not in cycle:
@@ -83,8 +83,8 @@ def _cycles(goal: dict[int, tuple[int, int, int, int]]) -> list[Exchange]:
             done.update(cycle)
             _, follow, of, switches = (sum(goal[n][i] for n in cycle) for i in range(4))
             if switches:  # hosts alone tell of exchanged racks
-                found.append(Exchange(tuple(cycle), follow, of))
-    return found
+                cycles.append(Exchange(tuple(cycle), follow, of))
+    return cycles
 
 
 class _Witnesses:
@@ -181,8 +181,8 @@ def out_of_order(view: FabricView, rank: np.ndarray) -> list[Exchange]:
         if agree >= MOST * len(side) and len(side) >= PAIR:
             form = _NUMBER.sub("#", view.names[switch])
             groups.setdefault((up, form, tuple(sorted(side))), []).append((number, switch))
-    found = (x for members in groups.values() for x in _order(view, members))
-    return list({x.switches: x for x in found}.values())
+    pairs = (x for members in groups.values() for x in _order(view, members))
+    return list({x.switches: x for x in pairs}.values())
 
 
 def _order(view: FabricView, members: list[tuple[int, int]]) -> list[Exchange]:

@@ -157,17 +157,17 @@ def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tu
 
 def _candidates(below: _Side, above: _Side) -> set[_Exchange]:
     """Every exchange that two claims allow, each once (``a`` < ``b``)."""
-    found: set[_Exchange] = set()
+    candidates: set[_Exchange] = set()
     low, high = _by_pair(below), _by_pair(above)
     for (p, q), nodes in low.items():
-        found.update(_Exchange(a, p, b, q) for a in nodes for b in low.get((q, p), ()))
+        candidates.update(_Exchange(a, p, b, q) for a in nodes for b in low.get((q, p), ()))
     for (a, b), nodes in high.items():
-        found.update(_Exchange(a, p, b, q) for p in nodes for q in high.get((b, a), ()))
+        candidates.update(_Exchange(a, p, b, q) for p in nodes for q in high.get((b, a), ()))
     for a, claims in below.claims.items():  # one from below and one from above: at one cable, or at opposite corners
         for p, q in claims:
-            found.update(_Exchange(a, p, b, q) for m, b in above.claims.get(p, ()) if m == a)
-            found.update(_Exchange(a, p, b, q) for b, m in above.claims.get(q, ()) if m == a)
-    return {min(x, x.turned()) for x in found}
+            candidates.update(_Exchange(a, p, b, q) for m, b in above.claims.get(p, ()) if m == a)
+            candidates.update(_Exchange(a, p, b, q) for b, m in above.claims.get(q, ()) if m == a)
+    return {min(x, x.turned()) for x in candidates}
 
 
 def _by_pair(side: _Side) -> dict[tuple[int, int], list[int]]:

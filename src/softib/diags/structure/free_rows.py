@@ -164,8 +164,8 @@ def other_side(
     others = np.setdiff1d(np.flatnonzero(view.is_switch & (rank == tier) & (f.node_nports >= number)), f.port_node[row])
     side = _peers(view, f.node_base[others] + number, rank, tier - 1)
     below = _peers(view, np.array([p for n in side for p in f.ports_of(n)], np.int64), rank, tier - 2)
-    found = [a for a in absent if rank[a.before] == tier - 1 and {int(f.port_node[p]) for p in a.ports} <= below]
-    return found[0] if len(found) == 1 else None
+    matching = [a for a in absent if rank[a.before] == tier - 1 and {int(f.port_node[p]) for p in a.ports} <= below]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _peers(view: FabricView, ports: np.ndarray, rank: np.ndarray, tier: int) -> set[int]:

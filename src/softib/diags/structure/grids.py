@@ -47,8 +47,8 @@ def _pairs(view: FabricView, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return pair[0], pair[1]
 
 
-def _about(found: int, wanted: float) -> bool:
-    return abs(found - wanted) <= max(FEW_LINKS, (1 - MOST) * wanted)
+def _about(count: int, wanted: float) -> bool:
+    return abs(count - wanted) <= max(FEW_LINKS, (1 - MOST) * wanted)
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
@@ -88,17 +88,17 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
 def _form(n: int, size: int, step: np.ndarray) -> str:
     """What the lines of ``size`` switches are, by the distances of the pairs along them:
     all-to-all, cycles, paths."""
-    found, lines = len(step), n / size
+    pairs, lines = len(step), n / size
     all_to_all = n * (size - 1) / 2
     around = int((step == size - 1).sum()) >= lines / 2
     if size == 2:
-        return "pair" if _about(found, lines) else "none"
-    if size > 3 and _about(found, all_to_all) and found > 1.5 * n:
+        return "pair" if _about(pairs, lines) else "none"
+    if size > 3 and _about(pairs, all_to_all) and pairs > 1.5 * n:
         return "full"
-    if not _about(int(((step == 1) | (step == size - 1)).sum()), found):
-        return "full" if size == 4 and _about(found, all_to_all) else "none"
+    if not _about(int(((step == 1) | (step == size - 1)).sum()), pairs):
+        return "full" if size == 4 and _about(pairs, all_to_all) else "none"
     wanted = lines * (size if around else size - 1)
-    return ("cycle" if around else "path") if _about(found, wanted) else "none"
+    return ("cycle" if around else "path") if _about(pairs, wanted) else "none"
 
 
 def _grid_kind(forms: list[str]) -> str:

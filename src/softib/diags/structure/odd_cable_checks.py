@@ -117,7 +117,7 @@ def extra_cables(c: Context) -> Iterator[Finding]:
     for p, q in zip(view.port_a[links].tolist(), view.port_b[links].tolist(), strict=True):
         if rare[p] and rare[q] and not {p, q} & done and f.port_node[p] != f.port_node[q]:
             numbers = sorted({int(number[p]), int(number[q])})
-            others = f"port{'s' if len(numbers) > 1 else ''} {' and '.join(map(str, numbers))}"
+            others = f"{plural(len(numbers), 'port')} {' and '.join(map(str, numbers))}"
             text = (
                 f"{view.link_name(p, q)}: the {c.structure.kind} has no such cable, and the others leave {others} free"
             )

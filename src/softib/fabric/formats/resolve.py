@@ -2,7 +2,7 @@
 PortInfo images.
 
 A port record says "my port *a* is cabled to port *b* of X". Two records that name each other are a
-cable; one that no one answers is a one-sided cable; one whose peer has no record, or says
+cable; one without an answer is a one-sided cable; one whose peer has no record, or says
 otherwise, keeps its own end (peer unknown). Every record that is not answered becomes a ``Problem``
 at its line.
 """

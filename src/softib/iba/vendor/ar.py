@@ -6,7 +6,7 @@ IDs and the layouts of data are those of NVIDIA's OpenSM (``iba/ib_types.h`` and
 (GPL or BSD). That header does not define how AttributeModifier selects a block of groups, nor the order of bits in
 a port mask; both are softib's own and documented with the structures.
 
-A switch forwards a packet to a LID by its AR table: through the port alone (``STATIC``), through any port of the
+A switch forwards a packet to a LID by its AR table: only through the port (``STATIC``), through any port of the
 LID's group for each packet (``FREE``) or once for each flow (``BOUNDED``). For a group without a port that is
 up, the port of the table is used. With ``fr_enabled`` a port of the table that is down is replaced by
 one of the LID's group, ``STATIC`` or not (local repair): the hardware meaning of the bit is not public.

@@ -46,7 +46,7 @@ class ReplicaStatus(IntEnum):
     """``state`` of an answer."""
 
     TAKEN = 0
-    REFUSED = 1  # the receiver is no standby, or waits for a full copy
+    REFUSED = 1  # the receiver is not a standby, or waits for a full copy
     NO_MASTER = 2  # the request was for its state, but the receiver is no master
 
 

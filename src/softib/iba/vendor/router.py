@@ -3,7 +3,7 @@
 Layouts as in the public headers of NVIDIA's OpenSM (``iba/ib_types.h``: ``ib_router_info_t``,
 ``ib_rtr_adj_table_block_t``, ``ib_rtr_next_hop_table_block_t``) and of ibis
 (``packets_layouts.h``), which agree. A site-local prefix is 0xfec0, 32 zero bits and a subnet
-number of 16 bits (IBA 4.1.1): the table of adjacent subnets has the number alone.
+number of 16 bits (IBA 4.1.1): the table of adjacent subnets has only the number.
 """
 
 from __future__ import annotations

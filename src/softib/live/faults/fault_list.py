@@ -125,7 +125,7 @@ class FaultList:
             removed.over = True
 
     def at(self, row: int) -> list[Fault]:
-        """Those of a port's link (``row`` ≥ 0), or of node -1 - ``row`` and of all its links."""
+        """The faults of a port's link (``row`` ≥ 0), or of node -1 - ``row`` and all its links."""
         f = self.fabric
         ports = {row, int(f.port_peer[row])} if row >= 0 else set(f.ports_of(-1 - row, port0=True))
         ports |= {int(f.port_peer[p]) for p in ports}

@@ -151,7 +151,7 @@ KINDS: dict[str, LiveFault] = {
 
 
 def rate_option(kind: str) -> str | None:
-    """The option that RATE of ``kind`` is; None where it takes none."""
+    """The option of ``kind`` that RATE sets; None if it takes none."""
     return next((name for name in KINDS[kind].needed if name in RATES), None)
 
 

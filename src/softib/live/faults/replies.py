@@ -35,7 +35,7 @@ class FaultReply(Result):
     state: str | None = field(default=None, metadata=OPTIONAL)
     phys_state: str | None = field(default=None, metadata=OPTIONAL)
     errors: ExpectedErrors | None = field(default=None, metadata=OPTIONAL)
-    """Of ber, attenuation and weak-laser."""
+    """For ber, attenuation and weak-laser."""
     node: str | None = field(default=None, metadata=OPTIONAL)
     power: bool | None = field(default=None, metadata=OPTIONAL)
     sys_guid: str | None = field(default=None, metadata=OPTIONAL)

@@ -82,7 +82,8 @@ class ManagerSettings:
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
     def _without_effect(self, settings: dict[str, Any]) -> None:
-        """Remove from ``settings`` what OpenSM does not read: tables of QoS without ``qos TRUE``, settings of
+        """Remove from ``settings`` the values that OpenSM does not read: tables of QoS without ``qos TRUE``,
+        settings of
         congestion control without their switch."""
         for switch, options in (("qos", QOS_OPTIONS), ("congestion_control", CC_OPTIONS)):
             if settings.get(switch, self.fallback.get(switch)):
@@ -104,7 +105,7 @@ class ManagerSettings:
 
 
 def _default(name: str) -> Any:
-    """The value that the reader of an option makes of OpenSM's default, None if that is empty."""
+    """OpenSM's default of an option, as its reader converts it; None if it is empty."""
     default = DEFAULTS[name]
     try:
         return None if default is None else OPTIONS[name][1](shown(default))

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from softib.extras import install_command
 from softib.result import Result
 
 __all__ = ["Check", "checks"]
@@ -203,4 +204,4 @@ def _stock() -> Iterator[Check]:
 
 def _optional() -> Iterator[Check]:
     for name, extra in LIBRARIES.items():
-        yield _made(name, find_spec(name) is not None, "an optional Python library", f"pip install 'softib[{extra}]'")
+        yield _made(name, find_spec(name) is not None, "an optional Python library", install_command(extra))

@@ -20,9 +20,9 @@ from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PCI_FILES, PORT_FILE
 __all__ = ["Device", "View", "Views"]
 
 ABI_VERSION = 5
-"""Of user_mad (the kernel's IB_USER_MAD_ABI_VERSION)."""
+"""ABI version of user_mad (the kernel's IB_USER_MAD_ABI_VERSION)."""
 UVERBS_ABI = 6
-"""Of uverbs (the kernel's IB_USER_VERBS_ABI_VERSION)."""
+"""ABI version of uverbs (the kernel's IB_USER_VERBS_ABI_VERSION)."""
 CLASS = "sys/class/infiniband"
 NODE_DESC = "node_desc"
 TABLES = ("pkeys", "gids")

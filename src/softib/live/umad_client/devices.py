@@ -33,7 +33,7 @@ class UmadDevice:
 
     @property
     def path(self) -> str:
-        """Of the device file."""
+        """Path of the device file."""
         return f"/dev/infiniband/{self.name}"
 
     @property

@@ -175,7 +175,7 @@ class UmadManager:
         except SoftibError as error:
             if isinstance(error, PeerError) or self.sm.sweeps <= 1:
                 raise
-            self.log.error("sweep given up", extra={"why": str(error)})
+            self.log.error("sweep abandoned", extra={"why": str(error)})
             self._inbox, self._retry_at = None, time.monotonic() + RETRY_S
             return None
         self._inbox = None

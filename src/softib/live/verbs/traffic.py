@@ -62,7 +62,7 @@ def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
 
 
 def no_cells() -> Any:
-    """Of a fabric without applications."""
+    """The traffic of a fabric without applications."""
     return _cells(np.zeros(constant("CHUNK_OCTETS"), np.uint8), 0, 0)
 
 
@@ -87,7 +87,7 @@ class Traffic:
         self.release(0xFFFFFFFF)
 
     def fold(self, now_ps: int) -> int:
-        """Add what is new to the counters; violations raise their traps. Returns how many cells had
+        """Add new traffic to the counters; violations raise their traps. Returns how many cells had
         something new."""
         return int(fold_cells(self.tables, self.cells, int(now_ps)))
 

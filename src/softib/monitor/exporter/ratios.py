@@ -26,8 +26,8 @@ STATED = ("symbol_ber", "pre_fec_ber", "effective_ber")
 
 
 def wait_ratio(one: Interval) -> np.ndarray:
-    """Share of the interval in which data waited (float64[n], at most 1; NaN where a tick, the link
-    or the increase is unknown)."""
+    """Share of the interval in which data waited (float64[n], at most 1; NaN if a tick, the link or the increase is
+    unknown)."""
     name = "port_xmit_wait"
     if name not in one.increase or "lane_gbps" not in one.level or "tick_symbols" not in one.level:
         return np.full(len(one.guid), np.nan)

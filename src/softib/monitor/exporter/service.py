@@ -13,6 +13,7 @@ import numpy as np
 
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, MadTimeout, MissingLibrary, PeerError, SoftibError
+from softib.extras import install_command
 from softib.monitor.exporter.ratios import ErrorRatios
 from softib.monitor.exporter.round_exporter import RoundSink
 from softib.monitor.exporter.service_metrics import ServiceMetrics, standing_text
@@ -63,7 +64,7 @@ class ExporterService:
         try:
             from prometheus_client import CollectorRegistry, ProcessCollector
         except ImportError:
-            raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
+            raise MissingLibrary(f"softib exporter needs prometheus-client: {install_command('monitor')}") from None
         self.every_s, self.scheme, self.window_s, self.notice = every_s, scheme, window_s, notice
         self.watch = Watch(opened, pace, keep=1)
         self.watch.poller.keeps_down = True

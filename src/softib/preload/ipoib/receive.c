@@ -39,7 +39,7 @@ void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *sour
     (void)done; /* lost where the interface is down, as on a host */
 }
 
-/* Does the kernel's side want packets coalesced (ethtool -K ib0 gro on)? Looked at now and then. */
+/* Does the kernel's side want packets coalesced (ethtool -K ib0 gro on)? Checked from time to time. */
 static int coalescing_on(struct interface *i)
 {
     struct ethtool_value value = { .cmd = ETHTOOL_GGRO };

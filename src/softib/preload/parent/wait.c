@@ -1,7 +1,7 @@
 /*
  * softib-wait PID COMMAND …: what is left of `softib run` while its program runs and nothing is due at the end. Process PID is this one's
  * child; it was started by the interpreter that this program has taken the place of. Descriptors that this program holds are locks on ports,
- * which the kernel gives back when it ends. COMMAND is for the eyes of ps.
+ * which the kernel releases when it ends. COMMAND is for the eyes of ps.
  *
  * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is passed on, and the
  * exit code is the program's, or 128 + the signal that ended it.

@@ -80,7 +80,7 @@ int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool 
 /* paths.c */
 /* Where `path` leads: itself, or the place below the view's directory, written to `room`. */
 const char *mapped(const char *path, char room[PATH_ROOM]);
-/* The other way round, in place, where `path` is below the view's folder and its name outside is the fabric's. */
+/* The reverse, in place, where `path` is below the view's folder and its name outside is the fabric's. */
 char *unmapped(char *path);
 /* As mapped(); what the file says is made true before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);

@@ -44,7 +44,7 @@ static int register_agent(struct file *file, struct ib_user_mad_reg_req *wanted)
 static int register_agent2(struct file *file, struct ib_user_mad_reg_req2 *wanted)
 {
     if (wanted->flags & ~(uint32_t)IB_USER_MAD_REG_FLAGS_CAP) {
-        wanted->flags = IB_USER_MAD_REG_FLAGS_CAP; /* so that the program learns what there is */
+        wanted->flags = IB_USER_MAD_REG_FLAGS_CAP; /* so that the program learns what is supported */
         return fail(EINVAL);
     }
     if (wanted->qpn > 1 || wanted->oui > OUI_MAX)

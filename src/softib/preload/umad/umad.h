@@ -11,7 +11,7 @@
  *   as they are (the announcement: `length` says more than there is), then with a file descriptor (SCM_RIGHTS)
  *   whose content is the whole MAD, `length` - 64 octets from its start. So no one needs to look for descriptors, or to
  *   peek, before an announcement; and a reader whose buffer is too small leaves the second in the queue.
- * - ISSM turns it into an issm file: the port says IsSM as long as the connection is open.
+ * - ISSM turns it into an issm file: the port has IsSM set while the connection is open.
  * - REGISTER, UNREGISTER and REFRESH are single questions; the connection is closed after the answer.
  *
  * A program that closes the connection, or dies, has closed the file. Integers are the machine's own, except those that are

@@ -1,5 +1,5 @@
-"""What failed during a simulation and what the subnet manager did, in lines for people: the
-terminal and the page share them."""
+"""The faults of a simulation and the reaction of the subnet manager, in lines for people: the terminal and the page
+share them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["failure_lines", "print_failures"]
 
 
 def print_failures(s: dict[str, Any], console: Console) -> None:
-    """The lines of :func:`failure_lines`, where there are any."""
+    """The lines of :func:`failure_lines`, if there are any."""
     from softib.render.terminal import text
 
     lines = failure_lines(s)
@@ -26,7 +26,7 @@ def print_failures(s: dict[str, Any], console: Console) -> None:
 
 
 def failure_lines(s: dict[str, Any]) -> list[str]:
-    """Lines on the faults of :meth:`softib.Simulation.to_json`; none where nothing failed."""
+    """Lines on the faults of :meth:`softib.Simulation.to_json`; none if nothing failed."""
     if not s.get("faults"):
         return []
     lines = [line for f in s["faults"] for line in _fault(f, s["management"]["sm"] == "internal")]
@@ -39,7 +39,7 @@ def failure_lines(s: dict[str, Any]) -> list[str]:
             f"{counted(m['tables_written'], 'table block')} written in {counted(len(m['sweeps']), 'sweep')}"
         )
     else:
-        lines.append("no subnet manager: no one re-routes")
+        lines.append("no subnet manager: nothing re-routes")
     lines.append(
         f"packets: {r['packets_lost_on_wire']:,} lost on the wire, {r['packets_discarded']:,} discarded at ports "
         f"that are down, "
@@ -57,7 +57,7 @@ def failure_lines(s: dict[str, Any]) -> list[str]:
 def _fault(f: dict[str, Any], managed: bool) -> list[str]:
     head = f"fault {f['kind']} {f['where']} at {_us(f['at_us'])}"
     if not f["happened"]:
-        return [f"{head}: the run was over before"]
+        return [f"{head}: the run had already ended"]
     lines = [
         f"{head}: {counted(f['lost_on_wire'], 'packet')} lost on the wire, {f['discarded']:,} discarded, "
         f"{counted(f['paths_broken'], 'path')} broken"

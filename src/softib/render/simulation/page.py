@@ -26,7 +26,7 @@ HEAT_ROWS = 48
 
 def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], run: RunResult | None) -> str:
     """The page of ``figures`` (:meth:`softib.Simulation.to_json`), sorted latencies by job, and the
-    run (None: phases, which have no link loads). The same for the same input but for the wall time.
+    run (None: phases, which have no link loads). The same for the same input, except the wall time.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -21,7 +21,7 @@ SLOWEST = PORTS = FLOWS = 3
 NETWORKS = {"roce": "RoCEv2 over Ethernet", "tcp": "TCP over Ethernet"}
 LEAST_CHANGE = 0.02
 LEAST_GAIN = 0.8
-"""Another engine is worth a line where its busiest link carries at most this share."""
+"""Another engine gets a line if its busiest link carries at most this share."""
 
 
 def print_replay(s: dict[str, Any], console: Console) -> None:
@@ -83,7 +83,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
 
 
 def _missing(s: dict[str, Any]) -> str:
-    """What of a run the packet layer may say otherwise."""
+    """The part of a run for which the packet layer may give a different result."""
     from softib.sim.agreement import Agreement
 
     causes = ", ".join(Agreement(**s["agreement"]).missing)
@@ -91,7 +91,7 @@ def _missing(s: dict[str, Any]) -> str:
 
 
 def _ethernet(s: dict[str, Any], console: Console) -> None:
-    """Of a run over Ethernet: what it was, and what its ports and hosts counted."""
+    """For a run over Ethernet: its kind, and the counts of its ports and hosts."""
     if "ethernet" not in s:
         return
     e = s["ethernet"]
@@ -111,7 +111,7 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
 
 
 def _collective(c: dict[str, Any]) -> str:
-    """One line as nccl-tests prints it."""
+    """One line in the form of nccl-tests."""
     return (
         f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, "
         f"{counted(c['channels'], 'channel')}: {_us(c['took_us'])}, "
@@ -121,14 +121,14 @@ def _collective(c: dict[str, Any]) -> str:
 
 
 def _perftest(p: dict[str, Any]) -> str:
-    """One line as perftest prints it."""
+    """One line in the form of perftest."""
     if "latency_us" in p:
         return f"as perftest: {_us(p['latency_us'])}"
     return f"as perftest: {p['mib_s']:,.2f} MiB/s, {p['mpps']:,.3f} million messages a second"
 
 
 def _trust(t: dict[str, Any]) -> str:
-    """How far to trust a job's time, in one line."""
+    """The confidence in a job's time, in one line."""
     unlike = f" (unlike it: {', '.join(t['differs'])})" if t["differs"] else ""
     return (
         f"{t['verdict']}: between {_us(t['low_us'])} and {_us(t['high_us'])}; nearest measurements {t['nearest']}, "
@@ -202,7 +202,7 @@ def _ports(s: dict[str, Any], console: Console) -> None:
     shown = s.get("ports", ())[:PORTS]
     whys = {(p["cause"].partition(": ")[2] or p["cause"], p["help"]) for p in shown}
     if len(whys) == 1 and shown and max(p["load"] for p in shown) < BUSY and not any(p["victims"] for p in shown):
-        (why, remedy), shown = whys.pop(), ()  # none of these ports is what limits the run
+        (why, remedy), shown = whys.pop(), ()  # none of these ports limits the run
         console.print()
         console.print(text(f"{why}; would help: {remedy}"))
     for p in shown:
@@ -286,7 +286,7 @@ def _other(s: dict[str, Any], console: Console) -> None:
 
 
 def _sensitivity(s: dict[str, Any], console: Console) -> None:
-    """How the completion changes with each factor, and what that says."""
+    """The change of the completion time with each factor, and the conclusion."""
     factors = s.get("sensitivity")
     if not factors:
         return
@@ -297,7 +297,7 @@ def _sensitivity(s: dict[str, Any], console: Console) -> None:
     span = {key: abs(math.log(max(ratio["double"], 1e-9) / max(ratio["half"], 1e-9))) for key, ratio in factors.items()}
     most = max(
         factors, key=lambda key: (round(span[key], 2), key == "congestion")
-    )  # what narrows between switches, where both say the same
+    )  # the factor that narrows the links between switches, if both agree
     change = max((abs(ratio - 1) for both in factors.values() for ratio in both.values()), default=0.0)
     small = f"less than {LEAST_CHANGE:.0%} in any of these: the network does not matter to this workload"
     console.print(text(f"changes {small}" if change < LEAST_CHANGE else f"depends on {most} most"))

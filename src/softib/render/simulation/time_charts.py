@@ -19,7 +19,7 @@ POINTS = 240
 W, H, LEFT, RIGHT, BOTTOM, TOP = 560.0, 250.0, 46.0, 20.0, 34.0, 12.0
 MARKS = (0.5, 0.99, 0.999)
 CURVES = 3
-"""Curves of jobs that have a colour of their own."""
+"""Curves of jobs that have their own colour."""
 PACKET_ROWS = 40
 STEPS = (0.02, 0.25, 0.5, 0.75, 0.95)
 """Borders of the colours of a heat map; below the first one nothing is drawn."""
@@ -120,7 +120,7 @@ def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
 
 
 def timeline_chart(trace: dict[str, Any]) -> str:
-    """A row a packet: its waits at each port by reason, its octets on each link, from the message's
+    """A row a packet: its waits at each port by reason, its bytes on each link, from the message's
     posting to its completion."""
     packets = trace["packets"]
     if len(packets) > PACKET_ROWS:

@@ -11,17 +11,17 @@ __all__ = ["PARTS", "WAITS", "trace_lines"]
 WAITS = {
     "own": "behind packets of its own queue pair",
     "queue": "behind packets of others",
-    "other_vl": "while other VLs had the turn",
+    "other_vl": "while other VLs were served",
     "credits": "for credits",
     "held": "held back",
-    "incoming": "for its own octets",
+    "incoming": "for its own bytes",
 }
 PARTS = {
-    "posting": "posting, and fetching what is not inline",
+    "posting": "posting, and fetching data that is not inline",
     **WAITS,
     "cables": "cables",
     "switches": "switches",
-    "wire": "its octets on the last wire",
+    "wire": "its bytes on the last wire",
     "buffer": "in the receiver's buffer",
     "memory": "into memory",
 }
@@ -62,7 +62,7 @@ def _packet(p: dict[str, Any]) -> str:
 
 
 def _hops(p: dict[str, Any]) -> list[str]:
-    lines = [f"  {p['kind']} {p['psn']}, {p['octets']:,} octets, hop by hop"]
+    lines = [f"    {p['kind']} {p['psn']}, {p['octets']:,} bytes, hop by hop"]
     for h in p["hops"]:
         lines.append(
             f"    {h['port']} VL {h['vl']}: there {_at(h['arrived_us'])}, sent {_at(h['sent_us'])}, gone "

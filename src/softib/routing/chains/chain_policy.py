@@ -251,7 +251,9 @@ class _File:
         if colon and key == "use":
             return
         if not colon or key not in keys:
-            raise self.wrong(number, f"{line[:40]!r} is no line of {self.block}; its keys are {', '.join(keys)}, use")
+            raise self.wrong(
+                number, f"{line[:40]!r} is not a line of {self.block}; its keys are {', '.join(keys)}, use"
+            )
         name, read, right = keys[key]
         try:
             new = read(value)
@@ -275,7 +277,7 @@ def parse_chain(files: Mapping[str, tuple[str, str]]) -> ChainPolicy:
 
 
 def parse_groups(text: str, name: str) -> tuple[PortGroup, ...]:
-    """The port groups of a ``pgrp_policy_file`` alone. Raises as :func:`parse_chain`."""
+    """Only the port groups of a ``pgrp_policy_file``. Raises as :func:`parse_chain`."""
     return _groups(_File(name, "port-group"), {"pgrp_policy_file": (text, name)})
 
 
@@ -329,7 +331,8 @@ def _steps(file: _File, files: Mapping[str, tuple[str, str]], topologies: tuple[
             raise file.wrong(line, f"two steps have the id {step.id}")
         if step.fallback_to and (step.fallback_to not in by_id or by_id[step.fallback_to].fallback_to):
             raise file.wrong(
-                line, f"step {step.id} is a fallback to {step.fallback_to}, which is no step or a fallback itself"
+                line,
+                f"step {step.id} is a fallback to {step.fallback_to}, which is not a step, or is itself a fallback",
             )
     firsts = [(line, step) for line, step in steps if not step.fallback_to]
     if not firsts or firsts[0][1].topology:

@@ -31,8 +31,8 @@ __all__ = ["Members", "members_of", "part_of", "route", "subgraph", "with_root_g
 
 
 def subgraph(graph: SwitchGraph, switches: np.ndarray, links: np.ndarray, ends: np.ndarray) -> SwitchGraph:
-    """Of ``graph``: ``switches`` bool[n_switches], ``links`` bool[links] between two of them (both directions of a
-    cable, or neither), and ``ends`` bool[ends] on them. Rows keep their
+    """Parts of ``graph``: ``switches`` bool[n_switches], ``links`` bool[links] between two of them (both directions
+    of a cable, or neither), and ``ends`` bool[ends] on them. Rows keep their
     order; tables have as many columns as those of ``graph``."""
     row_of = np.cumsum(switches) - 1
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))

@@ -17,7 +17,8 @@ __all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "choices", "compute_n
 
 
 FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of the median of switches with hosts is no leaf (a management switch)."""
+"""A switch with fewer hosts than this share of the median of switches with hosts is not a leaf (a management
+switch)."""
 NO_PATH = 255
 COMPUTE = 0.5
 """At least this share of all adapters are compute nodes."""
@@ -26,7 +27,7 @@ COMPUTE = 0.5
 def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(switches that may be the roots, end rows that are then no compute nodes), likely ones first.
 
-    Roots are switches that are no leaves and equally far from the leaves. Leaves are first the switches with about
+    Roots are switches that are not leaves and equally far from the leaves. Leaves are first the switches with about
     as many hosts as most, then those that the roots so found leave at their own rank. Only choices that join all
     switches with compute nodes.
     """

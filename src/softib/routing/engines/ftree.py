@@ -139,7 +139,8 @@ def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bo
     tree = recognise(graph, options, notes)
     guids = tuple(int(g) for g in graph.switch_guid[tree.roots])
     lft = _tables(graph, tree, notes, whole=not (obey and options.root_guids))
-    notes.append(f"fat tree of {tree.levels} levels, {len(tree.roots)} top switches, {len(tree.compute)} compute nodes")
+    parts = (tree.levels, "level"), (len(tree.roots), "top switch"), (len(tree.compute), "compute node")
+    notes.append(f"fat tree of {', '.join(counted(n, what) for n, what in parts)}")
     return Routing("ftree", lft, ranks=tree.rank, roots=guids, notes=notes)
 
 

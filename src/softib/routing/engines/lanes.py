@@ -28,10 +28,10 @@ from softib.routing.engine import Routing
 from softib.routing.engines.layer_kernels import Paths, SinglePaths, first_fit, place_pairs
 from softib.routing.engines.nue_kernels import add_tree
 from softib.routing.graph import SwitchGraph
-from softib.routing.proof.credit_loops import NO_PATH, channels, lists_of, needs_of, vl_state
+from softib.routing.proof.credit_loops import NO_PATH, channels, lists_of, needs_of, put_all, vl_state
 from softib.routing.proof.reach import destinations, port_map
 from softib.routing.tables import cas_per_switch, min_hops
-from softib.routing.transition.order_kernels import put_all, topological_order
+from softib.routing.transition.order_kernels import topological_order
 
 __all__ = ["NO_LAYER", "Lanes", "by_direction", "by_path", "lanes_of", "routing_on"]
 
@@ -271,7 +271,7 @@ def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _held(layers: _Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
-    """VL ``vl`` with the paths between CAs that ``path_sl`` puts there."""
+    """VL ``vl`` with those paths between CAs to which ``path_sl`` assigns it."""
     graph = layers.graph
     lids, ends = destinations(graph)
     to_cas = ~graph.end_is_switch[ends]

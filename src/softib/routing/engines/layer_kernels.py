@@ -17,7 +17,7 @@ SinglePaths = table("SinglePaths", "lft at source lid target")
 ``lid[j]`` on switch ``target[j]``."""
 
 
-@kernel
+@kernel(steps=lambda c, vl_state, paths, pairs, *rest: 20 * len(pairs) * (1 + 2 * len(paths.lid) // len(paths.lft)))
 def place_pairs(c, vl_state, paths, pairs, number, layer, waits):
     """Put on layer ``number`` every unassigned pair (switches ``pairs`` int32[m, 2]) whose paths, in both
     directions, close no cycle on it.

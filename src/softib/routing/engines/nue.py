@@ -5,8 +5,8 @@ Routing", HPDC 2016; OpenSM's engine).
 Destinations are distributed among the VLs. For each, a search for the shortest, least-used paths runs on the
 channels of its VL and uses no dependency that would close a cycle with those used before. If the search cuts itself
 off from a switch, the destination's paths follow a spanning tree, whose
-dependencies every VL contains from the beginning. SL = VL, and depends on the
-destination alone. Paths to switches' own LIDs are treated as any others (OpenSM's
+dependencies every VL contains from the beginning. SL = VL, and depends only on the destination. Paths to switches'
+own LIDs are treated as any others (OpenSM's
 ``nue_include_switches`` is off by default).
 
 The VLs: ``nue_max_num_vls``, at most ``data_vls``. Destinations on neighbouring switches share a

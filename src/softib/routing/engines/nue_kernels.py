@@ -8,7 +8,7 @@ from softib.routing.transition.order_kernels import BLOCKED, CYCLE, add_dependen
 
 Tree = table("Tree", "taken order dist stamp candidates fresh")
 """Paths to one destination: ``taken`` int32[n] the link from each switch (-1 = none yet), ``order``
-int32[n] switches as they were settled, ``dist`` int64[n] paths so far over the links of each path;
+int32[n] switches as they were settled, ``dist`` int64[n] sum of the loads of the links of each path;
 ``stamp`` int32[n] (-1) and ``candidates`` int32[n] are scratch; ``fresh`` int64[n]: dependencies
 that were added."""
 

@@ -3,7 +3,7 @@
 T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot
 Interconnects 2009: a search from every destination in turn, where the weight of a link is the number of paths that
 already cross it. Weights only choose among paths of least hops (a link's initial weight
-would outweigh them all). Unlike in minhop the whole path counts, not the port alone. Paths of the last destinations
+would outweigh them all). Unlike in minhop the whole path counts, not only the port. Paths of the last destinations
 weigh more: consecutive ranks of a job are often hosts with consecutive PortGUIDs, and in a shift neighbours send to
 neighbours at the same time, so these should not share links. One VL: on cyclic fabrics the tables may loop
 (:mod:`softib.routing.engines.dfsssp` takes the

@@ -47,7 +47,7 @@ def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
 @kernel(_nrt=False)
 def mark_ancestors(first, peer, position, members, count, seen, queue):
     """``count`` int32[switches]: the number of ``members`` (int32[k], switches) that are below each switch, or are
-    the switch, by links that lead up (to a smaller ``position``) alone. ``seen`` int32[switches],
+    the switch, by links that only lead up (to a smaller ``position``). ``seen`` int32[switches],
     -1, and ``queue`` int32[switches] are scratch."""
     for i in range(len(members)):
         queue[0] = members[i]
@@ -68,7 +68,7 @@ def mark_ancestors(first, peer, position, members, count, seen, queue):
 @kernel(_nrt=False)
 def descend(first, peer, row, position, root, parent, queue):
     """``parent`` int32[switches]: the link (``row``) by which each switch is reached first from
-    ``root`` by links that lead down alone; -1: none."""
+    ``root`` by links that only lead down; -1: none."""
     for s in range(len(parent)):
         parent[s] = -1
     queue[0] = root

@@ -25,8 +25,7 @@ from softib.routing.adaptive import could_deadlock
 from softib.routing.engine import USUAL_DATA_VLS, Routing
 from softib.routing.graph import SwitchGraph
 from softib.routing.multicast.multicast_kernels import breadth_first, descend, mark_ancestors, mark_bends
-from softib.routing.proof.credit_loops import sl2vl_table, waiting_channels
-from softib.routing.proof.cycle_kernels import core
+from softib.routing.proof.credit_loops import core, sl2vl_table, waiting_channels
 
 __all__ = ["MulticastTrees"]
 
@@ -187,7 +186,7 @@ class MulticastTrees:
         return hops, parent
 
     def _spanning(self, root: int, of: np.ndarray | None = None) -> np.ndarray:
-        """The breadth-first tree from ``root``, of the links ``of`` alone (bool[links])."""
+        """The breadth-first tree from ``root``, only of the links ``of`` (bool[links])."""
         links = self.links if of is None else self._links(of)
         _, parent = self._search(root, links)
         rows = links.row
@@ -249,7 +248,7 @@ def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bo
     order = np.argsort(source, kind="stable")
     start = np.zeros(channels + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=channels), out=start[1:])
-    return core(start, np.ascontiguousarray(target[order], np.int32), np.zeros(channels, np.bool_)) > 0
+    return bool(core(start, target[order]).any())
 
 
 def _weights(guid: np.ndarray, choice: int) -> np.ndarray:

@@ -15,10 +15,10 @@ import numpy as np
 
 from softib.ragged import spread
 from softib.routing.graph import SwitchGraph
-from softib.routing.proof.cycle_kernels import any_cycle, bits_to_lists, core, shorten
+from softib.routing.proof.cycle_kernels import any_cycle, shorten
 from softib.routing.proof.reach import destinations, links_of, port_map, routes_of
 from softib.routing.proof.verify_kernels import Routes, VlMaps, depend, depend_vl
-from softib.routing.transition.order_kernels import Channels, VlState
+from softib.routing.transition.order_kernels import ADDED, Channels, VlState
 
 __all__ = [
     "NO_PATH",
@@ -27,6 +27,7 @@ __all__ = [
     "allowed_dependencies",
     "channels",
     "channels_of",
+    "core",
     "credit_dependencies",
     "depend_on",
     "dependencies_of",
@@ -36,6 +37,7 @@ __all__ = [
     "merged",
     "needs_of",
     "on_vls",
+    "put_all",
     "sl2vl_table",
     "vl_state",
     "waiting_channels",
@@ -72,6 +74,16 @@ def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
     blocks = (int(degree.max(initial=1)) + 63) >> 6
     ahead, behind, seen = (np.zeros((rows, blocks), np.uint64) for rows in (n, n, graph.n_switches))
     return VlState(present, place, node_at, fwd, bwd, keys, ahead, behind, seen, np.zeros(n // 64 + 1, np.uint64))
+
+
+def put_all(c: Any, state: Any, start: np.ndarray, targets: np.ndarray) -> None:
+    """Let every channel wait for its ``targets`` (lists as of :func:`lists_of`), which the order of
+    ``state`` agrees with."""
+    a = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    k, r = (link - c.first[c.peer[a]].astype(np.int64) for link in (targets, c.reverse[a]))
+    state.present[c.dep_first[a] + k] = ADDED
+    for rows, at, bit in ((state.ahead, a, k), (state.behind, targets, r)):
+        np.bitwise_or.at(rows, (at, bit >> 6), np.uint64(1) << (bit & 63).astype(np.uint64))
 
 
 def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
@@ -111,7 +123,7 @@ def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
     """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the
     quick half of a proof."""
     start, targets = lists_of(graph, credit_dependencies(graph, lft))
-    return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
+    return bool(core(start, targets).any())
 
 
 def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
@@ -200,7 +212,7 @@ def needs_of(
     dropped: np.ndarray,
     senders: Senders = CAS,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """What waits for what on the paths to ``lids`` (of the end ports ``ends``); ``at``:
+    """The dependencies between channels on the paths to ``lids`` (of the end ports ``ends``); ``at``:
     :func:`port_map`; the others as of :func:`~softib.routing.proof.verify.verify`. Returns channels
     in use bool[channels], their dependencies uint64[channels, words], and VLs.
 
@@ -224,8 +236,8 @@ def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
     On graphs too large to search completely (some :data:`SEARCH_BUDGET` steps) the shortest one found.
     """
     nodes = len(start) - 1
-    alive = np.zeros(nodes, np.bool_)
-    if not core(start, targets, alive):
+    alive = core(start, targets)
+    if not alive.any():
         return None
     cycle = np.empty(nodes, np.int32)
     length = any_cycle(start, targets, alive, cycle)
@@ -310,10 +322,40 @@ def _bitset_size(graph: SwitchGraph, vls: int) -> int:
 def lists_of(graph: SwitchGraph, needs: np.ndarray, vls: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Dependencies as of :func:`needs_of` (with one VL: :func:`credit_dependencies`) as lists:
     channel ``c`` (link × ``vls`` + VL) waits for ``targets[start[c]:start[c + 1]]``."""
+    channel, word = np.nonzero(needs)
+    octets = needs[channel, word].astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
+    which, bit = np.nonzero(np.unpackbits(octets, axis=1, bitorder="little"))
+    channel = channel[which]
     start = np.zeros(len(needs) + 1, np.int64)
-    base = graph.first[graph.peer]
-    total = bits_to_lists(needs, base, vls, start, np.empty(0, np.int32))
-    targets = np.empty(total, np.int32)
-    if total:
-        bits_to_lists(needs, base, vls, start, targets)
-    return start, targets
+    np.cumsum(np.bincount(channel, minlength=len(needs)), out=start[1:])
+    base = graph.first[graph.peer].astype(np.int64)
+    return start, ((base[channel // vls] * vls) + 64 * word[which] + bit).astype(np.int32)
+
+
+def core(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """bool[nodes]: those that are left of the graph ``targets[start[c]:start[c + 1]]`` when nodes
+    without a predecessor or successor are removed again and again: any if and only if it has a
+    cycle."""
+    alive = _fed(start, targets)
+    if not alive.any():
+        return alive
+    source = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    stays = np.flatnonzero(alive[source] & alive[targets])
+    backward = stays[np.argsort(targets[stays], kind="stable")]
+    first = np.searchsorted(targets[backward], np.arange(len(start)))
+    return alive & _fed(first, source[backward])
+
+
+def _fed(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """bool[nodes]: those that are left when nodes that are no target of another one are removed
+    again and again."""
+    waits = np.bincount(targets, minlength=len(start) - 1)
+    alive = waits > 0
+    gone = np.flatnonzero(~alive)
+    while len(gone):
+        out, nth = spread(start[gone + 1] - start[gone])
+        reached, times = np.unique(targets[start[gone[out]] + nth], return_counts=True)
+        waits[reached] -= times
+        gone = reached[waits[reached] == 0]
+        alive[gone] = False
+    return alive

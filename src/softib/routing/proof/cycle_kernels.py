@@ -1,87 +1,8 @@
-"""Cycles of a directed graph given as bit rows or CSR lists."""
+"""Cycles of a directed graph given as CSR lists."""
 
 import numpy as np
 
 from softib.jit import kernel
-
-
-@kernel(steps=lambda needs, base, vls, start, targets: 10 * needs.size)
-def bits_to_lists(needs, base, vls, start, targets):
-    """Channel lists of the bit rows of ``needs``: channel c = link * vls + vl waits for
-    ``targets[start[c]:start[c+1]]``.
-
-    ``base`` int32[links]: first link of the switch at its other end. With an empty ``targets`` only
-    ``start`` (int64[channels + 1]) is filled.
-    """
-    total = 0
-    for c in range(needs.shape[0]):
-        start[c] = total
-        origin = np.int64(base[c // vls]) * vls
-        for w in range(needs.shape[1]):
-            bits = needs[c, w]
-            k = 64 * w
-            while bits:
-                if bits & np.uint64(1):
-                    if targets.shape[0]:
-                        targets[total] = origin + k
-                    total += 1
-                bits >>= np.uint64(1)
-                k += 1
-    start[needs.shape[0]] = total
-    return total
-
-
-@kernel(steps=lambda start, targets, alive: 4 * len(start) + 2 * len(targets), rows=True)
-def core(start, targets, alive):
-    """Nodes that remain when those without a living successor or predecessor are removed again and
-    again.
-
-    alive bool[nodes] out. Any is left if and only if the graph has a cycle. Returns the number left.
-    """
-    n = start.shape[0] - 1
-    out_degree = np.zeros(n, np.int64)
-    in_degree = np.zeros(n, np.int64)
-    for c in range(n):
-        out_degree[c] = start[c + 1] - start[c]
-        for i in range(start[c], start[c + 1]):
-            in_degree[targets[i]] += 1
-    back_start = np.zeros(n + 1, np.int64)
-    for c in range(n):
-        back_start[c + 1] = back_start[c] + in_degree[c]
-    fill = back_start[:n].copy()
-    back = np.empty(targets.shape[0], np.int32)
-    for c in range(n):
-        for i in range(start[c], start[c + 1]):
-            back[fill[targets[i]]] = c
-            fill[targets[i]] += 1
-    queue = np.empty(n, np.int32)
-    tail = 0
-    left = n
-    for c in range(n):
-        alive[c] = out_degree[c] > 0 and in_degree[c] > 0
-        if not alive[c]:
-            queue[tail] = c
-            tail += 1
-    head = 0
-    while head < tail:
-        c = queue[head]
-        head += 1
-        left -= 1
-        for i in range(start[c], start[c + 1]):
-            t = targets[i]
-            in_degree[t] -= 1
-            if alive[t] and in_degree[t] == 0:
-                alive[t] = False
-                queue[tail] = t
-                tail += 1
-        for i in range(back_start[c], back_start[c + 1]):
-            t = back[i]
-            out_degree[t] -= 1
-            if alive[t] and out_degree[t] == 0:
-                alive[t] = False
-                queue[tail] = t
-                tail += 1
-    return left
 
 
 @kernel(steps=lambda start, targets, alive, cycle: 4 * len(start) + len(targets))
@@ -108,12 +29,19 @@ def any_cycle(start, targets, alive, cycle):
     return length - begin
 
 
-@kernel
+def steps_of(start, targets, alive, cycle, length, budget):
+    """Steps of :func:`shorten`: each search goes through all dependencies, or those of ``length``
+    rounds."""
+    nodes, dependencies = np.count_nonzero(alive), int(np.diff(start)[alive].sum())
+    return len(start) + nodes * min(dependencies, (1 + dependencies // nodes) ** min(length, 16))
+
+
+@kernel(steps=steps_of)
 def shorten(start, targets, alive, cycle, length, budget):
     """A shortest cycle: a search from every living node, none deeper than the best so far.
 
-    A node that was searched is struck from ``alive``, since no shorter cycle runs through it. Gives
-    up after ``budget`` steps over dependencies and keeps the best. Returns the length; ``cycle``
+    A node that was searched is struck from ``alive``, since no shorter cycle runs through it. Stops
+    after ``budget`` steps over dependencies and keeps the best. Returns the length; ``cycle``
     int32[nodes] in and out.
     """
     n = start.shape[0] - 1

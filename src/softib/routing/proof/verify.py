@@ -60,8 +60,8 @@ class Failure:
 class Proof:
     """What :func:`verify` found.
 
-    ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA
-    ones alone. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
+    ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only of the CA→CA ones. Hops
+    are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
     on one switch, 3 over one spine; 0 from a CA to its own switch. ``credit_loop`` is None or a
     cycle of channels, each waiting for the next and the last for the first. ``answer_loop`` needs answers with the
     SL of the request, while each direction on its own SL makes none: a connection by the connection manager has one

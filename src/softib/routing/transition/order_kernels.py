@@ -70,15 +70,22 @@ def add_dependency(c, vl_state, a, b):
         return np.int64(-2)
     if vl_state.present[dep] == BLOCKED:
         return np.int64(CYCLE)
-    upper, lower = vl_state.place[a], vl_state.place[b]
-    if upper > lower:
-        ahead = _ahead(c, vl_state, a, b, upper)
-        if ahead < 0:
-            return np.int64(CYCLE)
-        behind = _behind(c, vl_state, a, lower)
-        _reorder(vl_state, ahead, behind)
+    if vl_state.place[a] > vl_state.place[b] and not _put_before(c, vl_state, a, b):
+        return np.int64(CYCLE)
     put(c, vl_state, a, b)
     return np.int64(dep)
+
+
+@kernel(shared=True, _nrt=False)
+def _put_before(c, vl_state, a, b):
+    """Give channel ``a``, which is behind ``b``, a place before it, with all that leads to one of
+    them or is led to. False where ``b`` leads to ``a``: nothing is changed then."""
+    ahead = _ahead(c, vl_state, a, b, vl_state.place[a])
+    if ahead < 0:
+        return False
+    behind = _behind(c, vl_state, a, vl_state.place[b])
+    _reorder(vl_state, ahead, behind)
+    return True
 
 
 @kernel
@@ -230,12 +237,12 @@ def add_from_the_end(c, vl_state, path, length, fresh):
     return -1
 
 
-@kernel(steps=lambda start, targets, order: len(targets))
+@kernel(steps=lambda start, targets, order: 2 * len(targets) // 5)
 def topological_order(start, targets, order):
     """Channels into ``order`` int32[channels] so that each precedes those it waits for; returns their number, which
     is smaller if there is a cycle.
 
-    ``start``, ``targets``: lists as of :func:`~softib.routing.proof.cycle_kernels.bits_to_lists`.
+    ``start``, ``targets``: lists as of :func:`~softib.routing.proof.credit_loops.lists_of`.
     """
     n = start.shape[0] - 1
     waiting = np.zeros(n, np.int32)
@@ -257,11 +264,3 @@ def topological_order(start, targets, order):
                 order[tail] = t
                 tail += 1
     return tail
-
-
-@kernel(steps=lambda c, vl_state, start, targets: 6 * len(targets))
-def put_all(c, vl_state, start, targets):
-    """Make every channel wait for its ``targets``, which agree with the order of ``vl_state``."""
-    for a in range(start.shape[0] - 1):
-        for i in range(start[a], start[a + 1]):
-            put(c, vl_state, a, targets[i])

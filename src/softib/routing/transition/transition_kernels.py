@@ -191,7 +191,7 @@ def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
 def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
     """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number`` as long as no cycle is closed
     by entries that have changed, change in this stage, and have yet to change.
-    Then the dependencies of this stage's old entries alone are removed. Returns the number of its LIDs."""
+    Then the dependencies of only this stage's old entries are removed. Returns the number of its LIDs."""
     out = marks.out
     placed = 0
     for i in range(lids.shape[0]):

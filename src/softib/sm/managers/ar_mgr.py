@@ -34,14 +34,14 @@ class ArManager:
     """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_groups`, :meth:`queue_lids`
     and :meth:`queue_info`.
 
-    ``config`` None: adaptive routing is switched off where it was on.
+    ``config`` None: adaptive routing is switched off if it was on.
     """
 
     def __init__(self, db: Database, graph: SwitchGraph, routing: Routing, config: ArConfig | None, store: ArStore):
         self.db, self.graph, self.routing, self.config, self.store = db, graph, routing, config, store
         self.notes: list[str] = []
         self.caps = np.zeros(graph.n_switches, np.int64)
-        """Groups of each switch, 0 if it routes by its forwarding table alone."""
+        """Groups of each switch, 0 if it routes only by its forwarding table."""
         self._group_of: dict[int, np.ndarray] = {}
 
     @property
@@ -162,7 +162,7 @@ class ArManager:
         return out
 
     def queue_info(self, queue: RequestQueue) -> None:
-        """Queue a Set(ARInfo) where it differs; a switch that no longer takes part gets zeros."""
+        """Queue a Set(ARInfo) if it differs; a switch that no longer takes part gets zeros."""
         if self.config is None:
             on = np.zeros(0, np.int64)
         else:

@@ -5,7 +5,7 @@ of absent ports stay unassigned as long as others are free. The manager's own po
 ascending PortGUID, each with the lowest free LIDs. A CA port owns 2^LMC LIDs, the first a multiple of 2^LMC; port 0
 of a
 switch owns one. With an LMC of 0 the LIDs are OpenSM's. With another LMC, blocks are assigned first and single LIDs
-fill the rest (OpenSM goes by PortGUID alone), so that blocks are still free when LIDs are nearly used up.
+fill the rest (OpenSM goes only by PortGUID), so that blocks are still free when LIDs are nearly used up.
 """
 
 from __future__ import annotations

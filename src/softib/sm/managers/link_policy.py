@@ -125,7 +125,7 @@ def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
 
 
 def ports_of(db: Database, rows: np.ndarray, rule: LinkRule) -> np.ndarray:
-    """Those of ports ``rows`` that match the rule."""
+    """The ports of ``rows`` that match the rule."""
     owners = np.unique(db.port_node[rows])
     fits = [
         n

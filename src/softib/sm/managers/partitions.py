@@ -309,7 +309,7 @@ def _membership(word: str, where: str) -> int:
     for name, bits in MEMBERSHIP.items():
         if word and name.startswith(word.lower()):
             return bits
-    raise InputError(f"{where}: {word!r} is no membership; use full, limited or both")
+    raise InputError(f"{where}: {word!r} is not a membership; use full, limited or both")
 
 
 def _group_flag(flags: dict[str, int], scopes: list[int], key: str, value: str, where: str) -> None:
@@ -342,7 +342,7 @@ def _mgid(text: str, where: str) -> bytes:
     try:
         mgid = ipaddress.IPv6Address(text).packed
     except ValueError:
-        raise InputError(f"{where}: {text!r} is no MGID; use an IPv6 address, for example ff12:401b::1") from None
+        raise InputError(f"{where}: {text!r} is not an MGID; use an IPv6 address, for example ff12:401b::1") from None
     if mgid[0] != 0xFF:
-        raise InputError(f"{where}: {text} is no multicast GID; those begin with ff")
+        raise InputError(f"{where}: {text} is not a multicast GID; those begin with ff")
     return mgid

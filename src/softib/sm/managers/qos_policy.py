@@ -9,7 +9,7 @@ management document).
     end-port-groups                    end-qos-levels             …
 
 The first rule that matches a request counts; ``qos-ulps`` are short rules after the others; a request without a
-match gets the level DEFAULT. OpenSM skips what it cannot read; this reader names file and line.
+match gets the level DEFAULT. OpenSM skips lines that it cannot read; this reader names file and line.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _key(r: _Reader, block: str, line: str, fields: dict[str, Any]) -> None:
     if key == "use":
         return
     if not colon or key not in _KEYS[block]:
-        raise r.wrong(f"{line[:40]!r} is no line of {block}; its keys are {', '.join(_KEYS[block])}, use")
+        raise r.wrong(f"{line[:40]!r} is not a line of {block}; its keys are {', '.join(_KEYS[block])}, use")
     name, read = _KEYS[block][key]
     try:
         new = read(value)
@@ -260,7 +260,9 @@ def _ulp(r: _Reader, line: str) -> None:
             return
         r.ulps.append(replace(_ulp_rule(r, kind, limit), level=f"sl {sl}"))
     except ValueError:
-        raise r.wrong(f"{line[:60]!r} is no rule of qos-ulps; use for example 'any, service-id 0x6234 : 6'") from None
+        raise r.wrong(
+            f"{line[:60]!r} is not a rule of qos-ulps; use for example 'any, service-id 0x6234 : 6'"
+        ) from None
 
 
 def _ulp_rule(r: _Reader, kind: str, limit: str) -> MatchRule:

@@ -47,7 +47,7 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
         numbers = [_number(word) for word in fields]
         if len(fields) != 2 or -1 in numbers:
             raise InputError(
-                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; use a prefix and a router's "
+                f"{name}:{number}: {' '.join(fields)[:60]!r} is not a prefix route; use a prefix and a router's  "
                 f"PortGUID, for example "
                 "0xfec0000000000002 0x0002c90300000001, or * for any"
             )
@@ -56,7 +56,7 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
 
 
 def _number(word: str) -> int | None:
-    """None for ``*``, -1 if it is no 64-bit number."""
+    """None for ``*``, -1 if it is not a 64-bit number."""
     if word == ANY:
         return None
     try:

@@ -99,7 +99,7 @@ def check_engine_keys(section: Mapping[str, Any]) -> None:
         if key == "pgrp_policy_file" and section.get("root_guid_file"):
             continue  # its groups may be roots
         if section.get(key) is not None and not any(engine in names for engine in engines):
-            raise InputError(f"sm.{key}: read by engine {', '.join(engines)} alone; remove it, or name the engine")
+            raise InputError(f"sm.{key}: read only by engine {', '.join(engines)}; remove it, or name the engine")
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def read_guids(path: str, groups: Sequence[str] = (), named: list[str] | None = 
             guid = -1
         if not 0 < guid < 1 << 64:
             raise InputError(
-                f"{path}:{number}: {fields[0]!r} is no GUID; use one per line, for example 0x0002c90300000001"
+                f"{path}:{number}: {fields[0]!r} is not a GUID; use one per line, for example 0x0002c90300000001"
             )
         guids.append(guid)
     return tuple(guids)

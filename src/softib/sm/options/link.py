@@ -126,7 +126,7 @@ def _rule(tokens: list[str]) -> LinkRule:
         first, _, last = part.partition("-")
         ends = whole_number(first), whole_number(last or first)
         if ends[0] is None or ends[1] is None or ends[1] > MAX_SWITCH_PORTS:
-            raise ValueError(f"{tokens[0]!r}: {part!r} is no port; use leaf-3[1-4,9]")
+            raise ValueError(f"{tokens[0]!r}: {part!r} is not a port; use leaf-3[1-4,9]")
         portnums |= set(range(ends[0], ends[1] + 1))
     fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0, "fec": 0, "fdr10": 0}
     for word in tokens[1:]:
@@ -136,7 +136,7 @@ def _rule(tokens: list[str]) -> LinkRule:
         for value in values.split(","):
             component, bit = VALUES_OF[key].get(value.upper() if key == "speed" else value.lower(), ("", 0))
             if not component or (key == "fdr10" and fields["fdr10"]):
-                raise ValueError(f"{value!r} is no {key}; use {', '.join(VALUES_OF[key])}")
+                raise ValueError(f"{value!r} is not a {key}; use {', '.join(VALUES_OF[key])}")
             fields[component] |= bit
         if key == "speed":  # speeds are one list: components not in it are off
             fields["speed"] = fields["speed"] or 1

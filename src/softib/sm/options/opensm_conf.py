@@ -56,7 +56,7 @@ class Stated:
 
     @property
     def changed(self) -> dict[str, Value]:
-        """Those that are not the default."""
+        """Options that are not the default."""
         return {name: value for name, value in self.values.items() if value != DEFAULTS[name]}
 
 
@@ -80,7 +80,7 @@ def as_opensm_reads(text: str) -> Stated:
         new, readable = _read(KINDS[name], value)
         if readable:
             stated.values[name], stated.lines[name] = new, line
-        if not readable or (KINDS[name] == "truth" and value not in ("TRUE", "FALSE")):
+        if not readable or not _as_written(KINDS[name], value, new):
             stated.remarks.append(Remark(line, name, value, "unreadable", stated.get(name)))
     _verify(stated)
     return stated
@@ -108,6 +108,11 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
     if kind == "other" and ":" not in text and " " not in text and text != NULL:
         return None, False
     return (None if text == NULL else text), True
+
+
+def _as_written(kind: str, text: str, value: Value) -> bool:
+    """False where OpenSM makes another value of ``text`` without a message."""
+    return text in ("TRUE", "FALSE") if kind == "truth" else kind != "i32" or number(text) == value
 
 
 def _leading_int(text: str) -> int:

@@ -163,7 +163,7 @@ LEFT_OUT: dict[str, str] = {
     "ids_guid_file": _ORDER,
     "guid_routing_order_file": _ORDER,
     "guid_routing_order_no_scatter": _ORDER,
-    "do_mesh_analysis": "lash uses the graph alone",
+    "do_mesh_analysis": "lash uses only the graph",
     "lash_start_vl": "lash begins with VL 0",
     "nue_include_switches": "nue always reaches switches",
     "port_shifting": _ORDER,

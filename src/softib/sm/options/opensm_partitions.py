@@ -25,7 +25,7 @@ CODES = {"mtu": (4, 1, 5), "rate": (3, 2, 22)}
 """The default of a group, and the smallest and largest code."""
 LOWEST = 0x40
 """This bit of an MTU or rate makes the selector 3: the lowest of the subnet's ports."""
-CARRIAGE_RETURN = "lines end with CR LF, and OpenSM reads a CR after ';' as a definition; use LF alone"
+CARRIAGE_RETURN = "lines end with CR LF, and OpenSM reads a CR after ';' as a definition; use only LF"
 UNWRITTEN = (
     "after this line OpenSM reads uninitialised memory, and may drop the whole file; end the line "
     "with one ';' after a port, or after a flag of the group (mgid=…, sl=0 ;)"
@@ -138,7 +138,7 @@ class _Reader:
             if self.text.cut(b":", at) < 0:
                 if whole.strip(" \t\n") == "\r":
                     raise _Drop(CARRIAGE_RETURN)
-                raise _Drop(f"{_quoted(whole)} is no definition: no ':' follows its flags on the line")
+                raise _Drop(f"{_quoted(whole)} is not a definition: no ':' follows its flags on the line")
             at = self._header(at)
         self.defined = True
         return self._members(at)
@@ -200,7 +200,7 @@ class _Reader:
             new.ipoib = True
         elif name == "defmember":
             if text is None or not any(m.startswith(text) for m in MEMBERSHIPS):
-                self.remark(f"defmember={_quoted(text)} is no membership; OpenSM ignores it")
+                self.remark(f"defmember={_quoted(text)} is not a membership; OpenSM ignores it")
         elif text is None:
             self.remark(f"{name} has no value; OpenSM ignores it")
         elif name in CODES:
@@ -214,7 +214,7 @@ class _Reader:
             if value > most or rest or not text:
                 self.remark(f"{name}={_quoted(text)}; OpenSM takes {value & most:#x}")
         elif value > most or (name == "scope" and not value) or (name != "scope" and (not text or rest[:1].strip())):
-            self.remark(f"{name}={_quoted(text)} is no value of it; OpenSM ignores it")
+            self.remark(f"{name}={_quoted(text)} is not a valid value; OpenSM ignores it")
         elif name == "scope":
             codes["scope"] |= 1 << value
         elif rest:
@@ -226,12 +226,16 @@ class _Reader:
         for name, (_, least, most) in CODES.items():
             value, code = codes[name], codes[name] & 0x3F
             if value & LOWEST:
-                self.remark(f"{name}={value} is no code; OpenSM creates {group} with the lowest {name} of all ports")
+                self.remark(
+                    f"{name}={value} is not a valid code; OpenSM creates {group} with the lowest {name} of all ports"
+                )
             elif not least <= code <= most:
                 makes = False
-                self.remark(f"{name}={value} is no code; OpenSM does not create {group} (codes are {least} to {most})")
+                self.remark(
+                    f"{name}={value} is not a valid code; OpenSM does not create {group} (codes are {least} to {most})"
+                )
             elif value != code:
-                self.remark(f"{name}={value} is no code; OpenSM creates {group} with {code}")
+                self.remark(f"{name}={value} is not a valid code; OpenSM creates {group} with {code}")
         return makes
 
     def _members(self, at: int) -> int:
@@ -257,14 +261,14 @@ class _Reader:
         if not keyword:
             guid, rest = strtoul(name)
             if not guid or rest:
-                raise _Drop(f"{_quoted(name)} is no PortGUID{self._going_on() or ' and no keyword'}")
+                raise _Drop(f"{_quoted(name)} is not a PortGUID{self._going_on() or ' and not a keyword'}")
         elif keyword != name:
             self.remark(f"member {_quoted(name)}: OpenSM takes {keyword}{self._going_on()}")
         if self.definition:
             self.peopled.add(self.definition.pkey)
         fits = flag is None or any(m.startswith(flag) for m in MEMBERSHIPS) or "limited".startswith(flag.lower())
         if not fits:
-            self.remark(f"{_quoted(name)}={_quoted(flag)} is no membership; OpenSM takes limited")
+            self.remark(f"{_quoted(name)}={_quoted(flag)} is not a membership; OpenSM takes limited")
 
     def _group(self, at: int, text: str) -> int:
         assert self.definition is not None
@@ -273,7 +277,7 @@ class _Reader:
         except ValueError:
             mgid = b"\0"
         if mgid[0] != 0xFF:
-            self.remark(f"mgid {_quoted(text)} is no multicast GID; OpenSM logs it, creates no group and continues")
+            self.remark(f"mgid {_quoted(text)} is not a multicast GID; OpenSM logs it, creates no group and continues")
             return at
         codes = dict(self.definition.codes)
         before = len(self.read.remarks) if at > self.text.end else None  # the rest of earlier lines

@@ -25,7 +25,7 @@ DEFAULTS: dict[str, Any] = {
     "vlarb_low": ((0, 0), *((vl, 4) for vl in range(1, 15))),
     "sl2vl": (*range(15), 7),
 }
-"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share the rest."""
+"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): only VL 0 has high priority, the others share the rest."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,7 @@ BABBLING = 250
 MODES = {"free": FREE, "bounded": BOUNDED}
 ALL_SLS = 0xFFFF
 TRANSPORTS = RC | DC
-"""Transports that NVIDIA's manager routes adaptively: not UD and UC, which lose what arrives out of
-order."""
+"""Transports that NVIDIA's manager routes adaptively: not UD and UC, which lose messages that arrive out of order."""
 
 
 def _mode(value: str) -> int | None:

@@ -71,7 +71,7 @@ def joined(pieces: list[bytes]) -> bytes | None:
 MOST = CHECKED
 SLS_HEAD = struct.Struct(">HIIB")
 ABSENT = struct.Struct(">QBBHBB")
-"""Of an absent CA port: NodeGUID and port of its switch, its own portnum, LID, LMC, whether it is a compute node."""
+"""For an absent CA port: NodeGUID and port of its switch, its own portnum, LID, LMC, whether it is a compute node."""
 SL2VL_DIMENSIONS, MOST_LMC = 4, 7
 
 

@@ -187,7 +187,7 @@ class Replication:
         self.stand_by(now_ps)
 
     def lead(self) -> None:
-        """From now on this manager is no standby."""
+        """From now on this manager is not a standby."""
         self._asking.due_ps = NEVER_PS
 
     def _no_master(self) -> None:

@@ -137,7 +137,7 @@ def _number(fields: dict[str, str], name: str, most: int) -> int:
 def _read_gid(text: str) -> tuple[int, int]:
     high, low = (int(x, 16) for x in text.split(":"))
     if max(high, low) >= 1 << 64:
-        raise ValueError(f"{text} is no GID")
+        raise ValueError(f"{text} is not a GID")
     return high, low
 
 
@@ -145,7 +145,7 @@ def _read_group(fields: dict[str, str]) -> Group:
     high, low = _read_gid(fields["mgid"])
     flow, mlid = _number(fields, "sl_flow_hop", (1 << 32) - 1), _number(fields, "mlid", LID_MCAST_MAX)
     if mlid < LID_MCAST_MIN:
-        raise ValueError(f"mlid {mlid:#x} is no multicast LID")
+        raise ValueError(f"mlid {mlid:#x} is not a multicast LID")
     return Group(
         high.to_bytes(8, "big") + low.to_bytes(8, "big"),
         mlid,
@@ -205,5 +205,5 @@ def _elements(text: str, digits: int) -> list[int]:
     """Elements of ``0x…:0x…``. OpenSM writes ``0x`` only before the first element of each half, and pads them."""
     plain = text.replace("0x", "").replace(":", "")
     if len(plain) % digits:
-        raise ValueError(f"{text} is no list of numbers with {digits} digits")
+        raise ValueError(f"{text} is not a list of numbers with {digits} digits")
     return [int(plain[i : i + digits], 16) for i in range(0, len(plain), digits)]

@@ -105,7 +105,7 @@ class SweepAnswers:
                 return
             tags = nodes
         elif attr == SmpAttr.SM_INFO:
-            return  # a port with IsSM but without a manager is no problem
+            return  # a port with IsSM but without a manager is not a problem
         elif attr == SmpAttr.LFT:
             assert sweep.graph is not None and sweep.update is not None
             sweep.update.lost(tags)

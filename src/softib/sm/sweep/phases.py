@@ -73,7 +73,7 @@ READING_PHASES = frozenset(
         "sharp_info",
     )
 )
-"""Phases that send Gets alone."""
+"""Phases that send only Gets."""
 GMP_PHASES = {
     "congestion": MgmtClass.CONG_CTRL,
     "sharp_info": MgmtClass.SHARP,

@@ -76,7 +76,7 @@ class SweepRunner:
 
     @property
     def report(self) -> SweepReport:
-        """Of the current or last sweep."""
+        """Report of the current or last sweep."""
         return self.sweep.report
 
     @property

@@ -1,3 +1,3 @@
 """IP over InfiniBand (RFC 4391, 4392) for programs on a running fabric: a network namespace for each
-node, whose interfaces ``ib0``, ``ib1`` … lead over the node's ports. ``softib-ipoib``
+node, whose interfaces ``ib0``, ``ib1`` … use the node's ports. ``softib-ipoib``
 (``preload/ipoib``) moves the packets; this package makes the namespace, starts it, and enters it."""

@@ -1,6 +1,6 @@
-"""The interfaces of a node and their addresses, from what the node's sysfs has.
+"""The interfaces of a node and their addresses, from the node's sysfs.
 
-``ib0`` is the first port's, in the partition of the P_Key at index 0; ``ib0.8001`` is a child
+``ib0`` belongs to the first port, in the partition of the P_Key at index 0; ``ib0.8001`` is a child
 interface in another partition of the same port, as with Linux. The IPv4 address of a parent is that
 of rdma_cm with 10 in the place of 127; a child's is 10.<128 + low seven bits of the P_Key>.<row>.
 """
@@ -17,7 +17,7 @@ __all__ = ["NETWORK", "Interface", "interfaces_of", "net_address"]
 NETWORK = ipaddress.ip_network("10.64.0.0/10")
 RDMA_CM = ipaddress.ip_network("127.64.0.0/10")
 CHILD_ROWS = 0xFFFE
-"""Ports whose child interfaces have an IPv4 address: a /16 holds no more."""
+"""Number of ports whose child interfaces have an IPv4 address: a /16 holds no more."""
 MEMBER = 0x7FFF
 FULL = 0x8000
 UNIVERSAL = 0x02
@@ -25,7 +25,7 @@ UNIVERSAL = 0x02
 
 @dataclass(frozen=True)
 class Interface:
-    """``device``, ``portnum`` and ``pkey_index`` are what its queue pair uses; ``guid`` is the port's."""
+    """``device``, ``portnum`` and ``pkey_index`` are for its queue pair; ``guid`` is the port's."""
 
     name: str
     device: str
@@ -73,7 +73,7 @@ def _ports(view: Path) -> list[Path]:
 
 
 def _pkeys(port: Path) -> Iterator[tuple[int, int]]:
-    """Index and value of each partition, full membership where the table has both."""
+    """Index and value of each partition, full membership if the table has both."""
     entries = sorted((int(p.name), int(p.read_text(), 16)) for p in (port / "pkeys").iterdir())
     seen = set()
     for index, pkey in entries:

@@ -1,5 +1,5 @@
-"""Datagrams of a node's interfaces in a capture that Wireshark reads, as InfiniBand packets from LRH
-to VCRC: ``softib run --net --pcap FILE``."""
+"""Datagrams of a node's interfaces in a capture for Wireshark, as InfiniBand packets from LRH to VCRC: ``softib run
+--net --pcap FILE``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IBA_TRANSPORT = 0x1B
 """GRH.NxtHdr (IBA 8.3)."""
 LONGEST = 1 << 17
 BUFFER = 8 << 20
-"""Room in the socket, for datagrams that come faster than they are written."""
+"""Room in the socket, for datagrams that arrive faster than they are written."""
 
 
 def packet_of(head: Any, payload: bytes) -> np.ndarray:
@@ -49,8 +49,8 @@ def packet_of(head: Any, payload: bytes) -> np.ndarray:
 
 
 class Capture:
-    """Writes what the interfaces of ``network`` send and receive to ``path`` until :meth:`close`.
-    Raises :class:`InputError` where the file cannot be written."""
+    """Writes the datagrams that the interfaces of ``network`` send and receive to ``path`` until :meth:`close`.
+    Raises :class:`InputError` if the file cannot be written."""
 
     def __init__(self, path: str | os.PathLike[str], network: Network):
         self._file, self._head = PcapFile(path), CONTROL.layout("softib_ipoib_datagram")
@@ -79,7 +79,7 @@ class Capture:
                 return
 
     def close(self) -> None:
-        """End the file. Raises :class:`InputError` where it could not be written."""
+        """End the file. Raises :class:`InputError` if it could not be written."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RD)
         self._thread.join()

@@ -1,8 +1,8 @@
 """A network namespace with TAP devices: made by a child process that passes its descriptors on, and
 entered by a program before it begins.
 
-Without root the namespace belongs to a user namespace in which the user stays who he is and may
-configure the network (ambient capabilities). Sources: network_namespaces(7), user_namespaces(7),
+Without root the namespace belongs to a user namespace in which the user keeps the same ID and may configure the
+network (ambient capabilities). Sources: network_namespaces(7), user_namespaces(7),
 capabilities(7), netdevice(7), Linux' Documentation/networking/tuntap.rst.
 """
 
@@ -43,7 +43,7 @@ CAP_VERSION_3 = 0x20080522
 
 @dataclass(frozen=True)
 class Descriptors:
-    """``net``, ``user`` (-1: the one that we are in), a ``socket`` for ioctls, and the ``taps`` in the
+    """``net``, ``user`` (-1: the present one), a ``socket`` for ioctls, and the ``taps`` in the
     order of the interfaces."""
 
     net: int
@@ -59,8 +59,7 @@ class Descriptors:
 
 
 def make_namespace(interfaces: Sequence[Interface]) -> Descriptors:
-    """A new network namespace with a TAP for each interface. Raises :class:`InputError` where the
-    system refuses one."""
+    """A new network namespace with a TAP for each interface. Raises :class:`InputError` if the system refuses one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -77,7 +76,7 @@ def make_namespace(interfaces: Sequence[Interface]) -> Descriptors:
 
 
 def _child(sock: socket.socket, interfaces: Sequence[Interface]) -> None:
-    """What the child does; it does not return."""
+    """The work of the child; it does not return."""
     try:
         try:
             new_user = _unshare()
@@ -113,14 +112,14 @@ def _libc() -> ctypes.CDLL:
 
 
 def _unshare() -> bool:
-    """Enter a new network namespace; where that is not allowed, with a new user namespace. Whether
+    """Enter a new network namespace; if that is not allowed, with a new user namespace. Whether
     it was."""
     uid, gid, libc = os.getuid(), os.getgid(), _libc()
     if libc.unshare(CLONE_NEWNET) == 0:
         return False
     try:
         _call(libc.unshare(CLONE_NEWUSER | CLONE_NEWNET))
-        Path("/proc/self/setgroups").write_text("deny")  # must be before a gid_map without privilege
+        Path("/proc/self/setgroups").write_text("deny")  # must be written before a gid_map without privilege
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
     except OSError as error:
@@ -141,7 +140,7 @@ def _up(control: socket.socket, name: str) -> None:
 
 
 def _tap(control: socket.socket, interface: Interface) -> int:
-    """A TAP named like ``interface``, with its addresses, up."""
+    """A TAP with the name of ``interface``, with its addresses, up."""
     name = interface.name
     try:
         tap = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
@@ -154,7 +153,7 @@ def _tap(control: socket.socket, interface: Interface) -> int:
     fcntl.ioctl(control, SIOCSIFHWADDR, _request(name, struct.pack("H6s", ARPHRD_ETHER, interface.mac)))
     ip6 = Path("/proc/sys/net/ipv6/conf") / name
     with contextlib.suppress(OSError):  # no IPv6 in this kernel
-        (ip6 / "addr_gen_mode").write_text("1")  # the address is made of the GUID, not of the TAP's
+        (ip6 / "addr_gen_mode").write_text("1")  # the address is made from the GUID, not from the TAP's
         (ip6 / "accept_dad").write_text("0")  # GUIDs are unique: it can be used at once
     if interface.ip4 is not None:
         address = struct.pack("HH4s8x", socket.AF_INET, 0, interface.ip4.ip.packed)
@@ -169,8 +168,8 @@ def _tap(control: socket.socket, interface: Interface) -> int:
 
 
 def _multicast_route(control: socket.socket, name: str) -> None:
-    """Groups are reached over the interface ``name``, unless a program names another (route(8)'s
-    ``struct rtentry``)."""
+    """Groups are reached over the interface ``name``, unless a program names another (route(8)'s ``struct
+    rtentry``)."""
     device = ctypes.create_string_buffer(name.encode())
     network, mask, none = (struct.pack("HH4s8x", socket.AF_INET, 0, bytes([n, 0, 0, 0])) for n in (224, 240, 0))
     entry = struct.pack("Q16s16s16sHhxxxxQQhxxxxxxQQQH", 0, network, none, mask, RTF_UP, 0, 0, 0, 0,
@@ -179,7 +178,7 @@ def _multicast_route(control: socket.socket, name: str) -> None:
 
 
 def entering(net: int, user: int) -> Callable[[], None]:
-    """What a child calls before it becomes the program: it is in these namespaces then."""
+    """Called in a child before it becomes the program, which is then in these namespaces."""
 
     def enter() -> None:
         libc = _libc()

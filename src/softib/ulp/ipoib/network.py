@@ -1,8 +1,8 @@
 """The network of a node of a running fabric: joined by each ``softib run --net``, made by the first.
 
 ``FOLDER/net`` of the running fabric has, for each node whose network is up, the socket of its
-``softib-ipoib`` and that program's log. Who uses the network stays connected to the socket;
-``softib-ipoib`` ends when no one is, and no process is in the namespace.
+``softib-ipoib`` and that program's log. Users of the network stay connected to the socket; ``softib-ipoib`` ends
+when there are none, and no process is in the namespace.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LONGEST = 8192
 @dataclass
 class Network:
     """A node's network while it is used. ``sock`` keeps it; ``net`` and ``user`` (-1: none) are its
-    namespaces; ``problems`` says of each port's own interface without a broadcast group why (its
+    namespaces; ``problems`` has the reason for each port's own interface without a broadcast group (its
     children may have none: not every partition is for IP)."""
 
     sock: socket.socket
@@ -48,17 +48,17 @@ class Network:
     problems: list[str]
 
     def totals(self) -> dict[str, int]:
-        """What its interfaces have sent and received."""
+        """The traffic of its interfaces."""
         ask(self.sock, "TOTALS")
         layout = CONTROL.layout("softib_ipoib_totals")
         return dict(layout.unpack(self.sock.recv(LONGEST))._asdict())
 
     def entering(self) -> Callable[[], None]:
-        """What a child calls to be in it."""
+        """Called in a child to put it into the network."""
         return entering(self.net, self.user)
 
     def close(self) -> None:
-        """Use it no more."""
+        """Stop using it."""
         self.sock.close()
         for fd in (self.net, self.user):
             if fd >= 0:
@@ -73,7 +73,7 @@ def ask(sock: socket.socket, op: str) -> None:
 
 def join(instance: Instance, attached: dict[str, Any]) -> Network:
     """The network of the node that ``attached`` (the daemon's reply to ``attach``) describes. Raises
-    :class:`InputError` in one line where it cannot be had; nothing is left then."""
+    :class:`InputError` in one line if there is none; nothing is left then."""
     view = Path(attached["env"]["SOFTIB_VIEW"])
     folder = instance.folder / "net"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -102,7 +102,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _connected(path: Path, attached: dict[str, Any]) -> Network | None:
-    """The network behind ``path``; None where it is none any more."""
+    """The network behind ``path``; None if there is none any more."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.settimeout(ANSWER_S)
     try:
@@ -114,7 +114,7 @@ def _connected(path: Path, attached: dict[str, Any]) -> Network | None:
 
 
 def _greeted(sock: socket.socket, attached: dict[str, Any]) -> Network | None:
-    """The network behind ``sock``; None where it ended before it was ready."""
+    """The network behind ``sock``; None if it ended before it was ready."""
     try:
         message, fds, _, _ = socket.recv_fds(sock, LONGEST, 2)
     except OSError:

@@ -374,7 +374,7 @@ class QueuePair:
         return memory
 
     def arm(self) -> None:
-        """Ask for an event with the next completion; a caller polls once more before it waits."""
+        """Ask for an event with the next completion; a caller polls again before it waits."""
         self._notify(self._cq, 0)
         self.armed = True
 

@@ -276,7 +276,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
     # -- the end --
 
     def shutdown(self) -> None:
-        """Let go of the device."""
+        """Release the device."""
         self._worker.close()
         self._links.close()
 

@@ -76,7 +76,7 @@ class Links(Protocol):
         ``("lost", peer, why)``."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 @dataclass(eq=False)

@@ -15,6 +15,7 @@ export function element(tag, text = "", attributes = {}) {
   return made;
 }
 
+export const counted = (n, one, many = `${one}s`) => `${n.toLocaleString()} ${n === 1 ? one : many}`;
 export const octets = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
 export const moment = (seconds) => new Date(seconds * 1000).toLocaleString();

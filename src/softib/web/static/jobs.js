@@ -1,6 +1,6 @@
 // The list of jobs beside the map, and the links that they share.
 import { jobColour } from "./colours.js";
-import { $, ask, element } from "./ask.js";
+import { $, ask, counted, element } from "./ask.js";
 
 export class JobList {
   // chosen(name or null) is called with the job that is clicked.
@@ -25,9 +25,9 @@ export class JobList {
       const box = element("i");
       box.style.background = jobColour(job.colour);
       const others = Object.entries(job.shared_with).slice(0, 3).map(([name, n]) => `${n} with ${name}`);
-      const lines = [`${job.hosts.length} hosts, ${job.cables} cables${job.user ? ` · ${job.user}` : ""}`, others.length ? `shares links: ${others.join(", ")}` : "shares no link",
+      const lines = [`${counted(job.hosts.length, "host")}, ${counted(job.cables, "cable")}${job.user ? ` · ${job.user}` : ""}`, others.length ? `shares links: ${others.join(", ")}` : "shares no link",
         `expected ${job.expected_slowdown.toFixed(2)}x slower than alone`];
-      if (job.missing_hosts.length) lines.push(`${job.missing_hosts.length} hosts are not on this fabric: ${job.missing_hosts[0]} …`);
+      if (job.missing_hosts.length) lines.push(`${counted(job.missing_hosts.length, "host is", "hosts are")} not on this fabric: ${job.missing_hosts[0]} …`);
       button.append(box, element("b", job.job), ...lines.map((line) => element("span", line)));
       return button;
     });

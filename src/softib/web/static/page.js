@@ -3,7 +3,7 @@ import { steps, theme } from "./colours.js";
 import { FabricMap } from "./map.js";
 import { JobList } from "./jobs.js";
 import { Tables } from "./tables.js";
-import { $, ask, clock, element, moment, octets } from "./ask.js";
+import { $, ask, clock, counted, element, moment, octets } from "./ask.js";
 
 const state = { drawn: -1, version: "", times: [], at: null, by: null, every: 2, findings: [] };
 // For tests and for the browser's console.
@@ -62,7 +62,7 @@ async function about() {
   $("name").textContent = f.name;
   document.title = `${f.name} · softib`;
   const manager = f.manager?.engine ? ` · ${f.manager.engine} on ${f.manager.node}, ${f.manager.state}` : "";
-  $("counts").textContent = `${f.switches.toLocaleString()} switches, ${f.hosts.toLocaleString()} hosts, ${f.cables.toLocaleString()} cables${manager}`;
+  $("counts").textContent = `${counted(f.switches, "switch", "switches")}, ${counted(f.hosts, "host")}, ${counted(f.cables, "cable")}${manager}`;
   $("tab-path").hidden = !f.paths;
   $("time").hidden = $("clock").hidden = !f.timed;
   $("views").querySelector('[data-view="events"]').hidden = !f.running;
@@ -87,7 +87,7 @@ async function times(shown) {
 
 function legend(most) {
   const words = { load: ["idle", "full"], wait: ["none", "all the time"], jobs: ["none", "shared"],
-    errors: ["none", most >= 1 ? `${Math.round(most).toLocaleString()} errors` : "none"], findings: ["none", "error"] }[state.by];
+    errors: ["none", most >= 1 ? counted(Math.round(most), "error") : "none"], findings: ["none", "error"] }[state.by];
   $("legend").replaceChildren(element("span", words[0]), ...steps(state.by).map((c) => {
     const box = element("i");
     box.style.background = c;

@@ -1,4 +1,4 @@
-"""What a client gets for an error: a status and one line in ``error``."""
+"""The answer to an error: a status and one line in ``error``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATUS: tuple[tuple[type[SoftibError], int], ...] = (
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Turn softib's errors, and bodies that do not fit, into answers."""
+    """Turn softib's errors, and bodies that do not match, into answers."""
 
     @app.exception_handler(SoftibError)
     async def refused(request: Request, error: SoftibError) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""UFM's calls about what there is: ports, systems, links."""
+"""UFM's calls for the content of the fabric: ports, systems, links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PerPage = Annotated[int | None, Query(ge=1, le=1_000_000_000)]
 
 
 class Reading:
-    """The rows of the fabric as it was read last; made again when it was read again."""
+    """The rows of the fabric as it was read last; made again after each reading."""
 
     def __init__(self, served: Served):
         self.served = served
@@ -54,7 +54,7 @@ def add_fabric_calls(app: FastAPI, reading: Reading) -> None:
 
     @app.get("/resources/ports/{names}")
     def some_ports(names: str) -> list[dict[str, Any]]:
-        """Ports by their names, between commas."""
+        """Ports by their names, separated by commas."""
         rows = reading.rows
         matches = [rows.find(name) for name in names.split(",")[:1000]]
         if None in matches:

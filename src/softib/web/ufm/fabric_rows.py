@@ -1,5 +1,5 @@
-"""Ports, systems and links of the fabric as UFM writes them, each made when it is asked for: one of
-100,000 ports costs what one port costs."""
+"""Ports, systems and links of the fabric in UFM's form, each made on request: one port takes the same time in a
+fabric of 100,000 ports."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class FabricRows:
         rows = np.flatnonzero((f.port_num > 0) & (f.port_node >= 0))
         self.ports = rows
         """Rows of physical ports."""
-        # Columns that a fabric computes at each look.
+        # Columns that a fabric computes at each access.
         self._state, self._phys = f.port_state, PortInfo.port_phys_state.get(f.port_info)
         self._lid, self._linked, self._mtu = f.lid, f.linked, PortInfo.neighbor_mtu.get(f.port_info)
         self._names = f.node_names()
 
     @cached_property
     def _worst(self) -> dict[tuple[int, int | None], str]:
-        """(NodeGUID, portnum) → the worst severity of the findings that name the port."""
+        """Maps (NodeGUID, portnum) to the worst severity of the findings that name the port."""
         out: dict[tuple[int, int | None], str] = {}
         for finding in reversed(self.now.findings):
             for place in finding.where:
@@ -57,12 +57,12 @@ class FabricRows:
     # -- ports --
 
     def name(self, row: int) -> str:
-        """``guid_number``: how UFM names a port."""
+        """``guid_number``: UFM's name of a port."""
         f = self.fabric
         return f"{guid_text(self._guid(row))}_{int(f.port_num[row])}"
 
     def _guid(self, row: int) -> int:
-        """The PortGUID of a host's port, of a switch's its NodeGUID."""
+        """The PortGUID of a host's port; for a switch's port its NodeGUID."""
         f, node = self.fabric, int(self.fabric.port_node[row])
         on_switch = f.node_type[node] == NodeType.SWITCH
         return int(f.node_guid[node] if on_switch or not f.port_guid[row] else f.port_guid[row])
@@ -156,7 +156,7 @@ class FabricRows:
         return int(nodes[0]) if len(nodes) else None
 
     def system(self, node: int, ports: bool = False) -> dict[str, Any]:
-        """One system; with its ports, whole."""
+        """One system, together with its ports."""
         f = self.fabric
         kind = TYPES.get(NodeType(int(f.node_type[node])), "")
         guid = guid_text(int(f.sys_guid[node] or f.node_guid[node]))

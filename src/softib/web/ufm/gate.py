@@ -1,9 +1,9 @@
-"""The door of the REST interfaces that change something: which paths they are, who may use them, and
-how much a request may hold.
+"""The entrance to the REST interfaces that change something: their paths, who may use them, and the size limit of a
+request.
 
-UFM has three prefixes that differ in how a client says who it is: ``/ufmRest`` by name and password,
-``/ufmRestV2`` by a client certificate, ``/ufmRestV3`` by a token. Anything that no browser adds by
-itself: a page of another site cannot use them, unlike a cookie.
+UFM has three prefixes that differ in how a client identifies itself: ``/ufmRest`` by name and password,
+``/ufmRestV2`` by a client certificate, ``/ufmRestV3`` by a token. Headers that no browser adds by itself: unlike a
+cookie, a page of another site cannot use them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
 MOST_OCTETS = 4 << 20
-"""Of a request's body: 5,000 GUIDs are 100 KB."""
+"""Limit of a request's body: 5,000 GUIDs are 100 KB."""
 CERTIFICATE = "softib_client"
 """Key of ``scope["state"]``: the common name of the verified client certificate."""
 
@@ -49,10 +49,12 @@ class Gate:
         path = scope["path"][len(prefix) :].rstrip("/") or "/"
         account = await _in_thread(self._account, prefix, headers, scope)
         if account is None and (prefix, path) != ("/tenants/v1", "/openapi.json"):
-            await _answer(send, 401, "who you are is missing or wrong: name and password, token or client certificate")
+            await _answer(
+                send, 401, "missing or wrong credentials: give name and password, token or client certificate"
+            )
             return
         if account is not None and scope["method"] not in ("GET", "HEAD") and not account.changes:
-            await _answer(send, 403, f"{account.name} may only look")
+            await _answer(send, 403, f"{account.name} may only read")
             return
         body = await _body(headers, receive)
         if body is None:
@@ -97,7 +99,7 @@ def _pair(value: str) -> tuple[str, str] | None:
 
 
 async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
-    """The whole body; None where it is too large: then nothing more of it is read."""
+    """The whole body; None if it is too large: then the rest of it is not read."""
     stated = headers.get(b"content-length", "0")
     if not stated.isdigit() or len(stated) > 12 or int(stated) > MOST_OCTETS:
         return None

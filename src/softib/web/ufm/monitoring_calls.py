@@ -1,5 +1,5 @@
-"""UFM's calls about what happens and how the service itself is: ``app/``. Events, alarms and bad ports
-are those of the monitor."""
+"""UFM's calls about events and about the state of the service itself: ``app/``. Events, alarms and bad ports come from
+the monitor."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from softib.web.ufm.partitions import account_of
 __all__ = ["add_monitoring_calls"]
 
 RELEASE = "6.19.1"
-"""The release whose interface this is."""
+"""The UFM release with this interface."""
 KINDS = {"port": 328, "trap": 256, "node": 332, "sweep": 1310, "manager": 1311, "finding": 702, "source": 1312}
-"""Kind of the monitor's event → UFM's event id."""
+"""Maps kinds of the monitor's events to UFM's event ids."""
 DOWN = {"port": 329, "node": 331}
-"""Of those that say that something went."""
+"""Ids of events about something that disappeared."""
 SEVERITY = {"info": "Info", "warning": "Warning", "error": "Critical"}
 UNHEALTHY = 702
 TELEMETRY = {
@@ -41,7 +41,7 @@ TELEMETRY = {
     "port_rcv_errors": "PortRcvErrorsExtended",
     "port_xmit_discards": "PortXmitDiscardsExtended",
 }
-"""Counter → its name in UFM's telemetry."""
+"""Maps each counter to its name in UFM's telemetry."""
 
 
 class _External(BaseModel):
@@ -62,12 +62,12 @@ def add_monitoring_calls(app: FastAPI, served: Served, service: TenantService, r
 def _add_application(app: FastAPI, served: Served, service: TenantService) -> None:
     @app.get("/app/ufm_version")
     def version() -> dict[str, Any]:
-        """Which release's interface this is."""
+        """The UFM release with this interface."""
         return {"ufm_release_version": RELEASE}
 
     @app.get("/app/smconf")
     def smconf() -> dict[str, Any]:
-        """The manager's settings as far as clients read them; keys are not told."""
+        """The manager's settings as far as clients read them; keys are left out."""
         config = SmConfig()
         return {
             "subnet_prefix": f"{config.subnet_prefix:#018x}",
@@ -79,7 +79,7 @@ def _add_application(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.post("/app/tokens")
     def token(request: Request) -> dict[str, str]:
-        """A token for /ufmRestV3, of the account that asks."""
+        """A token for /ufmRestV3, for the account of the request."""
         return {"access_token": service.accounts.new_token(account_of(request))}
 
     @app.get("/app/versioning")
@@ -95,7 +95,7 @@ def _add_application(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.get("/healthcheck")
     def healthcheck() -> dict[str, Any]:
-        """Is the service there, and does it reach its subnet?"""
+        """Is the service running, and can it reach its subnet?"""
         problem = service.programmer.problem if service.programmer is not None else "nothing is programmed"
         return {"status": "ok" if not problem else "degraded", "problem": problem}
 
@@ -127,7 +127,7 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
     @app.get("/app/events")
     def events() -> list[dict[str, Any]]:
-        """What the monitor saw, the newest first."""
+        """Events of the monitor, the newest first."""
         return listed()
 
     @app.get("/app/events/{number}")
@@ -147,7 +147,7 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
     @app.get("/app/alarms")
     def alarms() -> list[dict[str, Any]]:
-        """The findings that stand."""
+        """The current findings."""
         now = served.now
         return [
             {
@@ -168,7 +168,7 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
 def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
     def named() -> list[tuple[Finding, dict[str, Any]]]:
-        """The ports that the rules over counters find bad."""
+        """The ports that are bad by the rules over counters."""
         rows, out = reading.rows, list[tuple[Finding, dict[str, Any]]]()
         for f in served.now.rules:
             for place in f.where if f.severity > Severity.INFO else ():
@@ -195,7 +195,7 @@ def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
 
     @app.get("/app/unhealthy_ports")
     def unhealthy() -> list[dict[str, Any]]:
-        """Ports that the monitor's rules find bad."""
+        """Ports that are bad by the monitor's rules."""
         return [_unhealthy(f, port) for f, port in named()]
 
     @app.get("/resources/isolated_ports")

@@ -1,7 +1,7 @@
 """UFM's calls about P_Keys: ``resources/pkeys`` and ``actions``.
 
-What clients rely on: every success is 200, keys of answers are unpadded (``0x5``), an unknown P_Key
-is 200 with ``{}``, the membership of POST is a text and not a list, unknown GUIDs are taken.
+What clients rely on: every success is 200, keys in answers are unpadded (``0x5``), an unknown P_Key is 200 with
+``{}``, the membership of POST is a text and not a list, unknown GUIDs are accepted.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def account_of(request: Request) -> Account:
 
 
 def make(service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None) -> Done:
-    """Make a change in the name of the request's account; one that is a tenant's within its tenant."""
+    """Make a change in the name of the request's account; for a tenant's account, within its tenant."""
     account = account_of(request)
     digest = hashlib.sha256(f"{request.method} {request.url.path}\n".encode() + request.state.body).hexdigest()
     within = change if account.role != "tenant" else lambda draft: _within(draft, change, account.tenant)
@@ -84,18 +84,18 @@ def make(service: TenantService, request: Request, action: str, change: Change, 
 
 
 def _within(draft: Draft, change: Change, tenant: str) -> str:
-    """Make a change that touches nothing but the tenant's partitions, and ports of no other tenant."""
+    """Make a change that only affects the tenant's partitions, and no ports of other tenants."""
     text = change(draft)
     if draft.tenants:
-        raise Refused("tenants are changed by operators")
+        raise Refused("only operators may change tenants")
     for pkey, new in draft.partitions.items():
         old = draft.base.partition(pkey)
         if (old is not None and old.tenant != tenant) or (new is not None and new.tenant != tenant):
-            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} is not one of {tenant}'s")
+            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
         for guid in (new.members.keys() if new else set()) - (old.members.keys() if old else set()):
             others = (draft.partition(k) for k in draft.memberships(guid))
             if any(p is not None and p.tenant not in ("", tenant) for p in others):
-                raise changes.Forbidden(f"port {guid_text(guid)} is another tenant's")
+                raise changes.Forbidden(f"port {guid_text(guid)} belongs to another tenant")
     return text
 
 
@@ -160,7 +160,7 @@ def _add_questions(app: FastAPI, service: TenantService) -> None:
 
     @app.get("/resources/pkeys/{pkey}")
     def one_pkey(request: Request, pkey: str, guids_data: bool = False, qos_conf: bool = False) -> dict[str, Any]:
-        """One partition; ``{}`` where there is none."""
+        """One partition; ``{}`` if there is none."""
         partition = service.state.partitions.get(parse_pkey(pkey))
         if partition is None or not _visible(request, partition):
             return {}
@@ -170,7 +170,7 @@ def _add_questions(app: FastAPI, service: TenantService) -> None:
 def _add_changes(app: FastAPI, service: TenantService) -> None:
     @app.post("/resources/pkeys")
     def add_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
-        """Add GUIDs to a partition, which is made where it is not there."""
+        """Add GUIDs to a partition, which is made if it does not exist."""
         pkey, members = parse_pkey(body.pkey), _members(body.guids, body.membership)
         options = _options(request, body, name=body.partition_name)
         service.refuse_held_key(pkey)
@@ -191,7 +191,7 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/resources/pkeys/add")
     def create(request: Request, body: _Add, request_id: RequestId = None) -> dict[str, Any]:
-        """Make an empty partition; 400 where its P_Key is taken."""
+        """Make an empty partition; 400 if its P_Key is taken."""
         pkey = parse_pkey(body.pkey)
         qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
         options = _options(request, body, name=body.partition_name, qos=qos)
@@ -236,12 +236,12 @@ def _add_removals(app: FastAPI, service: TenantService) -> None:
 
     @app.delete("/resources/pkeys/{pkey}/guids/{guids}")
     def delete_guids(request: Request, pkey: str, guids: str, request_id: RequestId = None) -> dict[str, Any]:
-        """Remove GUIDs, between commas, from a partition."""
+        """Remove GUIDs, separated by commas, from a partition."""
         return remove(request, parse_pkey(pkey), {parse_guid(g) for g in guids.split(",") if g}, request_id)
 
     @app.delete("/resources/pkeys/{pkey}/hosts/{hosts}")
     def delete_hosts(request: Request, pkey: str, hosts: str, request_id: RequestId = None) -> dict[str, Any]:
-        """Remove the ports of hosts, between commas, from a partition."""
+        """Remove the ports of hosts, separated by commas, from a partition."""
         key, names = parse_pkey(pkey), set(_names(hosts))
         partition = service.state.partitions.get(key)
         through = {g for g, m in partition.members.items() if m.host in names} if partition else set()

@@ -71,7 +71,7 @@ def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
 def _operator(request: Request, role: tuple[str, ...] = ("admin", "operator")) -> Account:
     account = account_of(request)
     if account.role not in role:
-        raise Forbidden(f"{account.name} is {account.role}; that takes {' or '.join(role)}")
+        raise Forbidden(f"{account.name} is {account.role}; this call needs {' or '.join(role)}")
     return account
 
 
@@ -83,7 +83,7 @@ def _revision(revision: Revision, rows: bool = False) -> dict[str, Any]:
 def _add_tenants(app: FastAPI, service: TenantService) -> None:
     @app.get("/tenants")
     def tenants(request: Request) -> list[dict[str, Any]]:
-        """Tenants, their limits and how many partitions each has."""
+        """Tenants, their limits and the number of partitions of each."""
         account = account_of(request)
         listed = [
             t for t in list(service.state.tenants.values()) if account.role != "tenant" or t.name == account.tenant
@@ -125,7 +125,7 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/default_membership")
     def default_membership(request: Request, body: _Default) -> dict[str, Any]:
-        """Make ports that no one names full or limited members of the default partition."""
+        """Make ports that are in no other partition full or limited members of the default partition."""
         _operator(request)
         change: Change = lambda draft: changes.set_everyone(draft, body.membership)
         return {"revision": make(service, request, "default membership", change).revision}
@@ -136,7 +136,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def revisions(
         request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100, before: int | None = None
     ) -> list[dict[str, Any]]:
-        """The log of changes, the newest first: who, what, when, and what became of it."""
+        """The log of changes, the newest first: who made it, what it is, when, and its outcome."""
         _operator(request, ("admin", "operator", "viewer"))
         return [_revision(r) for r in service.store.revisions(limit, before)]
 
@@ -144,7 +144,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def revision(
         request: Request, number: int, wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0.0
     ) -> dict[str, Any]:
-        """One change with its rows; with ``wait_s`` when it is more than durable."""
+        """One change with its rows; with ``wait_s`` after it is more than durable."""
         _operator(request, ("admin", "operator", "viewer"))
         change = service.settled(number, wait_s)
         if change is None:
@@ -153,20 +153,20 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/revisions/{number}/undo")
     def undo(request: Request, number: int) -> dict[str, Any]:
-        """Take a change back, as far as later ones did not change the same rows."""
+        """Undo a change, as far as later ones did not change the same rows."""
         account = _operator(request)
         return {"revision": service.take_back(number, account.name).revision}
 
     @app.get("/findings")
     def findings(request: Request) -> list[dict[str, Any]]:
-        """What somebody else changed, and what members will not get."""
+        """Changes of the tables by others, and memberships that cannot be written."""
         _operator(request, ("admin", "operator", "viewer"))
         return [asdict(f) for f in service.findings()]
 
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> dict[str, Any]:
-        """Read the tables of these ports and of all that share a P_Key with them, and compare who can
-        meet whom with the partitions."""
+        """Read the tables of these ports and of all that share a P_Key with them, and compare which ports can
+        communicate with the partitions."""
         _operator(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
         pairs = service.isolation(guids)
@@ -200,7 +200,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/backup")
     def backup(request: Request) -> dict[str, Any]:
-        """Copy the database beside it, while it is used. To restore, stop the server and put the copy
+        """Copy the database to a file beside it, while it is in use. To restore, stop the server and put the copy
         in its place."""
         _operator(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
@@ -227,7 +227,7 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/accounts/{name}")
     def put(request: Request, name: str, body: _Account) -> dict[str, Any]:
-        """Enter an account, or change it. A client certificate whose common name is ``name`` is it."""
+        """Enter an account, or change it. A client certificate whose common name is ``name`` belongs to it."""
         _operator(request, ("admin",))
         if body.tenant and body.tenant not in service.state.tenants:
             raise NotThere(f"there is no tenant {body.tenant[:64]!r}; make it first")
@@ -244,5 +244,5 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/tokens")
     def token(request: Request) -> dict[str, str]:
-        """A token of the account that asks."""
+        """A token for the account of the request."""
         return {"access_token": service.accounts.new_token(account_of(request))}

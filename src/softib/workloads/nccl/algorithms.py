@@ -136,7 +136,7 @@ def _up_and_down(
 def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
     """Parallel aggregated trees: a binomial tree from each rank, all at once; in a step a rank
     hands all it has for one distance to one peer. All-gather goes from the largest distance to 1,
-    reduce-scatter the other way round."""
+    reduce-scatter in reverse."""
     n = machine.gpus * nodes
     rows = Rows(n)
     gather = collective == Collective.ALL_GATHER

@@ -306,6 +306,7 @@ BREAKOUTS = {
     "two in a cell": (["Switch,Cage,Servers,HCA"], ["leaf,7,node-1; node-2,mlx5_0"]),
     "two in a cell, both ports": (["Switch,Port,Server,HCA"], ["leaf,7/1 & 7/2,node-1 & node-2,mlx5_0"]),
     "two columns": (["Switch,Port,Server 1,HCA 1,Server 2,HCA 2"], ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
+    "legs by name": (["Switch,Switch Port,Leg 1 Server,Leg 1 HCA,Leg 2 Server,Leg 2 HCA"], ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
     "stated ends": (["Source Device,Source Port,Destination 1 Device,Destination 1 Port,Destination 2 Device,Destination 2 Port"],
                     ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
     "adapters of one host": (["Switch,Port,Server,HCA"], ["leaf,7,node-1,mlx5_0; mlx5_1"]),

@@ -22,19 +22,19 @@ def findings_of(
     routes: CoverRoutes, ends: FabricEnds, proof: Proof, slow: SlowDirections, failures: list[PairFailure], paced: bool
 ) -> list[Finding]:
     """What the run found, slow directions first. ``paced``: data takes the time of its links."""
-    found = []
+    findings = []
     if paced:
-        found += [
+        findings += [
             _slow(routes, int(routes.port[d.channel]), one) for d, one in zip(slow.named, proof.slow, strict=True)
         ]
-    found += [*trained_low(Expectation(routes.fabric, ends.row), found)]
-    found += [*_failed(failures)]
+    findings += [*trained_low(Expectation(routes.fabric, ends.row), findings)]
+    findings += [*_failed(failures)]
     if not paced:
-        found.append(
+        findings.append(
             finding(codes.UNPACED, [], "data takes no time of the links: nothing was proven of their rates", {})
         )
-        return found
-    return [*found, *_unexplained(proof), *_unproven(routes, proof)]
+        return findings
+    return [*findings, *_unexplained(proof), *_unproven(routes, proof)]
 
 
 def _slow(routes: CoverRoutes, port: int, one: DirectionLoss) -> Finding:
@@ -45,7 +45,7 @@ def _slow(routes: CoverRoutes, port: int, one: DirectionLoss) -> Finding:
         codes.SLOW["host" if host else "cable"],
         [_location(routes, port), _location(routes, peer)],
         f"{one.place} → {one.peer} carries {one.loss_percent:g} % less than the directions like it, in each of "
-        f"{counted(one.rounds, 'round')}" + ("; its adapter, cable and host are not told apart" if host else ""),
+        f"{counted(one.rounds, 'round')}" + ("; its adapter, cable and host are not distinguished" if host else ""),
         {"loss_percent": one.loss_percent, "rounds": one.rounds},
     )
 

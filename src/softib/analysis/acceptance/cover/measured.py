@@ -132,8 +132,8 @@ def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarr
     alone = np.isnan(below)
     below[alone] = _lacking(mine[alone], usual[0][kinds[alone]], usual[1][kinds[alone]])
     links = np.flatnonzero(rows < len(owner))
-    beside = _below(mine[links], owner[rows[links]] * (int(kind.max()) + 1) + kinds[links], 3, False)
-    below[links] = np.where(beside <= 0, 0.0, below[links])  # NaN: nothing is beside it
+    sibling = _below(mine[links], owner[rows[links]] * (int(kind.max()) + 1) + kinds[links], 3, False)
+    below[links] = np.where(sibling <= 0, 0.0, below[links])  # NaN: too few others
     lack[rows] = below
     return lack
 
@@ -168,11 +168,11 @@ def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -
 
     links = np.stack([network.link_owner, network.graph.peer])
 
-    def near(c: int) -> np.ndarray:
+    def switches_around(c: int) -> np.ndarray:
         ends = np.array([s for s in (owner[c], to[c]) if s >= 0])
         return np.union1d(ends, links[1, np.isin(links[0], ends)])
 
-    around = {c: near(c) for c in named.tolist()}
+    around = {c: switches_around(c) for c in named.tolist()}
 
     def victim(c: int) -> bool:
         return any(

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 def run_cover(
     routes: CoverRoutes, schedule: CoverSchedule, measure: Measure, progress: Progress, seed: int = 0
 ) -> tuple[list[MeasuredRound], SlowDirections]:
-    """Measure every round, and more while slow directions are not told apart. ``progress`` is called
+    """Measure every round, and more while slow directions are not distinguished. ``progress`` is called
     with rounds done and all rounds."""
     rounds: list[MeasuredRound] = []
     for one in schedule.rounds:

@@ -147,8 +147,8 @@ class _Leaves:
             for p in np.unique(routes.pod).tolist()
         ]
 
-    def shifted(self, pods: int, leaves: int, turn: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ports send to the pod ``pods`` on, there to the leaf ``leaves`` on, there ``turn`` positions
+    def shifted(self, pods: int, leaves: int, offset: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ports send to the pod ``pods`` on, there to the leaf ``leaves`` on, there ``offset`` positions
         on; where the other group is smaller some have no partner."""
         source, target = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for p, mine in enumerate(self.pods):
@@ -157,7 +157,7 @@ class _Leaves:
                 a, b = mine[i], there[(i + leaves) % len(there)]
                 n = min(len(a), len(b))
                 source.append(a[:n])
-                target.append(np.roll(b[:n], -turn))
+                target.append(np.roll(b[:n], -offset))
         a, b = np.concatenate(source), np.concatenate(target)
         return a[a != b], b[a != b]
 
@@ -165,8 +165,8 @@ class _Leaves:
         """A shift by drawn numbers, to another pod or leaf where there is one."""
         pods, leaves = len(self.pods), max(map(len, self.pods))
         step = int(rng.integers(1, pods)) if pods > 1 else 0
-        beside = int(rng.integers(0 if step or leaves < 2 else 1, max(leaves, 1)))
-        return self.shifted(step, beside, int(rng.integers(0 if step or beside else 1, 8)))
+        leaf_step = int(rng.integers(0 if step or leaves < 2 else 1, max(leaves, 1)))
+        return self.shifted(step, leaf_step, int(rng.integers(0 if step or leaf_step else 1, 8)))
 
 
 def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng: np.random.Generator) -> CoverRound:
@@ -186,17 +186,23 @@ def predicted_gbps(routes: CoverRoutes, source: np.ndarray, target: np.ndarray) 
     """Gb/s that flows at full rate put on each channel under adaptive routing (float64[channels]): a
     switch spreads them over a group's links by their rates, and a link that is asked for more than its
     rate passes on that share of each."""
-    from softib.analysis.acceptance.cover.schedule_kernels import spread
+    from softib.analysis.acceptance.cover.schedule_kernels import Spread, spread
 
     network, groups = routes.network, routes.groups
     assert groups is not None
     switches = network.graph.n_switches
     factor = np.ones(network.n_channels)
     load = np.zeros(network.n_channels)
+    tables = Spread(
+        group_of=groups.group_of,
+        first=groups.first,
+        channel=groups.channel,
+        flow=np.zeros(switches),
+        here=np.zeros(4 * switches, np.int64),
+        there=np.zeros(4 * switches, np.int64),
+    )
     for _ in range(2):
         load = np.zeros(network.n_channels)
-        room = np.zeros(switches), np.zeros(4 * switches, np.int64), np.zeros(4 * switches, np.int64)
-        tables = groups.group_of, groups.first, groups.channel
-        spread(network.table, *tables, source, target, factor, network.rate, load, *room)
+        spread(network.table, tables, source, target, factor, network.rate, load)
         factor = np.minimum(1.0, network.rate / np.maximum(load, 1e-9))
     return np.minimum(load, network.rate)

@@ -18,6 +18,11 @@ in this round and what is ``carried`` in it. By switch of ``leaves``: its hosts
 route to the current destination (``stamp``): how many links it would prove (``gain``, -1: none or
 blocked), its slowest link (``low``), the least room (``room_low``). ``stack``: room for one route."""
 
+Spread = table("Spread", "group_of first channel flow here there")
+"""Adaptive routing: ``group_of`` by switch and LID (-1: the forwarding table alone), the channels
+``channel[first[g]:first[g + 1]]`` of group ``g``; ``flow`` float64[switches] zeros, ``here`` and
+``there`` int64 with room for four times the switches, to work in."""
+
 
 @inner
 def worth(c, need, carried):
@@ -115,14 +120,13 @@ def fill_round(net, t, order, most, source):
 
 
 @kernel
-def spread(net, group_of, group_first, group_channel, src, dst, factor, rate, load, flow, here, there):
+def spread(net, t, src, dst, factor, rate, load):
     """Add to ``load`` what each flow ``src[i] → dst[i]`` at the rate of its host puts on each channel,
     where a switch spreads a LID over the channels of its group in proportion to their rates
-    (``group_of`` by switch and LID, -1: the forwarding table alone). ``factor`` by channel: the share
-    of its load that it passes on. Returns how many flows arrive nowhere.
-
-    ``flow`` float64[switches] zeros, ``here`` and ``there`` int64[switches] are room to work.
-    """
+    (:data:`Spread`). ``factor`` by channel: the share of its load that it passes on. Returns how many
+    flows arrive nowhere."""
+    group_of, group_first, group_channel = t.group_of, t.first, t.channel
+    flow, here, there = t.flow, t.here, t.there
     hosts = len(net.host_switch)
     links = len(net.chan_to) - 2 * hosts
     lost = 0

@@ -107,7 +107,7 @@ class NameIndex:
         return nodes or self._in_chassis(key) or self._of_domain(key)
 
     def _of_domain(self, name: str) -> list[int]:
-        """``node-1.cluster.example`` where the fabric says ``node-1``, and the other way round."""
+        """``node-1.cluster.example`` for a fabric's ``node-1``, and the reverse."""
         host, dot, _ = name.casefold().partition(".")
         if dot and not host.isdigit():
             return self.folded.get(host, [])

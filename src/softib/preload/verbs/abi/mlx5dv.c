@@ -2,7 +2,7 @@
  * What programs take from mlx5's provider: variables that ask for huge pages, and one function of libmlx5.
  *
  * mlx5dv_query_device() is what programs call on any device with Mellanox's vendor ID: perftest since 24.07 asks for receive work
- * requests out of order before it makes an RC QP, and gives up where the call fails (mlx5dv_query_device(3)). These HCAs answer as one that
+ * requests out of order before it makes an RC QP, and fails if the call fails (mlx5dv_query_device(3)). These HCAs answer as one that
  * has nothing optional. mlx5dv_is_supported(), libmlx5's, says false for them, so no one takes them for mlx5 hardware.
  */
 #include "abi.h"

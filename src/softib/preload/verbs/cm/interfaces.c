@@ -48,7 +48,7 @@ static struct interface *interfaces(unsigned *n)
         struct in_addr address;
 
         if (inet_pton(AF_INET, word, &address) != 1 || ntohl(address.s_addr) >> 24 != IN_LOOPBACKNET)
-            continue; /* of the interface that softib run --net has made: it is there already */
+            continue; /* of the interface that softib run --net has made: it exists already */
         of_port(&all[*n], *n, address);
         if (*n)
             all[*n - 1].entry.ifa_next = &all[*n].entry;

@@ -256,7 +256,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
             m.srq = ve_srq_of(q->e, m.peer);
             outcome = q->s->type == IBV_QPT_XRC_SEND ? at_xrc_peer(&m) : at_peer(&m);
             if (outcome.status != IBV_WC_SUCCESS && !vm_lives(&q->e->w, m.process))
-                outcome = ve_lost(); /* its keys went with it: no one answers */
+                outcome = ve_lost(); /* its keys went with it: there is no answer */
         }
         vm_unlock(&m.peer->lock);
     }

@@ -171,7 +171,7 @@ static int give(struct vm_heap *w, uint32_t process, struct softib_service *serv
     return wait_for(w, process, service, order);
 }
 
-/* Who had it before may have been killed, or have given up. False: it is still executed. */
+/* Its former owner may have been killed, or have abandoned it. False: it is still executed. */
 static bool settle(struct softib_order *order)
 {
     if (moves(order, SOFTIB_ORDER_GIVEN, SOFTIB_ORDER_NONE) || moves(order, SOFTIB_ORDER_DONE, SOFTIB_ORDER_NONE))

@@ -25,7 +25,7 @@ int vp_order_file(struct vm_heap *w, uint32_t process, uint32_t key);
 
 /* Peers that cannot copy to and from this process may order from now on. */
 void vp_serve_begin(struct vm_heap *w);
-/* The system lets this process copy from and to `process`, and most likely the other way round. */
+/* The system lets this process copy from and to `process`, and most likely the reverse. */
 bool vp_copies(const struct vm_heap *w, uint32_t process);
 /* Threads that serve: 0 or 1. They write to registered memory alone. */
 unsigned vp_serve_threads(void);

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError, PeerError
+from softib.plural import counted
 from softib.ulp.nvmeof.codes import AnaState, Io, Status
 from softib.ulp.nvmeof.host import queue_layout as layout
 from softib.ulp.nvmeof.host.command_queue import CommandError, CommandQueue
@@ -137,7 +138,7 @@ class Disk:
                 path.broken = problem
                 others = sum(p.broken is None for p in self.paths)
                 if others:
-                    self._notice(f"{problem}; {others} other path{'s' * (others > 1)} left")
+                    self._notice(f"{problem}; {counted(others, 'other path')} left")
 
     def _best(self) -> _Path | None:
         """The path to use now."""

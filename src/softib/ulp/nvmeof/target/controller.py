@@ -197,7 +197,7 @@ class Controller:
         return Reply(data=data[offset : offset + length].ljust(length, b"\0"))
 
     def _page(self, page: int, specific: int) -> bytes | None:
-        """A whole log page; None where there is none of this number."""
+        """A whole log page; None if no page has this number."""
         if self.discovery:
             return self.subsystem.discovery_page() if page == LogPage.DISCOVERY else None
         if page == LogPage.ANA:

@@ -126,7 +126,7 @@ class TargetQueue:
             columns.n[layout.STOP] = 0
             return self._send_notices()
         if not self.pair.armed:
-            self.pair.arm()  # then look once more
+            self.pair.arm()  # then look again
             return True
         waits = select.poll()
         for fd in (self.pair.channel_fd, self._wake):

@@ -138,8 +138,8 @@ static void strike(struct vm_heap *w, uint64_t at, size_t class)
         slab_at(w, s->next)->before = s->before;
 }
 
-/* Do the first `octets` of a slab exist? What it has is doubled, so that a slab is reserved in a few pieces and never by more than half
- * in vain. */
+/* Do the first `octets` of a slab exist? What it has is doubled, so that a slab is reserved in a few pieces, of which at most half
+ * stays unused. */
 static bool has_pages(struct vm_heap *w, uint64_t chunk, uint32_t octets)
 {
     struct slab *s = slab_at(w, chunk);

@@ -23,7 +23,7 @@ struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
 /* From now on no one finds it; see vm_quiesce. */
 void vm_key_give(struct softib_key *entry);
-/* One of this process's own is free again: now and then blocks of free keys go back, and their pages to the system. */
+/* One of this process's own is free again: from time to time blocks of free keys go back, and their pages to the system. */
 void vm_key_left(struct vm_heap *w, struct softib_key *entry);
 
 #endif

@@ -59,7 +59,7 @@ struct softib_verbs {
     uint64_t pid_ns;        /* of the first process of all; */
     uint64_t namespaces;    /* 1: another has another */
     uint64_t block_sequence;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
-    uint32_t poller[256];   /* SOFTIB_VERBS_PROCESSORS: which thread polled in vain there last: number of its process << 16 | its own */
+    uint32_t poller[256];   /* SOFTIB_VERBS_PROCESSORS: the last thread there whose polls found nothing: number of its process << 16 | its own */
 };
 
 /*

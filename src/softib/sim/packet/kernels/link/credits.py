@@ -224,7 +224,7 @@ def put_on_wire(net, state, port, row, k, start):
     """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
     octets = state.packet[k].octets
     end = start + wire_ps(net, port, octets + net.opt.gap)
-    if state.port[port].debt:  # flow-control packets: what the link did not send while it was idle goes before
+    if state.port[port].debt:  # flow-control packets: those that the link did not send while it was idle go first
         end += max(wire_ps(net, port, state.port[port].debt) - max(start - state.port[port].free_at, 0), 0)
         state.port[port].debt = 0
     state.port[port].free_at = end

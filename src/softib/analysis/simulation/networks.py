@@ -1,12 +1,13 @@
-"""Rows of a comparison of networks."""
+"""A comparison of networks: what ``softib compare --json`` prints, and its text and page show."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
-from softib.result import Result
+from softib.result import Result, key
 
-__all__ = ["HalfPrice", "JobOver", "Network", "PriceRange"]
+__all__ = ["HalfPrice", "JobOver", "Network", "NetworkComparison", "PriceRange"]
 
 
 @dataclass
@@ -73,3 +74,25 @@ class HalfPrice(Result):
     network: str
     price: float
     performance: float
+
+
+@dataclass
+class NetworkComparison(Result):
+    """A workload over several networks."""
+
+    document = "compare"
+
+    source: str
+    fabric: str
+    workload: str
+    layer: str = field(metadata=key(type=Literal["static", "fluid", "packet"]))
+    engine: str
+    seed: int
+    as_it_is: str
+    """The generation of the fabric's links."""
+    networks: list[Network]
+    half_price: list[HalfPrice] | None
+    """Networks at half the price or less; null where the cost book has no price of the fabric as
+    it is."""
+    notes: tuple[str, ...]
+    """Assumptions of the figures, and missing figures."""

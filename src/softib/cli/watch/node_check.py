@@ -1,0 +1,93 @@
+"""``softib node-check``: is this host fit for a job?"""
+
+from __future__ import annotations
+
+import click
+
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import print_json, print_notice
+from softib.foreign_text import shown
+
+
+@click.command()
+@click.option(
+    "--root",
+    metavar="DIR",
+    type=click.Path(),
+    default="/",
+    show_default=True,
+    help="A copy of a host's files, or of its /sys/class/infiniband.",
+)
+@click.option(
+    "--manifest",
+    metavar="F",
+    type=click.Path(),
+    help="What the host ought to be (default: ports ACTIVE, PCIe links as the cards can, ports equally fast).",
+)
+@click.option("--record", metavar="F", type=click.Path(dir_okay=False), help="Write the host as it is as a manifest.")
+@click.option(
+    "--state", metavar="F", type=click.Path(dir_okay=False), help="Keep counters here, and compare with the last time."
+)
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(0.01),
+    default=1.0,
+    show_default=True,
+    help="Seconds that the host's files may take.",
+)
+@click.option("--drain", is_flag=True, help="Drain the node in Slurm (scontrol) where something is wrong.")
+@click.option(
+    "--kubernetes", is_flag=True, help="Label the node passed or failed, and taint it NoSchedule where it failed."
+)
+@click.option("--api", metavar="URL", default="", help="--kubernetes: the API server (default: the pod's own).")
+@click.option("--token", metavar="F", default="", type=click.Path(), help="--kubernetes: a file with a bearer token.")
+@click.option(
+    "--node",
+    metavar="NAME",
+    default="",
+    help="Its name in Slurm or Kubernetes (default: the host's short name).",
+)
+@json_option
+def command(
+    root: str,
+    manifest: str | None,
+    record: str | None,
+    state: str | None,
+    timeout: float,
+    drain: bool,
+    kubernetes: bool,
+    api: str,
+    token: str,
+    node: str,
+    as_json: bool,
+) -> int:
+    """Check this host's adapters in a second: state, rate, lanes, firmware, PCIe, GIDs, P_Keys, and
+    counters since the last time.
+
+    For a scheduler's prolog: exit 0 where all is as the manifest says, 1 where not. Nothing is sent to
+    the fabric.
+
+    \b
+    softib node-check --record good.yaml
+    softib node-check --manifest good.yaml --state /var/lib/softib/node.json --drain
+    """
+    import softib
+
+    if (api or token) and not kubernetes:
+        raise click.UsageError("--api and --token are for --kubernetes; add it")
+    result = softib.node_check(root, manifest=manifest, state=state, timeout=timeout)
+    if record:
+        result.record(record)
+        print_notice(f"{record}: manifest")
+    if as_json:
+        print_json(result.to_json())
+    else:
+        for line in result.lines():
+            click.echo(shown(line))
+    if drain and not result.good:
+        result.drain(node)
+        print_notice("drained in Slurm")
+    if kubernetes and result.mark(node, api, token):
+        print_notice("marked in Kubernetes")
+    return 0 if result.good else 1

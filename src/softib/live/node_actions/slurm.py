@@ -1,0 +1,30 @@
+"""Drain a node of Slurm."""
+
+from __future__ import annotations
+
+import subprocess
+
+from softib.errors import PeerError
+from softib.foreign_text import shown
+
+__all__ = ["drain"]
+
+LIMIT_S = 20.0
+MOST = 200
+"""Characters of a reason."""
+
+
+def drain(node: str, reason: str) -> None:
+    """Run ``scontrol update``: jobs that run go on, no new one starts. Raises :class:`PeerError` where
+    scontrol does not exist, refuses, or does not answer."""
+    text = f"softib node-check: {reason}"[:MOST]
+    command = ["scontrol", "update", f"nodename={node}", "state=drain", f"reason={text}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise PeerError(f"scontrol: {error.strerror or error}; --drain needs Slurm's scontrol") from None
+    except subprocess.TimeoutExpired:
+        raise PeerError(f"scontrol did not answer within {LIMIT_S:.0f} s; node {node} is not drained") from None
+    if done.returncode:
+        output = shown((done.stderr or done.stdout).strip().partition("\n")[0])
+        raise PeerError(f"scontrol did not drain node {node}: {output or f'it ended with {done.returncode}'}")
