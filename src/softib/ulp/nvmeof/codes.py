@@ -150,10 +150,10 @@ def status_text(status: int) -> str:
     """The name of a status, with its number."""
     code = status & 0x7FF
     try:
-        words = Status(code).name.split("_")
+        parts = Status(code).name.split("_")
     except ValueError:
         return f"status {code:#05x}"
-    text = " ".join(_ACRONYMS.get(word.capitalize(), word.lower()) for word in words)
+    text = " ".join(_ACRONYMS.get(word.capitalize(), word.lower()) for word in parts)
     return f"{text} (status {code:#05x})"
 
 

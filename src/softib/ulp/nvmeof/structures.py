@@ -31,10 +31,10 @@ __all__ = [
 
 def _layout(size: int, text: str) -> np.dtype[Any]:
     """The structure of ``size`` bytes whose fields ``text`` lists as name, type and offset."""
-    words = text.split()
-    fields: dict[str, Any] = {"names": words[0::3], "formats": [f"<{kind}" for kind in words[1::3]]}
-    places = [int(offset) for offset in words[2::3]]
-    layout: np.dtype[Any] = np.dtype({**fields, "offsets": places, "itemsize": size})  # type: ignore[call-overload]
+    tokens = text.split()
+    fields: dict[str, Any] = {"names": tokens[0::3], "formats": [f"<{kind}" for kind in tokens[1::3]]}
+    offsets = [int(offset) for offset in tokens[2::3]]
+    layout: np.dtype[Any] = np.dtype({**fields, "offsets": offsets, "itemsize": size})  # type: ignore[call-overload]
     return layout
 
 

@@ -171,15 +171,15 @@ class HostController:
     def _watch(self) -> None:
         """Take responses of the admin queue; keep the association alive."""
         next_s = time.monotonic() + KEEP_ALIVE_MS / 2000
-        own: set[int] = set()
+        sent: set[int] = set()
         try:
             while not self._closing:
                 with self._changed:
                     self.admin.pair.arm()
                     for slot, status, result in self.admin.responses():
-                        self._take(slot, status, result, own)
-                    if time.monotonic() > next_s and not own:
-                        own.add(self.admin.submit(command(Admin.KEEP_ALIVE)))
+                        self._take(slot, status, result, sent)
+                    if time.monotonic() > next_s and not sent:
+                        sent.add(self.admin.submit(command(Admin.KEEP_ALIVE)))
                         next_s = time.monotonic() + KEEP_ALIVE_MS / 2000
                 self.admin.sleep(0.25)
         except PeerError as error:
@@ -189,9 +189,9 @@ class HostController:
             for queue in self._queues:
                 queue.columns.n[layout.STOP] = 1
 
-    def _take(self, slot: int, status: int, result: int, own: set[int]) -> None:
-        if slot in own:
-            own.discard(slot)
+    def _take(self, slot: int, status: int, result: int, sent: set[int]) -> None:
+        if slot in sent:
+            sent.discard(slot)
             self.admin.release(slot)
         elif slot == self._watched:
             self.admin.release(slot)

@@ -60,19 +60,19 @@ def now_ns(q):
 
 
 @inner
-def fill(q, slot, words, pattern):
+def fill(q, slot, count, pattern):
     """Write a pattern into the slot's data."""
     row = q.data64[slot]
-    for i in range(words):
+    for i in range(count):
         row[i] = pattern + i * STEP
 
 
 @inner
-def differs(q, slot, words, pattern):
+def differs(q, slot, count, pattern):
     """Is the slot's data another than the pattern?"""
     row = q.data64[slot]
     different = 0
-    for i in range(words):
+    for i in range(count):
         different |= row[i] ^ (pattern + i * STEP)
     return different != 0
 

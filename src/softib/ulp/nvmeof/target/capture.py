@@ -51,8 +51,8 @@ def _packets(kind: int, message: np.ndarray, psn: int, path: Path) -> list[np.nd
         if kind == INVALIDATES:
             opcode, extended = SEND_ONLY_WITH_INVALIDATE, np.zeros(WORD, np.uint8)
         pad = -len(part) % WORD
-        words = (LRH.size + BTH.size + len(extended) + len(part) + pad + ICRC_SIZE) // WORD
-        lrh = LRH.pack(sl=path.sl, lnh=int(LNH.BTH), slid=ends[0], dlid=ends[1], pkt_len=words)
+        dwords = (LRH.size + BTH.size + len(extended) + len(part) + pad + ICRC_SIZE) // WORD
+        lrh = LRH.pack(sl=path.sl, lnh=int(LNH.BTH), slid=ends[0], dlid=ends[1], pkt_len=dwords)
         bth = BTH.pack(
             opcode=opcode,
             pad_count=pad,

@@ -102,7 +102,7 @@ class TargetQueue:
 
     def _run(self) -> None:
         try:
-            while not self._ending and self._turn():
+            while not self._ending and self._step():
                 pass
         except PeerError:
             pass
@@ -113,7 +113,7 @@ class TargetQueue:
                 self.controllers.leave(self.controller, self.qid)
             self._ended(self)
 
-    def _turn(self) -> bool:
+    def _step(self) -> bool:
         """Serve until something is for Python, and do it. False where the connection has ended."""
         rings, columns = self.rings, self.columns
         result = serve(rings, columns, self._pending)

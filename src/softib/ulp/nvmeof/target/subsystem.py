@@ -91,17 +91,19 @@ class Namespace:
         before = self.refuse
         try:
             there = os.stat(self.path)
-            gone = (there.st_dev, there.st_ino) != self.identity
+            removed = (there.st_dev, there.st_ino) != self.identity
             size = os.lseek(self.fd, 0, os.SEEK_END)
         except OSError:
-            gone, size = True, 0
-        self.refuse = Status.NAMESPACE_NOT_READY if gone or size < self.blocks << self.shift else 0
+            removed, size = True, 0
+        self.refuse = Status.NAMESPACE_NOT_READY if removed or size < self.blocks << self.shift else 0
         if self.refuse == before:
             return None
         name = shown(str(self.path))
         if not self.refuse:
             return f"{name} is back; its commands succeed again"
-        return f"{name} {'was removed or replaced' if gone else 'became shorter'}; its commands fail until it is back"
+        return (
+            f"{name} {'was removed or replaced' if removed else 'became shorter'}; its commands fail until it is back"
+        )
 
 
 @dataclass
