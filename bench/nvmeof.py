@@ -98,6 +98,12 @@ class Fabric:
         subprocess.run([*SOFTIB, "down", self.name], check=False, stderr=subprocess.DEVNULL)
 
 
+def reads_of(fabric: Fabric, size: str, depth: int, seconds: str) -> float:
+    """Bytes a second of verified reads."""
+    words = ("--size", size, "--depth", str(depth), "--seconds", seconds, "--overwrite")
+    return fabric.bench(*words)["bytes_per_second"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
@@ -118,26 +124,10 @@ def main() -> None:
                     ("ib_read_bw 512 MiB, GB/s", fabric.perftest(BEYOND_CACHE, 5)),
                     ("pread 128 KiB, GB/s", fabric.pread(options.seconds)),
                     *(
-                        (f"read 128 KiB, depth 8, queues {queues}, GB/s", bench["bytes_per_second"] / 1e9)
-                        for queues in (1, 2)
-                        for bench in [
-                            fabric.bench(
-                                "--size",
-                                "128k",
-                                "--depth",
-                                "8",
-                                "--queues",
-                                str(queues),
-                                "--seconds",
-                                seconds,
-                                "--overwrite",
-                            )
-                        ]
+                        (f"read 128 KiB, depth {depth}, GB/s", reads_of(fabric, "128k", depth, seconds) / 1e9)
+                        for depth in (8, 64)
                     ),
-                    (
-                        "read 4 KiB, depth 32, IOPS",
-                        fabric.bench("--depth", "32", "--seconds", seconds, "--overwrite")["iops"],
-                    ),
+                    ("read 4 KiB, depth 32, IOPS", reads_of(fabric, "4k", 32, seconds) / SMALL),
                 ):
                     rows.setdefault(what, []).append(value)
         finally:

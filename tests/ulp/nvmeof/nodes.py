@@ -18,10 +18,10 @@ DISK = 64 << 20
 class Storage(Applications):
     """``softib`` on nodes."""
 
-    def __init__(self, text: str = FABRIC, *options: str):
+    def __init__(self, text: str = FABRIC, *options: str, node: str = TARGET):
         super().__init__(text, *options)
         self.started: list[subprocess.Popen[str]] = []
-        self.target_address = self.address(TARGET)
+        self.target_address = self.address(node)
 
     def words(self, node: str, *words: str) -> list[str]:
         return self.arguments("run", "--node", node, "--", *self.arguments(*words))

@@ -25,7 +25,7 @@ def subsystem(tmp_path):
     sizes = (1 << 20, 10 * 512)
     for i, size in enumerate(sizes):
         (tmp_path / f"{i}.img").write_bytes(bytes(size))
-    spaces = [Namespace.open(tmp_path / f"{i}.img") for i in range(len(sizes))]
+    spaces = [Namespace.of_file(tmp_path / f"{i}.img") for i in range(len(sizes))]
     made = Subsystem(NQN, spaces, [TargetPort(1, "127.64.0.1"), TargetPort(2, "127.64.0.2")], 4420)
     yield made
     made.close()
@@ -220,13 +220,13 @@ def test_a_silent_host_expires(controller):
 def test_a_file_that_is_no_disk(tmp_path, size):
     (tmp_path / "x").write_bytes(bytes(size))
     with pytest.raises(InputError, match="multiple of 512"):
-        Namespace.open(tmp_path / "x")
+        Namespace.of_file(tmp_path / "x")
 
 
 def test_files_that_go_and_come_back(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(bytes(8192))
-    space = Namespace.open(path)
+    space = Namespace.of_file(path)
     assert (space.look(), space.refuse) == (None, 0)
     path.rename(tmp_path / "y")
     assert "removed" in space.look()

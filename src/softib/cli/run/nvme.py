@@ -99,9 +99,9 @@ def discover(address: str, as_json: bool) -> int:
     return 0
 
 
-@command.command("list")
+@command.command()
 @_disk_options
-def list_(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
+def list(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
     """Connect, and list paths and namespaces."""
     with _connect(address, nqn, namespace) as disk:
         description = disk.describe()

@@ -364,8 +364,8 @@ class QueuePair:
         lib.ibv_query_pkey(self.id.contents.verbs, number, int(state[120:122].view("<u2")[0]), byref(pkey))
         mtu, rq_psn, sq_psn, peer = (int(state[at : at + 4].view("<u4")[0]) for at in (8, 20, 24, 28))
         lids = int(port[34:36].view("<u2")[0]), int(state[80:82].view("<u2")[0])
-        local = _word(qp + QPN_AT, c_uint32)
-        return Path(*lids, local, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value))
+        qpn = _word(qp + QPN_AT, c_uint32)
+        return Path(*lids, qpn, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value))
 
     def memory(self, size: int, remote: bool = False) -> Memory:
         """``size`` bytes of registered memory, which live as long as this."""

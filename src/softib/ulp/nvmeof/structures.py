@@ -31,9 +31,9 @@ __all__ = [
 
 def _layout(size: int, text: str) -> np.dtype[Any]:
     """The structure of ``size`` bytes whose fields ``text`` lists as name, type and offset."""
-    parts = text.split()
-    fields: dict[str, Any] = {"names": parts[0::3], "formats": [f"<{kind}" for kind in parts[1::3]]}
-    offsets = [int(offset) for offset in parts[2::3]]
+    tokens = text.split()
+    fields: dict[str, Any] = {"names": tokens[0::3], "formats": [f"<{kind}" for kind in tokens[1::3]]}
+    offsets = [int(offset) for offset in tokens[2::3]]
     layout: np.dtype[Any] = np.dtype({**fields, "offsets": offsets, "itemsize": size})  # type: ignore[call-overload]
     return layout
 

@@ -24,8 +24,8 @@ BATCH = 4096
 def first_word(units: np.ndarray, size: int, generation: np.ndarray | int) -> np.ndarray:
     """The first word of the pattern of units (pieces of ``size`` bytes) in a generation: no two
     words of a disk are equal within a generation."""
-    numbers = np.asarray(units, np.int64) * (size // 8) + 1
-    return numbers * layout.STEP + np.asarray(generation, np.int64) * 0x5851F42D4C957F2D
+    index = np.asarray(units, np.int64) * (size // 8) + 1
+    return index * layout.STEP + np.asarray(generation, np.int64) * 0x5851F42D4C957F2D
 
 
 @dataclass

@@ -103,6 +103,8 @@ class CommandQueue:
     def lost(self) -> PeerError:
         """Why nothing more comes."""
         status = int(self.rings.n[FAILURE])
+        if not status:
+            return PeerError(f"{self.where}: no response within {COMMAND_S:g} s")
         return PeerError(f"{self.where}: connection lost ({WC_STATUS.get(status, f'completion status {status}')})")
 
     def data(self, slot: int) -> np.ndarray:

@@ -171,25 +171,27 @@ class HostController:
     def _watch(self) -> None:
         """Take responses of the admin queue; keep the association alive."""
         next_s = time.monotonic() + KEEP_ALIVE_MS / 2000
-        keep_alives: set[int] = set()
+        sent: set[int] = set()
         try:
             while not self._closing:
                 with self._changed:
                     self.admin.pair.arm()
                     for slot, status, result in self.admin.responses():
-                        self._take(slot, status, result, keep_alives)
-                    if time.monotonic() > next_s and not keep_alives:
-                        keep_alives.add(self.admin.submit(command(Admin.KEEP_ALIVE)))
+                        self._take(slot, status, result, sent)
+                    if time.monotonic() > next_s and not sent:
+                        sent.add(self.admin.submit(command(Admin.KEEP_ALIVE)))
                         next_s = time.monotonic() + KEEP_ALIVE_MS / 2000
                 self.admin.sleep(0.25)
         except PeerError as error:
             with self._changed:
                 self.problem = error
                 self._changed.notify_all()
+            for queue in self._queues:
+                queue.columns.n[layout.STOP] = 1
 
-    def _take(self, slot: int, status: int, result: int, keep_alives: set[int]) -> None:
-        if slot in keep_alives:
-            keep_alives.discard(slot)
+    def _take(self, slot: int, status: int, result: int, sent: set[int]) -> None:
+        if slot in sent:
+            sent.discard(slot)
             self.admin.release(slot)
         elif slot == self._watched:
             self.admin.release(slot)

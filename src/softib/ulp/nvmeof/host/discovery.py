@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -26,16 +25,9 @@ NAMESPACE_OF_HOSTS = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
 def this_host() -> Host:
     """The host that this process is: one for each node of a fabric."""
-    place = os.environ.get("SOFTIB_PLACE", "") or _machine()
+    place = os.environ.get("SOFTIB_PLACE", "") or os.uname().nodename
     identity = uuid.uuid5(NAMESPACE_OF_HOSTS, f"softib {place}")
     return Host(f"nqn.2014-08.org.nvmexpress:uuid:{identity}", identity.bytes)
-
-
-def _machine() -> str:
-    try:
-        return Path("/etc/machine-id").read_text("ascii").strip()
-    except OSError:
-        return os.uname().nodename
 
 
 @dataclass(frozen=True)

@@ -109,10 +109,12 @@ class Disk:
             if not retry.any():
                 return
             requests.status[retry] = -1
-            if path is None or code == DONE:  # no path, or one on which the access state changes
-                time.sleep(PAUSE_S)
+            if path is not None and code != DONE:  # another path is tried at once
+                until = time.monotonic() + RETRY_S
+                continue
             if time.monotonic() > until:
                 raise self._no_path()
+            time.sleep(PAUSE_S)
 
     @staticmethod
     def _part(requests: Any, rows: np.ndarray) -> Any:
@@ -123,10 +125,11 @@ class Disk:
         if code == CORRUPT:
             bad = int(np.flatnonzero(requests.bad)[0])
             raise CorruptData(f"{path.address}: block {int(requests.lba[bad])} has other data than was written")
-        if code in (DONE, STOPPED):
+        if code == DONE:
             path.controller.states_stale |= bool(((requests.status >> 8 & 7) == PATH_RELATED).any())
             return
-        self._fail(path, path.queues[queue].lost())
+        problem = path.controller.problem if code == STOPPED else None
+        self._fail(path, problem or path.queues[queue].lost())
 
     def _fail(self, path: _Path, problem: PeerError) -> None:
         """Use the path no more."""

@@ -164,11 +164,11 @@ def transfer(r, q, req):
     following, done, idle = 0, 0, 0
     last_ns = 0
     while done < count:
-        while following < count and q.n[FREE] and r.n[SQ_ROOM] and not q.n[STOP]:
+        while following < count and q.n[FREE] and r.n[SQ_ROOM]:
             if not submit(r, q, req, following):
                 return LOST
             following += 1
-        if q.n[STOP] and done == following:
+        if q.n[STOP]:
             return STOPPED
         n = poll(r)
         if n < 0:

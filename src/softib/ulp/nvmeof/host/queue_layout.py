@@ -28,7 +28,7 @@ CAPSULE, RESPONSE = 64, 16
     CLOCK_AT,
 ) = range(14)
 """Of ``HostQueueColumns.n``. ``PIECE``: bytes of a slot's data; ``IN_CAPSULE_MAX``: writes up to this
-travel in their capsule; ``STOP``: set by another thread, no request begins; ``CLOCK_AT``: address of
+travel in their capsule; ``STOP``: set by another thread when the association is lost; ``CLOCK_AT``: address of
 a ``timespec``."""
 STEP = -7046029254386353131
 """From one word of a pattern to the next: 2^64 divided by the golden ratio, odd."""

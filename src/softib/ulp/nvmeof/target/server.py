@@ -55,7 +55,7 @@ class TargetServer:
         self._namespaces: list[Namespace] = []
         with contextlib.ExitStack() as undo:
             for file in files:
-                self._namespaces.append(Namespace.open(file))
+                self._namespaces.append(Namespace.of_file(file))
                 undo.callback(os.close, self._namespaces[-1].fd)
             self.subsystem = Subsystem(nqn, self._namespaces, ports, port)
             for number, state in states.items():

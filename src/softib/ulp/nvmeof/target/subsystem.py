@@ -61,7 +61,7 @@ class Namespace:
     refuse: int = 0
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Namespace:
+    def of_file(cls, path: str | os.PathLike[str]) -> Namespace:
         """Open ``path``, for reading where it cannot be written. Raises :class:`InputError`."""
         where = Path(path)
         try:
