@@ -129,7 +129,7 @@ def main() -> int:
     text = [
         "# Training steps, measured and predicted",
         "",
-        "Written by `python -m bench.validation.training`; do not edit. TFLOP/s a GPU by the paper's count of operations (activations computed again). Narayanan et al., SC 2021, on DGX A100 with eight HDR adapters each; nothing is",
+        "Answers of `softib.simulate` as `python -m bench.validation.training` asks for them. TFLOP/s a GPU by the paper's count of operations (activations computed again). Narayanan et al., SC 2021, on DGX A100 with eight HDR adapters each; nothing is",
         "fitted to these rows. Shares of the step beside them.",
         "",
         "## Table 1: weak scaling",
@@ -137,6 +137,8 @@ def main() -> int:
         *lines(TABLE_1),
         "",
         "## Table 2: ZeRO-3 beside tensor and pipeline parallel",
+        "",
+        "Measured rates are from memory of the paper and were not looked up again.",
         "",
         *lines(TABLE_2),
         "",

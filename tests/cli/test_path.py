@@ -68,7 +68,7 @@ def test_a_path_that_does_not_arrive_is_exit_1(tmp_path):
         (("host-0001", "host-08"), "did you mean host-0008"),
         (("host-0001", "host-0008[2]"), "has no port 2"),
         (("host-0001", "host-0008", "--engine", "mihop"), "did you mean minhop"),
-        (("host-0001", "host-0008", "--engine", "minhop", "--lfts", "x"), "give one of the two"),
+        (("host-0001", "host-0008", "--engine", "minhop", "--lfts", "/dev/null"), "give one of the two"),
     ),
 )
 def test_wrong_arguments_are_one_line(tree, args, words):

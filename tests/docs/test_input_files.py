@@ -46,6 +46,7 @@ OF_SOFTIB = {
     "live/c_header.py": (2, "C headers"),
     "jit/identity.py": (2, "sources of kernels"),
     "cli/main.py": (1, "/dev/null in place of a closed stream"),
+    "extras.py": (1, "metadata of the installation"),
     # What softib wrote itself, below the cache or the folder of a running fabric.
     "jit/store.py": (1, "compiled kernels"),
     "jit/accelerators.py": (1, "a pipe of its own child"),
@@ -64,6 +65,8 @@ OF_SOFTIB = {
     "live/sysfs/files.py": (1, "/sys"),
     "host_facts/sysfs.py": (1, "/sys"),
     "live/launch/doctor.py": (1, "/sys"),
+    "ulp/nvmeof/host/discovery.py": (1, "/etc/machine-id"),
+    "ulp/nvmeof/target/server.py": (1, "a file that it exports, block by block"),
     "live/launch/tuning.py": (1, "the first bytes of a program"),
     "ulp/ipoib/addresses.py": (2, "the files of a node, which the daemon wrote"),
     "ulp/nvmeof/rdma.py": (1, "memory of queues"),

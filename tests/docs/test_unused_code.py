@@ -10,6 +10,10 @@ import pytest
 FOREIGN = {
     "cli/main.py format_commands": "Click",
     "cli/manage/sm.py format_commands": "Click",
+    "cli/run/nvme.py convert": "Click",
+    "cli/run/nvme.py list_": "Click",
+    "cli/shared/named_files.py convert": "Click",
+    "fabric/formats/slurm.py write_blocks": "the registry of formats, by its name",
     "fabric/formats/ibnetdiscover/writer.py write_ibsim": "the registry of formats, by its name",
     "job_logs/flight_recorder.py find_class": "pickle",
     "job_logs/flight_recorder.py persistent_load": "pickle",

@@ -151,5 +151,5 @@ def test_tshark_dissects_every_mad_of_a_bring_up_and_of_tools(softib, stock):
 
 
 def test_without_a_capture_nothing_is_tapped(softib):
-    assert "No such file" in softib("up", "one.yaml", "--pcap", "absent/x.pcap", code=2)
+    assert "there is no folder absent" in softib("up", "one.yaml", "--pcap", "absent/x.pcap", code=2)
     assert softib.status() == []

@@ -79,7 +79,7 @@ def test_a_whole_tree_and_an_engine_of_ones_own_choice_get_none(flawed, tmp_path
 
 
 def test_files_stand_for_an_engine_not_beside_tables(flawed, tmp_path):
-    ran = softib("route", flawed, "--lfts", "x", "-a", "y")
+    ran = softib("route", flawed, "--lfts", "/dev/null", "-a", "/dev/null")
     assert ran.code == 2 and "GUID files are for an engine" in ran.err
     (tmp_path / "odd").write_text("leaf-1\n")
     ran = softib("check", flawed, "-a", tmp_path / "odd")

@@ -120,9 +120,7 @@ def test_information_is_not_called_no_findings():
     report.problems.clear()
     tone, sentence = headline(report)
     assert tone == "good"
-    assert sentence == (
-        "No errors, no warnings, 1 thing to know: every pair of hosts arrives, and no credit loop can form."
-    )
+    assert sentence == ("No errors, no warnings, 1 remark: every pair of hosts arrives, and no credit loop can form.")
 
 
 def mixed(slow_every: int) -> Fabric:

@@ -109,8 +109,8 @@ def test_a_link_that_does_not_train_as_wanted_is_tried_once():
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("leaf-1[3]", "f:1: 'leaf-1[3]' says nothing"), ("\nx width=3x", "f:2: '3x' is no width; use 1x, 4x"),
-     ("x speed=SLOW", "is no speed; use SDR"), ("x[a] width=1x", "'a' is no port"), ("x fast=1", "'fast=1' is not possible")],
+    [("leaf-1[3]", "f:1: 'leaf-1[3]' sets nothing"), ("\nx width=3x", "f:2: '3x' is not a width; use 1x, 4x"),
+     ("x speed=SLOW", "is not a speed; use SDR"), ("x[a] width=1x", "'a' is not a port"), ("x fast=1", "'fast=1' is not possible")],
 )  # fmt: skip
 def test_a_line_that_cannot_be_is_named(text, says):
     with pytest.raises(InputError) as error:

@@ -191,7 +191,7 @@ def test_all_paths_at_once_and_multipath_say_the_same(lab):
     (LEVELS + rules("source: nobody"), "needs a qos-level-name"),
     ("qos-levels\nqos-level\nname: a\nsl: 16\n", ":4: sl: '16' is not possible"),
     ("qos-levels\nqos-level\nname: a\nend-qos-level\n", ":4: qos-level 'a' needs an sl"),
-    ("qos-levels\nqos-level\ncolour: red\n", ":3: 'colour: red' is no line of qos-level"),
+    ("qos-levels\nqos-level\ncolour: red\n", ":3: 'colour: red' is not a line of qos-level"),
     ("port-groups\nport-group\nname: a\nport-guid: 0x5-0x3\n", ":4: port-guid: '0x5-0x3'"),
     ("qos-ulps\nmpi : 3\n", ":2: 'mpi : 3' is not a rule of qos-ulps"),
     ("qos-ulps\nsdp, pkey 3 : 3\n", "is not a rule of qos-ulps"),

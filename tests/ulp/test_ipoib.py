@@ -261,7 +261,7 @@ def _runtime_of(pid: str) -> str:
         (("--pcap", "x.pcap", "--", "true"), "--pcap captures the network of a node; add --net"),
         (
             ("--net", "--pcap", "/no/such/folder/x.pcap", "--", "true"),
-            "/no/such/folder/x.pcap: No such file or directory",
+            "/no/such/folder/x.pcap: there is no folder /no/such/folder",
         ),
         (("--net", "--node", "host-0099", "--", "true"), "no node named 'host-0099'"),
     ),

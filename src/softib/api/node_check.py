@@ -14,6 +14,7 @@ from softib.api.arguments import Suggests
 from softib.errors import InputError, UnreadableFile
 from softib.host_facts.checks import NodeFault, counters_of, node_faults
 from softib.host_facts.facts import HostFacts
+from softib.plural import counted
 from softib.result import Result, key
 
 __all__ = ["HealthEntity", "HealthEvent", "NodeCheck", "node_check"]
@@ -92,7 +93,8 @@ class NodeCheck(Suggests, Result):
         if self.faults:
             return [str(f) for f in self.faults]
         ports = [p for a in self.host.adapters for p in a.ports]
-        return [f"{self.host.name or 'host'}: {len(self.host.adapters)} adapters, {len(ports)} ports: as expected"]
+        seen = f"{counted(len(self.host.adapters), 'adapter')}, {counted(len(ports), 'port')}"
+        return [f"{self.host.name or 'host'}: {seen}: as expected"]
 
     def drain(self, node: str = "") -> None:
         """Drain the node in Slurm (``node``: its NodeName; the host's short name). Raises

@@ -211,10 +211,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(shown(f"softib: {error.filename or 'stdout'}: {error.strerror or error}"), file=sys.stderr)
         _drop_stdout()
         code = 2
+    # An interrupt that passed an exec of text (dataclass has one) ends "python -m softib" by SIGINT, whatever caught it
+    # and whatever the code is; the next exec forgets it.
+    exec("")
     sys.exit(code)
 
 
-AGAIN_S = 0.01
+REPEAT_S = 0.01
 """Time after which an interrupt that Python dropped is raised again."""
 _signals: list[int] = []
 """The signal that ended this command, where it was another than SIGINT."""
@@ -246,7 +249,7 @@ def _raise_dropped_interrupts() -> None:
     def dropped(unraisable: sys.UnraisableHookArgs) -> None:
         if unraisable.exc_type is KeyboardInterrupt:
             signal.signal(signal.SIGALRM, end)
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+            signal.setitimer(signal.ITIMER_REAL, REPEAT_S)
         else:
             sys.__unraisablehook__(unraisable)
 
@@ -293,9 +296,6 @@ def _run(argv: Sequence[str] | None) -> int:
         print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
-        # Where it passed an exec of text (dataclass has one), "python -m softib" would end by SIGINT, whatever this
-        # returns; the next exec forgets it.
-        exec("")
         return 128 + (_signals[-1] if _signals else signal.SIGINT)
     except SoftibBug as error:
         return _bug(error)

@@ -35,8 +35,8 @@ sweeps of 10 s)."""
 KEPT = 120
 """Number of rounds kept."""
 MISSED = 3
-"""Consecutive rounds in which a master's port answered everything but SMInfo, from which on it counts as stalled: a
-hanging process answers none."""
+"""A master counts as stalled after this number of consecutive rounds in which its port answered everything except
+SMInfo: a hanging process never answers it."""
 
 
 @dataclass

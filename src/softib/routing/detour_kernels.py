@@ -42,11 +42,11 @@ def copy_paths(links, routes, kept):
     ),
     rows=True,
 )
-def fill_gaps(c, vl_state, links, routes, out_port, part, turns, whole, whole_paths, left):
+def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_paths, left):
     """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their
     order.
 
-    First the dependencies along a tree, ``turns`` (switches from its root on, bool[links]), are
+    First the dependencies along ``tree`` (switches from its root on, bool[links]) are
     allowed. A switch uses a link to a switch with an entry if that dependency already exists, the
     one with the fewest LIDs of CAs assigned to it in this way; else a link whose dependency closes
     no cycle. ``part`` int[n]: switches connected by cables have the same number. ``whole_paths``:
@@ -55,7 +55,7 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, turns, whole, whole_pa
     without an entry, and those of them where the switch has CAs; ``whole``: stop at the first
     destination that has one.
     """
-    _add_dependencies_along(c, vl_state, turns[0], turns[1])
+    _add_dependencies_along(c, vl_state, tree[0], tree[1])
     lft, end_switch, peer = routes.lft, links.end_switch, c.peer
     n = part.shape[0]
     load = np.zeros(peer.shape[0], np.int64)

@@ -94,7 +94,7 @@ def test_the_command_line_and_the_options_file_go_before_it(tmp_path):
 
 def test_a_guid_file_with_something_else_in_it_is_named(tmp_path):
     (tmp_path / "guids").write_text("0x1\nleaf-1\n")
-    with pytest.raises(SoftibError, match=r"guids:2: 'leaf-1' is no GUID"):
+    with pytest.raises(SoftibError, match=r"guids:2: 'leaf-1' is not a GUID"):
         read_guids(str(tmp_path / "guids"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import OutputFile
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Compiling, print_line, print_notice
 from softib.plural import counted
@@ -24,7 +25,7 @@ from softib.plural import counted
     help="Asymmetric access state on port N (1, 2, ... as $SOFTIB_ADDRESSES lists them): optimized, non-optimized, "
     "inaccessible, persistent-loss or change; repeatable.",
 )
-@click.option("--pcap", metavar="FILE", type=click.Path(), help="Capture capsules and responses as InfiniBand packets.")
+@click.option("--pcap", metavar="FILE", type=OutputFile(), help="Capture capsules and responses as InfiniBand packets.")
 @json_option
 def command(
     files: tuple[str, ...], nqn: str | None, port: int, states: tuple[str, ...], pcap: str | None, as_json: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from softib.cli.shared.named_files import InputFile, InputFolder, OutputFile
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import print_json, print_notice
 from softib.foreign_text import shown
@@ -13,7 +14,7 @@ from softib.foreign_text import shown
 @click.option(
     "--root",
     metavar="DIR",
-    type=click.Path(),
+    type=InputFolder(),
     default="/",
     show_default=True,
     help="A copy of a host's files, or of its /sys/class/infiniband.",
@@ -21,13 +22,11 @@ from softib.foreign_text import shown
 @click.option(
     "--manifest",
     metavar="F",
-    type=click.Path(),
+    type=InputFile(),
     help="What the host ought to be (default: ports ACTIVE, PCIe links as the cards can, ports equally fast).",
 )
-@click.option("--record", metavar="F", type=click.Path(dir_okay=False), help="Write the host as it is as a manifest.")
-@click.option(
-    "--state", metavar="F", type=click.Path(dir_okay=False), help="Keep counters here, and compare with the last time."
-)
+@click.option("--record", metavar="F", type=OutputFile(), help="Write the host as it is as a manifest.")
+@click.option("--state", metavar="F", type=OutputFile(), help="Keep counters here, and compare with the last time.")
 @click.option(
     "--timeout",
     metavar="S",
@@ -41,7 +40,7 @@ from softib.foreign_text import shown
     "--kubernetes", is_flag=True, help="Label the node passed or failed, and taint it NoSchedule where it failed."
 )
 @click.option("--api", metavar="URL", default="", help="--kubernetes: the API server (default: the pod's own).")
-@click.option("--token", metavar="F", default="", type=click.Path(), help="--kubernetes: a file with a bearer token.")
+@click.option("--token", metavar="F", type=InputFile(), help="--kubernetes: a file with a bearer token.")
 @click.option(
     "--node",
     metavar="NAME",
@@ -58,7 +57,7 @@ def command(
     drain: bool,
     kubernetes: bool,
     api: str,
-    token: str,
+    token: str | None,
     node: str,
     as_json: bool,
 ) -> int:
@@ -88,6 +87,6 @@ def command(
     if drain and not result.good:
         result.drain(node)
         print_notice("drained in Slurm")
-    if kubernetes and result.mark(node, api, token):
+    if kubernetes and result.mark(node, api, token or ""):
         print_notice("marked in Kubernetes")
     return 0 if result.good else 1

@@ -351,11 +351,11 @@ def _fed(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
     again and again."""
     waits = np.bincount(targets, minlength=len(start) - 1)
     alive = waits > 0
-    gone = np.flatnonzero(~alive)
-    while len(gone):
-        out, nth = spread(start[gone + 1] - start[gone])
-        reached, times = np.unique(targets[start[gone[out]] + nth], return_counts=True)
+    removed = np.flatnonzero(~alive)
+    while len(removed):
+        out, nth = spread(start[removed + 1] - start[removed])
+        reached, times = np.unique(targets[start[removed[out]] + nth], return_counts=True)
         waits[reached] -= times
-        gone = reached[waits[reached] == 0]
-        alive[gone] = False
+        removed = reached[waits[reached] == 0]
+        alive[removed] = False
     return alive

@@ -107,7 +107,7 @@ class Proof:
 
     @property
     def deadlock_free(self) -> bool:
-        """No cycle of waiting channels, without :attr:`answer_loop` and :attr:`switch_loop`."""
+        """No channels wait for each other in a cycle, apart from :attr:`answer_loop` and :attr:`switch_loop`."""
         return self.credit_loop is None
 
     @property

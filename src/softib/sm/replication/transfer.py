@@ -137,7 +137,7 @@ class Sender:
             del self.standbys[guid]
 
     def ready(self, guid: int) -> bool:
-        """Has this standby acknowledged everything, or is it none?"""
+        """True if this standby has acknowledged everything, or the GUID does not belong to a standby."""
         one = self.standbys.get(guid)
         return one is None or not one.outstanding
 

@@ -1,4 +1,4 @@
-"""Incremental discovery: the rest of the subnet is taken from the last sweep (IBA 14.4.3).
+"""Incremental discovery: reads switches that changed and takes the rest from the last sweep (IBA 14.4.3).
 
 All ports are read of switches that reported PortStateChange, or were named by a trap. A cable counts as
 unchanged if the port was ACTIVE and still is; devices behind any other port that is up are read again. The switch

@@ -132,9 +132,9 @@ def _mlp(model: Transformer, tensor: int, tokens: float, expert: int, on: Proces
 
 def head_of(model: Transformer, tensor: int, micro_batch: int, on: Processor) -> Passes:
     """Logits and loss: computed by the last stage alone."""
-    tokens, words = micro_batch * model.sequence, model.vocabulary / tensor
-    entropy = on.moved(6 * tokens * words, 6 * tokens * words)  # logits of fp32 beside those of bf16
-    return on.linear(tokens, words, model.hidden) + entropy
+    tokens, columns = micro_batch * model.sequence, model.vocabulary / tensor
+    entropy = on.moved(6 * tokens * columns, 6 * tokens * columns)  # logits of fp32 beside those of bf16
+    return on.linear(tokens, columns, model.hidden) + entropy
 
 
 def network_of(model: Network, samples: int, on: Processor) -> Passes:

@@ -125,9 +125,9 @@ def _activations(step: Step, rows: Columns, done: Done) -> None:
     lay = step.layout
     octets = step.model.activation_octets * step.micro_batch / lay.tensor
     behind = {} if step.overlap else _next_of(step)
-    places = [(stage, chunk) for chunk in range(lay.interleave) for stage in range(lay.pipeline)]
+    chunks = [(stage, chunk) for chunk in range(lay.interleave) for stage in range(lay.pipeline)]
     micro = range(lay.micro_batches)
-    for a, b in itertools.pairwise(places):
+    for a, b in itertools.pairwise(chunks):
         for one, to, backward in ((a, b, False), (b, a, True)):
             line = np.tile(rows.lines(lay.tensor * lay.data), lay.micro_batches)
             src, dst = (np.tile(step.host[place[0]].T.reshape(-1), lay.micro_batches) for place in (one, to))

@@ -117,7 +117,7 @@ def proof_of(
     limit: int,
 ) -> Proof:
     """Judge a run by its counters. ``limit``: the most rounds that its schedule could have."""
-    network, f = routes.network, routes.fabric
+    network = routes.network
     channel = routes.channel[routes.directions]
     known = np.maximum(channel, 0)
     most = carried_most(rounds, network.n_channels)
@@ -132,7 +132,6 @@ def proof_of(
         for d in slow.named
     ]
     flows = [UnexplainedFlow(r, ends.name(s), ends.name(t), round(100 * loss, 2)) for r, s, t, loss in slow.flows]
-    del f
     return Proof(_tiers(routes, planned, proven), counts, bill, losses, flows, int(planned.sum()), int(proven.sum()))
 
 
@@ -152,22 +151,19 @@ def _counts(routes: CoverRoutes, one: MeasuredRound, confirms: bool) -> CoverRou
 
 def _tiers(routes: CoverRoutes, planned: np.ndarray, proven: np.ndarray) -> list[TierCoverage]:
     f = routes.fabric
-    rank = np.asarray(recognise(f).rank)
+    rank = np.maximum(np.asarray(recognise(f).rank), 0)
     here = rank[f.port_node[routes.directions]]
     there = rank[f.port_node[f.port_peer[routes.directions]]]
     out = []
     for a, b in sorted(set(zip(here.tolist(), there.tolist(), strict=True))):
         mine = (here == a) & (there == b)
-        out.append(
-            TierCoverage(
-                f"{_tier(a)} to {_tier(b)}", int(mine.sum()), int(planned[mine].sum()), int(proven[mine].sum())
-            )
-        )
+        counts = int(mine.sum()), int(planned[mine].sum()), int(proven[mine].sum())
+        out.append(TierCoverage(f"{_tier(a)} to {_tier(b)}", *counts))
     return out
 
 
 def _tier(rank: int) -> str:
-    return "hosts" if rank <= 0 else "leaves" if rank == 1 else f"tier {rank}"
+    return "hosts" if not rank else "leaves" if rank == 1 else f"tier {rank}"
 
 
 def _names(routes: CoverRoutes, port: int) -> tuple[str, str]:

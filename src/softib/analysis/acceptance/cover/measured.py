@@ -17,8 +17,9 @@ __all__ = ["MeasuredRound", "SlowDirection", "SlowDirections", "carried_most", "
 
 TOLERANCE = 0.003
 """Part of the usual rate below which a direction is slow, where the spread of its kind allows it."""
-SPREADS = 6.0
-"""Median absolute deviations that a slow direction is below its kind, at least."""
+SPREADS = 12.0
+"""Median deviations of the better half that a slow direction is below its kind, at least: of normal
+noise four standard deviations."""
 TWICE = 2
 """Rounds in which a direction must be slow."""
 CLEARLY = 1.1
@@ -107,17 +108,24 @@ def _kinds(routes: CoverRoutes) -> np.ndarray:
 
 
 def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(median, median absolute deviation) of what each kind carried of its plan in all rounds."""
+    """(typical share, its spread) of the plan that each kind carried in all rounds."""
     many = int(kind.max(initial=0)) + 1
-    median, spread = np.full(many, np.nan), np.zeros(many)
+    usual, spread = np.full(many, np.nan), np.zeros(many)
     every = np.concatenate(ratios) if ratios else np.zeros(0)
     kinds = np.tile(kind, len(ratios))
     for k in range(many):
         mine = every[(kinds == k) & np.isfinite(every)]
         if len(mine):
-            median[k] = np.median(mine)
-            spread[k] = np.median(np.abs(mine - median[k]))
-    return median, spread
+            usual[k], spread[k] = _typical(mine)
+    return usual, spread
+
+
+def _typical(values: np.ndarray) -> tuple[float, float]:
+    """(median, median deviation from it) of the better half: one slow link slows many flows, those whose
+    acknowledgements cross it, too."""
+    better = values[values >= np.median(values)]
+    usual = float(np.median(better))
+    return usual, float(np.median(np.abs(better - usual)))
 
 
 def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarray], owner: np.ndarray) -> np.ndarray:
@@ -139,15 +147,15 @@ def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarr
 
 
 def _below(ratio: np.ndarray, group: np.ndarray, least: int, spreads: bool = True) -> np.ndarray:
-    """What each ratio lacks of the median of its group; NaN in groups of fewer than ``least``.
-    ``spreads``: 0 within the group's spread."""
+    """What each ratio lacks of the typical one of its group, 0 within the group's spread; NaN in groups
+    of fewer than ``least``. Without ``spreads``: of the median."""
     out = np.full(len(ratio), np.nan)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     for rows in np.split(order, starts[1:]):
         if len(rows) >= least:
-            usual = np.median(ratio[rows])
-            out[rows] = _lacking(ratio[rows], usual, np.median(np.abs(ratio[rows] - usual)) if spreads else 0.0)
+            usual, spread = _typical(ratio[rows]) if spreads else (float(np.median(ratio[rows])), 0.0)
+            out[rows] = _lacking(ratio[rows], usual, spread)
     return out
 
 
