@@ -112,10 +112,10 @@ def _goals(view: FabricView, pattern: Pattern, share: float) -> dict[int, tuple[
     by_switch = np.bincount(at.reshape(-1), w.switch[alike], minlength=len(pair))
     here, votes, total, good = pair // nodes, np.zeros(len(pair)), np.zeros(len(pair)), np.ones(len(pair), bool)
     for kind in (w.switch, ~w.switch):
-        agreeing = np.bincount(at.reshape(-1), kind[alike], minlength=len(pair))
+        heard_by = np.bincount(at.reshape(-1), kind[alike], minlength=len(pair))
         of = np.bincount(w.here[kind], minlength=nodes)[here]
-        good &= (agreeing >= MOST * of) | (share < MOST)
-        votes, total = votes + agreeing, total + of
+        good &= (heard_by >= MOST * of) | (share < MOST)
+        votes, total = votes + heard_by, total + of
     good &= (
         (votes >= share * total) & (total >= MIN_WITNESSES) & (np.bincount(w.here[w.switch], minlength=nodes)[here] > 0)
     )

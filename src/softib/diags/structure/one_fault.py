@@ -271,9 +271,9 @@ def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Findin
     named = {p.shown or p.node: i for i in reversed(faults) for p in findings[i].where}
     left: list[Finding] = []
     for f in routes:
-        reason_names = set(_WORD.findall(f.evidence.get("reason", "")))
+        named_in_reason = set(_WORD.findall(f.evidence.get("reason", "")))
         i = next((at[p.guid] for p in f.where[:1] if p.guid in at), -1)
-        i = next((at_name for name, at_name in named.items() if name in reason_names), i)
+        i = next((at_name for name, at_name in named.items() if name in named_in_reason), i)
         if i < 0 and len(faults) == 1:
             i = faults[0]
         if i < 0:
