@@ -118,7 +118,7 @@ def test_usage_is_one_line(tmp_path):
         (("--source", "none.yaml", "--", "true"), "none.yaml: no such file"),
         (("--fault", "link-dwn@2s", "--", "true"), "no fault named 'link-dwn'; did you mean link-down"),
         (("--fault", "ber leaf-1[3] 7@2s", "--", "true"), "fault ber: RATE (ber): 7.0 is not"),
-        (("--fault", "switch-down@2s", "--", "true"), "needs a switch such as leaf-3"),
+        (("--fault", "switch-down@2s", "--", "true"), "needs a switch, for example leaf-3"),
         (("--fault", "link-down leaf-9[3]@2s", "--", "true"), "no node named 'leaf-9'"),
         (("--node", "host-1", "--", "true"), "no node named 'host-1'"),
         (("--artifacts", "/dev/null/x", "--", "true"), "/dev/null/x: cannot write there"),

@@ -155,7 +155,7 @@ def test_a_node_is_labelled_and_tainted_and_freed_again(tmp_path, cluster):
 
 def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    assert "no such folder" in one_line(command("node-check", "--root", tmp_path / "none"))
+    assert "No such file or directory" in one_line(command("node-check", "--root", tmp_path / "none"))
     (tmp_path / "empty").mkdir()
     assert "neither sys/class/infiniband" in one_line(command("node-check", "--root", tmp_path / "empty"))
     assert "--kubernetes" in one_line(command("node-check", "--api", "http://x"))

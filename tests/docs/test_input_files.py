@@ -65,8 +65,6 @@ OF_SOFTIB = {
     "live/sysfs/files.py": (1, "/sys"),
     "host_facts/sysfs.py": (1, "/sys"),
     "live/launch/doctor.py": (1, "/sys"),
-    "ulp/nvmeof/host/discovery.py": (1, "/etc/machine-id"),
-    "ulp/nvmeof/target/server.py": (1, "a file that it exports, block by block"),
     "live/launch/tuning.py": (1, "the first bytes of a program"),
     "ulp/ipoib/addresses.py": (2, "the files of a node, which the daemon wrote"),
     "ulp/nvmeof/rdma.py": (1, "memory of queues"),

@@ -75,7 +75,7 @@ class LiveFault:
     """A kind: its place (``of_node``: a node, else a port), its options, and its required options."""
 
     doc: str
-    place: str = "a port for example leaf-3[40]"
+    place: str = "a port, for example leaf-3[40]"
     of_node: bool = False
     options: Mapping[str, Option] = field(default_factory=dict)
     needed: tuple[str, ...] = ()
@@ -133,13 +133,13 @@ KINDS: dict[str, LiveFault] = {
         needed=("share",),
         options={"share": Option(_share, "the share of them that it omits, from 0 to 1")},
     ),
-    "switch-down": LiveFault("a switch loses power", place="a switch for example leaf-3", of_node=True),
+    "switch-down": LiveFault("a switch loses power", place="a switch, for example leaf-3", of_node=True),
     "switch-up": LiveFault(
-        "the switch has power again, with power-up values", place="a switch for example leaf-3", of_node=True
+        "the switch has power again, with power-up values", place="a switch, for example leaf-3", of_node=True
     ),
     "sys-guid": LiveFault(
         "a node takes another SystemImageGUID (verb Modify HCA, IBA 11.2.1.3), which trap 145 reports",
-        place="a node for example leaf-3",
+        place="a node, for example leaf-3",
         of_node=True,
         needed=("guid",),
         options={"guid": Option(_guid, "64 bits in hex, not 0, for example 0x0002c90300a1b2c3")},
