@@ -123,6 +123,8 @@ def page(rows: Sequence[Row], left: Sequence[Row], assumptions: dict[str, str], 
         "",
         f"## The {len(listed)} fitted constants",
         "",
+        "Two more, `product_share` and `memory_share` of training, are of published measurements on one GPU, which are no dataset here.",
+        "",
         "| where | name | value | source |",
         "|---|---|---|---|",
     ]
