@@ -159,7 +159,7 @@ def test_errors_of_http_are_one_line(serve):
 
 def test_a_packed_answer_is_not_unpacked(serve):
     bomb = gzip.compress(b"[" * 50_000_000)
-    assert "packed" in refused(serve(body(bomb, more="Content-Encoding: gzip\r\n")).url)
+    assert "compressed" in refused(serve(body(bomb, more="Content-Encoding: gzip\r\n")).url)
 
 
 def test_an_endless_answer_ends(serve):

@@ -155,7 +155,7 @@ def test_the_first_seed_that_is_whole_is_taken():
     ("xp_link 1 2\n", "names no torus or mesh"), ("torus 3 x 1\n", "names no torus or mesh of three radixes"), ("torus 3 3 1\n\nxq_link 1 2\n", "line 3: unknown keyword"),
     ("torus 3 3 1\nxp_link 1\n", "line 2: a word is missing"), ("torus 3 3 1\nxp_link 1 0x%s\n", "seed 1 has no link along y"), ("torus 3 3 1\nxp_link 1 2\nyp_link 2 3\n", "should begin at one switch"),
     ("torus 0 3 1\n", "names no torus or mesh of three radixes"), ("torus 6 5 1\nxp_link 1 6\n", "no link along y"),
-    ("torus 3 5 1\nxp_link 1 6\nyp_link 1 2\n", "find no place"),
+    ("torus 3 5 1\nxp_link 1 6\nyp_link 1 2\n", "have no position"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_configuration_is_told_in_one_line(text, reason):
     import re

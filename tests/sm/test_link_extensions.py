@@ -122,7 +122,7 @@ def test_pam4_lanes_without_a_common_mode_train_a_slower_generation():
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a fec=best", "'best' is no fec; use none, firecode, rs, ll-rs"), ("a fdr10=maybe", "'maybe' is no fdr10; use on, off")],
+    [("a fec=best", "'best' is not a fec; use none, firecode, rs, ll-rs"), ("a fdr10=maybe", "'maybe' is not a fdr10; use on, off")],
 )  # fmt: skip
 def test_a_mistake_is_a_line(text, says):
     with pytest.raises(InputError, match=says):

@@ -110,7 +110,7 @@ BAD_WORDS = [
     (("-g", "zz"), "hexadecimal"),
     (("--engine", "upsidedown"), "no routing engine named"),
     (("--sm-config", "absent"), "absent: No such file"),
-    (("--log-file", "no/such/folder"), "cannot write the log"),
+    (("--log-file", "no/such/folder"), "there is no folder no/such"),
 ]
 
 
