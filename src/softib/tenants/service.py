@@ -137,11 +137,9 @@ class TenantService:
     def settled(self, number: int, seconds: float) -> Revision | None:
         """The revision when its state has changed from durable, or after ``seconds``."""
         until = time.monotonic() + seconds
-        while True:
-            revision = self.store.revision(number)
-            if revision is None or revision.state != "durable" or time.monotonic() > until:
-                return revision
+        while self.store.state_of(number) == "durable" and time.monotonic() < until:
             time.sleep(0.01)
+        return self.store.revision(number)
 
     def findings(self) -> list[Finding]:
         """Changes by others, and limits that members will meet."""

@@ -114,6 +114,10 @@ class Store:
         """One of them."""
         return next((_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (number,))), None)
 
+    def state_of(self, number: int) -> str | None:
+        """The state of a revision. Its rows, which may be thousands, are not decoded."""
+        return next((str(row[0]) for row in self.read("SELECT state FROM revision WHERE id = ?", (number,))), None)
+
     def of_request(self, request_id: str) -> Revision | None:
         """The revision made by the request; within a transaction."""
         row = self.db.execute("SELECT * FROM revision WHERE request_id = ?", (request_id,)).fetchone()
