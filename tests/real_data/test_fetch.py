@@ -62,6 +62,18 @@ def test_what_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(refused.value) and not (tmp_path / "none").exists()
 
 
+def test_what_is_incomplete_is_not_found_by_tests(tmp_path: Path, repository: tuple[str, str], monkeypatch) -> None:
+    url, commit = repository
+    few = {"few": {"repository": "owner/name", "commit": commit, "licence": "none", "files": ["list"]}}
+    other = {"other": {"repository": "owner/absent", "commit": commit, "licence": "none", "files": ["*"]}}
+    arguments = ["--into", str(tmp_path / "data"), "--from", url]
+    monkeypatch.setattr(fetch, "sources", lambda: few)
+    assert fetch.main(arguments) == 0 and (tmp_path / "data" / "COUNTS.tsv").is_file()
+    monkeypatch.setattr(fetch, "sources", lambda: few | other)
+    assert fetch.main(arguments) == 1 and not (tmp_path / "data" / "COUNTS.tsv").exists()
+    assert (tmp_path / "data" / "few" / "list").is_file()
+
+
 def test_every_folder_of_the_real_files_has_its_source() -> None:
     data = find_shared_data()
     if data is None:

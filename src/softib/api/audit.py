@@ -117,6 +117,8 @@ def audit(
     from softib.diags.hardening.evidence import Evidence
     from softib.diags.hardening.rules import judge
 
+    if rehearse and (not source or source.startswith("umad:")):
+        raise InputError("a rehearsal attacks a twin: give a fabric's file or a running fabric")
     if not source and options is None and partitions is None:
         raise InputError("give a running fabric or umad:DEVICE, or a manager's files")
     if not 0 <= mkey < 1 << 64:
@@ -155,8 +157,6 @@ def _rehearse(
     from softib.api.running.staging import staged
     from softib.tenants.rehearsal import rehearse
 
-    if not source or source.startswith("umad:"):
-        raise InputError("a rehearsal attacks a twin: give a fabric's file or a running fabric")
     twin = up(load(source), name=f"rehearsal-{os.getpid()}", sm_config=options, partitions=partitions)
     try:
         key = mkey or _configured_mkey(options)

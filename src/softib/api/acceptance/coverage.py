@@ -114,10 +114,11 @@ class Coverage(Suggests, Result):
     def lines(self) -> list[str]:
         """The summary for people."""
         confirming = sum(r.confirms for r in self.rounds)
+        how = "in virtual time, no cable was measured" if self.launcher == "virtual" else "by the counters of the ports"
         more = f", {confirming} of them to tell slow directions apart" if confirming else ""
         out = [
             f"{counted(len(self.rounds), 'round')}{more}; {self.planned:,} of {counted(self.directions, 'direction')} "
-            f"planned, {self.proven:,} proven ({_percent(self.proven, self.directions)})"
+            f"planned, {self.proven:,} proven ({_percent(self.proven, self.directions)}) {how}"
         ]
         out += [f"  {t.tier}: {t.proven:,} of {t.directions:,} proven" for t in self.tiers]
         reasons: dict[str, int] = {}
