@@ -9,6 +9,7 @@ validate`` writes it.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,12 +18,14 @@ from typing import Any
 
 from softib.plural import counted
 
-__all__ = ["Case", "Dataset", "Trust", "trust_in", "trusted"]
+__all__ = ["CLASSES", "Case", "Dataset", "Trust", "trust_in", "trusted"]
 
 MEASURED, INTERPOLATED, NEVER = "measured", "interpolated", "never measured"
 WIDER = 2.0
 """Of the range of machines left out, on a logarithmic scale, where a case is unlike all datasets. An
 assumption: no measurement can say it."""
+CLASSES = (32 << 10, 1 << 20, 64 << 20)
+"""Largest bytes of the classes of sizes that have ranges of their own; the last class is above."""
 BEYOND = 2.0
 """Times the most nodes that were measured, up to which an answer is interpolated."""
 
@@ -101,7 +104,7 @@ class Trust:
 
 
 @cache
-def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, float]]]:
+def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, Sequence[float]]]]:
     import yaml
 
     data = yaml.safe_load(resources.files("softib.workloads").joinpath("measured.yaml").read_text(encoding="utf-8"))
@@ -119,7 +122,8 @@ def trust_in(case: Case, of_machine: Sequence[Dataset] = ()) -> Trust | None:
     nearest = min(measured, key=lambda d: (len(tuple(d.differs(case))), d not in of_machine, _apart(d, case)))
     differs = tuple(nearest.differs(case))
     verdict = MEASURED if not differs else INTERPOLATED if _between(case, measured) else NEVER
-    half = ranges[case.library]["measured" if verdict == MEASURED else "unseen"] * (WIDER if verdict == NEVER else 1.0)
+    halves = ranges[case.library]["measured" if verdict == MEASURED else "unseen"]
+    half = halves[bisect_left(CLASSES, case.size)] * (WIDER if verdict == NEVER else 1.0)
     if nearest.half and verdict == MEASURED:
         half = nearest.half
     return Trust(verdict, math.exp(-half), math.exp(half), nearest.name, nearest.error, differs)
