@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from softib.api.running.ci import CiRun, ci
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server, Starter, up
+    from softib.api.simulation.calibrating import Calibration, calibrate
     from softib.api.simulation.comparison import Comparison, compare
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
@@ -109,6 +110,7 @@ _LAZY = {
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
+    **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibrating"),
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
     **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
@@ -135,6 +137,7 @@ __all__ = [
     "Baseline",
     "CablePlan",
     "CablingList",
+    "Calibration",
     "Change",
     "Changes",
     "CiRun",
@@ -200,6 +203,7 @@ __all__ = [
     "baseline",
     "bring_up",
     "cabling_list",
+    "calibrate",
     "check",
     "check_config",
     "ci",

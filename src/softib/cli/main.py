@@ -40,6 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Predict": {
         "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
+        "calibrate": "a machine described by its own log of nccl-tests or OSU's benchmarks",
         "compare": "a workload over generations of InfiniBand, RoCE and TCP, side by side",
         "plan": "designs for a number of hosts or GPUs, their cables, cost, and a vendor's quote",
         "advise": "which network a workload needs, and when Ethernet is enough",
