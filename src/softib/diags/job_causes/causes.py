@@ -25,6 +25,7 @@ BACKGROUND: dict[str, float] = {
     "fell-ever": 0.15,
     "errors-ever": 0.15,
     "silent": 0.004,
+    "unheard": 0.004,
     "idle": 0.08,
     "pkeys-apart": 0.001,
     "first-pkeys-apart": 0.02,
@@ -99,7 +100,15 @@ CAUSES: tuple[Cause, ...] = (
         "retries hide a few lost packets; status 12 needs a ratio that counters show",
         "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
         _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
-        {"damaged": 0.97, "link-down": 0.02, "link-back": 0.06, "waits": 0.1, "errors-ever": 0.97, "idle": 0.05},
+        {
+            "damaged": 0.97,
+            "link-down": 0.02,
+            "link-back": 0.06,
+            "waits": 0.1,
+            "unheard": 0.1,
+            "errors-ever": 0.97,
+            "idle": 0.05,
+        },
     ),
     Cause(
         "slow-receiver",
@@ -109,7 +118,7 @@ CAUSES: tuple[Cause, ...] = (
         "status 12 by congestion alone needs waits of seconds; a stalled host does it",
         "softib top {fabric} --sort waiting; look at the host or switch behind {b}",
         _LOST | {"none": 0.04},
-        {"waits": 0.95, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
+        {"waits": 0.85, "unheard": 0.3, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
     ),
     Cause(
         "switch-dead",

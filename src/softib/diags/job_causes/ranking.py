@@ -116,7 +116,8 @@ def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
     if not len(every):
         return []
     shows = np.zeros(len(site.peer), bool)
-    for feature in (readings.link == 1, readings.link == 2, readings.damaged == 1, readings.waits == 1):
+    r = readings
+    for feature in (r.link == 1, r.link == 2, r.damaged == 1, r.waits == 1, r.unheard == 1):
         shows |= feature
     odd = np.unique(site.cable[shows & (site.cable >= 0)])
     odd = odd[[int(c) not in facts.weight for c in odd]] if len(odd) else odd
@@ -155,7 +156,7 @@ def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
     site = readings.site
     link = _at(readings.link, site, cable)
     ratio = _link_ratio(cause, link)
-    for name, feature in (("damaged", readings.damaged), ("waits", readings.waits)):
+    for name, feature in (("damaged", readings.damaged), ("waits", readings.waits), ("unheard", readings.unheard)):
         ratio *= _ratio(cause, name, _at(feature, site, cable))
     if link < 0 and readings.ever:
         for name, total in (("fell-ever", readings.ever["falls"]), ("errors-ever", readings.ever["errors"])):
