@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from softib.api.manager.several import UmadManagers
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.monitor.exporting import Exporter
+    from softib.api.monitor.isolating import Isolation, IsolationLedger, isolate, isolations, release_isolated
     from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.monitor.why import why
     from softib.api.node import Node
@@ -113,6 +114,7 @@ _LAZY = {
     **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibrating"),
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
+    **dict.fromkeys(("Isolation", "IsolationLedger", "isolate", "isolations", "release_isolated"), "monitor.isolating"),
     **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
@@ -156,6 +158,8 @@ __all__ = [
     "Findings",
     "Growth",
     "InputError",
+    "Isolation",
+    "IsolationLedger",
     "Jobs",
     "Kind",
     "LimitError",
@@ -215,6 +219,8 @@ __all__ = [
     "doctor",
     "engines",
     "generate",
+    "isolate",
+    "isolations",
     "jobs_on",
     "kind_of",
     "load",
@@ -228,6 +234,7 @@ __all__ = [
     "plan_design",
     "plan_growth",
     "predict",
+    "release_isolated",
     "replay",
     "report",
     "route",

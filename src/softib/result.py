@@ -56,6 +56,8 @@ DOCUMENTS: dict[str, str] = {
     "fault": "live.faults.replies:FaultReply",
     "forget": "cli.watch.exporter:Forgotten",
     "generate": "cli.look.generate:Kinds",
+    "isolate": "api.monitor.isolating:Isolation",
+    "isolate-ledger": "api.monitor.isolating:IsolationLedger",
     "ledger": "api.monitor.exporting:FaultLedger",
     "listening": "cli.shared.output:Listening",
     "nvme-bench": "api.storage:NvmeBench",

@@ -49,6 +49,7 @@ RUNNING = {
     "top": ("top", "tree"),
     "serve --tenants": ("serve", "tree", "--port", "0", "--tenants", "kept"),
     "diagnose": ("diagnose", "tree", "--every", "2"),
+    "isolate": ("isolate", "tree", "--act", "--every", "2"),
     "audit": ("audit", "tree"),
     "node-check": ("node-check",),
     "why": ("why", "job.log", "--fabric", "tree"),
