@@ -48,7 +48,7 @@ def test_changes_give_what_the_final_file_gives():
     chosen = random.Random(2034)
     fabric = tree()
     guids = [int(g) for g in fabric.port_guid[np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])]]
-    now = {pkey: {g: True for g in guids[pkey : pkey + 3]} for pkey in range(1, 5)}
+    now = {pkey: dict.fromkeys(guids[pkey : pkey + 3], True) for pkey in range(1, 5)}
     changing = Asked(fabric, partitions=tuple(parse_partitions(DEFAULT + "".join(line(k, v) for k, v in now.items()))))
     sweeps = changing.sm.sweeps
     for _ in range(12):
