@@ -51,6 +51,7 @@ RUNNING = {
     "diagnose": ("diagnose", "tree", "--every", "2"),
     "audit": ("audit", "tree"),
     "node-check": ("node-check",),
+    "stack": ("stack",),
     "why": ("why", "job.log", "--fabric", "tree"),
     "accept": ("accept", "tree", "--quick", "--seconds", "0.1"),
     "baseline": ("baseline", "record", "b.json", "tree"),
