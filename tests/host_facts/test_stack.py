@@ -24,6 +24,13 @@ def stack(tmp: Path, *hosts: Host, **options) -> softib.Stack:
     return softib.stack([host.folder(tmp) for host in hosts], **options)
 
 
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory) -> list[Path]:
+    """Folders of two hosts without a fault."""
+    tmp = tmp_path_factory.mktemp("clean")
+    return [Host("n1").folder(tmp), Host("n2").folder(tmp)]
+
+
 def named(result: softib.Stack) -> set[tuple[str, str, str]]:
     return {(f.host, f.check, f.where) for f in result.faults}
 
@@ -74,24 +81,25 @@ MIXED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_fault_is_named(tmp_path, name):
+def test_a_planted_fault_is_named(tmp_path, clean, name):
     plant, (check, where) = PLANTED[name]
     bad = Host("bad")
     plant(bad)
-    result = stack(tmp_path, Host("n1"), bad, Host("n2"))
+    folder = bad.folder(tmp_path)
+    result = softib.stack([clean[0], folder, clean[1]])
     assert ("bad", check, where) in named(result) and not result.good
     assert {f.host for f in result.faults} == {"bad"}
     assert {f.check.removeprefix("mixed-") for f in result.faults} == {check}
     assert all(f.source for f in result.faults)
-    assert ("bad", check, where) in named(stack(tmp_path, bad)), "without other hosts to compare with, too"
+    assert ("bad", check, where) in named(softib.stack([folder])), "without other hosts to compare with, too"
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_a_host_that_differs_is_named(tmp_path, name):
+def test_a_host_that_differs_is_named(tmp_path, clean, name):
     plant, (check, where) = MIXED[name]
     bad = Host("bad")
     plant(bad)
-    result = stack(tmp_path, Host("n1"), bad, Host("n2"))
+    result = softib.stack([clean[0], bad.folder(tmp_path), clean[1]])
     assert named(result) == {("bad", check, where)}
 
 
