@@ -19,12 +19,13 @@ __all__ = ["add_report_calls"]
 MOST_REPORTS = 16
 STATUS = {
     "durable": "Running",
-    "pending": "Running",
+    "pending": "Completed",
     "programmed": "Completed",
     "rolled-back": "Completed With Errors",
     "refused": "Completed With Errors",
 }
-"""Maps the state of a revision to that of a job."""
+"""Maps the state of a revision to that of a job. Members that do not answer are programmed when they appear, which may
+be never: their job is completed."""
 
 
 def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> None:
@@ -38,6 +39,7 @@ def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> No
         return [] if parent_id is not None else [_job(r) for r in service.store.revisions(100)]
 
     @app.get("/jobs/{number}")
+    @app.get("/app/jobs/{number}", include_in_schema=False)
     def job(number: int) -> dict[str, Any]:
         """One job."""
         revision = service.store.revision(number)
