@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
     from softib.api.simulation.simulate import Record, scaling, simulate
+    from softib.api.stack import Stack, stack, stack_collector
     from softib.api.storage import NvmeBench, NvmeDisk, NvmeTarget, NvmeTransfer, nvme_connect, nvme_discover
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
@@ -125,6 +126,7 @@ _LAZY = {
     "Table": "table",
     "Node": "node",
     **dict.fromkeys(("NodeCheck", "node_check"), "node_check"),
+    **dict.fromkeys(("Stack", "stack", "stack_collector"), "stack"),
     "Findings": "findings",
     "Workload": "records",
 }
@@ -188,6 +190,7 @@ __all__ = [
     "SoftibBug",
     "SoftibError",
     "SoftibWarning",
+    "Stack",
     "Starter",
     "Sweep",
     "Table",
@@ -244,6 +247,8 @@ __all__ = [
     "serve",
     "serve_tenants",
     "simulate",
+    "stack",
+    "stack_collector",
     "stale_fabrics",
     "sweep",
     "topologies",

@@ -80,6 +80,7 @@ DOCUMENTS: dict[str, str] = {
     "sm-explain": "analysis.path_explanation:Explanation",
     "sm-job": "live.internal_sm.manager:JobTree",
     "sm-run": "api.manager.managing:SmRun api.manager.managing:PlannedChanges api.manager.several:SmRunPorts",
+    "stack": "api.stack:Stack",
     "status": "live.status:Status",
     "sweep": "api.sweep.sweep:Sweep",
     "target": "api.storage:TargetDescription",

@@ -52,6 +52,7 @@ RUNNING = {
     "isolate": ("isolate", "tree", "--act", "--every", "2"),
     "audit": ("audit", "tree"),
     "node-check": ("node-check",),
+    "stack": ("stack",),
     "why": ("why", "job.log", "--fabric", "tree"),
     "accept": ("accept", "tree", "--quick", "--seconds", "0.1"),
     "baseline": ("baseline", "record", "b.json", "tree"),

@@ -69,6 +69,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Manage": {
         "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
         "isolate": "take bad cables out of use, never the last path, and back",
+        "stack": "versions and settings of hosts against each other, their hardware and a support matrix",
         "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
     },
     "softib itself": {
