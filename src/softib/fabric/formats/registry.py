@@ -170,7 +170,7 @@ READERS: dict[str, str] = {f.name: f.reader for f in FORMATS if f.reader and f.k
 WRITERS: dict[str, str] = {f.name: f.writer for f in FORMATS if f.writer}
 
 _USE = {
-    "counters": "give it together with a fabric: registry.read(FABRIC, counters=[FILE])",
+    "counters": "softib diagnose reads two of them with --fabric FABRIC, softib.observe with fabric=",
     "plan": "give it as a plan (--plan)",
     "lfts": "give it as forwarding tables (--lfts) of a fabric",
     "names": "give it as a node-name-map of a fabric",
