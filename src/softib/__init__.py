@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
+    from softib.api.labs.lab import Lab, LabCheck, lab, labs
     from softib.api.machine import compile_kernels, doctor
     from softib.api.manager.configuration import ConfigCheck, check_config
     from softib.api.manager.managing import PlannedChanges, UmadManager
@@ -110,6 +111,7 @@ _LAZY = {
     **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
     **dict.fromkeys(("Advice", "Facts", "advise", "kind_of"), "planning.advice"),
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
+    **dict.fromkeys(("Lab", "LabCheck", "lab", "labs"), "labs.lab"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibrating"),
@@ -164,6 +166,8 @@ __all__ = [
     "IsolationLedger",
     "Jobs",
     "Kind",
+    "Lab",
+    "LabCheck",
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
@@ -226,6 +230,8 @@ __all__ = [
     "isolations",
     "jobs_on",
     "kind_of",
+    "lab",
+    "labs",
     "load",
     "node_check",
     "nvme_connect",

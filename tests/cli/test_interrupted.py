@@ -58,6 +58,7 @@ RUNNING = {
     "baseline": ("baseline", "record", "b.json", "tree"),
     "sm": ("sm", "sweep"),
     "sm run": ("run", "--node", "host-0005", "--", sys.executable, "-m", "softib", "sm", "run", "--priority", "3"),
+    "lab": ("lab", "15"),
     "down": ("down", "tree"),
 }
 ENDS = {"TERM": signal.SIGTERM, "HUP": signal.SIGHUP, "INT": signal.SIGINT, "KILL": signal.SIGKILL}

@@ -55,6 +55,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "target": "files as NVMe over Fabrics namespaces on a node",
         "nvme": "read, write, measure and export namespaces of a target",
         "ci": "a fabric for the length of a command, in continuous integration",
+        "lab": "laboratories: a fabric with a fault, a question, and a judge of the answer",
     },
     "Watch": {
         "exporter": "the counters of a fabric as metrics for Prometheus",
