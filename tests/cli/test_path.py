@@ -51,7 +51,7 @@ def test_a_path_that_does_not_arrive_is_exit_1(tmp_path):
     conf.write_text("Default=0x7fff: ALL=limited, SELF=full;\n")
     source.write_text(TREE + "sm: {partitions: p.conf}\n")
     said = command("path", source, "host-0002", "host-0008")
-    assert said.code == 1 and "both are limited members of what they share" in said.out
+    assert said.code == 1 and "both are limited members of the shared partitions" in said.out
     dump = tmp_path / "t.lft"
     command("route", source, "--dump", dump)
     lid = command("path", source, "host-0001", "host-0008", "--json").json()["dlid"]
