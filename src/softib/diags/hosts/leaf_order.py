@@ -6,12 +6,14 @@ exchanged, so this is information.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from softib.diags.rules import mode
 from softib.diags.view import FabricView
 from softib.natural_order import natural_rank
 
@@ -25,6 +27,7 @@ CLEAR = 0.8
 """Share of the hosts of two leaves that must be in the order of their medians."""
 MIN_HOSTS = 4
 """Minimum number of hosts of a leaf for this check."""
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,17 @@ class _Hosts:
         order = np.lexsort((leaf_port, f.port_node[leaf_port]))
         self.host, self.port = f.port_node[host_port][order], leaf_port[order]
         self.leaves, first = np.unique(f.port_node[self.port], return_index=True)
-        self.rows = np.split(np.arange(len(self.port)), first[1:])
+        self.rows = np.split(np.arange(len(self.port)), first[1:])[: len(self.leaves)]
         place = natural_rank(view.names)
         number = f.port_num[self.port]
         self.ranks = {
             int(leaf): dict(zip(number[r].tolist(), place[self.host[r]].tolist(), strict=True))
             for leaf, r in zip(self.leaves, self.rows, strict=True)
         }
-        self.place = np.array([float(np.median(place[self.host[r]])) for r in self.rows])
+        names = [_NUMBER.sub("#", view.names[n]) for n in self.host.tolist()]
+        form = np.unique(names, return_inverse=True)[1].reshape(-1)
+        usual = [r[form[r] == mode(form[r])[0]] for r in self.rows]  # a manager's node is no part of the order
+        self.place = np.array([float(np.median(place[self.host[r]])) for r in usual])
         several = Counter(view.names[n] for n in self.host.tolist())
         self.unique = np.array(
             [

@@ -168,7 +168,7 @@ READERS: dict[str, str] = {f.name: f.reader for f in FORMATS if f.reader and f.k
 WRITERS: dict[str, str] = {f.name: f.writer for f in FORMATS if f.writer}
 
 _USE = {
-    "counters": "use it together with a fabric: registry.read(FABRIC, counters=[FILE])",
+    "counters": "softib diagnose reads two of them with --fabric FABRIC, softib.observe with fabric=",
     "plan": "use it as a plan (--plan)",
     "lfts": "use it as forwarding tables (--lfts) of a fabric",
     "names": "use it as a node-name-map of a fabric",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model, field_validator
 
 from softib.fabric.topologies.params import Kind, Parameter
 from softib.fabric.topologies.registry import kinds
@@ -226,6 +226,12 @@ class FabricFile(Part):
     )
     hosts: HostCosts | None = Field(None, description="host costs of messages (softib simulate)")
     faults: list[dict[str, Any]] = Field([], description="faults to plant, in this order")
+
+    @field_validator("faults", mode="before")
+    @classmethod
+    def _none(cls, faults: Any) -> Any:
+        """A list whose lines are all comments is empty."""
+        return [] if faults is None else faults
 
 
 PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm, ("hosts",): HostCosts}
