@@ -280,7 +280,7 @@ def test_baselines_of_different_fabrics_are_one_line():
 def test_what_cannot_be_measured_is_one_line(tmp_path):
     tree = softib.generate("fat-tree", radix=4, levels=2)
     for arguments, message in (
-        ({"launcher": "local"}, "no running fabric"), ({"launcher": "rsh"}, "no launcher named"), ({"program": "atomic"}, (
+        ({"launcher": "local"}, "not a running fabric"), ({"launcher": "rsh"}, "no launcher named"), ({"program": "atomic"}, (
             "perftest has"
         )),
         ({"tests": ["bandwidths"]}, "did you mean bandwidth"), ({"hosts": "nobody"}, "no host named"), ({"hosts": ["host-0001"]}, (
