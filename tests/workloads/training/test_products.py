@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from bench.validation import gpu_products
+
 from tests.docs.scripts import ROOT
 
 
