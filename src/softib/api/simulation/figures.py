@@ -55,6 +55,8 @@ class Figures(Result):
     """Of this answer, what the packet layer would give too, to 5 %."""
     why_not: list[str]
     notes: list[str]
+    interrupted: bool | None = field(default=None, metadata=OPTIONAL)
+    """Ctrl-C ended the run: the figures are of the virtual time until then."""
     messages: int = 0
     """Those that moved: computations are none."""
     phases: int | None = field(default=None, metadata=OPTIONAL)
@@ -229,6 +231,7 @@ def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
         Agreed(**vars(run.agreement)),
         list(run.why_not),
         list(run.notes),
+        interrupted=run.interrupted or None,
     )
     if run.phases is not None:
         return _with_phases(stated, run.phases)
