@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
+    from softib.api.labs.lab import Lab, LabCheck, lab, labs
     from softib.api.machine import compile_kernels, doctor
     from softib.api.manager.configuration import ConfigCheck, check_config
     from softib.api.manager.managing import PlannedChanges, UmadManager
@@ -64,10 +65,12 @@ if TYPE_CHECKING:
     from softib.api.running.ci import CiRun, ci
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server, Starter, up
+    from softib.api.simulation.calibrating import Calibration, calibrate
     from softib.api.simulation.comparison import Comparison, compare
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
     from softib.api.simulation.simulate import Record, scaling, simulate
+    from softib.api.stack import Stack, stack, stack_collector
     from softib.api.storage import NvmeBench, NvmeDisk, NvmeTarget, NvmeTransfer, nvme_connect, nvme_discover
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
@@ -108,8 +111,10 @@ _LAZY = {
     **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
     **dict.fromkeys(("Advice", "Facts", "advise", "kind_of"), "planning.advice"),
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
+    **dict.fromkeys(("Lab", "LabCheck", "lab", "labs"), "labs.lab"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
+    **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibrating"),
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
     **dict.fromkeys(("Isolation", "IsolationLedger", "isolate", "isolations", "release_isolated"), "monitor.isolating"),
@@ -123,6 +128,7 @@ _LAZY = {
     "Table": "table",
     "Node": "node",
     **dict.fromkeys(("NodeCheck", "node_check"), "node_check"),
+    **dict.fromkeys(("Stack", "stack", "stack_collector"), "stack"),
     "Findings": "findings",
     "Workload": "records",
 }
@@ -137,6 +143,7 @@ __all__ = [
     "Baseline",
     "CablePlan",
     "CablingList",
+    "Calibration",
     "Change",
     "Changes",
     "CiRun",
@@ -159,6 +166,8 @@ __all__ = [
     "IsolationLedger",
     "Jobs",
     "Kind",
+    "Lab",
+    "LabCheck",
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
@@ -185,6 +194,7 @@ __all__ = [
     "SoftibBug",
     "SoftibError",
     "SoftibWarning",
+    "Stack",
     "Starter",
     "Sweep",
     "Table",
@@ -204,6 +214,7 @@ __all__ = [
     "baseline",
     "bring_up",
     "cabling_list",
+    "calibrate",
     "check",
     "check_config",
     "ci",
@@ -219,6 +230,8 @@ __all__ = [
     "isolations",
     "jobs_on",
     "kind_of",
+    "lab",
+    "labs",
     "load",
     "node_check",
     "nvme_connect",
@@ -240,6 +253,8 @@ __all__ = [
     "serve",
     "serve_tenants",
     "simulate",
+    "stack",
+    "stack_collector",
     "stale_fabrics",
     "sweep",
     "topologies",

@@ -52,11 +52,13 @@ RUNNING = {
     "isolate": ("isolate", "tree", "--act", "--every", "2"),
     "audit": ("audit", "tree"),
     "node-check": ("node-check",),
+    "stack": ("stack",),
     "why": ("why", "job.log", "--fabric", "tree"),
     "accept": ("accept", "tree", "--quick", "--seconds", "0.1"),
     "baseline": ("baseline", "record", "b.json", "tree"),
     "sm": ("sm", "sweep"),
     "sm run": ("run", "--node", "host-0005", "--", sys.executable, "-m", "softib", "sm", "run", "--priority", "3"),
+    "lab": ("lab", "15"),
     "down": ("down", "tree"),
 }
 ENDS = {"TERM": signal.SIGTERM, "HUP": signal.SIGHUP, "INT": signal.SIGINT, "KILL": signal.SIGKILL}

@@ -349,6 +349,16 @@ def _pages(app: FastAPI, served: Served) -> None:
         page = _or_404(served.report)
         return HTMLResponse(page, headers={"content-security-policy": policy_of(page)})
 
+    @app.get("/labs", include_in_schema=False)
+    @app.get("/labs/{number}", include_in_schema=False)
+    def laboratory(request: Request, number: int | None = None) -> HTMLResponse:
+        """The laboratories, or one of them, with the judgement of the fields of its form. Nothing of this machine is
+        changed: files are judged in a scratch folder."""
+        if served.labs is None:
+            raise HTTPException(404, "there are no laboratories here")
+        make, given = served.labs, dict(request.query_params)
+        return HTMLResponse(_or_404(lambda: make(number, given)))
+
     @app.get("/favicon.ico", include_in_schema=False)
     def icon() -> FileResponse:
         return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
