@@ -166,7 +166,7 @@ def release_isolated(source: Any, *names: str) -> IsolationLedger:
             if one not in ends:
                 raise UnknownName("isolated port", one, sorted(ends))
         chosen = [r for r in records.standing if not names or set(names) & set(r.cable.split(" ↔ "))]
-        return IsolationLedger([_release(opened, records, r, "released by hand") for r in chosen])
+        return IsolationLedger([_release(opened, records, r, "released manually") for r in chosen])
 
 
 @contextmanager
