@@ -173,13 +173,17 @@ def release_isolated(source: Any, *names: str) -> IsolationLedger:
 def _opened(name: str | None) -> Iterator[tuple[Opened | None, Records | None]]:
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
+    from softib.monitor.seen_ports import locked
 
     if name is None:
         yield None, None
         return
     opened = open_source(name)
     try:
-        yield opened, Records(opened.memory) if opened.memory is not None else None
+        with locked(
+            None if opened.memory is None else opened.memory.with_name("isolating")
+        ):  # two would spend the budget twice
+            yield opened, Records(opened.memory) if opened.memory is not None else None
     finally:
         opened.close()
 
