@@ -116,6 +116,7 @@ def test_the_tables_are_computed_without_the_cables():
     assert after == choices and proof.startswith(f"tables without {sum(c.isolate for c in choices)} cables")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DUMP.exists(), reason="the real files are not here")
 @pytest.mark.filterwarnings("ignore:.*sections that softib does not read")
 def test_a_real_cluster_loses_no_cable():
