@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
+    from softib.api.labs.lab import Lab, LabCheck, lab, labs
     from softib.api.machine import compile_kernels, doctor
     from softib.api.manager.configuration import ConfigCheck, check_config
     from softib.api.manager.managing import PlannedChanges, UmadManager
     from softib.api.manager.several import UmadManagers
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.monitor.exporting import Exporter
+    from softib.api.monitor.isolating import Isolation, IsolationLedger, isolate, isolations, release_isolated
     from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.monitor.why import why
     from softib.api.node import Node
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from softib.api.running.ci import CiRun, ci
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server, Starter, up
+    from softib.api.simulation.calibrating import Calibration, calibrate
     from softib.api.simulation.comparison import Comparison, compare
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
@@ -108,10 +111,13 @@ _LAZY = {
     **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
     **dict.fromkeys(("Advice", "Facts", "advise", "kind_of"), "planning.advice"),
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
+    **dict.fromkeys(("Lab", "LabCheck", "lab", "labs"), "labs.lab"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
+    **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibrating"),
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
+    **dict.fromkeys(("Isolation", "IsolationLedger", "isolate", "isolations", "release_isolated"), "monitor.isolating"),
     **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
@@ -137,6 +143,7 @@ __all__ = [
     "Baseline",
     "CablePlan",
     "CablingList",
+    "Calibration",
     "Change",
     "Changes",
     "CiRun",
@@ -155,8 +162,12 @@ __all__ = [
     "Findings",
     "Growth",
     "InputError",
+    "Isolation",
+    "IsolationLedger",
     "Jobs",
     "Kind",
+    "Lab",
+    "LabCheck",
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
@@ -203,6 +214,7 @@ __all__ = [
     "baseline",
     "bring_up",
     "cabling_list",
+    "calibrate",
     "check",
     "check_config",
     "ci",
@@ -214,8 +226,12 @@ __all__ = [
     "doctor",
     "engines",
     "generate",
+    "isolate",
+    "isolations",
     "jobs_on",
     "kind_of",
+    "lab",
+    "labs",
     "load",
     "node_check",
     "nvme_connect",
@@ -227,6 +243,7 @@ __all__ = [
     "plan_design",
     "plan_growth",
     "predict",
+    "release_isolated",
     "replay",
     "report",
     "route",

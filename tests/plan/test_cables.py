@@ -12,7 +12,7 @@ from softib.fabric.formats.cabling.plan import read_plan, write_plan
 from softib.iba.catalogue import cable as catalogue_cable
 from softib.plan.bill import bill_of, spares
 from softib.plan.cables import cables_of
-from softib.plan.designs import Demand, build, candidates
+from softib.plan.designs import Demand, candidates
 from softib.plan.floor import lay_out, read_floor
 from softib.plan.plugs import media_of
 from softib.plan.price_book import read_book
@@ -26,7 +26,7 @@ FLOOR = {"rows": 3, "racks": 16, "host": {"units": 2, "kw": 1.0}, "kw": 25}
 
 
 def placed(demand: Demand, which: int = 0):
-    fabric = build(candidates(demand)[0][which], "x")
+    fabric = candidates(demand)[0][which].fabric
     return fabric, lay_out(fabric, read_floor(FLOOR))
 
 
@@ -73,7 +73,7 @@ def test_laws_of_racks_and_cables(demand):
 
 def test_a_way_by_hand():
     """Two racks side by side, both devices at the top unit: 0.5 m up, 0.6 m along, 0.5 m down, 0.5 m of slack."""
-    fabric = build(candidates(Demand(2, 1, "NDR"))[0][0], "x")
+    fabric = candidates(Demand(2, 1, "NDR"))[0][0].fabric
     floor = read_floor({
         "racks": 2, "rack_units": 10, "host": {"units": 1, "kw": 1},
         "placed": [{"node": "leaf-1", "rack": "A01", "u": 10}, {"node": "host-0001", "rack": "A02", "u": 10},
@@ -99,7 +99,7 @@ def test_a_way_by_hand():
     ],
 )  # fmt: skip
 def test_impossible_floors_are_one_line(floor, why):
-    fabric = build(candidates(Demand(400, 1, "EDR"))[0][0], "x")
+    fabric = candidates(Demand(400, 1, "EDR"))[0][0].fabric
     with pytest.raises(InputError, match=why) as error:
         cables_of(fabric, lay_out(fabric, read_floor(floor)), "EDR")
     assert "\n" not in str(error.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softib.errors import InputError
-from softib.plan.designs import Demand, build, candidates
+from softib.plan.designs import Demand, candidates
 from softib.plan.growth import growth
 
 H100 = [(31, 8, 4, 252, 256), (63, 16, 8, 508, 512), (95, 24, 16, 764, 768), (127, 32, 16, 1020, 1024)]
@@ -27,13 +27,13 @@ def counts(fabric) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("row", H100, ids=lambda row: f"{row[0]} nodes")
 def test_published_designs_of_h100_and_b200(row):
-    assert counts(build(first(Demand(row[0], 8)), "pod")) == row[1:]
+    assert counts(first(Demand(row[0], 8)).fabric) == row[1:]
 
 
 @pytest.mark.parametrize("row", B300, ids=lambda row: f"{row[0]} nodes")
 def test_published_designs_of_b300(row):
     nodes, leaves, spines, cables = row
-    assert counts(build(first(Demand(nodes, 8, "XDR")), "pod")) == (leaves, spines, cables, cables)
+    assert counts(first(Demand(nodes, 8, "XDR")).fabric) == (leaves, spines, cables, cables)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_published_designs_of_b300(row):
 )
 def test_every_candidate_holds_the_demand(demand):
     for candidate in candidates(demand)[0]:
-        fabric = build(candidate, "x")
+        fabric = candidate.fabric
         assert len(fabric.cas) >= demand.ports and candidate.room >= demand.hosts
         leaf = fabric.source.generator["node_level"] == 1
         assert candidate.room * demand.adapters <= leaf.sum() * demand.switch_ports  # no host beyond the leaves
@@ -61,10 +61,10 @@ def test_impossible_demands_are_one_line():
 
 def test_growth_counts_cables_by_both_ends():
     """Two switches of 4 hosts each become three: by hand."""
-    before = build(first(Demand(31, 8)), "pod")
+    before = first(Demand(31, 8)).fabric
     same = growth(before, before)
     assert (same.kept, same.moved, same.new, same.new_switches) == (508, 0, 0, 0)
-    after = build(first(Demand(63, 8)), "pod")
+    after = first(Demand(63, 8)).fabric
     change = growth(before, after)
     assert change.new_switches == 12 and change.new == 1020 - 508  # the tables' own difference
     assert change.kept + change.moved == 508

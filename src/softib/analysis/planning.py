@@ -16,17 +16,15 @@ from softib.analysis.endpoints import endpoints_of
 from softib.analysis.pipeline import Steps, quietly
 from softib.analysis.prediction import network_of
 from softib.diags.structure.recognise import recognise
-from softib.fabric.faults.inject import dead_switch, remove_cable
 from softib.fabric.model import Fabric
-from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.cables import apply_cables
 from softib.iba.catalogue import CABLES
-from softib.plan.designs import Candidate, Demand, build, candidates
+from softib.plan.designs import Candidate, Demand, candidates
 from softib.plan.growth import Growth, growth
 from softib.plan.plugs import links_of, media_of, power_of, share_cages
 from softib.plan.price_book import CostBook, Price, price_of
 from softib.routing.tables import min_hops
-from softib.scenario.bring_up import bring_up
+from softib.scenario.bring_up import BringUp, bring_up
 from softib.sim import static
 from softib.sm.config import config_of
 
@@ -116,10 +114,12 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
 
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:
     """The figures of one candidate; ``twice``: the design for twice the hosts."""
-    fabric = build(shape, name)
+    fabric = shape.fabric
+    fabric.name = name
     generator = fabric.source.generator
     apply_cables(fabric, "auto", {t: HOST_M if t == "host-leaf" else FABRIC_M for t in generator["tiers"]})
-    effective, hops, _ = _routed(fabric, seed)
+    up = _brought_up(fabric)
+    effective, hops, _ = _figures(up, seed)
     level = generator["node_level"]
     cut = recognise(fabric).bisection
     by_tier = np.bincount(generator["cable_tier"], minlength=len(generator["tiers"]))
@@ -132,8 +132,8 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
         hops,
         None if cut.percent is None else cut.percent / 100,
         effective,
-        tuple(_failures(fabric, seed)),
-        None if twice is None else growth(fabric, build(twice, name)),
+        tuple(_failures(up, level, seed)),
+        None if twice is None else growth(fabric, twice.fabric),
         _power(fabric, shape.parameters["generation"]),
         price_of(book, fabric, shape.parameters["generation"], whole=True),
     )
@@ -148,15 +148,18 @@ def _tier(level: int) -> str:
     return TIERS[level] if level < len(TIERS) else f"level {level}"
 
 
-def _routed(fabric: Fabric, seed: int) -> tuple[float, int, int]:
-    """(effective bisection, switches on the longest shortest path, host ports that take part)."""
+def _brought_up(fabric: Fabric) -> BringUp:
+    """A copy of ``fabric`` under a subnet manager on its last host."""
     copy = fabric.copy()
-    power_on(copy)
-    up = bring_up(copy, config=config_of({}))
-    ends = endpoints_of(copy, up.graph)
+    return bring_up(copy, node=int(copy.cas[-1]), config=config_of({}))
+
+
+def _figures(up: BringUp, seed: int) -> tuple[float, int, int]:
+    """(effective bisection, switches on the longest shortest path, host ports that take part)."""
+    ends = endpoints_of(up.fabric, up.graph)
     if len(ends.row) < 2:
         return 0.0, 0, len(ends.row)
-    network = network_of(copy, up.graph, up.routing.lft, ends)
+    network = network_of(up.fabric, up.graph, up.routing.lft, ends)
     hops = min_hops(up.graph).hops
     with_hosts = np.unique(network.host_switch)
     between = hops[np.ix_(with_hosts, with_hosts)]
@@ -164,28 +167,33 @@ def _routed(fabric: Fabric, seed: int) -> tuple[float, int, int]:
     return static.effective_bisection(network, SAMPLES, seed).relative, longest, network.n_hosts
 
 
-def _failures(fabric: Fabric, seed: int) -> list[Failure]:
-    """A leaf, a switch of each higher tier and a cable between switches, each dead by itself."""
-    level = fabric.source.generator["node_level"]
-    parts: list[tuple[str, Callable[[Fabric], object]]] = []
-    for k in range(1, int(level.max()) + 1):
-        node = fabric.node_name(int(np.flatnonzero(level == k)[0]))
-        parts.append((f"{_tier(k)} {node}", partial(dead_switch, switch=node)))
+def _failures(up: BringUp, level: np.ndarray, seed: int) -> list[Failure]:
+    """A switch of each tier and a cable between switches, each dead by itself. The manager that brought the
+    fabric up routes around each, and afterwards the part works again.
+
+    The cable is first and the top switch last: afterwards the manager routes with roots without the dead switch.
+    """
+    fabric, faults = up.fabric, up.plane.faults
+    hosts = int(np.count_nonzero(level == 0))
+    parts: list[tuple[str, Callable[[bool], None]]] = []
     inner = np.flatnonzero((level[fabric.port_node[fabric.cable_port]] > 0).all(axis=1))
     if len(inner):
-        place = fabric.port_name(int(fabric.cable_port[inner[0], 0]))
-        parts.append((f"cable {place}", partial(remove_cable, cable=place)))
-    hosts = int(np.count_nonzero(level == 0))
-    return [_without(fabric, fail, part, hosts, seed) for part, fail in parts]
-
-
-def _without(fabric: Fabric, fail: Callable[[Fabric], object], part: str, hosts: int, seed: int) -> Failure:
-    copy = fabric.copy()
-    fail(copy)
-    if not (copy.port_peer >= 0).any():
-        return Failure(part, hosts, 0.0)
-    effective, _, alive = _routed(copy, seed)
-    return Failure(part, hosts - alive, effective)
+        port = int(fabric.cable_port[inner[0], 0])
+        parts.append((f"cable {fabric.port_name(port)}", lambda on: (faults.mend if on else faults.cut)(port)))
+    for k in range(1, int(level.max()) + 1):
+        node = int(np.flatnonzero(level == k)[0])
+        parts.append((f"{_tier(k)} {fabric.node_name(node)}", partial(faults.power, node)))
+    failures = []
+    for part, work in parts:
+        work(False)
+        if not faults.is_up(up.port):
+            failures.append(Failure(part, hosts, 0.0))  # the only leaf
+        else:
+            up.sweep()
+            effective, _, alive = _figures(up, seed)
+            failures.append(Failure(part, hosts - alive, effective))
+        work(True)
+    return [*failures[1:], failures[0]] if len(inner) else failures
 
 
 def _power(fabric: Fabric, generation: str) -> Power:

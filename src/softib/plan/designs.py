@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from softib.errors import InputError, SoftibError
@@ -16,7 +17,7 @@ from softib.fabric.topologies.params import default_radix
 from softib.fabric.topologies.registry import generate
 from softib.plural import counted
 
-__all__ = ["Candidate", "Demand", "build", "candidates"]
+__all__ = ["Candidate", "Demand", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
@@ -78,10 +79,10 @@ class Candidate:
     room: int
     note: str = ""
 
-
-def build(candidate: Candidate, name: str) -> Fabric:
-    """The fabric of a candidate."""
-    return generate(candidate.kind, name=name, **candidate.parameters)
+    @cached_property
+    def fabric(self) -> Fabric:
+        """The fabric that it builds."""
+        return generate(self.kind, **self.parameters)
 
 
 def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
@@ -93,7 +94,7 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
     refused: list[str] = []
     for attempt in _attempts(demand):
         try:
-            build(attempt, "attempt")
+            _ = attempt.fabric
         except SoftibError as error:
             refused.append(f"{attempt.label}: {error}")
             continue
