@@ -39,6 +39,8 @@ OF_SOFTIB = {
     "workloads/parameters.py": (1, "parameters.yaml"),
     "workloads/trust.py": (1, "measured.yaml"),
     "workloads/mpi/decision.py": (1, "decision.yaml"),
+    "host_facts/support_matrix.py": (1, "support_matrix.toml"),
+    "api/stack.py": (3, "the collector's script, and archives in bytes that the reader gave"),
     "render/html.py": (2, "templates"),
     "web/app.py": (1, "static pages"),
     "iba/catalogue/__init__.py": (1, "the catalogue of devices"),
