@@ -63,6 +63,10 @@ def print_designs(d: dict[str, Any], console: Console) -> None:
         console.print()
         console.print(text("storage fabric beside it", "bold"))
         _design_table(d["storage"], d, console)
+        prices = [rows[0]["price"] for rows in (d["designs"], d["storage"])]
+        if None not in prices:
+            both = {end: sum(p[end] for p in prices) for end in ("low", "high")}
+            console.print(text(f"the first design of both: {d['currency']} {_money(both)}, without management"))
     console.print()
     n = d["management_switches"]
     console.print(text(f"management: {counted(n, 'Ethernet switch')} of 48 ports for controllers and switches"))

@@ -72,6 +72,22 @@ def test_a_design_pays_whole_switches():
     assert (row.price.low, row.price.high) == (20 * (1599 + 586) + 11000, 20 * (2188 + 2000) + 50000)
 
 
+def test_a_budget_buys_as_many_hosts_as_the_book_says():
+    """By hand, middle prices: a switch 30,500, an adapter 1,893.5 and a link's cable 1,293: 21 hosts for 100,000."""
+    designs = softib.plan_design(softib.Demand(1), budget=100_000)
+    assert designs.to_json()["hosts"] == (100_000 - 30_500) // (1893.5 + 1293) == 21
+    with pytest.raises(softib.InputError, match="budget 5,000"):
+        softib.plan_design(softib.Demand(1), budget=5000)
+    with pytest.raises(softib.InputError, match="XDR switch port"):
+        softib.plan_design(softib.Demand(1, generation="XDR"), budget=1e6)
+
+
+def test_a_storage_fabric_is_saved_beside_the_designs(tmp_path):
+    designs = softib.plan_design(softib.Demand(8, generation="EDR"), storage_ports=1, storage_hosts=4)
+    compute, storage = map(softib.load, designs.save(tmp_path / "d"))
+    assert (compute.hosts, storage.hosts, storage.name) == (8, 12, "design-storage")
+
+
 def test_unpriced_networks_are_named():
     own, other = softib.plan_cost(softib.generate("fat-tree", levels=1, hosts=4, generation="HDR"), FLOOR).networks
     assert own.price is other.price is None and "ethernet-200 adapter" in other.price_missing

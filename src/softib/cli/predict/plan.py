@@ -51,6 +51,12 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Hosts.")
 @click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs, in place of hosts.")
 @click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SUM",
+    help="The price of the network, in place of hosts: as many hosts with GPUs as it connects.",
+)
+@click.option(
     "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a host."
 )
 @click.option(
@@ -87,6 +93,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 def design(
     hosts: int | None,
     gpus: int | None,
+    budget: float | None,
     gpus_per_host: int,
     adapters: int | None,
     save: str | None,
@@ -96,18 +103,18 @@ def design(
     """Compare the designs that hold --hosts or --gpus: switches, cables, bisection, price, failures, growth.
 
     Each design is a fabric.yaml (--save), built and brought up by the subnet manager, whole and
-    without a leaf, a spine and a cable. check, simulate, up and plan cables take it as it is.
+    with a dead leaf, spine and cable. check, simulate, up and plan cables take it as it is.
     """
     import softib
 
-    if (hosts is None) == (gpus is None):
-        raise click.UsageError("give --hosts or --gpus, one of the two")
+    if sum(value is not None for value in (hosts, gpus, budget)) != 1:
+        raise click.UsageError("give --hosts, --gpus or --budget, one of the three")
     links = {key: options.pop(key) for key in ("generation", "radix", "oversubscription", "name")}
-    if gpus is not None:
-        demand = softib.Demand.of_gpus(gpus, gpus_per_host, adapters, **links)
+    if hosts is None:
+        demand = softib.Demand.of_gpus(gpus or gpus_per_host, gpus_per_host, adapters, **links)
     else:
-        demand = softib.Demand(hosts or 0, adapters or 1, **links)
-    result = softib.plan_design(demand, steps=Steps(), **options)
+        demand = softib.Demand(hosts, adapters or 1, **links)
+    result = softib.plan_design(demand, budget=budget, steps=Steps(), **options)
     if save is not None:
         for path in result.save(save):
             print_notice(f"written: {path}")
