@@ -11,9 +11,8 @@ from types import MappingProxyType
 import numpy as np
 
 from bench.validation import mpi, nccl
-from bench.validation.fit import fit
 from bench.validation.row import Row
-from bench.validation.section_values import with_values
+from softib.analysis.calibration.fit import fit
 from softib.iba.rates import speed_named
 from softib.workloads.nccl.job import run_of
 from softib.workloads.nccl.law import predicted_us
@@ -45,7 +44,7 @@ def refit(
 ) -> Section:
     """``start`` with ``names`` fitted so that ``rows`` (of these parameters) have the smallest squares of their logarithms."""
     values = lambda found: {n: min(v, 1.0) if n == "nic_share" else v for n, v in found.items()}
-    changed = lambda found: {start.name: with_values(start, **values(found))}
+    changed = lambda found: {start.name: start.but(**values(found))}
     found = fit({n: start[n] for n in names}, lambda v: _residuals(rows(changed(v))), rounds)
     return changed(found)[start.name]
 

@@ -28,7 +28,6 @@ DESCRIBED = (
     ("program_ns", 588, "node A of ABCI: osu_latency"),
     ("copy_gbytes", 4.7, "node V of ABCI: all-reduces inside a host"),
     ("copy_gbytes", 13.5, "node A of ABCI: the same"),
-    ("copy_gbytes", 7.0, "default: between these two"),
     ("post_ns", 169, "default: osu_latency of three machines; message rates of perftest say the same within a quarter"),
     ("receive_us", 14.5, "fiu-imb-fdr: stack of hosts of 2017"),
 )
@@ -121,7 +120,7 @@ def page(rows: Sequence[Row], left: Sequence[Row], assumptions: dict[str, str], 
     lines += [f"| {name} | {assumptions[name]} |" for name in names if name in assumptions]
     lines += [
         "",
-        f"## The {len(listed)} fitted constants",
+        f"## The {len(listed)} fitted constants, {len(listed) + 2} strictly",
         "",
         "Two more, `product_share` and `memory_share` of training, are of published measurements on one GPU, which are no dataset here.",
         "",

@@ -11,6 +11,9 @@ FABRICS = {
     "tree": "name: pod\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\n",
     "parts": "name: pod\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\nsm: {partitions: partitions.conf}\n",
     "limited": "name: pod\ngeneration: EDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\nsm: {partitions: limited.conf}\n",
+    "tall": "name: pod\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 3}\n",
+    "deep": "name: pod\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 3}\ncables: {medium: AOC, length_m: 10}\n",
+    "old": "name: pod\ngeneration: QDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n",
 }
 """fabric.yaml by name."""
 HOSTS = {"tree": 32, "parts": 32, "limited": 8}
@@ -33,7 +36,8 @@ class Program:
 @dataclass
 class Story:
     """``acts``: (seconds after the programs began, what). A ``fault …`` of ``softib``, a ``signal NAME LOG`` to the program of that
-    log, or ``signal NAME rank N``."""
+    log, ``signal NAME rank N``, ``note LOG TEXT``: a kernel's line with the time, or ``run NODE COMMAND …`` with PEER-HOST for LID
+    and port of the switch at a host's cable."""
 
     number: int
     kind: str
@@ -42,7 +46,8 @@ class Story:
     acts: list[tuple[float, str]] = field(default_factory=list)
     cause: str = ""
     where: str = ""
-    """The planted place as ``softib fault`` calls it: NODE[PORT] or NODE; PATH: a cable between switches of the pair's path."""
+    """The planted place as ``softib fault`` calls it: NODE[PORT] or NODE; on the pair's path PATH: its leaf's uplink, PATH-TOP: a
+    spine's, PATH-SPINE, PATH-CORE: its first spine, its core."""
     seconds: float = 30.0
 
 

@@ -21,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.why_stories.kinds import FABRICS, KINDS, PARTITIONS, Program, Story, story
+from bench.why_stories.unread import UNREAD
 
 HERE = Path(__file__).parent
 SOFTIB = str(Path(sys.executable).parent / "softib")
@@ -80,6 +81,16 @@ class Lab:
             ).strip()
         return self.address[node]
 
+    def peer(self, host: str) -> list[str]:
+        """LID and port of the switch at a host's cable."""
+        switch = lid = ""
+        for line in (self.design / "fabric.ibnetdiscover").read_text().splitlines():
+            if found := re.match(r"^Switch\s+\d+ .*# \"(.*)\" .* lid (\d+)", line):
+                switch, lid = found[1], found[2]
+            elif switch and (found := re.match(rf"^\[(\d+)\].*# \"{host}\b", line)):
+                return [lid, found[1]]
+        raise RuntimeError(f"{host} has no switch")
+
     def ready(self) -> None:
         """Wait until every cabled port is active again."""
         for _ in range(60):
@@ -113,7 +124,8 @@ def play(lab: Lab, told: Story, folder: Path) -> None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     hosts = told.programs[0].node.split(",") if "," in told.programs[0].node else [p.node for p in told.programs]
-    where = place(told, hops(lab, hosts)) if told.where.startswith("PATH") else told.where
+    path = hops(lab, hosts)
+    where = place(told, path)
     for file in lab.kept():
         shutil.copy(file, part / file.name)
     commands = {p.log: lab.command(p) for p in told.programs}
@@ -148,7 +160,7 @@ def play(lab: Lab, told: Story, folder: Path) -> None:
         codes = finish(running, connected + told.seconds, part / "slurm.log", hosts)
         ended = time.time()
         say_signals(codes, {p.log: p.node for p in told.programs}, part / "slurm.log")
-        time.sleep(18.0 if told.kind == "flapping" else 0.0)  # until it has come back
+        time.sleep(18.0 if told.cause == "flapping" else 0.0)  # until it has come back
         seen = rounds(part)
         wait_for(lambda: rounds(part) >= seen + 2, 60)
     finally:
@@ -158,9 +170,20 @@ def play(lab: Lab, told: Story, folder: Path) -> None:
         exporter.terminate()
         exporter.wait(60)
         softib("fault", "clear", "--fabric", lab.name, check=False)
+        for _, what in told.acts:
+            if what.startswith("run") and what.endswith("disable"):
+                act(lab, what.replace("disable", "enable"), where, part, running)
     (part / "truth.json").write_text(
         json.dumps(
-            {**asdict(told), "where": where, "hosts": hosts, "exit_codes": codes, "began": began, "ended": ended},
+            {
+                **asdict(told),
+                "where": where,
+                "leaf": path[-1].split("[")[0] if path else "",
+                "hosts": hosts,
+                "exit_codes": codes,
+                "began": began,
+                "ended": ended,
+            },
             indent=1,
         )
         + "\n"
@@ -215,7 +238,8 @@ def finish(
         time.sleep(0.1)
     if time.time() > limit:
         when = time.strftime("%Y-%m-%dT%H:%M:%S")
-        scheduler.write_text(f"slurmstepd: error: *** JOB 7 ON {hosts[0]} CANCELLED AT {when} DUE TO TIME LIMIT ***\n")
+        with scheduler.open("a") as file:
+            file.write(f"slurmstepd: error: *** JOB 7 ON {hosts[0]} CANCELLED AT {when} DUE TO TIME LIMIT ***\n")
     for log, process in running.items():
         if log not in codes:
             os.killpg(process.pid, signal.SIGTERM)
@@ -250,19 +274,30 @@ def hops(lab: Lab, hosts: list[str]) -> list[str]:
     return [f"{h['node']}[{h['out_port']}]" for h in found.get("hops", [])]
 
 
+PLACES = {"PATH": "leaf", "PATH-TOP": "spine", "PATH-SPINE": "spine", "PATH-CORE": "core"}
+
+
 def place(told: Story, path: list[str]) -> str:
-    switches = [p for p in path if p.startswith(("leaf", "spine"))]
-    if told.where == "PATH":
-        return next(p for p in switches if p.startswith("leaf"))
-    if told.where == "PATH-SPINE":
-        return next(p for p in switches if p.startswith("spine")).split("[")[0]
-    return told.where
+    """The planted place, of the path where it is on it."""
+    if told.where not in PLACES:
+        return told.where
+    port = next(p for p in path if p.startswith(PLACES[told.where]))
+    return port.split("[")[0] if told.where in ("PATH-SPINE", "PATH-CORE") else port
 
 
 def act(lab: Lab, what: str, where: str, part: Path, running: dict[str, subprocess.Popen[bytes]]) -> None:
-    words = re.sub("PATH(-SPINE)?", where, what).split()
+    words = re.sub("PATH(-[A-Z]+)?", lambda m: where, what).split()
     if words[0] == "fault":
         softib(*words, "--fabric", lab.name)
+        return
+    if words[0] == "note":
+        with (part / words[1]).open("a") as file:
+            stamp = time.strftime("[%a %b %d %H:%M:%S %Y] ") if words[1] == "dmesg.log" else ""
+            file.write(f"{stamp}{' '.join(words[2:])}\n")
+        return
+    if words[0] == "run":
+        peers = [p for w in words[2:] for p in (lab.peer(w[5:]) if w.startswith("PEER-") else [w])]
+        softib("run", "--fabric", lab.name, "--node", words[1], "--", *peers)
         return
     number = getattr(signal, f"SIG{words[1]}")
     if words[2] == "rank":
@@ -284,10 +319,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
     options.add_argument("--stories", default="0:42", help="numbers A:B; story N is of kind N modulo their number")
-    options.add_argument("--kind", action="append", choices=KINDS)
+    options.add_argument("--kind", action="append", help="only stories of this kind")
+    options.add_argument("--unread", action="store_true", help="those by an author who had not read the rules")
     given = options.parse_args()
     first, last = map(int, given.stories.split(":"))
-    every = [story(n, KINDS[n % len(KINDS)]) for n in range(first, last)]
+    every = UNREAD if given.unread else [story(n, KINDS[n % len(KINDS)]) for n in range(first, last)]
     every = [s for s in every if not given.kind or s.kind in given.kind]
     with tempfile.TemporaryDirectory(prefix="why-stories-") as scratch:
         subprocess.run(["mpicc", "-O2", str(HERE / "mpi_loop.c"), "-o", f"{scratch}/mpi_loop"], check=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import tempfile
 import time
 from collections import Counter
@@ -58,7 +57,7 @@ def score(folder: Path, number: int, scratch: Path) -> Scored:
     one = Scored(folder.name, SAME.get(truth["cause"], truth["cause"]), truth["where"], lacks)
     logs = sorted(p for p in folder.glob("*.log") if not (lacks == "server's log" and p.name == "server.log"))
     given: dict[str, object] = {"hosts": truth["hosts"], "at": truth["ended"]}
-    if truth["fabric"] == "tree":
+    if truth["fabric"] not in ("parts", "limited"):
         given |= {"fabric": folder / "fabric.ibnetdiscover"} | (
             {} if lacks == "tables" else {"lfts": folder / "tables.lft"}
         )
@@ -109,9 +108,6 @@ def without_leaf(history: Path, copy: Path, truth: dict[str, object]) -> Path:
     """The history without the counters of the leaf at the first host, as one whose agent did not answer."""
     import duckdb
 
-    hosts = truth["hosts"]
-    assert isinstance(hosts, list)
-    leaf = f"leaf-{(int(re.sub(r'[^0-9]', '', hosts[0])) - 1) // (4 if truth['fabric'] != 'limited' else 2) + 1}"
     for path in history.rglob("*.parquet"):
         target = copy / path.relative_to(history)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +116,7 @@ def without_leaf(history: Path, copy: Path, truth: dict[str, object]) -> Path:
             continue
         ports = next((history / "ports").glob("*.parquet"))
         duckdb.execute(
-            f"copy (select * from '{path}' where guid not in (select guid from '{ports}' where node = '{leaf}')) to '{target}'"
+            f"copy (select * from '{path}' where guid not in (select guid from '{ports}' where node = '{truth['leaf']}')) to '{target}'"
         )
     return copy
 
@@ -144,7 +140,7 @@ def table(every: list[Scored]) -> list[str]:
 def missed(folder: Path) -> bool:
     """Did the fault come too late for the programs, on a busy machine? They all ended well then, and there is no failure to explain."""
     truth = json.loads((folder / "truth.json").read_text())
-    return truth["kind"] not in ("healthy", "tcp") and not any(truth["exit_codes"].values())
+    return truth["cause"] not in ("nothing", "tcp-fallback") and not any(truth["exit_codes"].values())
 
 
 def main() -> None:

@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
+    from softib.api.labs.lab import Lab, LabCheck, lab, labs
     from softib.api.machine import compile_kernels, doctor
     from softib.api.manager.configuration import ConfigCheck, check_config
     from softib.api.manager.managing import PlannedChanges, UmadManager
     from softib.api.manager.several import UmadManagers
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.monitor.exporting import Exporter
+    from softib.api.monitor.isolating import Isolation, IsolationLedger, isolate, isolations, release_isolated
     from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.monitor.why import why
     from softib.api.node import Node
@@ -63,10 +65,12 @@ if TYPE_CHECKING:
     from softib.api.running.ci import CiRun, ci
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server, Starter, up
+    from softib.api.simulation.calibrating import Calibration, calibrate
     from softib.api.simulation.comparison import Comparison, compare
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
     from softib.api.simulation.simulate import Record, scaling, simulate
+    from softib.api.stack import Stack, stack, stack_collector
     from softib.api.storage import NvmeBench, NvmeDisk, NvmeTarget, NvmeTransfer, nvme_connect, nvme_discover
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
@@ -107,10 +111,13 @@ _LAZY = {
     **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
     **dict.fromkeys(("Advice", "Facts", "advise", "kind_of"), "planning.advice"),
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
+    **dict.fromkeys(("Lab", "LabCheck", "lab", "labs"), "labs.lab"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
+    **dict.fromkeys(("Calibration", "calibrate"), "simulation.calibrating"),
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
+    **dict.fromkeys(("Isolation", "IsolationLedger", "isolate", "isolations", "release_isolated"), "monitor.isolating"),
     **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
@@ -121,6 +128,7 @@ _LAZY = {
     "Table": "table",
     "Node": "node",
     **dict.fromkeys(("NodeCheck", "node_check"), "node_check"),
+    **dict.fromkeys(("Stack", "stack", "stack_collector"), "stack"),
     "Findings": "findings",
     "Workload": "records",
 }
@@ -135,6 +143,7 @@ __all__ = [
     "Baseline",
     "CablePlan",
     "CablingList",
+    "Calibration",
     "Change",
     "Changes",
     "CiRun",
@@ -153,8 +162,12 @@ __all__ = [
     "Findings",
     "Growth",
     "InputError",
+    "Isolation",
+    "IsolationLedger",
     "Jobs",
     "Kind",
+    "Lab",
+    "LabCheck",
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
@@ -181,6 +194,7 @@ __all__ = [
     "SoftibBug",
     "SoftibError",
     "SoftibWarning",
+    "Stack",
     "Starter",
     "Sweep",
     "Table",
@@ -200,6 +214,7 @@ __all__ = [
     "baseline",
     "bring_up",
     "cabling_list",
+    "calibrate",
     "check",
     "check_config",
     "ci",
@@ -211,8 +226,12 @@ __all__ = [
     "doctor",
     "engines",
     "generate",
+    "isolate",
+    "isolations",
     "jobs_on",
     "kind_of",
+    "lab",
+    "labs",
     "load",
     "node_check",
     "nvme_connect",
@@ -224,6 +243,7 @@ __all__ = [
     "plan_design",
     "plan_growth",
     "predict",
+    "release_isolated",
     "replay",
     "report",
     "route",
@@ -233,6 +253,8 @@ __all__ = [
     "serve",
     "serve_tenants",
     "simulate",
+    "stack",
+    "stack_collector",
     "stale_fabrics",
     "sweep",
     "topologies",

@@ -236,7 +236,7 @@ def test_a_ratio_that_is_none_is_refused(ber):
 
 
 @pytest.mark.parametrize(("generation", "length", "fixes"), [("HDR", 544, 15), ("NDR", 544, 15), ("EDR", 528, 7)])
-@pytest.mark.parametrize("ber", [1e-7, 1e-5, 2e-4, 1e-3])
+@pytest.mark.parametrize("ber", [1e-7, 1e-5, 2e-4, 1e-3, 5e-3, 0.14])
 def test_expected_errors_are_binomial_in_symbols_of_ten_bits(generation, length, fixes, ber):
     """IEEE 802.3 clause 91 and 119: a codeword is lost where more symbols are wrong than the code corrects; summed with 200 digits."""
     f, plane = powered(generation)

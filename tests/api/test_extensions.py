@@ -1,4 +1,5 @@
-"""File formats, checks and topologies of installed packages: the tutorials as they are written, and packages at fault.
+"""File formats, checks and topologies of installed packages: the tutorials as they are written, and
+packages at fault.
 
 Oracles: importlib.metadata's format of an installed distribution; cables and hosts counted by hand.
 """
@@ -79,7 +80,9 @@ def site(tmp_path, monkeypatch):
     [
         ("file-format.md", "cables", [(1, "hall.txt: line 4", ""), ]),
         ("check.md", "site_names", [(1, "site-host-name", ""), (1, "", "")]),
-        ("topology.md", "star", [(0, "", ""), (0, "6 switches", ""), (2, "", "no parameter of star named 'point'; did you mean points?")]),
+        ("topology.md", "star", [(0, "", ""), (0, "6 switches", ""), (2, "", (
+            "no parameter of star named 'point'; did you mean points?"
+        ))]),
     ],
 )  # fmt: skip
 def test_the_tutorial_runs_as_it_is_written(tmp_path, page, module, outcomes):
@@ -136,17 +139,35 @@ def test_a_package_at_fault_costs_one_line(site, group, what, ask, fault):
 @pytest.mark.parametrize(
     ("group", "entry", "text", "reason"),
     [
-        ("softib.readers", "topo = m_a:F", FORMAT.format(name="topo", module="m_a", body="pass"), "softib has a file format of this name"),
-        ("softib.readers", "x = m_a:F", FORMAT.format(name="y", module="m_a", body="pass"), "its format is called 'y'; call it 'x'"),
+        ("softib.readers", "topo = m_a:F", FORMAT.format(name="topo", module="m_a", body="pass"), (
+            "softib has a file format of this name"
+        )),
+        ("softib.readers", "x = m_a:F", FORMAT.format(name="y", module="m_a", body="pass"), (
+            "its format is called 'y'; call it 'x'"
+        )),
         ("softib.readers", "x = m_a:F", FORMAT.format(name="x", module="m_b", body="pass"), "ModuleNotFoundError"),
-        ("softib.readers", "x = m_a:read", FORMAT.format(name="x", module="m_a", body="pass"), "it is not a softib.fabric.formats.registry.Format"),
-        ("softib.checks", "absent_nodes = m_a:find", CHECK.format(code="mine-1", body="yield"), "softib has a check of this name"),
-        ("softib.checks", "x = m_a:find", CHECK.format(code="absent-switch", body="yield"), "there is a finding code absent-switch already"),
+        ("softib.readers", "x = m_a:read", FORMAT.format(name="x", module="m_a", body="pass"), (
+            "it is not a softib.fabric.formats.registry.Format"
+        )),
+        ("softib.checks", "absent_nodes = m_a:find", CHECK.format(code="mine-1", body="yield"), (
+            "softib has a check of this name"
+        )),
+        ("softib.checks", "x = m_a:find", CHECK.format(code="absent-switch", body="yield"), (
+            "there is a finding code absent-switch already"
+        )),
         ("softib.checks", "x = m_a:N", "N = 5", "it is not a function"),
-        ("softib.topologies", "mesh = m_a:K", KIND.format(name="mesh", body="pass", parameters=""), "softib has a topology of this name"),
-        ("softib.topologies", "x = m_a:K", KIND.format(name="y", body="pass", parameters=""), "its kind is called 'y'; call it 'x'"),
-        ("softib.topologies", "x = m_a:K", KIND.format(name="x", body="pass", parameters="Parameter('name', 'text', 'd'),"), "its parameter name is one that every kind has"),
-        ("softib.topologies", "x = m_a:K", KIND.format(name="x", body="pass", parameters="Parameter('a', 'word', 'd'),"), "is not a Parameter of a form"),
+        ("softib.topologies", "mesh = m_a:K", KIND.format(name="mesh", body="pass", parameters=""), (
+            "softib has a topology of this name"
+        )),
+        ("softib.topologies", "x = m_a:K", KIND.format(name="y", body="pass", parameters=""), (
+            "its kind is called 'y'; call it 'x'"
+        )),
+        ("softib.topologies", "x = m_a:K", KIND.format(name="x", body="pass", parameters=(
+            "Parameter('name', 'text', 'd'),"
+        )), "its parameter name exists for every kind"),
+        ("softib.topologies", "x = m_a:K", KIND.format(name="x", body="pass", parameters=(
+            "Parameter('a', 'word', 'd'),"
+        )), "is not a Parameter of a form"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_left_out(site, group, entry, text, reason):

@@ -87,8 +87,9 @@ COMMANDS = [
     "advise EVIL --hosts 4", "exporter f.db_csv --once --fabric F", "exporter EVIL", "diagnose errors.txt errors.txt --fabric F", "ci --file bad.yaml",
     "ci --file ci.yaml", "ci --node EVIL -- true", "ci --fault EVIL -- true", "audit EVIL", "audit F", "audit --sm-config opensm.conf",
     "audit --partitions opensm.conf --sm-config opensm.conf", "accept EVIL --launcher ssh", "top EVIL", "serve EVIL", "up EVIL", "up F --sm-config opensm.conf --engine EVIL",
-    "node-check --manifest bad.yaml",
-    "down EVIL", "status EVIL", "run --fabric EVIL -- true", "shell --fabric EVIL", "fault EVIL x", "fault link-down EVIL --fabric EVIL", "nvme list EVIL",
+    "node-check --manifest bad.yaml", "isolate EVIL", "isolate ledger EVIL", "isolate release EVIL EVIL", "isolate errors.txt errors.txt --fabric F",
+    "stack EVIL", "stack --ssh EVIL", "stack --matrix bad.yaml",
+    "lab EVIL", "down EVIL", "status EVIL", "run --fabric EVIL -- true", "shell --fabric EVIL", "fault EVIL x", "fault link-down EVIL --fabric EVIL", "nvme list EVIL",
     "target EVIL", "compile EVIL", "doctor EVIL", "completion EVIL", "--EVIL", "check F --EVIL",
 ]  # fmt: skip
 

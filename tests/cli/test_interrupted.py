@@ -49,13 +49,16 @@ RUNNING = {
     "top": ("top", "tree"),
     "serve --tenants": ("serve", "tree", "--port", "0", "--tenants", "kept"),
     "diagnose": ("diagnose", "tree", "--every", "2"),
+    "isolate": ("isolate", "tree", "--act", "--every", "2"),
     "audit": ("audit", "tree"),
     "node-check": ("node-check",),
+    "stack": ("stack",),
     "why": ("why", "job.log", "--fabric", "tree"),
     "accept": ("accept", "tree", "--quick", "--seconds", "0.1"),
     "baseline": ("baseline", "record", "b.json", "tree"),
     "sm": ("sm", "sweep"),
     "sm run": ("run", "--node", "host-0005", "--", sys.executable, "-m", "softib", "sm", "run", "--priority", "3"),
+    "lab": ("lab", "15"),
     "down": ("down", "tree"),
 }
 ENDS = {"TERM": signal.SIGTERM, "HUP": signal.SIGHUP, "INT": signal.SIGINT, "KILL": signal.SIGKILL}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from softib.diags.check import check
+from softib.diags.finding import Severity
 from softib.fabric.topologies.registry import generate
 from tests.diags.sites import Site, directors, tree
 from tests.extent import extent
@@ -132,3 +133,46 @@ def test_a_dead_leaf_below_several_groups_of_boards_is_one_finding() -> None:
     found = [f for f in check(site.fabric()) if f.code not in clean]
     assert [f.code for f in found] == ["absent-switch"], [f.message for f in found]
     assert {(site.key_of[p.guid], p.portnum) for p in found[0].where} == freed
+
+
+ENDS = {
+    # (topology, dead switch, severity): the first and the last of a row of names that no other row continues
+    "full tree": (("fat-tree", {"radix": 8, "levels": 2}), ("spine-1", "spine-4"), Severity.INFO),
+    "parallel cables": (("fat-tree", {"radix": 24, "levels": 2, "parallel": 2}), ("spine-1", "spine-6"), Severity.INFO),
+    "three tiers": (
+        ("fat-tree", {"radix": 8, "levels": 3}),
+        ("leaf-1", "spine-1", "spine-32", "core-1", "core-16"),
+        Severity.WARNING,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_the_first_and_the_last_switch_of_a_row_of_names(case: str) -> None:
+    """Where others of its tier use the ports; else, as information, where leaves lack just one more switch for as many
+    uplinks as hosts."""
+    (kind, parameters), switches, severity = ENDS[case]
+    site = Site.of(generate(kind, **parameters))
+    assert not check(site.fabric())
+    for switch in switches:
+        dead = site.copy()
+        freed = {f"{peer[0]}[{peer[1]}]" for _, peer in site.at(switch)}
+        dead.without({switch, *(peer[0] for _, peer in site.hosts_of(switch))})
+        (found,) = check(dead.fabric())
+        assert (found.code, found.evidence["name"], found.severity) == ("absent-switch", switch, severity)
+        assert {str(p) for p in found.where} == freed & {str(p) for p in found.where} and len(found.where) >= len(
+            freed
+        ) / 2
+
+
+def test_a_dead_first_leaf_with_several_cables_to_each_spine_is_named_by_the_ports_of_the_spines() -> None:
+    site = Site.of(generate("fat-tree", radix=24, levels=2, hosts=120, parallel=2))
+    freed = {f"{peer[0]}[{peer[1]}]" for _, peer in site.at("leaf-1") if site.nodes[peer[0]][0]}
+    site.without({"leaf-1", *(peer[0] for _, peer in site.hosts_of("leaf-1"))})
+    (found,) = check(site.fabric())
+    assert found.code == "absent-switch" and {str(p) for p in found.where} == freed
+
+
+def test_a_tree_that_is_filled_in_part_lacks_nothing_at_its_end() -> None:
+    for hosts in (6, 30, 100, 389):
+        assert not check(Site.of(generate("fat-tree", radix=12, levels=3, hosts=hosts)).fabric())

@@ -13,7 +13,7 @@ from softib.diags.structure.recognise import recognise, summary
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats.registry import read
 from softib.iba.constants import NodeType
-from tests.diags.sites import Site, directors
+from tests.diags.sites import Site, directors, exchange
 
 
 def told(s: Site):
@@ -98,3 +98,12 @@ def test_scalable_units_are_those_that_leaves_are_called_after() -> None:
             b.links(np.full(hosts, leaf[u * rails + r]), np.arange(hosts) + 1, made, 1)
     fabric = b.build()
     assert summary(fabric, recognise(fabric)).units == units
+
+
+def test_chips_exchanged_between_two_directors_leave_empty_slots_unreported() -> None:
+    """The backplane ports of an empty slot are then on a chip that calls itself after the other director."""
+    site = directors(edges=36, bare=8)
+    clean = {f.message for f in check(site.fabric())}
+    exchange(site, "fab1.3", "fab2.9")
+    (found,) = [f for f in check(site.fabric()) if f.message not in clean]
+    assert found.code == "exchanged-switches" and "core1:CS7500" in found.message and "core2:CS7500" in found.message

@@ -15,7 +15,9 @@ from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import swap_cables
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
+from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
+from tests.diags.sites import Site
 
 ORDERS = {
     "rising": lambda leaf, i: (12 * leaf + i, 0),
@@ -116,3 +118,44 @@ def test_the_one_real_exchange_is_a_crossed_rail(shared_data: Path) -> None:
     (found,) = exchanged_hosts(view)
     hosts = {view.names[view.fabric.port_node[view.fabric.port_peer[p]]] for p in (found.a, found.b)}
     assert hosts == {"pg-spd071 mlx5_1", "pg-spd071 mlx5_2"}
+
+
+SMALL_LEAVES = {
+    "tree of four hosts a leaf": ("fat-tree", {"radix": 8, "levels": 2}),
+    "hyperx": ("hyperx", {"dims": [4, 4], "hosts_per_switch": 4, "radix": 12}),
+    "torus": ("torus", {"dims": [5, 4], "hosts_per_switch": 3, "radix": 12}),
+    "dragonfly+": ("dragonfly+", {"g": 5, "radix": 10, "l": 4, "s": 4, "p": 4, "h": 4}),
+}
+
+
+@pytest.mark.parametrize("kind", SMALL_LEAVES)
+def test_hosts_out_of_place_on_small_leaves_are_information(kind: str) -> None:
+    """Turned by a port, two exchanged at a leaf, and all of two leaves exchanged; the oracle is what was moved."""
+    name, parameters = SMALL_LEAVES[kind]
+    site = Site.of(generate(name, **parameters))
+    assert not check(site.fabric())
+    leaves = [key for key, node in site.nodes.items() if node[0] and site.hosts_of(key)]
+    for leaf, other in ((leaves[0], leaves[-1]), (leaves[5], leaves[2])):
+        ports = [p for p, _ in site.hosts_of(leaf)]
+        moves = {
+            "shifted-hosts": {(leaf, p): (leaf, q) for p, q in zip(ports, [*ports[1:], ports[0]], strict=True)},
+            "swapped-hosts": {(leaf, ports[0]): (leaf, ports[-1]), (leaf, ports[-1]): (leaf, ports[0])},
+            "exchanged-leaves": {(a, p): (b, p) for a, b in ((leaf, other), (other, leaf)) for p in ports},
+        }
+        for code, plugs in moves.items():
+            if code == "exchanged-leaves" and len(ports) < 4:
+                continue  # cables of so few hosts are named one by one
+            moved = site.copy()
+            moved.replug(plugs)
+            (found,) = check(moved.fabric())
+            assert (found.code, found.severity) == (code, Severity.INFO), found.message
+            at = {f"{p.node}[{p.portnum}]" for p in found.where}
+            assert {f"{a}[{p}]" for a, p in plugs} <= at, found.message
+
+
+def test_a_managers_node_on_one_leaf_does_not_hide_exchanged_leaves() -> None:
+    site = Site.of(generate("rail-optimized", nodes=40))
+    hosts = [(a, p) for a in ("leaf-5", "leaf-13") for p, _ in site.hosts_of(a)]
+    site.replug({(a, p): ("leaf-13" if a == "leaf-5" else "leaf-5", p) for a, p in hosts})
+    (found,) = check(site.fabric())
+    assert found.code == "exchanged-leaves" and "leaf-5 and leaf-13" in found.message

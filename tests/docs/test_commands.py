@@ -1,7 +1,7 @@
 """Every command and snippet of README and docs runs as it is written, page by page, each in a new shell.
 
 The shell is what a user has after README's two commands: this folder's examples, and ``source .venv/bin/activate`` (which
-README and the start page say themselves). Only check, diagnose, diff, route and ibqueryerrors may end with 1: their answer may be bad news.
+README and the start page say themselves). Only audit, check, diagnose, diff, path, route and ibqueryerrors may end with 1: their answer may be bad news.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from tests.docs.snippets import COMMAND, FENCE, PAGES, ROOT, RUN, SHOWN, Block, 
 from tests.docs.well_known_ports import alone
 
 LIMIT_S = 900
-BAD_NEWS = re.compile(r"softib (?:check|diagnose|diff|route|run .*-- ibqueryerrors)\b|softib run -- ibqueryerrors\b")
+BAD_NEWS = re.compile(
+    r"softib (?:audit|check|diagnose|diff|path|route|run .*-- ibqueryerrors)\b|softib run -- ibqueryerrors\b"
+)
 WRONG = re.compile(r"Traceback|command not found|this is a bug in softib|No such file or directory|no such program")
 
 EVERY = [b for page in PAGES for b in blocks_of(page)]

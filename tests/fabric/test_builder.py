@@ -71,7 +71,8 @@ def test_the_speed_of_a_link_survives_its_wire_image(speed):
 
 @pytest.mark.parametrize("speed", ["FDR", "EDR", "HDR", "NDR", "XDR"])
 def test_a_linux_host_believes_the_speed(speed):
-    """The extended speeds as the mlx5 driver takes them from PortInfo: each only where the capability bits allow it."""
+    """The extended speeds as the mlx5 driver takes them from PortInfo: each only where the
+    capability bits allow it."""
     f = star(speed=speed)
     for port in f.end_ports():
         if not f.linked[port]:
@@ -115,12 +116,13 @@ def test_a_port_beyond_the_node_is_refused_by_name():
 
 
 def test_columns_have_the_defaults_that_are_declared():
-    """What may be left out is what the tables name; another name is refused as Python refuses an unknown argument."""
+    """What may be left out is what the tables name; another name is refused as Python refuses an
+    unknown argument."""
     assert set(NODE_DEFAULTS) == set(NodeColumns.__annotations__)
     assert set(LINK_DEFAULTS) == set(LinkColumns.__annotations__)
     assert set(RECORD_DEFAULTS) == set(NodeFields.__annotations__) - {"desc"} < {f.name for f in fields(Records)}
     b = FabricBuilder()
-    with pytest.raises(TypeError, match="no column vendor; there are desc, node_guid"):
+    with pytest.raises(TypeError, match="no column vendor; the columns are desc, node_guid"):
         b.nodes(1, NodeType.CA, 1, vendor=1)
     with pytest.raises(TypeError, match="no column length"):
         b.links(0, 1, 1, 1, length=2.0)

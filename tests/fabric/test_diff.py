@@ -60,13 +60,13 @@ def test_nothing_changed() -> None:
 
 def test_swapped_pair_is_two_moves() -> None:
     assert found(tree(), tree(swap=True)) == [
-        ("cable-moved", "leaf-0[1] leads to h-1-0[1], before to h-0-0[1]"),
-        ("cable-moved", "leaf-1[1] leads to h-0-0[1], before to h-1-0[1]"),
+        ("cable-moved", "leaf-0[1] leads to h-1-0[1], previously to h-0-0[1]"),
+        ("cable-moved", "leaf-1[1] leads to h-0-0[1], previously to h-1-0[1]"),
     ]
 
 
 def test_removed_and_added_cable() -> None:
-    assert found(tree(), tree(without=0)) == [("cable-removed", "cable leaf-0[1] - h-0-0[1] is gone")]
+    assert found(tree(), tree(without=0)) == [("cable-removed", "cable leaf-0[1] - h-0-0[1] was removed")]
     assert found(tree(without=0), tree()) == [("cable-added", "new cable leaf-0[1] - h-0-0[1]")]
 
 
@@ -96,7 +96,7 @@ def test_replaced_switch_is_one_device_with_another_guid() -> None:
     b = tree()
     b.node_guid[1] = 0x0002C903FFFF0000
     assert found(tree(), b) == [
-        ("node-guid", "leaf-1 has GUID 0x0002c903ffff0000, before 0x0002c90300000100: another device")
+        ("node-guid", "leaf-1 has GUID 0x0002c903ffff0000, previously 0x0002c90300000100: the device was replaced")
     ]
 
 
@@ -112,7 +112,8 @@ OWN = 0x0250F1B000000000
 @pytest.mark.parametrize("renamed", [[0], [3], [0, 3], [0, 1, 2], [7], range(LEAVES + SPINES), range(LEAVES + SPINES + LEAVES * HOSTS)], ids=str)  # fmt: skip
 @pytest.mark.parametrize("other", [OWN, OWN + (1 << 40), 0x0002C90300000000], ids=["same", "shifted", "of devices"])
 def test_renamed_nodes_without_guids_of_devices_are_renames_alone(renamed: list[int], other: int) -> None:
-    """Exactly the planted names change: no cable does. Where nothing else matches, equal generated GUIDs are a start."""
+    """Exactly the planted names change: no cable does. Where nothing else matches, equal generated
+    GUIDs are a start."""
     names = {i: f"new {i}" for i in renamed}
     changes = diff(tree(guid=OWN), tree(guid=other, rename=names))
     if len(names) == LEAVES + SPINES + LEAVES * HOSTS and other != OWN:
@@ -164,7 +165,8 @@ def test_real_files_do_not_differ_from_themselves(file: str, shared_data: Path) 
 
 
 def test_two_real_scans_of_one_cluster(shared_data: Path) -> None:
-    """RhinoBased512.no_sp2-3.lst is RhinoBased512.lst less spine 3 of system SL2: by COUNTS.tsv 272 links less."""
+    """RhinoBased512.no_sp2-3.lst is RhinoBased512.lst less spine 3 of system SL2: by COUNTS.tsv 272
+    links less."""
     a, b = (registry.read(shared_data / f"ibutils-clusters/RhinoBased512{x}.lst").fabric for x in ("", ".no_sp2-3"))
     kinds = [c.kind for c in diff(a, b)]
     assert kinds.count("cable-removed") == 2752 - 2480 and "cable-added" not in kinds and "cable-moved" not in kinds
@@ -173,7 +175,8 @@ def test_two_real_scans_of_one_cluster(shared_data: Path) -> None:
 @settings(max_examples=examples(60), derandomize=True, deadline=None)
 @given(st.permutations(range(12)), st.permutations(range(12)), st.integers(0, 12), st.integers(0, 12))
 def test_every_cable_that_differs_is_told_once(first: list[int], second: list[int], cut: int, cut2: int) -> None:
-    """On any two cablings of the same nodes: removed + moved = cables only in a; added + moved = cables only in b."""
+    """On any two cablings of the same nodes: removed + moved = cables only in a; added + moved =
+    cables only in b."""
 
     def cabled(order: list[int], n: int) -> Fabric:
         b = FabricBuilder("any")
@@ -200,4 +203,4 @@ def test_cables_of_a_node_that_is_gone_are_a_number_in_its_line():
     changes += [
         Change("cable-removed", ends, " - ".join(ends), "", f"cable {' - '.join(ends)} is gone") for ends in gone
     ]
-    assert lines_of(changes) == ["switch leaf-2 is gone, with 2 cables", "cable leaf-1[1] - host-9[1] is gone"]
+    assert lines_of(changes) == ["switch leaf-2 is gone, with 2 cables", "cable leaf-1[1] - host-9[1] was removed"]

@@ -1,4 +1,5 @@
-"""Failures in virtual time against closed forms and laws: wire times, recovery, counters, credits (IBA chapter 7, 7.6.9, 14.2.2, 16.1.3.5)."""
+"""Failures in virtual time against closed forms and laws: wire times, recovery, counters, credits
+(IBA chapter 7, 7.6.9, 14.2.2, 16.1.3.5)."""
 
 from __future__ import annotations
 
@@ -91,8 +92,9 @@ def test_without_faults_the_same_bytes_come_out(seed):
 
 
 def test_a_mad_delays_data_by_its_wire_time_and_goes_first():
-    """A host sends without a pause; a MAD that it posts meanwhile leaves after the packet that is on the wire, before all others
-    (IBA 7.6.9), and all packets after it come later by its wire time, no more and no less."""
+    """A host sends without a pause; a MAD that it posts meanwhile leaves after the packet that is
+    on the wire, before all others (IBA 7.6.9), and all packets after it come later by its wire
+    time, no more and no less."""
     plain, with_mad = (steps_of(no_lifetimes(star(3)), messages([1], [0], 400_000)) for _ in range(2))
     finish(plain)
     port = int(end_ports(with_mad.fabric)[1])
@@ -130,7 +132,8 @@ def test_vl15_needs_no_credits_and_waits_for_no_data():
 
 @pytest.mark.parametrize("buffers", [1, 2, 5])
 def test_a_full_vl15_buffer_drops_and_counts(buffers):
-    """Twelve SMPs at once to a switch whose processor takes long: the buffer's share is answered, each other one is VL15Dropped."""
+    """Twelve SMPs at once to a switch whose processor takes long: the buffer's share is answered,
+    each other one is VL15Dropped."""
     fabric = star(2)
     steps = steps_of(fabric, messages([0], [1], 8), agent_ps=1000 * US, vl15_packets=buffers)
     port = int(end_ports(fabric)[0])
@@ -146,7 +149,8 @@ def test_a_full_vl15_buffer_drops_and_counts(buffers):
 
 
 def test_the_return_path_is_that_of_the_specification():
-    """Each switch writes the port by which the SMP came in (IBA 14.2.2.2); the hop pointer is beyond the count at the end."""
+    """Each switch writes the port by which the SMP came in (IBA 14.2.2.2); the hop pointer is
+    beyond the count at the end."""
     fabric = chain(3, 1)  # ports: 1 host, 2 to the next, 3 to the one before
     steps = steps_of(fabric, messages([0], [1], 8))
     steps.post(int(end_ports(fabric)[0]), smp((1, 2, 2)), 0xFFFF, 0)
@@ -158,8 +162,9 @@ def test_the_return_path_is_that_of_the_specification():
 
 
 def test_gmps_take_credits_of_a_data_vl():
-    """Of twenty performance MADs behind a VL without room for a data packet as many leave as credits are left: five blocks of 64 octets
-    each (IBA chapter 7, flow control); twenty SMPs all leave."""
+    """Of twenty performance MADs behind a VL without room for a data packet as many leave as
+    credits are left: five blocks of 64 octets each (IBA chapter 7, flow control); twenty SMPs all
+    leave."""
     fabric = no_lifetimes(star(3))
     steps = steps_of(fabric, messages([1], [0], 4_000_000), vl15_packets=99)
     ends = end_ports(fabric)
@@ -198,7 +203,8 @@ def test_a_gmp_reaches_the_port_of_its_lid():
 
 
 class Posts:
-    """What the manager sent: time, hops, does it end at a switch, is it a Set of a forwarding table?"""
+    """What the manager sent: time, hops, does it end at a switch, is it a Set of a forwarding
+    table?"""
 
     def __init__(self, monkeypatch, manager: int):
         self.sent: list[tuple[int, np.ndarray]] = []
@@ -213,8 +219,9 @@ class Posts:
 
 
 def test_recovery_takes_the_trap_and_the_round_trips(monkeypatch):
-    """Two switches, two cables, one is pulled. With one SMP on the wire at a time the trap comes after the agent's time and one wire,
-    the sweep ends after the sum of all round trips, and paths are back when the last table block is at its switch: to the ps."""
+    """Two switches, two cables, one is pulled. With one SMP on the wire at a time the trap comes
+    after the agent's time and one wire, the sweep ends after the sum of all round trips, and paths
+    are back when the last table block is at its switch: to the ps."""
     fabric = twins()
     manager = int(end_ports(fabric)[0])
     cable = fabric.port(find_node(fabric, "left"), 4)
@@ -250,7 +257,8 @@ def test_recovery_takes_the_trap_and_the_round_trips(monkeypatch):
 
 
 def test_a_permutation_survives_a_pulled_cable():
-    """Packets resume after the re-route: every message arrives, some were sent again, and the figures are in order."""
+    """Packets resume after the re-route: every message arrives, some were sent again, and the
+    figures are in order."""
     fabric = tree(4, 2).copy()
     n = 8
     at = np.arange(n)
@@ -271,7 +279,8 @@ def test_a_permutation_survives_a_pulled_cable():
 
 
 def test_a_dead_switch_takes_its_hosts_with_it():
-    """Hosts behind a leaf without power never arrive; the others do; both leaves' hosts are named; its packets count nowhere."""
+    """Hosts behind a leaf without power never arrive; the others do; both leaves' hosts are named;
+    its packets count nowhere."""
     fabric = tree(4, 2).copy()
     n = 8
     at = np.arange(n)
@@ -289,8 +298,9 @@ def test_a_dead_switch_takes_its_hosts_with_it():
 
 
 def test_a_switch_that_comes_back_carries_traffic_again():
-    """switch-down and switch-up: the manager programs it anew, and the hosts behind it are reached. The neighbours' second trap may leave
-    only SubnetTimeOut 18, 1.07 s, after the first (IBA o14-2), so the manager looks by itself before; queue pairs must be patient all the same."""
+    """switch-down and switch-up: the manager programs it anew, and the hosts behind it are reached.
+    The neighbours' second trap may leave only SubnetTimeOut 18, 1.07 s, after the first (IBA
+    o14-2), so the manager looks by itself before; queue pairs must be patient all the same."""
     fabric = tree(4, 2).copy()
     sent = messages([0, 6], [6, 1], 2_000_000, qp=[0, 1])
     faults = [TimedFault(20 * US, "switch-down", "leaf-4"), TimedFault(400 * US, "switch-up", "leaf-4")]
@@ -313,7 +323,8 @@ def test_without_a_manager_nobody_re_routes():
 
 
 def test_a_small_vl15_buffer_costs_timeouts_not_the_sweep():
-    """SMPs that find the buffer full are repeated by the manager after its timeout (OpenSM's transaction_timeout), and the sweep ends."""
+    """SMPs that find the buffer full are repeated by the manager after its timeout (OpenSM's
+    transaction_timeout), and the sweep ends."""
     fabric = tree(4, 2).copy()
     sent = messages([0, 1], [5, 6], 8, start_ps=[0, 3000 * US])
     times = ProcessorTimes(vl15_packets=1)
@@ -331,7 +342,8 @@ def test_a_small_vl15_buffer_costs_timeouts_not_the_sweep():
 
 @pytest.mark.parametrize("conf", ["adaptive_routing free\n", "congestion"])
 def test_adaptive_routing_and_congestion_control_survive_a_pulled_cable(conf):
-    """Both as the manager programs them, while it re-routes: every message arrives, both mechanisms took part, and credits come back."""
+    """Both as the manager programs them, while it re-routes: every message arrives, both mechanisms
+    took part, and credits come back."""
     options = congestion(1, 0, 20, 3) if conf == "congestion" else read_options(conf)[0]
     config = config_of(options | {"engine": "ftree"})
     fabric = generate("fat-tree", radix=8, levels=2, generation="NDR")
@@ -355,8 +367,9 @@ def test_adaptive_routing_and_congestion_control_survive_a_pulled_cable(conf):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_group_survives_cables_that_fail(seed):
-    """Datagrams to a group while its tree's cables fall and come back: a member has each at most once, no packet is left, each sender of a
-    live link has the whole receive buffer again (copies of a packet have one place in it), and after the manager's sweep all arrive."""
+    """Datagrams to a group while its tree's cables fall and come back: a member has each at most
+    once, no packet is left, each sender of a live link has the whole receive buffer again (copies
+    of a packet have one place in it), and after the manager's sweep all arrive."""
     rng = np.random.default_rng(seed)
     fabric = no_lifetimes(tree(4, 2).copy())
     group = MulticastGroup(np.array([0, 2, 5, 7]))
@@ -393,7 +406,8 @@ def _all_credits_are_back(fabric, net, s):
 
 
 def test_aggregation_survives_a_pulled_cable():
-    """An all-reduce while a cable between switches is pulled: every result is the sum in which each host's vector is once (conservation)."""
+    """An all-reduce while a cable between switches is pulled: every result is the sum in which each
+    host's vector is once (conservation)."""
     fabric = generate("fat-tree", radix=8, levels=2, generation="HDR", aggregation_nodes=True)
     config = config_of(read_options("aggregation TRUE\n")[0] | {"engine": "ftree"})
     bring_up(fabric, config=config)
@@ -413,8 +427,9 @@ def test_aggregation_survives_a_pulled_cable():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_laws_hold_whatever_fails(seed):
-    """Random faults under random traffic: no packet is left, what a port sent its peer received, or lost on the wire, or as a bit error;
-    each sender of a live link has the whole receive buffer again."""
+    """Random faults under random traffic: no packet is left, what a port sent its peer received, or
+    lost on the wire, or as a bit error; each sender of a live link has the whole receive buffer
+    again."""
     rng = np.random.default_rng(seed)
     fabric = no_lifetimes(tree(4, 2).copy())
     sent = mixture(len(end_ports(fabric)), 200, seed)
@@ -494,8 +509,9 @@ def test_a_downgraded_link_has_its_new_rate():
 
 
 def test_a_slow_port_makes_its_peer_wait_as_the_running_fabric_counts():
-    """PortXmitWait of the port that faces it: the time that it takes to drain what was sent beyond its buffer, less what the link would have
-    needed (softib.agents.kernels.faults.flow_control counts the same on a running fabric)."""
+    """PortXmitWait of the port that faces it: the time that it takes to drain what was sent beyond
+    its buffer, less what the link would have needed (softib.agents.kernels.faults.flow_control
+    counts the same on a running fabric)."""
     gbps, size = 5.0, 2_000_000
     fabric = no_lifetimes(star(2, "HDR"))
     ends = end_ports(fabric)
@@ -511,7 +527,8 @@ def test_a_slow_port_makes_its_peer_wait_as_the_running_fabric_counts():
 
 
 def test_bit_errors_begin_at_their_time():
-    """Before it none; after it the closed form 1 - (1 - BER)^(8 octets), within 5 standard deviations."""
+    """Before it none; after it the closed form 1 - (1 - BER)^(8 octets), within 5 standard
+    deviations."""
     ber, size = 2e-6, 40_000_000
     fabric = star(2, "EDR")
     port = fabric.port_name(int(end_ports(fabric)[1]))
@@ -547,7 +564,7 @@ def test_bit_errors_begin_at_their_time():
     ("fault", "said"),
     [
         (TimedFault(0, "link-down", "laef-1[1]"), "leaf-1"),
-        (TimedFault(0, "link-down", "leaf-1"), "names no port"),
+        (TimedFault(0, "link-down", "leaf-1"), "is not a port"),
         (TimedFault(0, "switch-down", "host-0001"), "not a switch"),
         (TimedFault(0, "downgrade", "leaf-1[1]", {"training": 0}), "needs a width"),
         (TimedFault(0, "downgrade", "leaf-1[1]", {"speed": "XXX", "training": 0}), "speed"),

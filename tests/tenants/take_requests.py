@@ -40,6 +40,9 @@ ISOLATE = "scripts/batch_isolate_devices/batch_isolate_devices.py"
 PDR = "plugins/pdr_deterministic_plugin/ufm_sim_web_service/constants.py"
 FLUENTD = "plugins/fluentd_topology_plugin/fluentd_topology_plugin.py"
 GRPC = "plugins/grpc_streamer_plugin/ufm_sim_web_service/Config.py"
+SNMP = "plugins/snmp_receiver_plugin/snmp_server/helpers.py"
+HEALTH = "scripts/ufm_fabric_health/run_fabric_health_report.py"
+UFM_HEALTH = "scripts/ufm_health/run_ufm_health_report.py"
 IMBUE = "ufm_events/find_problematic_events.py"
 
 REQUESTS = {
@@ -96,6 +99,10 @@ REQUESTS = {
         Request("ufm_sdk grpc streamer", GRPC, "GET", "/ufmRest/resources/links", (r'"/resources/links"',)),
         Request("ufm_sdk fluentd topology", FLUENTD, "GET", "/ufmRest/resources/systems", (r"'resources/systems",)),
         Request("ufm_sdk pdr plugin", PDR, "GET", "/ufmRest/monitoring/session/0/data", (r'"/monitoring/session/0/data"',)),
+        Request("ufm_sdk snmp plugin", SNMP, "GET", "/ufmRest/jobs/{job}", (r'f"/jobs/\{job_id\}"',)),
+        Request("ufm_sdk ufm_fabric_health", HEALTH, "POST", "/ufmRest/reports/Fabric_Health", (r"'reports/Fabric_Health'", r"response\.json\(\)\['report_id'\]"),
+                {"duplicate_nodes": BOOL, "cables": BOOL}),
+        Request("ufm_sdk ufm_health", UFM_HEALTH, "POST", "/ufmRest/reports/UFM_Health", (r"'reports/UFM_Health'",)),
     ],
     "imbue-ai/cluster-health": [
         Request("imbue cluster-health", IMBUE, "GET", "/ufmRest/resources/ports", (r"/ufmRest/resources/ports", r'port\["node_description"\]')),

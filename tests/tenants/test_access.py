@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -183,3 +185,18 @@ def test_what_is_exported_is_imported_again(ask, service):
 def test_an_import_that_cannot_be_is_400(ask, form, content):
     status, document = ask("POST", "/tenants/v1/import", {"format": form, "content": content})
     assert status == 400 and "\n" not in document["error"]
+
+
+def test_clients_that_begin_together_cost_one_scrypt(service, accounts, monkeypatch):
+    calls, scrypt = [], hashlib.scrypt
+
+    def counted(*args, **options):
+        calls.append(args)
+        return scrypt(*args, **options)
+
+    monkeypatch.setattr(hashlib, "scrypt", counted)
+    with ThreadPoolExecutor(16) as pool:
+        accounts_seen = list(pool.map(lambda _: service.accounts.by_password("looker", PASSWORD), range(64)))
+    assert {a.name for a in accounts_seen} == {"looker"} and len(calls) == 1
+    service.accounts.put(Account("looker", "viewer"), "another password")
+    assert service.accounts.by_password("looker", PASSWORD) is None, "a new password counts at once"

@@ -17,7 +17,7 @@ GUIDS = ["020000000000003e", "0002c903000e0b72"]
 VALUES = {
     "pkey": "0x0005", "index0": True, "ip_over_ib": True, "membership": "full", "guids": GUIDS, "memberships": ["full", "limited"], "mtu_limit": 4,
     "service_level": 2, "rate_limit": 100.0, "hosts_names": "host-0001,host-0002", "event_id": 552, "description": "a port is bad",
-    "external_event_name": "PDR", "external_event_type": "PDR", "external_event_source": "PDR plugin",
+    "duplicate_nodes": True, "cables": True, "external_event_name": "PDR", "external_event_type": "PDR", "external_event_source": "PDR plugin",
 }  # fmt: skip
 
 
@@ -29,7 +29,8 @@ def name_of(request) -> str:
 def test_a_clients_request_succeeds(ask, service, request_):
     first = {"pkey": "0x0005", "guids": GUIDS, "index0": True, "ip_over_ib": True, "membership": "full"}
     assert ask("POST", "/ufmRest/resources/pkeys", first) == (200, {})
-    path = request_["path"].format(pkey="0x5", guid=GUIDS[0], other=GUIDS[1], hosts="host-0001,host-0002")
+    job = ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
+    path = request_["path"].format(job=job, pkey="0x5", guid=GUIDS[0], other=GUIDS[1], hosts="host-0001,host-0002")
     authorization = ""
     if path.startswith("/ufmRestV3"):
         authorization = f"Basic {ask('POST', '/ufmRest/app/tokens', {})[1]['access_token']}"

@@ -3,6 +3,7 @@ what somebody else wrote is found."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from softib.errors import InputError
 from softib.live.clock import clock_ps
 from softib.tenants import changes
 from softib.tenants.changes import Options, Refused
+from softib.tenants.subnet import SubnetView
 from tests.tenants.subnet_lab import SubnetLab, members
 
 DEFAULT, LIMITED = 0xFFFF, 0x7FFF
@@ -108,10 +110,40 @@ def test_what_somebody_else_wrote_is_a_finding_and_goes(lab):
     f = lab.fabric
     stray = int(f.pkey_base[row] + f.pkey_cap[row] - 1)
     lab.do(lambda: f.pkeys.__setitem__(stray, 0x8123))
-    lab.service.programmer.call(lambda: lab.service.programmer._reconcile(first=False))
-    found = [x for x in lab.service.findings() if x.kind == "drift"]
+    search_now(lab)
+    drifts = lambda: [x for x in lab.service.findings() if x.kind == "drift"]
+    until(drifts)
+    found = drifts()
     assert len(found) == 1 and "0x8123" in found[0].text and f"{victim:016x}" == found[0].where
-    assert 0x8123 not in lab._table(row)
+    until(lambda: 0x8123 not in lab._table(row))
+
+
+def search_now(lab):
+    """The search that is due once a minute."""
+    programmer = lab.service.programmer
+    programmer.call(lambda: setattr(programmer, "_due", 0.0))
+
+
+def test_no_change_waits_for_a_search_of_the_subnet(lab, monkeypatch):
+    begun, may_end, discover = threading.Event(), threading.Event(), SubnetView.discover
+
+    def slow(view):
+        discover(view)
+        begun.set()
+        assert may_end.wait(30)
+
+    monkeypatch.setattr(SubnetView, "discover", slow)
+    drifts = len(lab.service.programmer.drifts)
+    search_now(lab)
+    assert begun.wait(20)
+    try:
+        for pkey in (0x20, 0x21):
+            assert lab.settled(add(lab, pkey, members(*lab.hosts[1:3])), 10).state == "programmed"
+    finally:
+        may_end.set()
+    until(lambda: lab.service.programmer._search is None)
+    assert {0x8020, 0x8021} <= set(lab.table(lab.hosts[1]))
+    assert len(lab.service.programmer.drifts) == drifts, "tables read before the change are not another's work"
 
 
 def test_a_key_that_a_port_still_holds_is_not_given_out(lab):

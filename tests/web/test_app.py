@@ -148,6 +148,49 @@ def test_every_operation_is_in_openapi_and_is_a_get(served):
         assert set(operations) == {"get"} and operations["get"]["description"]
 
 
+ASKED = (
+    "fabric",
+    "nodes",
+    "ports",
+    "counters",
+    "links",
+    "down",
+    "findings",
+    "search?q=leaf",
+    "history?node=leaf-1&portnum=1",
+    "jobs",
+    "shared-links",
+    "map",
+    "values",
+    "values?by=findings",
+    "times",
+    "port-errors",
+    "modules",
+    "events",
+)  # path: where tables are
+
+
+def valid(jsonschema, app, asked):
+    """The answer, as OpenAPI's schema has it: no key more, none less."""
+    code, answer = Client(app).get(f"/api/v1/{asked}")
+    document = app.openapi()
+    stated = document["paths"][f"/api/v1/{asked.partition('?')[0]}"]["get"]
+    schema = stated["responses"]["200"]["content"]["application/json"]["schema"]
+    assert code == 200 and "$ref" in schema, asked
+    jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(answer)
+    return answer
+
+
+def test_every_answer_is_what_openapi_says(fabric, tmp_path, jsonschema):
+    """Oracle: jsonschema, with the schema as a client of the interface gets it."""
+    (tmp_path / "jobs.yaml").write_text("left: [host-0001, host-0005]\nright: [host-0002, host-0006]\n")
+    app = app_of(Served("tree", lambda: _copy(result_of(fabric)), jobs=str(tmp_path / "jobs.yaml")))
+    for asked in ASKED:
+        answer = valid(jsonschema, app, asked)
+        if asked in ("nodes", "ports", "counters", "links", "jobs", "search?q=leaf"):
+            assert answer["rows"], asked
+
+
 def test_the_root_of_the_interface_lists_every_path(served):
     app = app_of(served)
     code, document = Client(app).get("/api/v1")
@@ -155,16 +198,18 @@ def test_the_root_of_the_interface_lists_every_path(served):
     assert set(document["paths"]) == set(app.openapi()["paths"]) and all(document["paths"].values())
 
 
-def test_a_path_is_the_one_that_the_tables_have():
+def test_a_path_is_the_one_that_the_tables_have(jsonschema):
     """Hop by hop the forwarding tables of the fabric, walked here; a name that is not there is 404 with the near ones."""
     from softib.api.web import _explain_at_rest
 
     routed = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2)).fabric
     f = result_of(routed).fabric
-    client = Client(app_of(Served("routed", lambda: _copy(result_of(routed)), explain=_explain_at_rest(routed))))
+    app = app_of(Served("routed", lambda: _copy(result_of(routed)), explain=_explain_at_rest(routed)))
+    client = Client(app)
     names = [n for n, switch in zip(f.node_names(), f.is_switch, strict=True) if not switch]
     code, told = client.get(f"/api/v1/path?a={names[0]}&b={names[-1]}")
     assert code == 200, told
+    assert valid(jsonschema, app, f"path?a={names[0]}&b={names[-1]}") == told
     at = next(p for p in range(f.sizes.ports) if f.node_name(int(f.port_node[p])) == names[0] and f.port_peer[p] >= 0)
     end = next(p for p in range(f.sizes.ports) if f.node_name(int(f.port_node[p])) == names[-1] and f.port_peer[p] >= 0)
     walked = [(names[0], int(f.port_num[at]))]

@@ -16,7 +16,7 @@ from softib.fabric.model import Fabric, Source
 from softib.fabric.plugging import delete_cables
 from softib.iba.constants import NodeType
 
-__all__ = ["fabric_of_ports", "with_bisection"]
+__all__ = ["cable_at", "fabric_of_ports", "with_bisection"]
 
 
 def with_bisection(fabric: Fabric, findings: Sequence[Finding]) -> list[Finding]:
@@ -25,7 +25,8 @@ def with_bisection(fabric: Fabric, findings: Sequence[Finding]) -> list[Finding]
     are to be isolated now. A search (``softib.diags.capacity.bisection``) that is asked only where
     there is such a cable."""
     between = [i for i, f in enumerate(findings) if "capacity_between_switches_left" in f.evidence.get("isolate", {})]
-    away = [c for f in findings if f.evidence.get("isolate", {}).get("now") and (c := _cable(fabric, f)) >= 0]
+    named = [f.where[0] for f in findings if f.evidence.get("isolate", {}).get("now")]
+    away = [c for w in named if (c := cable_at(fabric, w.guid, w.portnum)) >= 0]
     if not between or not away:
         return list(findings)
     before = recognise(fabric).bisection
@@ -46,13 +47,12 @@ def _percent(bisection: object) -> float | None:
     return getattr(bisection, "percent", None)
 
 
-def _cable(fabric: Fabric, finding: Finding) -> int:
-    """The cable of the finding's first port; -1 where the fabric has none there."""
-    where = finding.where[0]
-    nodes = np.flatnonzero(fabric.node_guid == np.uint64(where.guid))
-    if not len(nodes) or where.portnum is None or not 0 < where.portnum <= int(fabric.node_nports[nodes[0]]):
+def cable_at(fabric: Fabric, guid: int, portnum: int | None) -> int:
+    """The cable at a port; -1 where the fabric has none there."""
+    nodes = np.flatnonzero(fabric.node_guid == np.uint64(guid))
+    if not len(nodes) or portnum is None or not 0 < portnum <= int(fabric.node_nports[nodes[0]]):
         return -1
-    return int(fabric.port_cable[int(fabric.node_base[nodes[0]]) + where.portnum])
+    return int(fabric.port_cable[int(fabric.node_base[nodes[0]]) + portnum])
 
 
 def fabric_of_ports(ports: ObservedPorts, name: str = "observed") -> Fabric:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TenantOptions", "serve_tenants"]
 
+SWITCH_S = 0.001
+"""A thread that computes, as a search of the subnet does, holds the interpreter no longer than this while requests
+wait: each passes through five threads."""
 ADMIN, PASSWORD_FILE = "admin", "admin-password"
 
 
@@ -67,6 +71,7 @@ def serve_tenants(
     from softib.web.server import serve as run
     from softib.web.tls import self_signed, tls_of
 
+    sys.setswitchinterval(SWITCH_S)
     tls = None if tenants.certificate is None else tls_of(tenants.certificate, tenants.client_ca)
     if tenants.client_ca is not None and tls is None and is_loopback(host):
         raise InputError("client_ca needs TLS: give certificate, too")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, result_of
@@ -81,7 +81,23 @@ def prepared(
     if history is not None:
         served.past = _past(os.fspath(history), served)
     served.report = _report(source)
+    served.labs = _labs()
     return served
+
+
+def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
+    """The pages of the laboratories, one at a time: a check takes seconds of processor time."""
+    import threading
+
+    lock = threading.Lock()
+
+    def page(number: int | None, given: Mapping[str, str]) -> str:
+        from softib.api.labs.page import lab_page
+
+        with lock:
+            return lab_page(number, given)
+
+    return page
 
 
 REPORT_S = 60.0

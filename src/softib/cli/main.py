@@ -40,6 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Predict": {
         "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
+        "calibrate": "a machine described by its own log of nccl-tests or OSU's benchmarks",
         "compare": "a workload over generations of InfiniBand, RoCE and TCP, side by side",
         "plan": "designs for a number of hosts or GPUs, their cables, cost, and a vendor's quote",
         "advise": "which network a workload needs, and when Ethernet is enough",
@@ -54,6 +55,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "target": "files as NVMe over Fabrics namespaces on a node",
         "nvme": "read, write, measure and export namespaces of a target",
         "ci": "a fabric for the length of a command, in continuous integration",
+        "lab": "laboratories: a fabric with a fault, a question, and a judge of the answer",
     },
     "Watch": {
         "exporter": "the counters of a fabric as metrics for Prometheus",
@@ -67,6 +69,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Manage": {
         "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
+        "isolate": "take bad cables out of use, never the last path, and back",
+        "stack": "versions and settings of hosts against each other, their hardware and a support matrix",
         "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
     },
     "softib itself": {

@@ -1,5 +1,6 @@
-"""The hardware at rest: nodes, ports, cables and the tables that MADs write, as flat NumPy arrays.
+"""The hardware of a fabric as flat NumPy arrays: nodes, ports, cables and the tables that MADs
+write.
 
-:class:`~softib.fabric.model.Fabric` is the one truth; :class:`~softib.fabric.builder.FabricBuilder`
-makes one; ``topologies`` generates, ``formats`` reads and writes.
+:class:`~softib.fabric.model.Fabric` holds the arrays; :class:`~softib.fabric.builder.FabricBuilder`
+builds one; ``topologies`` generates fabrics, ``formats`` reads and writes files.
 """

@@ -1,4 +1,4 @@
-"""Makes a :class:`Fabric` from blocks of nodes and links, given as columns.
+"""Build a :class:`Fabric` from blocks of nodes and links, given as columns.
 
 Generators add thousands of nodes with one call; readers collect records first and add them in one
 call too::
@@ -39,27 +39,27 @@ _TABLES = ("pkey_cap", "external_pkey_cap", "guid_cap")
 
 
 class NodeColumns(TypedDict, total=False):
-    """Columns of nodes that may be given: one value for all, or one a node."""
+    """Optional node columns: one value for all nodes, or one per node."""
 
     desc: Sequence[str] | None
     """NodeDescriptions."""
     node_guid: Any
-    """A 0 in a column of GUIDs, vendors or devices: the source does not state it
-    (:mod:`softib.fabric.identity` does)."""
+    """0 in a column of GUIDs, vendors or devices means that the source does not state it;
+    :mod:`softib.fabric.identity` fills it in."""
     sys_guid: Any
     vendor_id: Any
     device_id: Any
     revision: Any
     speed: Any
-    """What the ports *support*: a generation's name, or codes of :mod:`softib.iba.rates`."""
+    """Speeds that the ports *support*: a generation's name, or codes of :mod:`softib.iba.rates`."""
     lanes: Any
     """Likewise."""
     pkey_cap: Any
-    """NodeInfo.PartitionCap; of this and the next two 0 is the usual length of the table."""
+    """NodeInfo.PartitionCap; here and in the next two columns 0 means the default table length."""
     external_pkey_cap: Any
     """SwitchInfo.PartitionEnforcementCap."""
     guid_cap: Any
-    """PortInfo.GUIDCap; a GUID table is never shorter than usual."""
+    """PortInfo.GUIDCap; a GUID table is never shorter than the default."""
 
 
 NODE_DEFAULTS: dict[str, Any] = {
@@ -78,17 +78,17 @@ NODE_DEFAULTS: dict[str, Any] = {
 
 
 class LinkColumns(TypedDict, total=False):
-    """Columns of cables that may be given."""
+    """Optional cable columns."""
 
     speed: Any
-    """What is *active* (name or codes); 0 = the best that both ends support."""
+    """*Active* speed (name or codes); 0 = the fastest that both ends support."""
     lanes: Any
     """Likewise."""
     length_m: Any
     medium: Any
     ber: Any
     listed: Any
-    """How many of its ends list it."""
+    """Number of ends that list the cable."""
 
 
 LINK_DEFAULTS: dict[str, Any] = {
@@ -102,15 +102,14 @@ LINK_DEFAULTS: dict[str, Any] = {
 
 
 def _with_defaults(given: Any, defaults: dict[str, Any]) -> dict[str, Any]:
-    """``defaults`` with what is given in their place. Raises TypeError for another name, as Python
-    does."""
+    """Return ``defaults`` updated with the given columns. Raises TypeError for an unknown name."""
     if unknown := given.keys() - defaults.keys():
-        raise TypeError(f"no column {', '.join(sorted(unknown))}; there are {', '.join(defaults)}")
+        raise TypeError(f"no column {', '.join(sorted(unknown))}; the columns are {', '.join(defaults)}")
     return {**defaults, **given}
 
 
 class FabricBuilder:
-    """Collects nodes and links; :meth:`build` makes the arrays. Every list argument is a column."""
+    """Collect nodes and links; :meth:`build` creates the arrays. Every list argument is a column."""
 
     def __init__(self, name: str = "", lft_cap: int = 49152, mlids: int = 1024):
         self.name, self.lft_cap, self.mlids = name, lft_cap, mlids
@@ -124,8 +123,9 @@ class FabricBuilder:
     ) -> np.ndarray:
         """Add ``count`` nodes and return their indices (int32[count]).
 
-        GUIDs, if not given, are unique and deterministic; the part, if not given, is one of the
-        nodes' speed. Raises :class:`TopologyError` for more ports than a switch can have.
+        Missing GUIDs are generated, unique and deterministic; a missing part number becomes a part
+        of the nodes' speed. Raises :class:`TopologyError` if a node has more ports than a switch
+        can have.
         """
         index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
         if count and int(np.max(nports)) > MAX_SWITCH_PORTS:
@@ -145,8 +145,7 @@ class FabricBuilder:
         return index
 
     def links(self, node_a: Any, portnum_a: Any, node_b: Any, portnum_b: Any, **columns: Unpack[LinkColumns]) -> None:
-        """Add cables between (node, portnum) pairs. ``node_b`` -1 is a record whose peer is
-        unknown."""
+        """Add cables between (node, portnum) pairs. ``node_b`` -1 means that the peer is unknown."""
         given = _with_defaults(columns, LINK_DEFAULTS)
         given |= {
             "node_a": node_a,
@@ -164,8 +163,7 @@ class FabricBuilder:
         self._port_guids.append(tuple(np.atleast_1d(np.asarray(v)) for v in (node, portnum, guid)))  # type: ignore[arg-type]
 
     def build(self) -> Fabric:
-        """Make the fabric, powered on. Raises :class:`TopologyError` when two cables are in one
-        port."""
+        """Make the fabric, powered on. Raises :class:`TopologyError` if two cables use one port."""
         node = _concat(self._nodes, (*_NODE_COLUMNS, *_TABLES, "speed", "lanes", "desc"))
         link = _concat(
             self._links,
@@ -258,7 +256,7 @@ def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
     ends = np.concatenate([a, b[has_end & (b != a)]])
     used, times = np.unique(ends, return_counts=True)
     if (times > 1).any():
-        raise TopologyError(f"two cables are in port {f.port_name(int(used[times > 1][0]))}")
+        raise TopologyError(f"two cables use port {f.port_name(int(used[times > 1][0]))}")
     cables = np.arange(len(a), dtype=np.int32)
     f.cable_port[:, 0], f.cable_port[:, 1] = a, b
     f.port_peer[a], f.port_cable[a] = b, cables
@@ -273,8 +271,8 @@ def _sharps(desc: np.ndarray, is_sw: np.ndarray) -> np.ndarray:
 
 
 def _aggregation_nodes(f: Fabric) -> None:
-    """Rows of the aggregation nodes, and how many trees each holds: as the switch at the other end
-    of its cable says."""
+    """Return the rows of the aggregation nodes and the number of trees that each holds, taken from
+    the switch that it is cabled to."""
     f.sharp_node[:] = _sharps(f.node_desc, f.is_switch)
     f.sharp_of_node[f.sharp_node] = np.arange(f.sizes.sharps)
     has_port = f.node_nports[f.sharp_node] > 0

@@ -1,6 +1,6 @@
 """The layout of a fabric, declared once: every array with its dtype, shape, writer and meaning.
 
-Rows are addressed by dense indices. The words are kept apart everywhere:
+Rows are addressed by dense indices. These terms are used everywhere:
 
 * ``node`` = row of the node arrays; ``switch`` = row of the switch arrays (``switch_of_node``);
 * ``portnum`` = number of a port on its node (0 = management port of a switch);
@@ -14,16 +14,16 @@ fields through the declaration, ``PortInfo.lid.get(fabric.port_info)``. What the
 (GUIDs, peers, cables) is native columns.
 
 ``writer`` says which part may change a column of a running fabric: ``hardware`` (the builder,
-faults), ``mad`` (the SMA), ``engine`` (whatever moves data, and the PMA's clear).
+faults), ``mad`` (the SMA), ``engine`` (the data path, and the PMA's clear).
 
 Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48
 KiB a switch). The :data:`LAZY_COLUMNS` add at most 2.9 KB a port: optional PerfMgt counters 1744
-octets, sampling and other PerfMgt settings 219, congestion control 636, modules and FEC 336; 128
-KiB a switch for adaptive routing; 368 KiB an aggregation node. They are zeroed pages that cost no
-memory until something writes them (counters by VL, SL or lane, a congestion manager's settings).
+bytes, sampling and other PerfMgt settings 219, congestion control 636, modules and FEC 336; 128
+KiB a switch for adaptive routing; 368 KiB an aggregation node. Their pages are zero and cost no
+memory until they are written (counters by VL, SL or lane, a congestion manager's settings).
 
 ``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). QPs of such a node are
-numbered from 1; the QP of a tree's edge says in ``sharp_qp`` which LID is at the other end
+numbered from 1; ``sharp_qp`` holds, for the QP of each tree edge, the LID of the other end
 (:mod:`softib.fabric.sharp_trees` follows them).
 """
 
@@ -41,11 +41,11 @@ from softib.iba.vendor.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
 from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS
 
 CCT_ENTRIES = 128
-"""Entries of a CA port's congestion control table: two blocks of 64, what OpenSM can fill."""
+"""Entries of a CA port's congestion control table: two blocks of 64, as many as OpenSM can fill."""
 
 
 NO_TEMPERATURE = -32768
-"""Of ``node_temperature`` and ``module_temperature``: not stated."""
+"""Value of ``node_temperature`` and ``module_temperature`` where the source states none."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Column:
 
 @dataclass
 class Sizes:
-    """How large each dimension is."""
+    """Size of each dimension."""
 
     nodes: int = 0
     ports: int = 0
@@ -78,7 +78,7 @@ class Sizes:
     vports: int = 0
 
     def shape(self, dims: tuple[str | int, ...]) -> tuple[int, ...]:
-        """Resolve names to numbers."""
+        """Return the shape with names resolved to numbers."""
         return tuple(d if isinstance(d, int) else int(getattr(self, d)) for d in dims)
 
 
@@ -93,8 +93,8 @@ COLUMNS: tuple[Column, ...] = (
     _C("vendor_id", np.uint32, ("nodes",), "hardware", "VendorID (24 bits)"),
     _C("device_id", np.uint16, ("nodes",), "hardware", "DeviceID"),
     _C("revision", np.uint32, ("nodes",), "hardware", "Revision"),
-    _C("node_stated", np.uint8, ("nodes",), "hardware", "Stated: which of these the source says, not we"),
-    _C("node_temperature", np.int16, ("nodes",), "hardware", "degrees Celsius of the chip", NO_TEMPERATURE),
+    _C("node_stated", np.uint8, ("nodes",), "hardware", "Stated: which of these the source states"),
+    _C("node_temperature", np.int16, ("nodes",), "hardware", "chip temperature in degrees Celsius", NO_TEMPERATURE),
     _C("node_firmware", np.uint32, ("nodes", 3), "hardware", "major, minor, sub-minor; 0.0.0 = not known"),
     _C("node_psid", np.uint8, ("nodes", 16), "hardware", "Parameter Set ID of the board, ASCII; zeros = not known"),
     _C(
@@ -102,7 +102,7 @@ COLUMNS: tuple[Column, ...] = (
         np.uint8,
         ("nodes",),
         "hardware",
-        "1: firmware shows extended speeds to those alone who say that they know them",
+        "1: 1: the firmware reports extended speeds only to managers that declare support for them",
     ),
     _C("node_desc", np.uint8, ("nodes", 64), "mad", "NodeDescription, wire image"),
     _C("switch_of_node", np.int32, ("nodes",), "hardware", "row of the switch arrays, -1 for a CA", -1),
@@ -124,7 +124,7 @@ COLUMNS: tuple[Column, ...] = (
         "active FEC mode as Mellanox' ExtendedPortInfo numbers it, 255 = not known",
         255,
     ),
-    _C("module_temperature", np.int16, ("ports",), "hardware", "degrees Celsius of the module", NO_TEMPERATURE),
+    _C("module_temperature", np.int16, ("ports",), "hardware", "module temperature in degrees Celsius", NO_TEMPERATURE),
     _C("pkey_base", np.int32, ("ports",), "hardware", "first P_Key of the port in pkeys"),
     _C("pkey_cap", np.uint16, ("ports",), "hardware", "entries of the port's P_Key table"),
     _C("guid_base", np.int32, ("ports",), "hardware", "first GUID of the port in guids"),
@@ -148,15 +148,15 @@ COLUMNS: tuple[Column, ...] = (
         np.float64,
         ("ports", 2),
         "hardware",
-        "bit errors: a packet of L octets on the wire into the port is lost with probability 1 - exp(-(a + b L))",
+        "bit errors: a packet of L bytes on the wire into the port is lost with probability 1 - exp(-(a + b L))",
     ),
     _C(
         "port_drain",
         np.float64,
         ("ports",),
         "hardware",
-        "ps that the port needs to drain an octet of its data VLs: 0 = as fast as it comes, infinite = it is blocked; "
-        "negative: and it grants credits all the same, so that no one waits and its buffer overruns",
+        "ps that the port takes to drain one byte of its data VLs: 0 = no delay, infinite = blocked. Negative: the "
+        "port also grants credits regardless, so senders do not wait and its buffer overruns",
     ),
     # Optional counters, sampling, congestion control: see the sizes above.
     _C("detail_counters", DETAIL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters"),
@@ -168,35 +168,36 @@ COLUMNS: tuple[Column, ...] = (
         np.uint64,
         ("ports", BINS),
         "engine",
-        "codewords that arrived by how many symbols RS-FEC corrected in them, 0 to 15; 0 is counted from the first "
-        "time that somebody asks",
+        "received codewords by the number of symbols that RS-FEC corrected in them, 0 to 15; bin 0 is counted from "
+        "its first query",
     ),
     _C(
         "module_info",
         np.uint8,
         ("ports", 208),
         "hardware",
-        "what the module in the port measures and is: page 3 of register PDDR, power in microwatts; zeros = nothing "
-        "is known",
+        "measurements and identity of the module in the port: page 3 of register PDDR, power in microwatts; zeros = "
+        "unknown",
     ),
     _C("op_code", np.uint8, ("ports", 3), "mad", "opcode that 0x17, 0x19, 0x1a count on this port: BTH.opcode"),
     _C("sample_control", np.uint8, ("ports", 72), "mad", "end ports: PortSamplesControl as last set, wire image"),
-    _C("sample_ps", np.int64, ("ports", 2), "mad", "end ports: begin and end of sampling, ps; end 0 = none"),
+    _C("sample_ps", np.int64, ("ports", 2), "mad", "end ports: start and end of sampling in ps; end 0 = no sampling"),
     _C(
         "sample_count",
         np.uint64,
         ("ports", 5),
         "mad",
-        "end ports: data out, in, packets out, in, wait at the begin; from the end on the differences",
+        "end ports: data sent and received, packets sent and received, and wait: values at the start, differences "
+        "once sampling has ended",
     ),
     _C(
         "class_traps",
         np.uint8,
         ("ports", 2, 32),
         "mad",
-        "end ports: TrapGID to TrapQ_Key of ClassPortInfo, wire image, of PerfMgt and of congestion control",
+        "end ports: TrapGID to TrapQ_Key of ClassPortInfo, wire image, for PerfMgt and for congestion control",
     ),
-    _C("port_info_ext", np.uint8, ("ports", 24), "mad", "PortInfoExtended, first octets of the wire image"),
+    _C("port_info_ext", np.uint8, ("ports", 24), "mad", "PortInfoExtended, first bytes of the wire image"),
     _C("cc_key_info", np.uint8, ("ports", 16), "mad", "end ports: CongestionKeyInfo, wire image"),
     _C("cc_log", np.uint8, ("ports", 224), "engine", "end ports: CongestionLog, wire image"),
     _C("cc_port_setting", np.uint8, ("ports", 4), "mad", "switch ports: SwitchPortCongestionSettingElement"),
@@ -214,7 +215,7 @@ COLUMNS: tuple[Column, ...] = (
         np.int32,
         ("cables", 2),
         "hardware",
-        "ports at both ends; -1 = the peer that a record names is unknown",
+        "ports at both ends; -1 = unknown peer",
     ),
     _C("cable_length_m", np.float32, ("cables",), "hardware", "metres, NaN = unknown"),
     _C("cable_medium", np.uint8, ("cables",), "hardware", "CableMedium"),
@@ -224,7 +225,7 @@ COLUMNS: tuple[Column, ...] = (
         np.uint8,
         ("cables",),
         "hardware",
-        "ends at which the source lists this cable: 1 = one-sided record",
+        "number of ends at which the source lists this cable; 1 = one-sided record",
     ),
     # -- switches --
     _C("switch_node", np.int32, ("switches",), "hardware", "node of the switch"),
@@ -237,7 +238,7 @@ COLUMNS: tuple[Column, ...] = (
         np.uint8,
         ("switches", 64),
         "mad",
-        "ARInfo, wire image of what a Set wrote (ar_enabled, by_sl_en, enable_by_sl_mask, by_transport_disable, "
+        "ARInfo, wire image of the last Set (ar_enabled, by_sl_en, enable_by_sl_mask, by_transport_disable, "
         "no_fallback, fr_enabled, "
         "group_top, ageing_time_value); zeros = no adaptive routing",
     ),
@@ -246,7 +247,7 @@ COLUMNS: tuple[Column, ...] = (
         np.uint64,
         ("switches", AR_GROUPS, 4),
         "mad",
-        "ports of each adaptive routing group: bit p % 64 of word p // 64 is port p; group 0 is left empty",
+        "ports of each adaptive routing group: bit p % 64 of word p // 64 is port p; group 0 stays empty",
     ),
     _C(
         "ar_lft",
@@ -260,12 +261,22 @@ COLUMNS: tuple[Column, ...] = (
     # -- aggregation nodes --
     _C("sharp_of_node", np.int32, ("nodes",), "hardware", "row of the arrays of aggregation nodes, -1 for others", -1),
     _C("sharp_node", np.int32, ("sharps",), "hardware", "node of the aggregation node (a CA)"),
-    _C("sharp_cap", np.uint16, ("sharps", 2), "hardware", "trees that it holds, streaming trees that may be enabled"),
-    _C("sharp_qp_used", np.uint32, ("sharps",), "mad", "QPNs 1 … this many are reserved"),
+    _C(
+        "sharp_cap",
+        np.uint16,
+        ("sharps", 2),
+        "hardware",
+        ("number of trees that it holds, and of streaming trees that may be enabled"),
+    ),
+    _C("sharp_qp_used", np.uint32, ("sharps",), "mad", "QPNs 1 to this number are reserved"),
     _C("sharp_qp", np.uint8, ("sharps", SHARP_QPS, 16), "mad", "QPCConfig by QPN, wire image"),
     _C("sharp_tree", np.uint8, ("sharps", SHARP_TREES, 16), "mad", "head of TreeConfig by tree ID, wire image"),
     _C(
-        "sharp_child", np.uint32, ("sharps", SHARP_TREES, SHARP_CHILDREN), "mad", "own QPN towards each child, 0 = none"
+        "sharp_child",
+        np.uint32,
+        ("sharps", SHARP_TREES, SHARP_CHILDREN),
+        "mad",
+        ("local QPN towards each child, 0 = none"),
     ),
     _C("sharp_quota", np.uint8, ("sharps", SHARP_TREES, 16), "mad", "QuotaConfig by tree ID, wire image"),
     # -- virtual ports --
@@ -274,9 +285,9 @@ COLUMNS: tuple[Column, ...] = (
         np.int32,
         ("ports",),
         "hardware",
-        "row of virtual port 0 of a CA port whose CapabilityMask2 says that it has some",
+        "row of virtual port 0 of a CA port whose CapabilityMask2 announces virtual ports",
     ),
-    _C("virtualization", np.uint8, ("ports", 8), "mad", "VirtualizationInfo, first octets of the wire image"),
+    _C("virtualization", np.uint8, ("ports", 8), "mad", "VirtualizationInfo, first bytes of the wire image"),
     _C("vport_enabled", np.uint8, ("vports",), "hardware", "1: the host uses the virtual port"),
     _C("vport_info", np.uint8, ("vports", 64), "mad", "VPortInfo, wire image"),
     _C("vport_guids", np.uint64, ("vports", VPORT_GUIDS), "mad", "VPortGUIDInfo, native byte order"),
@@ -311,12 +322,12 @@ LAZY_COLUMNS = frozenset(
         "virtualization",
     )
 )
-"""Columns that most fabrics never write; copying or clearing a fabric should not allocate their
+"""Columns that most fabrics never write. Copying or clearing a fabric should not allocate their
 pages."""
 
 
 class CableMedium:
-    """What a cable is made of (``cable_medium``)."""
+    """Medium of a cable (``cable_medium``)."""
 
     UNKNOWN, DAC, ACC, AOC, MULTIMODE, SINGLEMODE, BACKPLANE = range(7)
     NAMES = ("unknown", "DAC", "ACC", "AOC", "MMF", "SMF", "backplane")

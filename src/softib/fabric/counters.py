@@ -1,8 +1,7 @@
-"""What ports count: the dtypes of the counter columns of a fabric (:mod:`softib.fabric.columns`),
-by PerfMgt's names.
+"""Dtypes of the counter columns of a fabric (:mod:`softib.fabric.columns`), named as in PerfMgt.
 
-Each is a column with one row a port. Every port has :data:`COUNTERS` (176 octets); pages of the
-others exist where something was counted (:data:`softib.fabric.columns.LAZY_COLUMNS`).
+Each is a column with one row a port. Every port has :data:`COUNTERS` (176 bytes); pages of the
+others exist once something was counted (:data:`softib.fabric.columns.LAZY_COLUMNS`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ COUNTER_NAMES = (
     "port_multicast_xmit_pkts",
     "port_multicast_rcv_pkts",
 )
-"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-octet words, wait in ticks, the rest in
+"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-byte words, wait in ticks, the rest in
 events."""
 
 COUNTERS = np.dtype([(name, np.uint64) for name in COUNTER_NAMES])
@@ -65,7 +64,7 @@ DETAIL_COUNTERS = np.dtype(
         )
     ]
 )
-"""Optional counters of a port (136 octets), PerfMgt names (IBA 16.1.4, A10); data in 4-octet words,
+"""Optional counters of a port (136 bytes), PerfMgt names (IBA 16.1.4, A10); data in 4-byte words,
 time in ticks."""
 
 VL_COUNTERS = np.dtype(
@@ -81,14 +80,14 @@ VL_COUNTERS = np.dtype(
         )
     ]
 )
-"""Optional counters by VL (768 octets a port): packets and words of the opcode that is counted
+"""Optional counters by VL (768 bytes a port): packets and words of the selected opcode
 (``op_code``), late flow-control updates, ticks without credit, packets that met congestion, ticks
 in congestion."""
 
 SL_COUNTERS = np.dtype(
     [(name, np.uint64, (16,)) for name in ("xmit_data_sl", "rcv_data_sl", "port_sl_rcv_fecn", "port_sl_rcv_becn")]
 )
-"""Optional counters by SL (512 octets a port): words sent and received, packets received with FECN
+"""Optional counters by SL (512 bytes a port): words sent and received, packets received with FECN
 and BECN."""
 
 LANE_COUNTERS = np.dtype(
@@ -103,6 +102,6 @@ LANE_COUNTERS = np.dtype(
         ("port_fec_corrected_symbol_ctr", np.uint64),
     ]
 )
-"""Counters of extended speeds by lane (328 octets a port): PortExtendedSpeedsCounters. With RS-FEC
+"""Counters of extended speeds by lane (328 bytes a port): PortExtendedSpeedsCounters. With RS-FEC
 active, ``fec_correctable_block_ctr`` counts corrected *symbols* of each lane (libibmad's RSFEC
 field table)."""

@@ -1,15 +1,15 @@
-"""What changed between two fabrics.
+"""Changes between two fabrics.
 
-Nodes are the same when their NodeGUIDs are, else when their descriptions are, each where it names
-one node on each side: so a replaced switch is one device with another GUID, and two designs or a
-plan and what was built match by name. A node that has no GUID of a device in one of the two
-(generated ones only count) that has another name is known by its place: most of its cables lead
-from the same ports to the same ports of nodes that match. What is then compared: descriptions,
-kinds and port counts of nodes; cables, as pairs of ports; speed and width of cables that are in
-both; LIDs of ports that are in both, where both sources record LIDs.
+Two nodes are the same if their NodeGUIDs are equal, otherwise if their descriptions are; the GUID
+or description must be unique on both sides. A replaced switch is thus one device with a new GUID,
+and two designs, or a plan and the built fabric, match by name. A renamed node without a real GUID
+on one side (generated GUIDs are only numbers) is matched by its cables: most of them lead from the
+same ports to the same ports of matching nodes. Then these are compared: descriptions, types and
+port counts of nodes; cables, as pairs of ports; speed and width of cables in both fabrics; LIDs of
+ports in both, if both sources record LIDs.
 
-A cable is *moved* where it left one end in place: that port now leads elsewhere. A port that moved
-at both ends is a cable removed and one added.
+A cable is *moved* if one end stayed in its port and the other did not. A cable that moved at both
+ends counts as one removed and one added.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ KINDS = (
     "cable-width",
     "lid",
 )
-"""Every kind of change, in the order :func:`diff` gives them."""
+"""Every kind of change, in the order of :func:`diff`."""
 
 
 @dataclass(frozen=True)
 class Change(Result):
-    """One thing that differs between two fabrics."""
+    """One difference between two fabrics."""
 
     kind: str
     """One of :data:`KINDS`."""
@@ -58,14 +58,14 @@ class Change(Result):
     before: str
     after: str
     message: str
-    """A line for people."""
+    """The text line."""
 
     def __str__(self) -> str:
         return self.message
 
 
 def diff(a: Fabric, b: Fabric) -> list[Change]:
-    """Changes that lead from ``a`` to ``b``, by kind, then in the order of ``a`` (additions: of
+    """Return the changes from ``a`` to ``b``, by kind, then in the order of ``a`` (additions: of
     ``b``)."""
     to_b = _matched_nodes(a, b)
     changes = [*_nodes(a, b, to_b), *_cables(a, b, to_b), *_lids(a, b, to_b)]
@@ -73,7 +73,8 @@ def diff(a: Fabric, b: Fabric) -> list[Change]:
 
 
 def lines_of(changes: Sequence[Change]) -> list[str]:
-    """A line a change; the cables of a node that is gone or new are a number in its line."""
+    """Return one line per change. The cables of a removed or added node are counted in the node's
+    line."""
     with_node = {"cable-removed": "node-removed", "cable-added": "node-added"}
     cables: dict[tuple[str, str], int] = {(c.kind, c.where[0]): 0 for c in changes if c.kind in with_node.values()}
     owner = [
@@ -92,18 +93,19 @@ def lines_of(changes: Sequence[Change]) -> list[str]:
 
 
 def _matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
-    """int32[a's nodes]: the same node of ``b``, also a renamed one at its place; -1 = removed."""
+    """Return the same node of ``b`` for each node of ``a``, including renamed nodes (int32[nodes];
+    -1 = removed)."""
     to_b = named_alike(a, b)
     return _by_place(a, b, to_b) if (to_b < 0).any() and a.sizes.cables and b.sizes.cables else to_b
 
 
 def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
-    """int32[a's nodes]: the node of ``b`` of the same GUID or name, -1 = none. Cables prove nothing
-    here: two designs share many."""
+    """Return the node of ``b`` with the same GUID or name for each node of ``a`` (int32[nodes]; -1
+    = none). Cables are not compared: two designs share many."""
     names = [[_plain(n) for n in f.node_names()] for f in (a, b)]
     number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
     by_name = [np.array([number[n] for n in ns], np.uint64) for ns in names]
-    # Name and generated GUID together: the copies of one design, whatever its nodes are called.
+    # Name and generated GUID together: matches copies of one design even if names repeat.
     by_both = [
         (f.node_guid & np.uint64((1 << 40) - 1)) << np.uint64(24) | n for f, n in zip((a, b), by_name, strict=True)
     ]
@@ -117,8 +119,8 @@ def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
 
 
 def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """``to_b`` with renamed nodes, outwards from nodes that match; where none of a renamed part's
-    neighbours does, from equal generated GUIDs."""
+    """Add renamed nodes to ``to_b``, outwards from nodes that match. A renamed part without a
+    matching neighbour starts from equal generated GUIDs."""
     nameless = (_real_guids(a) == 0, _real_guids(b) == 0)
     to_b = _outwards(a, b, to_b, nameless)
     left = [(to_b < 0) & nameless[0], nameless[1].copy()]
@@ -132,7 +134,7 @@ def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
 
 
 def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Match nodes by the cables to nodes that match, until no more do."""
+    """Match nodes by their cables to matching nodes until nothing changes."""
     while True:
         free = np.ones(b.sizes.nodes, bool)
         free[to_b[to_b >= 0]] = False
@@ -147,7 +149,7 @@ def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray
         there &= (a.node_type[node] == b.node_type[other]) & (a.node_nports[node] == b.node_nports[other])
         anchored = np.bincount(node, minlength=a.sizes.nodes)
         pairs, votes = np.unique(np.stack([node[there], other[there]]), axis=1, return_counts=True)
-        pairs = pairs[:, 2 * votes > anchored[pairs[0]]]  # more than half: one of b for each of a
+        pairs = pairs[:, 2 * votes > anchored[pairs[0]]]  # more than half, so at most one node of b per node of a
         once = np.bincount(pairs[1], minlength=b.sizes.nodes)[pairs[1]] == 1
         if not once.any():
             return to_b
@@ -156,7 +158,8 @@ def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray
 
 
 def _supported(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """bool[a's nodes]: more than half of the node's cables are between the same ports of ``b``."""
+    """Return whether more than half of each node's cables connect the same ports in ``b`` (bool[a's
+    nodes])."""
     port_b = _ports_in_b(a, b, to_b)
     port = np.flatnonzero(a.port_peer >= 0)
     same = (port_b[port] >= 0) & (b.port_peer[np.maximum(port_b[port], 0)] == port_b[a.port_peer[port]])
@@ -170,13 +173,14 @@ def _plain(name: str) -> str:
 
 
 def _real_guids(f: Fabric) -> np.ndarray:
-    """NodeGUIDs, 0 for generated ones: those only count nodes, so equal ones mean nothing."""
+    """Return the NodeGUIDs, 0 for generated ones: those only number the nodes, so equality means
+    nothing."""
     generated = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
     return np.where(generated, np.uint64(0), f.node_guid)
 
 
 def _match(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Rows of ``a`` in ``b`` by keys that are there exactly once on both sides (0 = no key)."""
+    """Match rows of ``a`` to ``b`` by keys that occur exactly once on both sides (0 = no key)."""
     keys, back = np.unique(np.concatenate([a, b]), return_inverse=True)
     in_a, in_b = (np.bincount(k, minlength=len(keys)) for k in (back[: len(a)], back[len(a) :]))
     row = np.full(len(keys), -1, np.int32)
@@ -210,7 +214,9 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
     for i in np.flatnonzero((a.node_guid[same] != b.node_guid[other]) & by_guid & ~generated).tolist():
         old, new = (f"{int(g):#018x}" for g in (a.node_guid[same[i]], b.node_guid[other[i]]))
         name = b.node_name(int(other[i]))
-        yield Change("node-guid", (name,), old, new, f"{name} has GUID {new}, before {old}: another device")
+        yield Change(
+            "node-guid", (name,), old, new, (f"{name} has GUID {new}, previously {old}: the device was replaced")
+        )
     for kind, column, property_ in (
         ("node-type", "node_type", "kind"),
         ("node-ports", "node_nports", "number of ports"),
@@ -225,7 +231,8 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _ports_in_b(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """int32[a's ports]: the same port of ``b``, -1 where the node was removed or has no such port."""
+    """Return the same port of ``b`` for each port of ``a`` (int32[ports]); -1 if the node was
+    removed or has no such port."""
     node = to_b[a.port_node] if a.sizes.ports else np.zeros(0, np.int32)
     kept = np.maximum(node, 0)
     if not b.sizes.nodes:
@@ -260,8 +267,8 @@ def _cables(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarray, moved_b: np.ndarray) -> Change:
-    """A cable of ``a`` that is not in ``b``: moved where one of its ports now holds a cable no one
-    else claims."""
+    """Return the change for a cable of ``a`` that is not in ``b``: *moved* if one of its ports now
+    holds a cable that no other change claims."""
     ends = _ends(a, cable)
     was = " - ".join(ends)
     for p in a.cable_port[cable].tolist():
@@ -277,9 +284,9 @@ def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarr
                 (stays, old_peer, new_peer),
                 was,
                 " - ".join(_ends(b, new)),
-                f"{stays} leads to {new_peer}, before to {old_peer}",
+                f"{stays} leads to {new_peer}, previously to {old_peer}",
             )
-    return Change("cable-removed", ends, was, "", f"cable {was} is gone")
+    return Change("cable-removed", ends, was, "", f"cable {was} was removed")
 
 
 def _ends(f: Fabric, cable: int) -> tuple[str, ...]:

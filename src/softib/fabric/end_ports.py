@@ -1,5 +1,5 @@
-"""The end ports that traffic goes between, in one numbering for every layer of the simulator, and
-the data rates of ports."""
+"""End ports of traffic, numbered alike for every layer of the simulator, and the data rates of
+ports."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids
 
 def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
     """``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are
-    unicast, aligned to their LMC and no one else's on their subnet (of several owners of one LID the
-    first keeps it)."""
+    unicast, aligned to their LMC and no one else's on their subnet (if several ports have one LID,
+    only the first counts)."""
     ports = fabric.end_ports()
     good = may_stand(fabric.lid[ports], fabric.lmc[ports])
     if not good.all():
@@ -26,19 +26,17 @@ def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
 
 
 def common_lmc(fabric: Fabric) -> int:
-    """The LMC that most CA ports with a LID have, 0 where none has one: what the subnet was given
-    before."""
+    """Return the most common LMC of CA ports with a LID, 0 if none has a LID: the LMC that the
+    previous manager set."""
     ports = fabric.end_ports()
     ports = ports[~fabric.is_switch[fabric.port_node[ports]] & (fabric.lid[ports] > 0)]
     return int(np.bincount(fabric.lmc[ports], minlength=1).argmax()) if len(ports) else 0
 
 
 def unmanaged_ends(fabric: Fabric) -> np.ndarray:
-    """bool[ports]: end ports at switches that no manager has programmed while it has programmed
-    others.
-
-    The switch's LinearFDBTop is 0, and none of its links got beyond INIT: no path led there from
-    the manager's port. What LIDs such ports hold are those of another time.
+    """Return which end ports are on switches that the manager did not program although it
+    programmed others (bool[ports]). Such a switch has LinearFDBTop 0 and no link beyond INIT: the
+    manager's port had no path to it. The LIDs of such ports are stale.
     """
     f = fabric
     bare = SwitchInfo.linear_fdb_top.get(f.switch_info) == 0
@@ -56,9 +54,9 @@ def unmanaged_ends(fabric: Fabric) -> np.ndarray:
 
 
 def end_ports(fabric: Fabric) -> np.ndarray:
-    """Ports (int32) that traffic begins and ends at: CA and router ports with a link and a LID,
-    ascending by LID, then port 0 of each switch with a LID, ascending by LID. A row of this is what
-    ``Messages.src`` and ``dst`` mean."""
+    """Return the ports (int32) at which traffic starts and ends: CA and router ports with a link
+    and a LID, ascending by LID, then port 0 of each switch with a LID, ascending by LID.
+    ``Messages.src`` and ``dst`` are rows of this array."""
 
     ports, good = valid_lids(fabric)
     ports = ports[good & ~unmanaged_ends(fabric)[ports]]
@@ -68,7 +66,7 @@ def end_ports(fabric: Fabric) -> np.ndarray:
 
 
 def port_gbps(fabric: Fabric, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """Data rate of the links of ``ports`` (all of them) in Gb/s from active speed and width
+    """Data rate of the links of ``ports`` (default: all) in Gb/s from active speed and width
     (float64; 0 = no link)."""
     from softib.fabric.power_up import active_speed_codes
     from softib.iba.rates import LANES_BY_BIT, data_gbps

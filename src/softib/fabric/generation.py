@@ -1,5 +1,5 @@
-"""The same fabric with links of another generation: the graph, names and tables stay, speeds
-change."""
+"""The same fabric with links of another generation: speeds change; the graph, names and tables
+stay."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ OF_SPEEDS = {
     "NDR": CapMask2.LINK_SPEED_NDR,
     "XDR": CapMask2.EXTENDED_SPEEDS2 | CapMask2.LINK_SPEED_XDR,
 }
-"""What CapabilityMask2 of an end port says from each generation on (IBA 14.2.5.6)."""
+"""Bits of CapabilityMask2 of an end port from each generation on (IBA 14.2.5.6)."""
 
 
 def main_generation(fabric: Fabric) -> str:
-    """The generation that most adapters' links run at. Raises :class:`InputError` where none has a
-    link of known speed."""
+    """Return the most common generation of adapters' links. Raises :class:`InputError` if none has
+    a link of known speed."""
     on_ca = ~fabric.is_switch[fabric.port_node] & fabric.linked
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
     if not (codes > 0).any():
@@ -36,9 +36,9 @@ def main_generation(fabric: Fabric) -> str:
 
 
 def at_generation(fabric: Fabric, name: str) -> Fabric:
-    """A copy in which the links that most adapters have run at ``name``; links that were some
-    generations slower or faster stay so many away (SDR and GDR are the ends). Widths, cables and
-    lengths stay. Raises :class:`UnknownName` for no generation."""
+    """Return a copy in which the most common generation of adapters' links becomes ``name``; slower
+    or faster links keep their distance in generations (within SDR to GDR). Widths, cables and lengths
+    stay. Raises :class:`UnknownName` if ``name`` is not a generation."""
     target, fabric_ = speed_named(name), fabric.copy()
     place = lambda code: np.searchsorted(STEPS, code, side="right") - 1
     shift = int(place(target.code)) - int(place(SPEED_BY_NAME[main_generation(fabric)].code))

@@ -1,20 +1,19 @@
-"""What a node reads of itself where its source does not say: generic values, given in this one
-place.
+"""Default identity of a node whose source does not state it.
 
-No device answers VendorID 0, DeviceID 0 or NodeGUID 0 (IBA 14.2.5.3), and programs are right to
-refuse them (rdma-core's own tests do). A netlist of ibsim names none of the three. What stands in:
+No device answers VendorID 0, DeviceID 0 or NodeGUID 0 (IBA 14.2.5.3), and programs may reject them
+(rdma-core's tests do). An ibsim netlist has none of the three. The defaults are:
 
 =================  ==============================================================================================
-NodeGUID           generated, unlike every GUID that the source states (:func:`generated_guids`)
-SystemImageGUID    the NodeGUID: the node is a system of its own
+NodeGUID           generated, different from every GUID in the source (:func:`generated_guids`)
+SystemImageGUID    the NodeGUID: the node is a separate system
 VendorID           :data:`softib.iba.devices.MELLANOX`
-DeviceID           of Mellanox: the part of the fastest speed known of the node, ConnectX-3 and SwitchX (every
-                   speed up to FDR) where that is slower or unknown; of any other vendor: :data:`GENERIC_PART`
+DeviceID           Mellanox: the part of the node's fastest known speed, ConnectX-3 and SwitchX (every
+                   speed up to FDR) if that is slower or unknown; any other vendor:
+                   :data:`GENERIC_PART`
 Revision           0, which real parts read
 =================  ==============================================================================================
 
-``Fabric.node_stated`` keeps which of them the source did state; a judgement must not rest on the
-others.
+``Fabric.node_stated`` records which of them the source states; checks must not rely on the others.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ GUID_BASE = 0x0250F1B000000000
 _GUID_STEP = np.uint64(1 << 40)
 
 GENERIC_PART = 1
-"""DeviceID of an unnamed part, of a vendor whose parts softib does not know."""
+"""DeviceID of an unknown part of another vendor."""
 
 
 class Stated(IntFlag):
-    """What the source says of a node (``Fabric.node_stated``)."""
+    """Identity fields that the source states for a node (``Fabric.node_stated``)."""
 
     NODE_GUID = 1
     SYS_GUID = 2
@@ -49,7 +48,7 @@ class Stated(IntFlag):
 
 
 def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
-    """uint64 NodeGUIDs of the nodes ``index``, none of which is in ``stated``."""
+    """Return NodeGUIDs (uint64) for the nodes ``index``, none of which is in ``stated``."""
     guids = np.uint64(GUID_BASE) + (index.astype(np.uint64) << np.uint64(8))
     taken = np.asarray(stated, np.uint64)
     while len(guids) and np.isin(guids, taken).any():
@@ -58,12 +57,9 @@ def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
 
 
 def complete(node: dict[str, np.ndarray]) -> np.ndarray:
-    """Put what stands in over each 0 of ``node`` (columns of :meth:`FabricBuilder.nodes`, changed
-    in place).
-
-    Returns :class:`Stated` by node (uint8). Of a node whose ``device_id`` is below 0 the generator
-    leaves the choice of the part to softib: it is a part of the node's generation, and counts as
-    stated.
+    """Replace each 0 in ``node`` with its default (columns of :meth:`FabricBuilder.nodes`, changed
+    in place). Returns :class:`Stated` by node (uint8). For a node with ``device_id`` below 0 softib
+    chooses a part of its generation, which counts as stated.
     """
     count = len(node["node_type"])
     guid, sys_guid = node["node_guid"].astype(np.uint64), node["sys_guid"].astype(np.uint64)
@@ -94,7 +90,8 @@ def complete(node: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def default_device(node_type: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """DeviceIDs (int64) of the Mellanox parts of these node types and speeds (codes; 0 = EDR)."""
+    """Return DeviceIDs (int64) of the Mellanox parts of these node types and speeds (codes; 0 =
+    EDR)."""
     out = np.zeros(len(node_type), np.int64)
     for code in np.unique(codes):
         name = SPEED_BY_CODE[int(code)].name if code else "EDR"

@@ -21,12 +21,11 @@ __all__ = ["Fabric", "Reported", "Source"]
 
 @dataclass(frozen=True)
 class Reported:
-    """What the tool that wrote the source complained of itself (sections WARNINGS_* and ERRORS_* of
-    a .db_csv).
+    """A finding of the tool that wrote the source (sections WARNINGS_* and ERRORS_* of a .db_csv).
 
     ``severity``: ``warning`` or ``error``; ``check``: the rest of the section's name; ``scope``:
-    CLUSTER, SYSTEM, NODE, PORT …; ``node`` -1 where the fabric has no such node; ``portnum`` of a
-    PORT, else None; ``line`` of the file.
+    CLUSTER, SYSTEM, NODE, PORT …; ``node`` -1 if the fabric has no such node; ``portnum`` for scope
+    PORT, otherwise None; ``line`` of the file.
     """
 
     severity: str
@@ -41,17 +40,16 @@ class Reported:
 
 @dataclass
 class Source:
-    """Where a fabric came from, and what of it the source *records* (a check judges only what was
-    recorded).
+    """Origin of a fabric, and the data that the source *records* (checks use only recorded data).
 
     ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``,
-    ``lfts``, ``sm``, ``lengths``, ``unlinked`` (ports without a cable are listed too),
+    ``lfts``, ``sm``, ``lengths``, ``unlinked`` (ports without a cable are also listed),
     ``counters``, ``temperatures``, ``fec``, ``firmware``, ``ber`` (the file states bit error ratios
-    of cables; never of a fabric that runs, where they show in counters). Which identities it states
-    of each node: ``Fabric.node_stated``. ``system_links`` is the number of links between systems in
-    a ``.topo`` file, None elsewhere. ``reported`` is what the tool that wrote the source complained
-    of. ``sms`` are the subnet managers that the source lists: dicts with ``node``, ``portnum``,
-    ``priority``, ``state``.
+    of cables; never for a running fabric, where they show in counters). ``Fabric.node_stated``
+    holds the recorded identity fields of each node. ``system_links`` is the number of links
+    between systems in a ``.topo`` file, None elsewhere. ``reported`` are the findings of the tool
+    that wrote the source. ``sms`` are the subnet managers that the source lists: dicts with
+    ``node``, ``portnum``, ``priority``, ``state``.
     """
 
     format: str = "generated"
@@ -66,9 +64,8 @@ class Source:
 class Fabric:
     """An InfiniBand fabric as arrays. Every column of ``COLUMNS`` is an attribute of the same name.
 
-    ``port_label`` and ``node_system`` hold the few texts that files carry in addition to the wire
-    fields: the label printed on a switch port (``1/1/1``), and the system (chassis) a node belongs
-    to.
+    ``port_label`` and ``node_system`` hold texts of files in addition to the wire fields: the
+    label printed on a switch port (``1/1/1``), and the system (chassis) a node belongs to.
     """
 
     node_type: np.ndarray
@@ -154,8 +151,8 @@ class Fabric:
     sl2vl: np.ndarray
 
     def __init__(self, sizes: Sizes, name: str = "", allocate: Callable[..., np.ndarray] = np.zeros):
-        """Zeroed arrays of ``sizes``. ``allocate(shape, dtype)`` is where a running fabric puts its
-        shared mapping."""
+        """Allocate zeroed arrays of ``sizes``. ``allocate(shape, dtype)`` lets a running fabric use
+        its shared mapping."""
         self.name = name
         self.sizes = sizes
         self.source = Source()
@@ -170,11 +167,12 @@ class Fabric:
     # -- addressing --
 
     def port(self, node: Any, portnum: Any) -> Any:
-        """Row of port ``portnum`` of ``node`` (scalars or columns)."""
+        """Return the row of port ``portnum`` of ``node`` (scalars or columns)."""
         return self.node_base[node] + portnum
 
     def ports_of(self, node: int, *, port0: bool = False) -> range:
-        """Rows of the physical ports of ``node``; with ``port0`` a switch's management port first."""
+        """Return the rows of the physical ports of ``node``; with ``port0``, a switch's management
+        port comes first."""
         base, n = int(self.node_base[node]), int(self.node_nports[node])
         first = 0 if port0 and self.node_type[node] == NodeType.SWITCH else 1
         return range(base + first, base + n + 1)
@@ -191,20 +189,20 @@ class Fabric:
 
     @property
     def cas(self) -> np.ndarray:
-        """Nodes that are channel adapters, SHARP aggregation nodes among them."""
+        """Return the channel adapters, including SHARP aggregation nodes."""
         return np.flatnonzero(self.node_type == NodeType.CA)
 
     def node_name(self, node: int) -> str:
-        """NodeDescription as text, or the GUID where there is none."""
+        """Return the NodeDescription as text, or the GUID if there is none."""
         raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
         return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
 
     def node_names(self) -> list[str]:
-        """:meth:`node_name` of every node."""
+        """Return :meth:`node_name` of every node."""
         return [self.node_name(i) for i in range(self.sizes.nodes)]
 
     def port_name(self, port: int) -> str:
-        """``leaf-3[40]`` as messages and fabric files write it."""
+        """Return the port's name as in messages and fabric files, for example ``leaf-3[40]``."""
         return f"{self.node_name(int(self.port_node[port]))}[{int(self.port_num[port])}]"
 
     # -- common columns of PortInfo --
@@ -226,16 +224,17 @@ class Fabric:
 
     @property
     def linked(self) -> np.ndarray:
-        """bool[ports]: a cable with a known peer is in the port."""
+        """Return which ports have a cable with a known peer (bool[ports])."""
         return self.port_peer >= 0
 
     def end_ports(self) -> np.ndarray:
-        """Ports that own LIDs: every linked CA port, and port 0 of every switch (ascending)."""
+        """Return the ports that have LIDs: every linked CA port, and port 0 of every switch
+        (ascending)."""
         is_sw = self.is_switch[self.port_node]
         return np.flatnonzero((is_sw & (self.port_num == 0)) | (~is_sw & self.linked))
 
     def copy(self) -> Fabric:
-        """A fabric with its own arrays."""
+        """Return a copy with separate arrays."""
         new = copy.copy(self)
         new.sizes = copy.copy(self.sizes)
         for c in COLUMNS:
@@ -248,7 +247,7 @@ class Fabric:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all columns (tables that were never touched cost no memory yet)."""
+        """Return the bytes of all columns (untouched tables use no memory yet)."""
         return sum(int(getattr(self, c.name).nbytes) for c in COLUMNS)
 
     def __repr__(self) -> str:

@@ -1,10 +1,8 @@
-"""The node, or the port, that a name means: one rule for fabric files, faults, managers and
-programs.
-
-The first of these that a node answers to: its whole description; the first word of it, which is a
-host's or a switch's name; its GUID (hexadecimal, with or without 0x, or as ibnetdiscover writes it:
-``H-…``, ``S-…``); a description that a client cut at 31 bytes. No other prefix counts: ``leaf-1``
-must not mean ``leaf-10`` where it is misspelt.
+"""Find the node or port with a given name; used for fabric files, faults, managers and programs.
+The first match counts: the whole description; its first word, the name of a host or switch; the
+GUID (hexadecimal, with or without 0x, or as ibnetdiscover writes it: ``H-…``, ``S-…``); a
+description truncated by a client to 31 bytes. No other prefix counts: a misspelt ``leaf-1`` must
+not match ``leaf-10``.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ STATES = ("not active", "discovering", "standby", "master")
 
 
 def state_of(sm: dict[str, Any]) -> str:
-    """State of a listed manager in words, from a number or from what tools print
+    """Return the state of a listed manager as text, from a number or a tool's output
     (``SMINFO_MASTER``); "unknown" for others."""
     state = sm.get("state")
     if isinstance(state, int):
@@ -49,7 +47,7 @@ def state_of(sm: dict[str, Any]) -> str:
 
 
 def master_of(fabric: Fabric) -> int | None:
-    """Row of the node that the source's one master sits on; None where it lists none, several, or
+    """Return the row of the node with the source's only master; None if it lists none, several, or
     one at an unknown node."""
     nodes = {sm.get("node") for sm in fabric.source.sms if state_of(sm) == "master"}
     node = nodes.pop() if len(nodes) == 1 else None
@@ -60,8 +58,8 @@ _SEPARATORS = re.compile(r"[\s\-_.:;,/]+")
 
 
 def distinct_names(f: Fabric) -> list[str]:
-    """Name of each node, with the GUID after it where another node's name is equal or differs only
-    in case or separators."""
+    """Return the name of each node, followed by the GUID if another node's name is equal or differs
+    only in case or separators."""
     names = f.node_names()
     alike = [_SEPARATORS.sub(" ", name.casefold()).strip() for name in names]
     times = Counter(alike)
@@ -73,16 +71,16 @@ DEVICE = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")
 
 
 def device_name(fabric: Fabric, node: int) -> str:
-    """The adapter's name on its host, the second of the two parts of its description (``node-001
-    mlx5_3``); empty where it has none."""
+    """Return the adapter's name on its host, the second part of its description (``node-001
+    mlx5_3``); empty if it has none."""
     parts = fabric.node_name(node).split(" ")
     return parts[1] if len(parts) == 2 and DEVICE.fullmatch(parts[1]) else ""
 
 
 def host_of(fabric: Fabric, node: int) -> list[int]:
-    """The CAs of the host that ``node`` is in: those whose description begins with the same host
-    name, or that have its SystemImageGUID. A switch, a router and a SHARP aggregation node are
-    alone."""
+    """Return the CAs in the same host as ``node``: those with the same host name in their
+    description, or with its SystemImageGUID. For a switch, a router or a SHARP aggregation node, return
+    only itself."""
     f = fabric
     hosts = f.is_host
     if not hosts[node]:
@@ -96,13 +94,12 @@ def host_of(fabric: Fabric, node: int) -> list[int]:
 
 
 def default_port(fabric: Fabric) -> int:
-    """Row of the port that is taken where no node is named: the first cabled port of a host.
-
-    Where no host has a cable it is port 0 of the first cabled switch, then the first cabled port,
-    then the first adapter or node. Raises :class:`InputError` on a fabric without nodes.
+    """Return the row of the default port: the first cabled port of a host. If no host has a cable:
+    port 0 of the first cabled switch, otherwise the first cabled port, otherwise the first adapter or
+    node. Raises :class:`InputError` for a fabric without nodes.
     """
     if not fabric.sizes.nodes:
-        raise InputError("the fabric has no node that a program or a subnet manager could sit on")
+        raise InputError("the fabric has no node on which a program or subnet manager could run")
     owner = fabric.port_node
     cabled = np.flatnonzero(fabric.linked)
     hosts = cabled[fabric.is_host[owner[cabled]]]
@@ -115,8 +112,8 @@ def default_port(fabric: Fabric) -> int:
 
 
 def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
-    """Row of the port of ``node`` that has a QP0: port 0 of a switch, ``portnum`` of a CA (None:
-    its first cabled one).
+    """Return the row of the port of ``node`` with a QP0: port 0 of a switch, ``portnum`` of a CA
+    (None: its first cabled one).
 
     Raises :class:`InputError` if the node or port does not exist.
     """
@@ -125,7 +122,7 @@ def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
     name, last = fabric.node_name(node), int(fabric.node_nports[node])
     if fabric.is_switch[node]:
         if portnum:
-            raise InputError(f"{name}[{portnum}]: programs on a switch sit on port 0, its management port")
+            raise InputError(f"{name}[{portnum}]: programs on a switch use port 0, its management port")
         return int(fabric.node_base[node])
     if portnum is None:
         ports = np.array(fabric.ports_of(node))
@@ -145,14 +142,13 @@ SHOWN = 3
 
 def split_port(place: str) -> tuple[str, int] | None:
     """Return the node and the port number of ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; None
-    where ``place`` names no port."""
+    if ``place`` has no port."""
     hit = _PORT.fullmatch(place.strip())
     return None if hit is None else (hit[1], int(hit[2] or hit[3]))
 
 
 class NodeFinder:
-    """The names of a fabric's nodes, indexed once. Names are those at that time: a
-    Set(NodeDescription) later moves no one."""
+    """Index of the names of a fabric's nodes. A later Set(NodeDescription) does not change it."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -160,7 +156,7 @@ class NodeFinder:
         self._hosts: dict[str, list[int]] = {}
 
     def prepare(self) -> None:
-        """Index the names now (40 ms for 4,000 nodes), not while the first program waits."""
+        """Index the names now (40 ms for 4,000 nodes), so that the first program does not wait."""
         self._names()
 
     def _names(self) -> dict[str, list[int]]:
@@ -172,7 +168,7 @@ class NodeFinder:
         return self._index
 
     def rows(self, name: str) -> list[int]:
-        """Every node that ``name`` means. Raises :class:`UnknownName` with the nearest names where
+        """Return every node that ``name`` fits. Raises :class:`UnknownName` with similar names if
         there is none."""
         names = self._names()
         rows_of_name = names.get(name) or self._hosts.get(name) or self._by_guid(name)
@@ -190,15 +186,15 @@ class NodeFinder:
         return rows
 
     def node(self, name: str) -> int:
-        """The one node that ``name`` means. Raises :class:`UnknownName`, and :class:`InputError`
-        with the candidates where it means several."""
+        """Return the only node that ``name`` fits. Raises :class:`UnknownName`, and
+        :class:`InputError` with the candidates if there are several."""
         rows = self.rows(name)
         if len(rows) > 1:
             raise self._ambiguous(name, rows)
         return rows[0]
 
     def adapter(self, name: str) -> int:
-        """As :meth:`node`; a host's name means the first of its adapters."""
+        """Like :meth:`node`, but a host's name means its first adapter."""
         rows = self.rows(name)
         if len(rows) > 1 and not set(rows) <= set(host_of(self.fabric, rows[0])):
             raise self._ambiguous(name, rows)
@@ -211,9 +207,9 @@ class NodeFinder:
         return InputError(f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); use a whole name, or a GUID")
 
     def port(self, place: str) -> int:
-        """Port row of ``place``: empty (the default host), a name or GUID, or either with a port
-        (:func:`split_port`). Raises as :meth:`adapter`, and :class:`InputError` if the port does
-        not exist."""
+        """Return the port row of ``place``: empty (the default host), a name or GUID, or either
+        with a port (:func:`split_port`). Raises the errors of :meth:`adapter`, and :class:`InputError` if
+        the port does not exist."""
         if not place:
             return default_port(self.fabric)
         split = split_port(place)
@@ -222,8 +218,8 @@ class NodeFinder:
         return self.port_on(self.adapter(split[0]), split[1])
 
     def end(self, place: str) -> int:
-        """Port row at which packets to ``place`` end: as :meth:`port`, and port 0 of a switch
-        whichever of its ports is named. Raises as that."""
+        """Return the port row at which packets to ``place`` end: like :meth:`port`, but port 0 for
+        any port of a switch. Raises the errors of :meth:`port`."""
         split = split_port(place)
         if split is None or place in self._names() or place in self._hosts:
             return self.port(place)
@@ -236,8 +232,8 @@ class NodeFinder:
         return self.port_on(node)
 
     def ends(self, place: str) -> list[int]:
-        """Every port row that :meth:`end` may mean: the cabled ports of all adapters of a host that
-        is named without a port, the first one first."""
+        """Return every candidate of :meth:`end`: for a host without a port, the cabled ports of all
+        its adapters, starting with the first."""
         first = self.end(place)
         node = int(self.fabric.port_node[first])
         split = split_port(place)
@@ -248,17 +244,17 @@ class NodeFinder:
         return list(dict.fromkeys([first, *ports]))
 
     def port_on(self, node: int, portnum: int | None = None) -> int:
-        """As :func:`softib.fabric.node_finder.port_on`."""
+        """Call :func:`softib.fabric.node_finder.port_on`."""
         return port_on(self.fabric, node, portnum)
 
 
 def port_named(fabric: Fabric, node: str | None) -> int:
-    """Row of the port of the node called ``node``; of the default host where no one names one
-    (None). Raises as :meth:`NodeFinder.adapter`."""
+    """Return the port row of the node called ``node``, or of the default host for None. Raises the
+    errors of :meth:`NodeFinder.adapter`."""
     return default_port(fabric) if node is None else port_on(fabric, NodeFinder(fabric).adapter(node))
 
 
 def find_node(fabric: Fabric, name: str) -> int:
-    """The node that ``name`` means. Raises as :meth:`NodeFinder.node`. A finder that is kept
-    answers many names quicker."""
+    """Return the node that ``name`` fits. Raises the errors of :meth:`NodeFinder.node`. For many
+    names, a :class:`NodeFinder` is faster."""
     return NodeFinder(fabric).node(name)

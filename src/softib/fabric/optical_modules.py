@@ -1,10 +1,10 @@
-"""Optical modules: what a healthy one measures, what fibre takes of its light, and the bit errors
-that too little light makes.
+"""Optical modules: readings of a healthy module, loss of light in fibre, and bit errors from too
+little light.
 
-A receiver limited by thermal noise makes errors with probability erfc(Q / sqrt 2) / 2, and Q is
-proportional to the optical power that arrives (Agrawal, Fiber-Optic Communication Systems, 4.5 and
-4.6). The low alarm of its power is taken for its sensitivity: there the link makes as many errors
-as its code is specified for.
+A receiver limited by thermal noise has a bit error probability of erfc(Q / sqrt 2) / 2, and Q is
+proportional to the received optical power (Agrawal, Fiber-Optic Communication Systems, 4.5 and
+4.6). The low alarm of received power is taken as the sensitivity: at this power the link has the
+bit error ratio that its code is specified for.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ __all__ = ["bit_errors", "dbm", "fibre_loss_db", "fit_modules", "microwatts"]
 
 OPTICAL = (CableMedium.AOC, CableMedium.MULTIMODE, CableMedium.SINGLEMODE)
 TX_DBM, CONNECTORS_DB = 0.0, 1.0
-"""What a lane sends, and what two connectors take (our choice of a usual module; IEEE 802.3 allows
-1.5 dB for all connectors of a short multimode link)."""
+"""Transmit power of a lane, and loss of two connectors (values chosen for a common module; IEEE
+802.3 allows 1.5 dB for all connectors of a short multimode link)."""
 LOSS_DB_PER_KM = {CableMedium.AOC: 3.0, CableMedium.MULTIMODE: 3.0, CableMedium.SINGLEMODE: 0.5}
 """ISO/IEC 11801: 3.0 dB/km at 850 nm on OM3 to OM5; 0.4 to 0.5 dB/km at 1310 nm."""
 LENGTH_M = 10.0
-"""Of cables whose length is unknown."""
+"""Assumed length of cables whose length is unknown."""
 TEMPERATURE_C, SPREAD_C = 45.0, 8
 TEMPERATURES_C, VOLTAGES_V, BIAS_MA = (-5.0, 75.0), (2.97, 3.63), (3.0, 12.0)
 TX_DBM_ALARM, RX_DBM_ALARM = (-7.0, 5.0), (-8.0, 5.0)
-"""Low and high alarms as modules of short reach state them; 3.3 V plus or minus 10 % is SFF-8636's.
+"""Low and high alarms as stated by short-reach modules; 3.3 V plus or minus 10 % is from SFF-8636.
 """
 NRZ_LIMIT, PAM4_LIMIT = 1e-12, 2.4e-4
-"""Bit error ratio at the sensitivity: IBA volume 2 of links without FEC; IEEE 802.3 before
+"""Bit error ratio at the sensitivity: IBA volume 2 for links without FEC; IEEE 802.3 before
 RS(544,514)."""
 
 
 def microwatts(power_dbm: float) -> float:
-    """Power in dBm (0 dBm is a milliwatt) in microwatts."""
+    """Convert dBm (0 dBm is a milliwatt) to microwatts."""
     return float(1e3 * 10 ** (power_dbm / 10))
 
 
 def dbm(power_uw: np.ndarray) -> np.ndarray:
-    """Power in microwatts in dBm; NaN for none at all. float64"""
+    """Convert microwatts to dBm (float64); NaN for 0."""
     power = np.asarray(power_uw, np.float64)
     with np.errstate(divide="ignore"):
         return np.where(power > 0, 10 * np.log10(power / 1e3), np.nan)
 
 
 def fibre_loss_db(f: Fabric, cables: np.ndarray) -> np.ndarray:
-    """What connectors and fibre of optical ``cables`` take, in dB (float64[n])."""
+    """Return the loss of connectors and fibre of optical ``cables`` in dB (float64[n])."""
     length = np.where(np.isnan(f.cable_length_m[cables]), LENGTH_M, f.cable_length_m[cables])
     per_km = np.array([LOSS_DB_PER_KM.get(m, 0.0) for m in range(len(CableMedium.NAMES))])
     return np.asarray(CONNECTORS_DB + per_km[f.cable_medium[cables]] * length / 1e3, np.float64)
 
 
 def bit_errors(received_dbm: float, low_alarm_dbm: float, pam4: bool) -> float:
-    """Bit error ratio of a lane that gets so much light; 0 below 1e-30."""
+    """Return the bit error ratio of a lane with this received power; 0 below 1e-30."""
     q = -NormalDist().inv_cdf(PAM4_LIMIT if pam4 else NRZ_LIMIT) * 10 ** ((received_dbm - low_alarm_dbm) / 10)
     ratio = 0.5 * math.erfc(q / math.sqrt(2))
     return ratio if ratio >= 1e-30 else 0.0
@@ -74,7 +74,7 @@ def bit_errors(received_dbm: float, low_alarm_dbm: float, pam4: bool) -> float:
 
 def fit_modules(f: Fabric) -> None:
     """Put healthy modules into the ports of optical cables that have none yet (``module_info``);
-    temperatures differ from port to port by its number."""
+    temperatures vary with the port number."""
     optical = np.isin(f.cable_medium, OPTICAL)
     if not optical.any():
         return

@@ -1,8 +1,7 @@
-"""Plugging cables in a fabric at rest: every array that knows of a cable is changed together.
-
-What a port reports of its link (PortInfo's active speed and width, NeighborMTU, states) follows
-from what both ends support, exactly as :mod:`softib.fabric.builder` writes it. A fabric that is up
-(arrays in a shared mapping) is not changed here: rows of cables are added and deleted.
+"""Plug and unplug cables in a fabric at rest: all arrays with cable data are changed together. A
+port's link data (PortInfo's active speed and width, NeighborMTU, states) follows from the
+capabilities of both ends, exactly as in :mod:`softib.fabric.builder`. Rows of cables are added and
+deleted, so this does not work on a running fabric (arrays in a shared mapping).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _CABLE_COLUMNS = ("cable_port", "cable_length_m", "cable_medium", "cable_ber", "
 
 
 def supported_speed_codes(fabric: Fabric, ports: Any) -> np.ndarray:
-    """Fastest speed (code of :mod:`softib.iba.rates`) that each of ``ports`` supports."""
+    """Return the fastest speed (code of :mod:`softib.iba.rates`) that each of ``ports`` supports."""
     info, mlnx = fabric.port_info[ports], fabric.port_mlnx_speed[ports]
     plain, ext = PortInfo.link_speed_supported.get(info), PortInfo.link_speed_ext_supported.get(info)
     ext2 = PortInfo.link_speed_ext2_supported.get(info)
@@ -55,7 +54,7 @@ def supported_speed_codes(fabric: Fabric, ports: Any) -> np.ndarray:
 
 
 def supported_lanes(fabric: Fabric, ports: Any) -> np.ndarray:
-    """PortInfo.LinkWidthSupported of ``ports`` (bits of ``WIDTH_BITS``)."""
+    """Return PortInfo.LinkWidthSupported of ``ports`` (bits of ``WIDTH_BITS``)."""
     return PortInfo.link_width_supported.get(fabric.port_info[ports])
 
 
@@ -69,7 +68,8 @@ def set_active(fabric: Fabric, ports: Any, codes: Any, lanes: Any) -> None:
         for a in ("speed_bit", "ext_bit", "ext2_bit", "mlnx_bit")
     }
     extended = (bits["ext_bit"] > 0) | (bits["ext2_bit"] > 0)
-    # LinkSpeedActive reads QDR while an extended speed is active, SDR on a port without a link (as power_up has it).
+    # LinkSpeedActive is QDR while an extended speed is active, and SDR on a port without a link (as
+    # in power_up).
     P.link_speed_active.set(info, np.where(extended, 4, np.maximum(bits["speed_bit"], 1)), rows)
     P.link_speed_ext_active.set(info, bits["ext_bit"], rows)
     P.link_speed_ext2_active.set(info, bits["ext2_bit"], rows)
@@ -79,11 +79,9 @@ def set_active(fabric: Fabric, ports: Any, codes: Any, lanes: Any) -> None:
 
 
 def train(fabric: Fabric, ports: Any) -> None:
-    """Bring ``ports`` to what link training would reach: the best that both ends support, or
-    nothing without a peer.
-
-    States change only where a port gained or lost its link: Init (Active where the source records
-    states) or Down.
+    """Set ``ports`` to the result of link training: the best that both ends support, or no link
+    without a peer. States change only for ports that gained or lost their link: to Init (Active if the
+    source records states) or Down.
     """
     rows = np.atleast_1d(np.asarray(ports, np.int64))
     up = fabric.port_peer[rows] >= 0
@@ -103,8 +101,7 @@ def train(fabric: Fabric, ports: Any) -> None:
 
 
 def plug(fabric: Fabric, cable: int, a: int, b: int) -> None:
-    """Put the ends of ``cable`` into ports ``a`` and ``b`` (-1: the peer is unknown), which must be
-    free, and train them."""
+    """Plug ``cable`` into the free ports ``a`` and ``b`` (-1: unknown peer) and train the link."""
     for port in (a, b):
         if port >= 0 and fabric.port_cable[port] not in (-1, cable):
             raise InputError(
@@ -118,15 +115,14 @@ def plug(fabric: Fabric, cable: int, a: int, b: int) -> None:
 
 
 def unplug(fabric: Fabric, cable: int) -> None:
-    """Take both ends of ``cable`` out of their ports; its row stays until :func:`delete_cables` (or
-    a new plug)."""
+    """Unplug both ends of ``cable``; its row stays until :func:`delete_cables` (or a new plug)."""
     ends = [int(p) for p in dict.fromkeys(fabric.cable_port[cable].tolist()) if p >= 0]
     fabric.port_cable[ends], fabric.port_peer[ends] = -1, -1
     train(fabric, ends)
 
 
 def add_cable(fabric: Fabric, a: int, b: int) -> int:
-    """A new cable of unknown medium and length between two free ports; returns its row."""
+    """Add a cable of unknown medium and length between two free ports; return its row."""
     new = {
         "cable_port": [[-1, -1]],
         "cable_length_m": [np.nan],
@@ -145,7 +141,7 @@ def add_cable(fabric: Fabric, a: int, b: int) -> int:
 
 
 def delete_cables(fabric: Fabric, cables: Any) -> None:
-    """Unplug ``cables`` and take their rows out; later cables move up."""
+    """Unplug ``cables`` and delete their rows; later cables move up."""
     removed = np.unique(np.atleast_1d(np.asarray(cables, np.int64)))
     for cable in removed.tolist():
         unplug(fabric, cable)
@@ -162,7 +158,7 @@ def delete_cables(fabric: Fabric, cables: Any) -> None:
 
 
 def _truth_columns(fabric: Fabric) -> dict[str, np.ndarray]:
-    """What a generator recorded about cables, a row a cable."""
+    """Return the generator's columns with one row per cable."""
     return {k: v for k, v in fabric.source.generator.items() if k.startswith("cable_") and isinstance(v, np.ndarray)}
 
 

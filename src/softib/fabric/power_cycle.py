@@ -1,9 +1,9 @@
-"""What a power cycle leaves of a fabric or of one switch: what the hardware is, and the power-up
-value of all that MADs write.
+"""Power-cycle a fabric or one switch: hardware properties stay, everything that MADs write gets its
+power-up value.
 
 IBA 14.2.5 gives the power-up values ("initialization" of each component); where it leaves them to
-the vendor they are those of :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. What
-cables carry (active width and speed) and what devices are called stays: neither is a manager's.
+the vendor, they come from :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. Active
+width and speed of cables and the names of devices stay: a manager sets neither.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ __all__ = ["POWER_UP_SL2VL", "forget", "power_on", "set_data_vls"]
 
 
 FEWEST_ENTRIES = 8
-"""Of each arbitration table, whatever the VLs: what NVIDIA's ports report."""
+"""Entries of each arbitration table, regardless of the VLs: the value that NVIDIA's ports report.
+"""
 
 
 def set_data_vls(fabric: Fabric, count: int) -> None:
-    """Give every port that has VLs ``count`` data VLs, in place: before a manager configures the
-    fabric, as if built so.
-
-    A port arbitrates among its VLs by tables that have an entry for each at least (IBA 7.6.9: a
-    table is as long as it says). A port 0 keeps what it has: it queues nothing. Raises
-    :class:`InputError` for a count that no code of VLCap means.
+    """Give every port with VLs ``count`` data VLs, in place, before a manager configures the
+    fabric. A port's VL arbitration tables have at least one entry per VL (IBA 7.6.9). Port 0 keeps its
+    VLs, since it has no queues. Raises :class:`InputError` if VLCap has no code for ``count``.
     """
     code = CODE_OF_DATA_VLS.get(count)
     if code is None:
@@ -48,18 +46,15 @@ def set_data_vls(fabric: Fabric, count: int) -> None:
 
 
 POWER_UP_SL2VL = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.uint8)
-"""SL n on VL n mod 8: every SL has a VL that the port has."""
+"""SL n on VL n mod 8: every SL has a VL that exists on the port."""
 LIFE_TIME = 16
 
 
 def power_on(f: Fabric, keep_lids: bool = False) -> None:
-    """Put every configuration that MADs write to its power-up value; cabled ports train to INIT
-    (IBA 7.2.7).
-
-    LIDs 0, no routes, the default partition alone, LinkUp/Init where a cable with both ends is.
-    With ``keep_lids`` ports hold the LIDs and LMCs that they have, as those do whose subnet manager
-    restarts, where these are valid and no one else's; the next manager lets them stand (IBA
-    14.4.3).
+    """Reset all configuration written by MADs to its power-up value; cabled ports train to INIT
+    (IBA 7.2.7). LIDs are 0, there are no routes, only the default partition, and ports with a complete
+    cable are LinkUp/Init. With ``keep_lids``, ports keep valid and unique LIDs and LMCs, as after a
+    restart of the subnet manager; the next manager respects them (IBA 14.4.3).
     """
     everywhere = np.arange(f.sizes.ports)
     ports, valid = valid_lids(f)
@@ -95,7 +90,7 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
         f.sharp_child,
         f.sharp_quota,
     ):
-        if column.any():  # or pages that no one wrote would come to life
+        if column.any():  # otherwise untouched pages would be allocated
             column[...] = 0
     if f.sizes.vports:
         from softib.fabric.virtual_ports import power_up_vports
@@ -105,10 +100,8 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
 
 
 def forget(f: Fabric, node: int) -> None:
-    """Switch ``node`` has lost its power: its configuration and counters are as right after
-    power-up, its links down.
-
-    Raises :class:`InputError` for a node that is no switch.
+    """Turn off switch ``node``: configuration and counters get their power-up values, its links go
+    down. Raises :class:`InputError` if the node is not a switch.
     """
     switch = int(f.switch_of_node[node])
     if switch < 0:
@@ -139,7 +132,7 @@ def forget(f: Fabric, node: int) -> None:
 
 
 def _aggregation_node_of(f: Fabric, rows: np.ndarray) -> np.ndarray:
-    """Rows of the aggregation nodes that sit in the switch of ports ``rows``: they lose their power
+    """Return the rows of the aggregation nodes in the switch of ports ``rows``: they lose power
     with it."""
     peers = f.port_peer[rows]
     sharp = f.sharp_of_node[f.port_node[peers[peers >= 0]]]
@@ -147,7 +140,8 @@ def _aggregation_node_of(f: Fabric, rows: np.ndarray) -> np.ndarray:
 
 
 def _port_info(f: Fabric, rows: np.ndarray) -> None:
-    """All but the states of ``rows``; NeighborMTU and what else depends on a link where one is."""
+    """Reset PortInfo of ``rows`` except the states; NeighborMTU and other link-dependent fields
+    only if there is a link."""
     P, info, up = PortInfo, f.port_info, f.linked[rows]
     port0 = f.is_switch[f.port_node[rows]] & (f.port_num[rows] == 0)
     external = f.is_switch[f.port_node[rows]] & ~port0
@@ -183,9 +177,9 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
     P.link_speed_ext2_enabled.set(info, P.link_speed_ext2_supported.get(of_rows), rows)
     f.port_mlnx_speed[rows, 1] = f.port_mlnx_speed[rows, 0]
     P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING), rows)
-    # NeighborMTU is what the port may send at most; beyond the smallest only where there is a link.
+    # NeighborMTU is the largest MTU that the port may send; above the minimum only with a link.
     P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(of_rows)), 1), rows)
-    vls = P.vl_cap.get(of_rows)  # a base port 0 has none: an unmanaged switch reads VLCap 0 there
+    vls = P.vl_cap.get(of_rows)  # a base port 0 has none: an unmanaged switch reports VLCap 0
     P.operational_vls.set(info, np.where(port0, np.minimum(vls, 1), vls), rows)
     P.subnet_timeout.set(info, np.where(external, 0, SUBNET_TIMEOUT), rows)
     P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0), rows)
@@ -194,7 +188,7 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
 
 
 def _link_states(f: Fabric, rows: np.ndarray, linked: np.ndarray) -> None:
-    """Ports whose row of ``linked`` is true are in INIT, others in DOWN; port 0 is always up."""
+    """Set ports in ``linked`` to INIT, others to DOWN; port 0 is always up."""
     port0, up = f.is_switch[f.port_node[rows]] & (f.port_num[rows] == 0), linked[rows]
     state = np.where(port0, PortState.ACTIVE, np.where(up, PortState.INIT, PortState.DOWN))
     PortInfo.port_state.set(f.port_info, state, rows)
@@ -215,7 +209,7 @@ def _switches(f: Fabric, rows: np.ndarray) -> None:
 
 
 def _default_entries(f: Fabric, rows: np.ndarray) -> None:
-    """Only the default partition (10.9.1), and one GUID an end port."""
+    """Set only the default partition (10.9.1), and one GUID per end port."""
     owners = rows[~(f.is_switch[f.port_node[rows]] & (f.port_num[rows] != 0))]
     f.pkeys[f.pkey_base[owners]] = DEFAULT_PKEY
     f.guids[f.guid_base[owners]] = f.port_guid[owners]

@@ -1,6 +1,5 @@
-"""What PortInfo and SwitchInfo read right after power-up, before any subnet manager has spoken.
-
-Capabilities as current adapters and switches report them; sources beside each value.
+"""PortInfo and SwitchInfo right after power-up, before a subnet manager sets them. Capabilities are
+those of current adapters and switches; each value names its source.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ SWITCH_CAP_MASK = (
     | CapMask.CLIENT_REREGISTER
     | CapMask.MCAST_FDB_TOP
     | CapMask.OTHER_LOCAL_CHANGES
-    | CapMask.PKEY_EXT_PORT_TRAP  # set in 0xe550d848, what every Quantum-2 of an ibdiagnet dump of 2023 reads
+    | CapMask.PKEY_EXT_PORT_TRAP  # set in 0xe550d848, the value of every Quantum-2 in an ibdiagnet dump of 2023
 )
-VL_CAP = 4  # VL0-7: what NVIDIA parts since FDR report
+VL_CAP = 4  # VL0-7: reported by NVIDIA parts since FDR
 MTU_4096 = 5
 MCAST_FDB_CAP = 1024
 SUBNET_TIMEOUT, EXTERNAL_HOQ_LIFE = 18, 16
@@ -48,7 +47,8 @@ PHY_ERRORS = 8
 
 
 def speed_codes(speed: Any) -> np.ndarray:
-    """Codes of :mod:`softib.iba.rates` from a generation name, a sequence of names, or codes."""
+    """Return codes of :mod:`softib.iba.rates` from a generation name, a sequence of names, or
+    codes."""
     if isinstance(speed, str):
         return np.asarray(speed_named(speed).code)
     values = np.asarray(speed)
@@ -58,7 +58,7 @@ def speed_codes(speed: Any) -> np.ndarray:
 
 
 def _bits_up_to(attribute: str) -> np.ndarray:
-    """By speed code: the bits of all speeds up to it."""
+    """Return the bits of all speeds up to each speed code."""
     table = np.zeros(len(SPEEDS) + 1, np.int64)
     for s in SPEEDS:
         table[s.code] = table[s.code - 1] | getattr(s, attribute)
@@ -72,7 +72,7 @@ def _bit_of(attribute: str) -> np.ndarray:
 def port_info_image(
     f: Fabric, supported: np.ndarray, lanes: np.ndarray, active: np.ndarray, active_lanes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """PortInfo (``uint8[ports, 64]``) and Mellanox speeds (``uint8[ports, 3]``) of ports at
+    """Return PortInfo (``uint8[ports, 64]``) and Mellanox speeds (``uint8[ports, 3]``) of ports at
     power-up.
 
     ``supported`` and ``active`` are speed codes, ``lanes`` counts; 0 active means no link.
@@ -119,7 +119,7 @@ def _write_widths(info: np.ndarray, lanes: np.ndarray, active_lanes: np.ndarray)
         upto[n] = sum(WIDTH_BITS[m] for m in WIDTH_BITS if m in (1, n))
     PortInfo.link_width_supported.set(info, upto[lanes])
     PortInfo.link_width_enabled.set(info, upto[lanes])
-    # An unlinked port shows 4x, as Linux and ibsim show a port that is down.
+    # An unlinked port reports 4x, as Linux and ibsim do for a port that is down.
     PortInfo.link_width_active.set(info, np.where(active_lanes > 0, bit[active_lanes], WIDTH_BITS[4]))
 
 
@@ -134,7 +134,7 @@ def write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) ->
     P.link_speed_ext2_supported.set(info, ext2[supported] & 3)
     P.link_speed_ext2_enabled.set(info, ext2[supported] & 7)
     plain = _bit_of("speed_bit")[active]
-    # While an extended speed is active, LinkSpeedActive reads QDR (IBA 14.2.5.6, LinkSpeedExtActive).
+    # While an extended speed is active, LinkSpeedActive is QDR (IBA 14.2.5.6, LinkSpeedExtActive).
     is_ext = (_bit_of("ext_bit")[active] > 0) | (_bit_of("ext2_bit")[active] > 0)
     P.link_speed_active.set(info, np.where(is_ext, 4, np.where(plain > 0, plain, 1)))
     P.link_speed_ext_active.set(info, _bit_of("ext_bit")[active])
@@ -147,8 +147,8 @@ def write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) ->
 
 
 def active_speed_codes(info: np.ndarray, mlnx: np.ndarray) -> np.ndarray:
-    """Speed code of each port from its PortInfo image and Mellanox speeds (inverse of the writers
-    above)."""
+    """Return the speed code of each port from its PortInfo image and Mellanox speeds (inverse of
+    the writers above)."""
     P = PortInfo
     code = np.zeros(info.shape[:-1], np.uint8)
     plain, ext, ext2 = (
@@ -171,7 +171,7 @@ def active_speed_codes(info: np.ndarray, mlnx: np.ndarray) -> np.ndarray:
 
 
 def switch_info_image(f: Fabric) -> np.ndarray:
-    """SwitchInfo (``uint8[switches, 64]``) at power-up."""
+    """Return SwitchInfo (``uint8[switches, 64]``) at power-up."""
     info = SwitchInfo.zeros(f.sizes.switches)
     S = SwitchInfo
     S.linear_fdb_cap.set(info, min(f.sizes.lft_cap, 0xC000))
@@ -192,7 +192,7 @@ FEC_MODES = 1
 """PortInfoExtended.CapMask bit 0: the FEC modes are valid."""
 NO_FEC, FIRECODE, RS = 1, 2, 4
 MODES = {"FDR": NO_FEC | FIRECODE, "EDR": NO_FEC | FIRECODE | RS, "HDR": RS, "NDR": RS}
-"""Modes by generation (IBA 14.2.5.19): PAM4 lanes work with RS-FEC only."""
+"""Modes by generation (IBA 14.2.5.19): PAM4 lanes work only with RS-FEC."""
 RS_ACTIVE = 2
 
 
@@ -221,7 +221,7 @@ def advertise_fec(fabric: Fabric, from_speed: str = "SDR") -> None:
 
 
 def _supports(info: np.ndarray, speed: str) -> np.ndarray:
-    """bool[ports]: the port supports ``speed``."""
+    """Return which ports support ``speed`` (bool[ports])."""
     spec = SPEED_BY_NAME[speed]
     fields = (PortInfo.link_speed_supported, spec.speed_bit), (PortInfo.link_speed_ext_supported, spec.ext_bit)
     return np.asarray(np.logical_or.reduce([(field.get(info) & bit) > 0 for field, bit in fields]))

@@ -1,4 +1,4 @@
-"""Aggregation trees as the tables of aggregation nodes have them: QPs followed to the node at their
+"""Aggregation trees from the tables of aggregation nodes: QPs are followed to the node at their
 other end."""
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from softib.iba.vendor.sharp import ENABLED, STREAMING, QPCConfig, QuotaConfig, 
 __all__ = ["ABSENT", "ROOT", "SharpTree", "inside_switches", "sharp_trees"]
 
 ROOT, ABSENT = -1, -2
-"""Of ``SharpTree.parent``: a node without a parent, a node that is not in the tree."""
+"""Values of ``SharpTree.parent``: ROOT has no parent, ABSENT is not in the tree."""
 
 
 @dataclass(frozen=True)
 class SharpTree:
     """One tree. ``parent`` int32[sharps]: row of each aggregation node's parent, ROOT or ABSENT.
-    ``osts``, ``buffers`` (octets) and ``payload`` (octets of an operation): the smallest quota on
-    any of its nodes, 0 = none is set."""
+    ``osts``, ``buffers`` (bytes) and ``payload`` (bytes per operation): the smallest quota of its
+    nodes, 0 = none set."""
 
     tree: int
     parent: np.ndarray
@@ -31,8 +31,8 @@ class SharpTree:
 
 
 def inside_switches(fabric: Fabric) -> np.ndarray:
-    """bool[ports]: ports of the links between switches and their aggregation nodes, which are
-    inside the switch: no cable, and no limit."""
+    """Return the ports of links between switches and their aggregation nodes (bool[ports]). These
+    links are inside the switch: no cable, and no rate limit."""
     inside = np.zeros(fabric.sizes.ports, bool)
     ports = fabric.node_base[fabric.sharp_node] + 1
     inside[ports] = True
@@ -41,9 +41,9 @@ def inside_switches(fabric: Fabric) -> np.ndarray:
 
 
 def sharp_trees(fabric: Fabric) -> list[SharpTree]:
-    """Enabled trees, ascending. A parent counts where the child's QP is enabled and leads to the
-    LID of an aggregation node whose tree of that ID is enabled; a node whose QP leads nowhere is a
-    ROOT of its own."""
+    """Return the enabled trees, ascending. A parent counts if the child's QP is enabled and leads
+    to the LID of an aggregation node whose tree with that ID is enabled; a node whose QP leads nowhere
+    is a ROOT."""
     f = fabric
     if not f.sharp_tree.any():
         return []

@@ -1,5 +1,6 @@
-"""The subnets of a fabric: what cables and switches join. Adapters forward nothing, so a host may
-have a port on each of several, and each has LIDs and a subnet manager of its own (IBA 4.1.3)."""
+"""The subnets of a fabric: parts joined by cables and switches. Adapters forward nothing, so a
+host may have a port on each of several, and each subnet has separate LIDs and a separate subnet
+manager (IBA 4.1.3)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__ = ["managed_subnets", "master_port", "one_subnet", "subnet_of", "subnets
 
 
 def subnet_of(fabric: Fabric) -> np.ndarray:
-    """int64[ports]: equal numbers for ports of one subnet, be their links up or down."""
+    """Return a subnet number for each port (int64[ports]), whether links are up or down."""
     f = fabric
     device = np.where(f.is_switch[f.port_node], f.node_base[f.port_node], np.arange(f.sizes.ports))
     cabled = np.flatnonzero(f.port_peer >= 0)
@@ -27,8 +28,8 @@ def subnet_of(fabric: Fabric) -> np.ndarray:
 
 
 def master_port(fabric: Fabric, ends: np.ndarray) -> int:
-    """Which of the end ports ``ends`` of one subnet has the LID that most of them hold as that of
-    their manager; -1 where none does."""
+    """Return the end port among ``ends`` of one subnet whose LID is the most common MasterSMLID; -1
+    if none has it."""
     masters = np.bincount(PortInfo.master_sm_lid.get(fabric.port_info[ends]), minlength=1)
     masters[0] = 0
     owner = ends[fabric.lid[ends] == int(masters.argmax())] if masters.any() else ends[:0]
@@ -36,10 +37,9 @@ def master_port(fabric: Fabric, ends: np.ndarray) -> int:
 
 
 def managed_subnets(fabric: Fabric) -> list[np.ndarray]:
-    """The end ports of each subnet that a manager on it has programmed, the default port's first.
-
-    A part that lost its cables to the manager is no subnet of its own: no port of it has the
-    manager's LID."""
+    """Return the end ports of each subnet programmed by a manager on it, the default port's subnet
+    first. A part that lost its cables to the manager is not a separate subnet: none of its ports has
+    the manager's LID."""
     subnet, ends = subnet_of(fabric), fabric.end_ports()
     order = np.argsort(subnet[ends], kind="stable")
     _, first = np.unique(subnet[ends][order], return_index=True)
@@ -49,8 +49,8 @@ def managed_subnets(fabric: Fabric) -> list[np.ndarray]:
 
 
 def subnets_by_lids(fabric: Fabric) -> list[np.ndarray]:
-    """The end ports with LIDs of each subnet, where a LID is on several: parts of one subnet that
-    lost the cables between them share none. Empty where all LIDs are of one subnet."""
+    """Return the end ports with LIDs of each subnet if LIDs occur on several subnets (disconnected
+    parts of one subnet share no LID). Empty if all LIDs belong to one subnet."""
     ends = fabric.end_ports()
     ends = ends[fabric.lid[ends] > 0]
     subnet = subnet_of(fabric)[ends]
@@ -62,7 +62,8 @@ def subnets_by_lids(fabric: Fabric) -> list[np.ndarray]:
 
 
 def one_subnet(fabric: Fabric, ends: np.ndarray) -> Fabric:
-    """A copy in which no end ports but ``ends`` have LIDs, and no other switches tables."""
+    """Return a copy in which only the end ports ``ends`` have LIDs, and only their switches have
+    tables."""
     fabric = fabric.copy()
     others = np.setdiff1d(fabric.end_ports(), ends)
     PortInfo.lid.set(fabric.port_info, 0, others)

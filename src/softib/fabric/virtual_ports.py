@@ -1,9 +1,8 @@
-"""Virtual ports of adapters (SR-IOV functions of Mellanox HCAs): what a host's port has beside
-itself.
+"""Virtual ports of adapters (SR-IOV functions of Mellanox HCAs).
 
-Virtual port 0 is the physical function: its GUID is the PortGUID and its LID the port's. Each of
-the others has a virtual HCA of its own, with one port. Attributes are in :mod:`softib.iba.vendor.vports`;
-agents answer them (``agents/kernels/vports``).
+Virtual port 0 is the physical function: it has the PortGUID and the port's LID. Each other virtual
+port belongs to a separate virtual HCA with one port. Attributes are in
+:mod:`softib.iba.vendor.vports`; agents answer them (``agents/kernels/vports``).
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS, VirtualizationInf
 __all__ = ["MOST_FUNCTIONS", "give_virtual_ports", "plan_virtual_ports", "power_up_vports", "vport_count"]
 
 MOST_FUNCTIONS = 255
-"""Virtual functions of a port: an octet of their GUIDs counts them."""
+"""Maximum number of virtual functions of a port: one byte of their GUIDs numbers them."""
 LOCALLY_ADMINISTERED, INDEX_AT = 0x0200_0000_0000_0000, 40
-"""A GUID of a function is its port's with the bit of locally administered ones, the index in the
-last octet of the OUI."""
+"""The GUID of a function is its port's GUID with the locally-administered bit set and the index in
+the last byte of the OUI."""
 
 
 def vport_count(fabric: Fabric, port: int) -> int:
-    """How many virtual ports a port has, index 0 included; 0: it has none."""
+    """Return the number of virtual ports of a port, including index 0; 0 if it has none."""
     if not PortInfo.cap_mask2.get(fabric.port_info[port]) & CapMask2.VIRTUALIZATION:
         return 0
     return int(VirtualizationInfo.vport_cap.get(_head(fabric, np.array([port])))[0]) + 1
@@ -42,9 +41,9 @@ def _head(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 
 def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """(functions int64[ports], whether they require LIDs bool[ports]) of a file's
-    ``virtual_ports``: by name of a host, ``*`` and ``?`` fit any; the last line that fits counts.
-    Raises :class:`InputError` for a name that fits no host; its ``parameter`` is the name."""
+    """Return (functions int64[ports], whether they require LIDs bool[ports]) for a file's
+    ``virtual_ports``: by host name, with wildcards ``*`` and ``?``; the last match counts. Raises
+    :class:`InputError` for a name that matches no host; its ``parameter`` is the name."""
     functions, lids = np.zeros(fabric.sizes.ports, np.int64), np.zeros(fabric.sizes.ports, bool)
     hosts = np.flatnonzero(fabric.is_host)
     names = [fabric.node_name(int(node)) for node in hosts]
@@ -62,14 +61,14 @@ def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarr
 
 
 def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.ndarray) -> None:
-    """Give ports ``functions`` (int64[ports]) virtual functions each, all of them in use, in place
-    of those that were there: before a manager configures the fabric, as if built so.
-    ``lid_required`` bool[ports]: the subnet manager gives each a LID of its own.
+    """Give ports ``functions`` (int64[ports]) virtual functions each, all in use, replacing earlier
+    ones. To be called before a manager configures the fabric. ``lid_required`` bool[ports]: the
+    subnet manager gives each a separate LID.
 
     Raises :class:`InputError` beyond :data:`MOST_FUNCTIONS`.
     """
     if int(functions.max(initial=0)) > MOST_FUNCTIONS:
-        raise InputError(f"{int(functions.max())} virtual functions of a port: there can be {MOST_FUNCTIONS}")
+        raise InputError(f"{int(functions.max())} virtual functions on a port; the maximum is {MOST_FUNCTIONS}")
     ports = np.flatnonzero(functions)
     rows = functions[ports] + 1
     port = np.repeat(ports, rows)
@@ -114,8 +113,8 @@ def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.n
 
 
 def power_up_vports(fabric: Fabric) -> None:
-    """What MADs write of virtual ports is as at power-up: those in use wait for a manager, with the
-    default partition and without a LID."""
+    """Reset the MAD-written state of virtual ports to power-up values: those in use wait for a
+    manager, with the default partition and without a LID."""
     info, used = fabric.vport_info, fabric.vport_enabled > 0
     VPortInfo.vport_state.set(info, np.where(used, PortState.INIT, PortState.DOWN))
     for field in (

@@ -13,7 +13,7 @@ from softib.errors import InputError
 from softib.foreign_text import shown
 from softib.host_facts.facts import AdapterFacts, HostFacts, PcieLink, PortFacts
 
-__all__ = ["read_host"]
+__all__ = ["FileReader", "read_host"]
 
 MOST = 1 << 16
 """Bytes of a file that are read."""
@@ -36,24 +36,24 @@ def read_host(root: str | os.PathLike[str] = "/", name: str = "") -> HostFacts:
         folder = top
         if not any((one / "ports").is_dir() for one in _entries(top)):
             raise InputError(f"{shown(os.fspath(root))}: neither sys/class/infiniband nor adapters in it")
-    files = _Files()
+    files = FileReader()
     adapters = [_adapter(files, one) for one in sorted(_entries(folder), key=_by_number)]
     kernel = files.line(top / "proc/sys/kernel/osrelease")
     host = name or files.line(top / "proc/sys/kernel/hostname") or files.line(top / "etc/hostname")
     return HostFacts(host, kernel, adapters, files.unread)
 
 
-class _Files:
+class FileReader:
     """Reads files of one line; keeps what could not be read."""
 
     def __init__(self) -> None:
         self.unread: list[str] = []
 
-    def text(self, path: Path) -> str:
-        """The file; empty where it does not exist."""
+    def text(self, path: Path, most: int = MOST) -> str:
+        """The file; empty where it does not exist. tar(1) fills the files of /sys up with zeros to their size."""
         try:
             with path.open("rb") as file:
-                return file.read(MOST).decode("utf-8", "replace")
+                return file.read(most).rstrip(b"\0").decode("utf-8", "replace")
         except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError as error:
@@ -85,7 +85,7 @@ def _by_number(path: Path) -> tuple[str, int]:
     return head, int(path.name[len(head) :] or 0)
 
 
-def _adapter(files: _Files, folder: Path) -> AdapterFacts:
+def _adapter(files: FileReader, folder: Path) -> AdapterFacts:
     device = folder / "device"
     ports = sorted((p for p in _entries(folder / "ports") if p.name.isdigit()), key=lambda p: int(p.name))
     return AdapterFacts(
@@ -102,7 +102,7 @@ def _adapter(files: _Files, folder: Path) -> AdapterFacts:
     )
 
 
-def _pcie(files: _Files, device: Path) -> PcieLink | None:
+def _pcie(files: FileReader, device: Path) -> PcieLink | None:
     names = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
     speed, width, most, most_width = (files.line(device / n) for n in names)
     if not speed and not width:
@@ -115,7 +115,7 @@ def _number(text: str) -> float:
     return float(hit[0]) if hit else 0.0
 
 
-def _port(files: _Files, folder: Path) -> PortFacts:
+def _port(files: FileReader, folder: Path) -> PortFacts:
     rate = files.line(folder / "rate")
     lanes = re.search(r"\((\d+)X", rate)
     gids = [files.line(p) for p in sorted(_files(folder / "gids"), key=_by_number)]

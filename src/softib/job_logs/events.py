@@ -18,6 +18,7 @@ SYMPTOMS: dict[str, str] = {
     "gid-missing": "the GID index does not exist or is empty",
     "mtu-refused": "the path MTU is more than the port's",
     "no-device": "no RDMA device could be used",
+    "no-transport": "no transport reaches the other process",
     "port-not-active": "the port of the adapter is not active",
     "remote-access": "remote access error (10)",
     "invalid-request": "remote invalid request error (9)",

@@ -77,7 +77,7 @@ UCX = Reader(
         ),
         pattern("[rqpn 0x", r"\[rqpn 0x[0-9a-f]+ (?:rlid |dlid=)(?P<rlid_decimal>\d+)", continues=True),
         pattern("Endpoint timeout", rf"{_UCX_HOST}.*(?:Endpoint timeout|endpoint .*timed out)", "retry-exceeded"),
-        pattern("Destination is unreachable", r"(?P<detail>Destination is unreachable)", "no-device"),
+        pattern("Destination is unreachable", r"(?P<detail>Destination is unreachable)", "no-transport"),
         pattern("is not available", r"network device '(?P<dev>[\w:-]+)' is not available", "no-device"),
         pattern("ibv_reg_mr", r"UCX +ERROR.*ibv_reg_mr.*: (?P<detail>.*)", "registration-failed"),
         pattern("ibv_create_cq", r"ibv_create_cq.*: Cannot allocate memory", "registration-failed"),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +88,7 @@ class SmConfig:
     sa_key: int = 1
     subnet_prefix: int = DEFAULT_GID_PREFIX
     priority: int = 0
-    partitions: tuple[Partition, ...] | None = None
+    partitions: Sequence[Partition] | None = None
     allow_both_pkeys: bool = False
     part_enforce: str = "both"
     no_clients_rereg: bool = False
@@ -117,7 +117,7 @@ class SmConfig:
     aggregation: AggregationConfig | None = None
 
     @property
-    def known_partitions(self) -> tuple[Partition, ...]:
+    def known_partitions(self) -> Sequence[Partition]:
         """The partitions of the file, or the default one."""
         return tuple(DEFAULT_PARTITIONS) if self.partitions is None else self.partitions
 

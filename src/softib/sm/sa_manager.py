@@ -18,7 +18,7 @@ from softib.sm.config import SmConfig
 from softib.sm.journal import Journal
 from softib.sm.managers.link_mgr import fewest_data_vls
 from softib.sm.managers.mcast_mgr import Group, McastManager, has_full
-from softib.sm.managers.partitions import Members
+from softib.sm.managers.partitions import Members, Partition
 from softib.sm.sa.administrator import Administrator, Deferred
 from softib.sm.sa.inventory import Need
 from softib.sm.sa.mcmember_record import Multicast, broadcast_mgid
@@ -152,11 +152,21 @@ class SaManager:
         self._end_deserted(kept)
         self._events()
 
-    def repartition(self, config: SmConfig, members: Members) -> None:
-        """Use other partitions, whose ``members`` are known before a sweep."""
+    def repartition(self, config: SmConfig, old: list[Partition], new: list[Partition], rows: np.ndarray) -> None:
+        """``new`` partitions replace ``old`` ones, without a sweep; their memberships are in these ``rows``."""
         assert self.subnet is not None
-        self.sa.refresh(self.subnet, members)
-        self.reconfigure(config)
+        self.sa.repartition(rows)
+        if any(g.mgid for p in (*old, *new) for g in p.groups):  # other partitions may keep the same group
+            self.reconfigure(config)
+            return
+        self.config = config
+        groups = [self.groups.groups.get(broadcast_mgid(p.pkey, g.scope)) for p in old for g in p.groups]
+        kept = [g for g in groups if g is not None and g.kept]
+        for group in kept:
+            group.kept = False
+        self._enter_groups(self.subnet, [p for p in new if p.members])
+        self._end_deserted(kept)
+        self._events()
 
     def _end_deserted(self, groups: Iterable[Group]) -> None:
         """End those of ``groups`` that no partition keeps and that have no full member."""
@@ -168,8 +178,11 @@ class SaManager:
         """The groups of partitions: IPoIB's broadcast group and those of the file. If the engine's paths use
         several VLs, groups use the first SL without paths (clients give their own groups the broadcast group's SL),
         unless the file names another."""
+        self._enter_groups(subnet, self.config.known_partitions)
+
+    def _enter_groups(self, subnet: Subnet, partitions: Iterable[Partition]) -> None:
         free = self._free_sl(subnet)
-        for partition in self.config.known_partitions:
+        for partition in partitions:
             for g in partition.groups:
                 mgid = g.mgid or broadcast_mgid(partition.pkey, g.scope)
                 if mgid in self.groups.groups:

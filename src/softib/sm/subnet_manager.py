@@ -32,8 +32,8 @@ from softib.sm.ha.election import Election, SmState, priority_changed
 from softib.sm.ha.handover import Holdings, Mastership
 from softib.sm.health.silent import SilentPorts
 from softib.sm.managers.lid_mgr import Lids
+from softib.sm.managers.partition_table import PartitionTable, change_members
 from softib.sm.managers.partitions import Partition
-from softib.sm.managers.pkey_mgr import members_changed, merged
 from softib.sm.replication.records import Source
 from softib.sm.replication.replication import Replication
 from softib.sm.responder import Responder
@@ -192,21 +192,26 @@ class SubnetManager:
     def repartition(self, changed: list[Partition]) -> bool:
         """Replace the partitions with the same P_Keys by these; one without ports ends. The tables of
         their ports are written before the next sweep. False: nothing was done, and
-        :meth:`reconfigure` is needed: no sweep has programmed partitions yet, or one contains other than physical
-        ports."""
-        config, subnet, stores = self.config, self.sa_manager.subnet, self._stores
+        :meth:`reconfigure` is needed: no sweep has programmed partitions yet, a QoS policy refers to partitions, or
+        one contains other than physical ports."""
+        config, subnet, stores, vports = self.config, self.sa_manager.subnet, self._stores, self.database.vports
         if self.state != SmState.MASTER or subnet is None or config.partitions is None or not stores.pkeys:
             return False
-        pkeys = {p.pkey for p in changed}
-        named = {m for p in (*config.partitions, *changed) if p.pkey in pkeys for m, _ in p.members}
-        guids = {m for m in named if isinstance(m, int)}
-        if len(guids) < len(named) or guids.intersection(self.database.vports.guid.tolist()):
+        if config.qos_policy is not None:
             return False
-        config = replace(config, partitions=merged(config.partitions, changed))
-        self._mastership.config = config
-        self.sa_manager.repartition(
-            config, members_changed(self.sa_manager.sa.members, subnet, changed, config.allow_both_pkeys)
-        )
+        table = config.partitions
+        if not isinstance(table, PartitionTable):
+            table = PartitionTable(table)
+        old = [table.of_pkey[p.pkey] for p in changed if p.pkey in table.of_pkey]
+        named = {m for p in (*old, *changed) for m, _ in p.members}
+        guids = {m for m in named if isinstance(m, int)}
+        if len(guids) < len(named) or (len(vports) and guids & {*vports.guid.tolist(), *vports.owner.tolist()}):
+            return False
+        table.change(changed)
+        if table is not config.partitions:
+            self._mastership.config = config = replace(config, partitions=table)
+        rows = change_members(self.sa_manager.sa.members, subnet, changed, config.allow_both_pkeys)
+        self.sa_manager.repartition(config, old, changed, rows)
         self._between.repartitioned |= guids
         if self.phase in PHASES:  # this sweep still uses the previous partitions
             self.request_sweep()

@@ -9,7 +9,7 @@ from typing import Any
 
 from softib.errors import InputError, LimitError
 from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, Tenant, guid_text, pkey_text
-from softib.tenants.state import Draft, Rows
+from softib.tenants.state import Draft, Rows, State
 
 __all__ = [
     "MOST_PKEYS",
@@ -26,6 +26,7 @@ __all__ = [
     "put_tenant",
     "remove_members",
     "remove_tenant",
+    "restore",
     "set_everyone",
     "set_members",
     "set_qos",
@@ -177,6 +178,27 @@ def remove_tenant(draft: Draft, name: str) -> str:
         raise Refused(f"{name} still has {count} partitions; delete them first")
     draft.tenants[name] = None
     return f"tenant {name} removed"
+
+
+def restore(draft: Draft, target: State, now_s: float) -> str:
+    """Give tenants and partitions the contents of ``target``. P_Keys that end are in quarantine."""
+    for name in draft.names() - target.tenants.keys():
+        draft.tenants[name] = None
+    for name, tenant in target.tenants.items():
+        if draft.tenant(name) != tenant:
+            draft.tenants[name] = tenant
+    changed = 0
+    for pkey in range(1, DEFAULT_BASE + 1):
+        old, new = draft.partition(pkey), target.partition(pkey)
+        if old == new:
+            continue
+        changed += 1
+        if new is not None:
+            draft.put(new)
+        else:
+            draft.remove(pkey)
+            draft.quarantine[pkey] = now_s + QUARANTINE_S
+    return f"{changed} partitions restored"
 
 
 def undo(draft: Draft, rows: Rows, room: Room) -> str:

@@ -14,7 +14,7 @@ from softib.foreign_text import shown
 from softib.live.control import ask
 from softib.live.instances import Instance
 from softib.tenants.model import DEFAULT_BASE, Partition
-from softib.tenants.partitions_file import to_conf
+from softib.tenants.partitions_file import conf_of, line_of, to_conf
 from softib.tenants.state import State
 from softib.whole_files import write_text
 
@@ -48,15 +48,17 @@ class InternalManager:
 
     def __init__(self, instance: Instance, folder: Path):
         self.instance, self.file, self.changed_file = instance, folder / FILE, folder / CHANGED
+        self._lines: dict[int, str] | None = None
+        """P_Key → its line of the file; None: of none."""
         self._is_behind = False
         """Does the file lack changes?"""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Pass the changed partitions, or the complete file, and wait for a sweep that read it."""
         if pkeys is not None and DEFAULT_BASE not in pkeys:
-            empty = (Partition(k) for k in pkeys if k not in state.partitions)
-            changed = [p for k in sorted(pkeys) if (p := state.partitions.get(k)) is not None]
-            write_text(self.changed_file, to_conf([*changed, *empty], whole=False))
+            changed = [state.partitions.get(k) or Partition(k) for k in sorted(pkeys)]
+            write_text(self.changed_file, to_conf(changed, whole=False))
+            self._keep_lines(changed)
             if ask(self.instance, "partitions", file=str(self.changed_file.resolve()))["programmed"]:
                 self._is_behind = True
                 return
@@ -76,10 +78,22 @@ class InternalManager:
     def keep(self, state: State) -> None:
         """``softib sm reload`` reads the file."""
         if self._is_behind:
-            self._write(state)
+            self._write(state, self._lines)
 
-    def _write(self, state: State) -> None:
-        write_text(self.file, to_conf(list(state.partitions.values())))
+    def _keep_lines(self, changed: list[Partition]) -> None:
+        if self._lines is None:
+            return
+        for partition in changed:
+            self._lines.pop(partition.pkey, None)
+            if partition.members:
+                self._lines[partition.pkey] = line_of(partition)
+
+    def _write(self, state: State, lines: dict[int, str] | None = None) -> None:
+        """Write the file: of the ``lines`` if they are known, since all partitions take a second."""
+        if lines is None:
+            partitions = list(state.partitions.values())
+            self._lines = lines = {p.pkey: line_of(p) for p in partitions if p.members or p.everyone}
+        write_text(self.file, conf_of(lines))
         self._is_behind = False
 
 

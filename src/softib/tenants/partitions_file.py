@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from softib.errors import InputError
 from softib.sm.managers.partitions import FULL, parse_partitions
 from softib.sm.managers.partitions import Partition as SmPartition
 from softib.tenants.model import DEFAULT_BASE, MTU_CODES, RATES, Member, Partition, Qos, parse_guid, parse_pkey
 
-__all__ = ["from_conf", "from_ufm", "to_conf"]
+__all__ = ["conf_of", "from_conf", "from_ufm", "line_of", "to_conf"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _DEFAULT_RATE = Qos().rate
@@ -19,11 +19,17 @@ HEAD = "# Written by softib; changes made here are lost. Partitions are changed 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
     """The file, the default partition first; a ``whole`` one without empty partitions, which program nothing."""
-    ordered = sorted(partitions, key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey))
-    return HEAD + "".join(_line(p) for p in ordered if p.members or p.everyone or not whole)
+    return conf_of({p.pkey: line_of(p) for p in partitions if p.members or p.everyone or not whole})
 
 
-def _line(partition: Partition) -> str:
+def conf_of(lines: Mapping[int, str]) -> str:
+    """The file of the lines of partitions by P_Key, the default partition first."""
+    ordered = sorted(lines.keys() - {DEFAULT_BASE})
+    return "".join([HEAD, lines.get(DEFAULT_BASE, ""), *(lines[pkey] for pkey in ordered)])
+
+
+def line_of(partition: Partition) -> str:
+    """A partition as a definition of the file."""
     p, (mtu, rate, sl) = partition, partition.qos.codes
     # A name is a client's text: characters outside a word could end the definition.
     name = "Default" if p.pkey == DEFAULT_BASE else p.name if _NAME.fullmatch(p.name) else f"pkey_{p.pkey:#x}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from softib.errors import PeerError, SoftibError
 from softib.tenants.managers import Manager
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
+from softib.tenants.search import Search
 from softib.tenants.state import State
 from softib.tenants.subnet import Held, SubnetView
 from softib.tenants.writer import Done
@@ -83,8 +84,13 @@ class Programmer:
         self._waiting: dict[int, Done] = {}
         self._pending: dict[int, tuple[Done, frozenset[int]]] = {}
         """Revision → the change, and the GUIDs whose tables it waits for."""
+        self._held: set[int] = set()
+        """Revisions of those that wait for a search before they are called pending."""
+        self._search: Search | None = None
         self._searched, self._took = 0.0, 0.0
-        """Time and duration of the last discovery."""
+        """Time and duration of the last search."""
+        self._due = 0.0
+        """Time of the next reconciliation."""
         self._tasks: list[Callable[[], None]] = []
         self._undone: set[int] = set()
         self._lock, self._wake = threading.Lock(), threading.Event()
@@ -133,14 +139,8 @@ class Programmer:
     # -- the thread --
 
     def _run(self) -> None:
-        due = 0.0  # of the next reconciliation
         while not self._stop:
-            now = time.monotonic()
             try:
-                if now >= due:
-                    self._reconcile(first=not self.ready.is_set())
-                    due = time.monotonic() + self.reconcile_s
-                    self.ready.set()
                 self._step()
                 self.manager.keep(self.hooks.snapshot())
                 self.problem = ""
@@ -155,7 +155,9 @@ class Programmer:
                 self.problem = f"a bug in softib: {type(error).__name__}: {error}"
                 self._wait(RETRY_S)
                 continue
-            self._wait(max(0.0, min(due - time.monotonic(), self._search_s() if self._pending else self.reconcile_s)))
+            self._wait(self._rest_s())
+        if self._search is not None:
+            self._search.close()
 
     def _wait(self, seconds: float) -> None:
         self._wake.wait(seconds)
@@ -168,17 +170,16 @@ class Programmer:
                 self._tasks = []
             for task in tasks:
                 task()
-            if not batch:
+            self._look_around()
+            if not batch or not self.ready.is_set():
                 break
             self._program(batch)
-        if self._pending:
-            self._search()
 
     def _program(self, batch: list[Done]) -> None:
         """Program and verify; a batch waits until the manager has accepted it."""
         guids = self._guids(batch)
-        if guids - self.view.ports.keys() and time.monotonic() >= self._searched + self._search_s():
-            self._discover()  # new members may be ports that appeared since
+        if self._search is not None:
+            self._search.programmed |= guids
         self.manager.program(self.hooks.snapshot(), set().union(*(one.pkeys for one in batch)))
         with self._lock:
             for one in batch:
@@ -193,15 +194,6 @@ class Programmer:
         if any(one.everyone for one in batch):
             return set(self.view.ports)
         return set().union(*(one.guids for one in batch))
-
-    def _discover(self) -> None:
-        began = time.monotonic()
-        self.view.discover()
-        self._searched = time.monotonic()
-        self._took = self._searched - began
-
-    def _search_s(self) -> float:
-        return max(APPEAR_S, SHARE * self._took)
 
     def _verify(self, guids: set[int]) -> dict[int, Differences]:
         """Read the tables of ``guids`` until they hold their target or the manager's time has passed; returns the
@@ -244,8 +236,15 @@ class Programmer:
             silent = frozenset(g for g in one.guids if g not in self.view.tables)
             before = self._pending.pop(one.revision, (one, None))[1]
             if not silent:
+                self._held.discard(one.revision)
                 programmed.append(one.revision)
                 continue
+            if silent - self.view.ports.keys() and one.revision not in self._held and self._may_search():
+                self._held.add(one.revision)  # it may have appeared since the last search
+                self._pending[one.revision] = one, silent
+                continue
+            before = None if one.revision in self._held else before
+            self._held.discard(one.revision)
             self._pending[one.revision] = one, silent
             if silent != before:
                 shown = ", ".join(guid_text(g) for g in sorted(silent)[:4]) + (", …" if len(silent) > 4 else "")
@@ -270,37 +269,61 @@ class Programmer:
         """``revision`` is itself a rollback: it is not rolled back."""
         self._undone.add(revision)
 
-    def _search(self) -> None:
+    # -- searches of the subnet --
+
+    def _search_s(self) -> float:
+        return max(APPEAR_S, SHARE * self._took)
+
+    def _may_search(self) -> bool:
+        return self._search is None and time.monotonic() >= self._searched + self._search_s()
+
+    def _rest_s(self) -> float:
+        """Seconds until there may be something to do without a call."""
+        now = time.monotonic()
+        due = self._searched + self._search_s() if self._pending else self._due
+        return self.reconcile_s if self._search is not None else max(0.0, min(due, self._due) - now)
+
+    def _look_around(self) -> None:
+        """Use the result of a search that is over, and begin the next when it is due."""
+        search = self._search
+        if search is not None and search.over:
+            self._search = None
+            if search.error is not None:
+                raise search.error
+            self._searched, self._took = time.monotonic(), search.took_s
+            self.view.take(search.view, search.whole, search.programmed)
+            if search.whole:
+                self._reconcile(not self.ready.is_set(), search.programmed)
+                self._due = time.monotonic() + self.reconcile_s
+                self.ready.set()
+            self._appeared()
+        whole = time.monotonic() >= self._due
+        if self._search is None and (whole or (self._pending and self._may_search())):
+            self._search = Search(self.view.beside(), whole, self._wake.set)
+
+    def _appeared(self) -> None:
         """Have pending members appeared?"""
-        if time.monotonic() < self._searched + self._search_s():
-            return
-        self._discover()
         hits = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
         appeared = set().union(*(guids for _, guids in hits))
-        if not appeared:
-            return
-        wrong = self._verify(appeared)
+        wrong = self._verify(appeared) if appeared else {}
         if wrong:  # the manager has not seen them yet, or read its file earlier
             self.manager.program(self.hooks.snapshot())
             wrong = self._verify(appeared)
-        self._judge([one for one, guids in hits if guids], wrong)
+        self._judge([one for one, guids in hits if guids or one.revision in self._held], wrong)
 
-    # -- reconciliation --
-
-    def _reconcile(self, first: bool) -> None:
-        """Compare every port's table with the state. Differences without a waiting change were made by someone
-        else; the manager programs the tables again."""
-        self._discover()
-        held = self.view.read(self.view.ports)
+    def _reconcile(self, first: bool, programmed: set[int]) -> None:
+        """Compare every port's table with the state. Differences without a change that is waiting, or was
+        ``programmed`` while the tables were read, were made by someone else; the manager programs the tables again."""
         if first and self.hooks.adopt():
             return
         state = self.hooks.snapshot()
         with self._lock:
-            busy = self._guids(list(self._waiting.values()))
+            busy = self._guids(list(self._waiting.values())) | programmed
+        differ = [g for g, held in self.view.tables.items() if g not in busy and any(self._differs(state, g, held))]
         drifts = []
-        for guid, table in held.items():
+        for guid, table in self.view.read(differ).items():
             missing, extra = self._differs(state, guid, table)
-            if (missing or extra) and guid not in busy:
+            if missing or extra:
                 name = self.view.ports[guid].name
                 drifts.append(Drift(self.hooks.clock(), guid, name, tuple(sorted(missing)), tuple(sorted(extra))))
         if not drifts:

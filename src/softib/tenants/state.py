@@ -123,6 +123,11 @@ class Draft:
         """P_Keys of the partitions that name ``guid``."""
         return self.pkeys_of[guid] if guid in self.pkeys_of else self.base.memberships(guid)
 
+    def names(self) -> set[str]:
+        """Names of all tenants."""
+        base = self.base.names() if isinstance(self.base, Draft) else set(self.base.tenants)
+        return {name for name in base | self.tenants.keys() if self.tenant(name) is not None}
+
     def partitions_of(self, tenant: str) -> int:
         """The number of partitions of ``tenant``."""
         count = self.base.partitions_of(tenant)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from softib.tenants.state import Rows, State, partition_of
 __all__ = ["FILE", "Revision", "Store", "Unavailable"]
 
 FILE = "tenants.db"
+VERSION = "SELECT version_num FROM alembic_version"
 BUSY_MS = 2000
 """Time to wait for a locked database."""
 
@@ -88,22 +90,24 @@ class Store:
 
     def state(self) -> State:
         """The state after the last commit."""
-        read = self.read
-        state = State.empty()
-        for name, limit in read("SELECT name, max_partitions FROM tenant"):
-            state.tenants[name] = Tenant(name, limit)
-        members: dict[int, dict[int, Member]] = {}
-        pkeys: dict[int, set[int]] = {}
-        for pkey, text, full, host in read("SELECT pkey, guid, full, host FROM member"):
-            guid = int(text, 16)
-            members.setdefault(pkey, {})[guid] = Member(bool(full), host)
-            pkeys.setdefault(guid, set()).add(pkey)
-        for pkey, *head in read("SELECT * FROM partition"):
-            state.partitions[pkey] = partition_of(pkey, head, members.get(pkey, {}))
-            state.owned[head[1]] = state.owned.get(head[1], 0) + 1
-        state.pkeys_of = {guid: frozenset(keys) for guid, keys in pkeys.items()}
-        state.quarantine = dict(read("SELECT pkey, until_s FROM quarantine"))
-        return state
+        return _state(self.read)
+
+    def state_of_backup(self, name: str) -> State:
+        """The state in a copy that :meth:`backup` made in this folder. Raises :class:`InputError`."""
+        path = self.folder / name
+        if not re.fullmatch(r"tenants-\d{1,12}\.db", name) or not path.is_file():
+            raise InputError(f"there is no backup {name[:64]!r}; use the file name of an earlier POST backup")
+        try:
+            copy = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+            try:
+                read = lambda query: copy.execute(query).fetchall()
+                if read(VERSION) != self.read(VERSION):
+                    raise InputError(f"{path}: another version of softib made it; restore it with that version")
+                return _state(read)
+            finally:
+                copy.close()
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise InputError(f"{path}: cannot be read: {error}") from None
 
     def revisions(self, most: int = 100, before: int | None = None) -> list[Revision]:
         """The newest revisions first, those older than ``before``."""
@@ -192,6 +196,24 @@ class Store:
             raise InputError(f"{path}: the backup cannot be written: {error}") from None
         finally:
             part.unlink(missing_ok=True)
+
+
+def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
+    state = State.empty()
+    for name, limit in read("SELECT name, max_partitions FROM tenant"):
+        state.tenants[name] = Tenant(name, limit)
+    members: dict[int, dict[int, Member]] = {}
+    pkeys: dict[int, set[int]] = {}
+    for pkey, text, full, host in read("SELECT pkey, guid, full, host FROM member"):
+        guid = int(text, 16)
+        members.setdefault(pkey, {})[guid] = Member(bool(full), host)
+        pkeys.setdefault(guid, set()).add(pkey)
+    for pkey, *head in read("SELECT * FROM partition"):
+        state.partitions[pkey] = partition_of(pkey, head, members.get(pkey, {}))
+        state.owned[head[1]] = state.owned.get(head[1], 0) + 1
+    state.pkeys_of = {guid: frozenset(keys) for guid, keys in pkeys.items()}
+    state.quarantine = dict(read("SELECT pkey, until_s FROM quarantine"))
+    return state
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:

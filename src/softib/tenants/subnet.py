@@ -146,6 +146,20 @@ class SubnetView:
         self.tables = {g: h for g, h in self.tables.items() if g not in silent} | held
         return held
 
+    def beside(self) -> SubnetView:
+        """Another view of the same subnet, with its own wire."""
+        return SubnetView(self._open)
+
+    def take(self, other: SubnetView, whole: bool, newer: set[int]) -> None:
+        """Use the wire and the ports of ``other``, and if it read the ``whole`` subnet its tables, except those of
+        ports read here later (``newer``)."""
+        self.close()
+        self._opened, self._reader = other._opened, other._reader
+        tables = {g: h for g, h in self.tables.items() if not whole or g in newer}
+        tables |= {g: h for g, h in other.tables.items() if g not in newer}
+        self.ports, self.names, self.manager = other.ports, other.names, other.manager
+        self.tables = {g: h for g, h in tables.items() if g in self.ports}
+
     def close(self) -> None:
         """Close the wire into the subnet; the next discovery opens it again."""
         if self._opened is not None:

@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from softib.errors import SoftibError
 from softib.tenants.changes import Change, Refused
@@ -147,4 +147,4 @@ class Writer:
                 f"request {request.request_id[:64]!r} came before with another content (revision {revision.id}); use a "
                 f"new id"
             )
-        return Done(revision.id, revision.detail, repeated=True)
+        return replace(done_of(revision.id, revision.detail, revision.rows), repeated=True)

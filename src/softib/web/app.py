@@ -19,6 +19,7 @@ from softib import __version__
 from softib.analysis import columns
 from softib.errors import SoftibError, broken_rule
 from softib.web.access import policy_of
+from softib.web.answers import answers_of
 from softib.web.events import Kind
 from softib.web.jobs_on_map import colour_of
 from softib.web.map_json import By, down_document, map_document, values_document
@@ -80,6 +81,14 @@ async def _one_line(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": wrong}, 422)
 
 
+Route = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _getter(app: FastAPI) -> Callable[[str], Route]:
+    """A decorator for ``/api/v1/PATH`` whose answer OpenAPI describes."""
+    return lambda path: app.get(f"/api/v1/{path}", responses=answers_of(path))
+
+
 def _fabric_document(served: Served) -> dict[str, Any]:
     now = served.now
     f, watch = now.fabric, None if served.collector is None else served.collector.watch
@@ -123,16 +132,18 @@ def _fabric_document(served: Served) -> dict[str, Any]:
 
 
 def _tables(app: FastAPI, served: Served) -> None:
+    get = _getter(app)
+
     def then(at: float | None) -> Now:
         now: Now = _or_404(lambda: served.then(at))
         return now
 
-    @app.get("/api/v1/fabric")
+    @get("fabric")
     def fabric() -> dict[str, Any]:
         """The served fabric: counts, when it was read last and how old that is, and the state of its subnet manager."""
         return _fabric_document(served)
 
-    @app.get("/api/v1/nodes")
+    @get("nodes")
     def nodes(
         prefix: str = "",
         type: Literal["ca", "switch", "router"] | None = None,
@@ -149,7 +160,7 @@ def _tables(app: FastAPI, served: Served) -> None:
         ]
         return page(table, np.array(keep, np.int64), offset, limit)
 
-    @app.get("/api/v1/ports")
+    @get("ports")
     def ports(
         node: NodeName | None = None, at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
@@ -157,25 +168,25 @@ def _tables(app: FastAPI, served: Served) -> None:
         now = then(at)
         return page(now.ports, _rows_of(now, node), offset, limit)
 
-    @app.get("/api/v1/counters")
+    @get("counters")
     def counters(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """PerfMgt counters of ports as the last round read them, null if no device answered: data in words of four
         bytes, wait in ticks, the rest in events."""
         now = served.now
         return counters_of(now.fabric, now.reading, _rows_of(now, node), offset, limit)
 
-    @app.get("/api/v1/links")
+    @get("links")
     def links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Cables with both ends."""
         table = then(at).links
         return page(table, np.arange(len(table["node_a"])), offset, limit)
 
-    @app.get("/api/v1/down")
+    @get("down")
     def down(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Cables and nodes that were there once and are gone, with the clock time since when; the newest first."""
         return page_of(down_document(then(at)), offset, limit)
 
-    @app.get("/api/v1/jobs")
+    @get("jobs")
     def jobs(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, the jobs with which each shares links,
         how much slower than alone it is expected to be, and the number of its colour."""
@@ -183,7 +194,7 @@ def _tables(app: FastAPI, served: Served) -> None:
         table = [] if placed is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(placed.table)]
         return page_of(table, offset, limit)
 
-    @app.get("/api/v1/shared-links")
+    @get("shared-links")
     def shared_links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Links that two or more jobs may use, those of most jobs first."""
         placed = then(at).jobs
@@ -191,13 +202,15 @@ def _tables(app: FastAPI, served: Served) -> None:
 
 
 def _sorted_tables(app: FastAPI, served: Served) -> None:
+    get = _getter(app)
+
     def sorted_page(columns: Mapping[str, Any], q: str, sort: str, offset: int, limit: int) -> dict[str, Any]:
         try:
             return page(columns, arranged(columns, q, sort), offset, limit)
         except SoftibError as error:
             raise HTTPException(422, str(error)) from None
 
-    @app.get("/api/v1/port-errors")
+    @get("port-errors")
     def port_errors(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
@@ -205,7 +218,7 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
         minutes, their totals, and bit error ratios; null if unknown."""
         return sorted_page(_or_404(lambda: served.then(at)).errors, q, sort, offset, limit)
 
-    @app.get("/api/v1/modules")
+    @get("modules")
     def modules(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
@@ -213,7 +226,7 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
         file report them."""
         return sorted_page(_or_404(lambda: served.then(at)).modules, q, sort, offset, limit)
 
-    @app.get("/api/v1/events")
+    @get("events")
     def events(
         kind: Kind | None = None,
         severity: Literal["info", "warning", "error"] | None = None,
@@ -237,13 +250,15 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
 
 
 def _answers(app: FastAPI, served: Served) -> None:
-    @app.get("/api/v1/findings")
+    get = _getter(app)
+
+    @get("findings")
     def findings(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """The findings of ``softib check`` on the cables and tables, and of ``softib diagnose`` on the counters
         over time (those of the twenty minutes before ``at``), worst first."""
         return page_of(_or_404(lambda: served.then(at)).findings, offset, limit, lambda f: f.to_json())
 
-    @app.get("/api/v1/path")
+    @get("path")
     def path(a: NodeName, b: NodeName) -> dict[str, Any]:
         """Why packets from ``a`` to ``b`` take their path (``softib path``): by the tables that were read, or those
         that the default engine makes for a file."""
@@ -253,7 +268,7 @@ def _answers(app: FastAPI, served: Served) -> None:
             raise HTTPException(409, f"{served.name} has no forwarding tables: no subnet manager has written them yet")
         return _or_404(lambda: explain(now.fabric, a, b))
 
-    @app.get("/api/v1/search")
+    @get("search")
     def search(q: Annotated[str, Query(min_length=1, max_length=200)], limit: Limit = 20) -> dict[str, Any]:
         """Nodes of the map whose name or GUID contains ``q``, those that begin with it first."""
         now, wanted = served.now, q.lower()
@@ -270,7 +285,7 @@ def _answers(app: FastAPI, served: Served) -> None:
             "rows": [{"row": i, "name": names[i], "guid": f"0x{guids[i]}"} for i in hits[:limit]],
         }
 
-    @app.get("/api/v1/history")
+    @get("history")
     def history(
         node: NodeName,
         portnum: Annotated[int, Query(ge=0, le=255)],
@@ -290,13 +305,15 @@ def _answers(app: FastAPI, served: Served) -> None:
 
 
 def _pages(app: FastAPI, served: Served) -> None:
-    @app.get("/api/v1/map")
+    get = _getter(app)
+
+    @get("map")
     def fabric_map(at: Clock | None = None) -> dict[str, Any]:
         """The map, now or of the kept time ``at``: positions of nodes, and edges; it changes when ``drawn`` of
         ``/api/v1/values`` does (below 0: a map of an earlier time)."""
         return _or_404(lambda: map_document(served.then(at)))
 
-    @app.get("/api/v1/values")
+    @get("values")
     def values(by: By = "load", at: Clock | None = None, job: str | None = None) -> dict[str, Any]:
         """The values for the colours of the map's edges, now or at the kept time nearest to ``at``; with
         ``by=jobs`` for one ``job`` or for all."""
@@ -308,7 +325,7 @@ def _pages(app: FastAPI, served: Served) -> None:
             }
         )
 
-    @app.get("/api/v1/times")
+    @get("times")
     def times(since: Clock = 0.0, until: Clock = LAST, limit: Limit = 1000) -> dict[str, Any]:
         """Clock times of the history, at most ``limit`` of them at even intervals."""
         clocks = _or_404(lambda: all_times(served, since, until))
@@ -331,6 +348,16 @@ def _pages(app: FastAPI, served: Served) -> None:
             raise HTTPException(404, f"{served.name} has no report")
         page = _or_404(served.report)
         return HTMLResponse(page, headers={"content-security-policy": policy_of(page)})
+
+    @app.get("/labs", include_in_schema=False)
+    @app.get("/labs/{number}", include_in_schema=False)
+    def laboratory(request: Request, number: int | None = None) -> HTMLResponse:
+        """The laboratories, or one of them, with the judgement of the fields of its form. Nothing of this machine is
+        changed: files are judged in a scratch folder."""
+        if served.labs is None:
+            raise HTTPException(404, "there are no laboratories here")
+        make, given = served.labs, dict(request.query_params)
+        return HTMLResponse(_or_404(lambda: make(number, given)))
 
     @app.get("/favicon.ico", include_in_schema=False)
     def icon() -> FileResponse:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -51,7 +51,8 @@ class Served:
 
     ``name`` is for people; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of
     jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report
-    --html`` (None: there is none); ``stated`` reads the data of ports from a file.
+    --html`` (None: there is none); ``labs`` makes the page of a laboratory (None: the list of all) from its number and
+    the fields of its form; ``stated`` reads the data of ports from a file.
     ``laboratory``: a fabric that ``softib up`` runs, which is meant to have only one subnet manager. ``steps``
     wraps each phase of the first reading, which takes a while on a large fabric.
     """
@@ -64,6 +65,7 @@ class Served:
     jobs: str | None = None
     past: Past | PastServer | None = None
     report: Callable[[], str] | None = None
+    labs: Callable[[int | None, Mapping[str, str]], str] | None = None
     stated: Callable[[ReadResult], PortsSeen] | None = None
     keep: int = KEEP
     laboratory: bool = False

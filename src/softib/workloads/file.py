@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError, UnknownName
+from softib.workloads.machine_file import is_machine_file
 from softib.workloads.workload import Workload, message_of
 
 if TYPE_CHECKING:
@@ -69,12 +70,14 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
 
 
 def _in_folder(data: Any, folder: Path) -> Any:
-    """``data`` with the files of settings that its training steps name."""
+    """``data`` with the files of settings and machines that its jobs name."""
     jobs = data.get("jobs") if isinstance(data, Mapping) else None
     if not isinstance(jobs, list):
         return data
     named = lambda job: {
-        k: str(folder / Path(job[k]).expanduser()) for k in ("megatron", "deepspeed") if isinstance(job.get(k), str)
+        k: str(folder / Path(job[k]).expanduser())
+        for k in ("megatron", "deepspeed", "machine")
+        if isinstance(job.get(k), str) and (k != "machine" or is_machine_file(job[k]))
     }
     return {**data, "jobs": [{**job, **named(job)} if isinstance(job, Mapping) else job for job in jobs]}
 

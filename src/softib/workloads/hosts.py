@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from softib.fabric.model import Fabric
     from softib.sim.packet.profiles import DeviceProfile
     from softib.workloads.job import Job
+    from softib.workloads.trust import Dataset
 
 __all__ = ["Hosts", "hosts_of", "rows_of"]
 
@@ -31,7 +32,7 @@ class Hosts:
     """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
     ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each one's
     link (float64, 0: not known; empty: of none). ``fabric`` and ``costs``: what :attr:`profile`
-    follows from."""
+    follows from; ``measured``: measurements of these hosts, for verdicts."""
 
     end: np.ndarray
     name: tuple[str, ...]
@@ -39,6 +40,7 @@ class Hosts:
     gbps: np.ndarray = field(default_factory=lambda: np.zeros(0))
     fabric: Fabric | None = None
     costs: Mapping[str, Any] = field(default_factory=dict)
+    measured: tuple[Dataset, ...] = ()
 
     @cached_property
     def profile(self) -> DeviceProfile:

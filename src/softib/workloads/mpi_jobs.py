@@ -47,19 +47,21 @@ class Mpi(Job):
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return how far to trust the time."""
-        from softib.workloads.hosts import rows_of
         from softib.workloads.trust import Case, trusted
 
         if self.machine == "tcp":
             return {}
         operation = self.pattern_name.removeprefix("mpi-")
-        here = len(rows_of(self, hosts)) // self.rails
-        nodes = (
-            2
-            if operation in ("latency", "bandwidth")
-            else min(here, -(-(self.ranks or 1 << 40) // self.ranks_per_host))
-        )
-        return trusted(Case("mpi", operation, hosts.profile.name, nodes, self.size), took_us)
+        nodes = self.nodes(hosts)
+        return trusted(Case("mpi", operation, hosts.profile.name, nodes, self.size), took_us, hosts.measured)
+
+    def nodes(self, hosts: Hosts) -> int:
+        """Return how many of ``hosts`` have a rank."""
+        from softib.workloads.hosts import rows_of
+
+        if self.pattern_name in ("mpi-latency", "mpi-bandwidth"):
+            return 2
+        return min(len(rows_of(self, hosts)) // self.rails, -(-(self.ranks or 1 << 40) // self.ranks_per_host))
 
     @property
     def reduces(self) -> bool:

@@ -49,8 +49,8 @@ class Gpus(Job):
 
     machine: str | None = Field(
         None,
-        description="the node: dgx-1, dgx-a100, dgx-h100, dgx-h200, dgx-b200, gb200-nvl72, mi300x, or a GPU's name "
-        "for the vendor's node of it; default: by the links' rate (docs/collectives.md)",
+        description="the node: dgx-1, dgx-a100, dgx-h100, dgx-h200, dgx-b200, gb200-nvl72, mi300x, a GPU's name "
+        "for the vendor's node of it, or a file of softib calibrate; default: by the links' rate (docs/collectives.md)",
     )
     gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
     cpu: Literal["intel", "amd", "arm"] | None = Field(
@@ -116,7 +116,7 @@ class Nccl(Gpus):
         case = Case(
             "nccl", str(run.collective), hosts.profile.name, run.nodes, self.size, run.machine.gpu.name, self.nccl
         )
-        return {"nccl": figures_of(*given, took_us), **trusted(case, took_us)}
+        return {"nccl": figures_of(*given, took_us), **trusted(case, took_us, (*run.machine.measured, *hosts.measured))}
 
 
 class NcclAllReduce(Nccl):

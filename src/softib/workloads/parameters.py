@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -36,6 +36,14 @@ class Section:
         if name not in self.rows:
             raise InputError(f"{self.name} has no parameter {name}; there are {', '.join(sorted(self.rows))}")
         return self.rows[name].value
+
+    def but(self, **values: float) -> Section:
+        """The same with other values. Raises :class:`InputError` for a name that it does not have."""
+        rows = dict(self.rows)
+        for name, value in values.items():
+            self[name]
+            rows[name] = replace(rows[name], value=float(value))
+        return Section(self.name, MappingProxyType(rows))
 
 
 @cache

@@ -9,7 +9,8 @@ validate`` writes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -17,12 +18,14 @@ from typing import Any
 
 from softib.plural import counted
 
-__all__ = ["Case", "Trust", "trust_in", "trusted"]
+__all__ = ["CLASSES", "Case", "Dataset", "Trust", "trust_in", "trusted"]
 
 MEASURED, INTERPOLATED, NEVER = "measured", "interpolated", "never measured"
 WIDER = 2.0
 """Of the range of machines left out, on a logarithmic scale, where a case is unlike all datasets. An
 assumption: no measurement can say it."""
+CLASSES = (32 << 10, 1 << 20, 64 << 20)
+"""Largest bytes of the classes of sizes that have ranges of their own; the last class is above."""
 BEYOND = 2.0
 """Times the most nodes that were measured, up to which an answer is interpolated."""
 
@@ -45,7 +48,8 @@ class Case:
 @dataclass(frozen=True)
 class Dataset:
     """Measurements of one cluster: fields as of :class:`Case`, of ``nodes`` and ``size`` the least
-    and the most; ``error``: mean error of its predictions."""
+    and the most; ``error``: mean error of its predictions. ``half``: half width of the range of its own, of a
+    machine's own measurements (0: the library's)."""
 
     name: str
     library: str
@@ -56,6 +60,7 @@ class Dataset:
     error: float
     gpu: str = ""
     version: str = ""
+    half: float = 0.0
 
     def differs(self, case: Case) -> Iterator[str]:
         """In what ``case`` is unlike it."""
@@ -99,7 +104,7 @@ class Trust:
 
 
 @cache
-def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, float]]]:
+def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, Sequence[float]]]]:
     import yaml
 
     data = yaml.safe_load(resources.files("softib.workloads").joinpath("measured.yaml").read_text(encoding="utf-8"))
@@ -107,22 +112,26 @@ def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, float]]]:
     return tuple(Dataset(**row) for row in rows), data["ranges"]
 
 
-def trust_in(case: Case) -> Trust | None:
-    """How far to trust a prediction of ``case``; None where nothing of its library was measured."""
+def trust_in(case: Case, of_machine: Sequence[Dataset] = ()) -> Trust | None:
+    """How far to trust a prediction of ``case``; None where nothing of its library was measured.
+    ``of_machine``: the machine's own measurements, which are nearer than others that are as like."""
     datasets, ranges = _read()
-    measured = [d for d in datasets if d.library == case.library]
+    measured = [d for d in (*of_machine, *datasets) if d.library == case.library]
     if not measured:
         return None
-    nearest = min(measured, key=lambda d: (len(tuple(d.differs(case))), _apart(d, case)))
+    nearest = min(measured, key=lambda d: (len(tuple(d.differs(case))), d not in of_machine, _apart(d, case)))
     differs = tuple(nearest.differs(case))
     verdict = MEASURED if not differs else INTERPOLATED if _between(case, measured) else NEVER
-    half = ranges[case.library]["measured" if verdict == MEASURED else "unseen"] * (WIDER if verdict == NEVER else 1.0)
+    halves = ranges[case.library]["measured" if verdict == MEASURED else "unseen"]
+    half = halves[bisect_left(CLASSES, case.size)] * (WIDER if verdict == NEVER else 1.0)
+    if nearest.half and verdict == MEASURED:
+        half = nearest.half
     return Trust(verdict, math.exp(-half), math.exp(half), nearest.name, nearest.error, differs)
 
 
-def trusted(case: Case, took_us: float) -> dict[str, Any]:
+def trusted(case: Case, took_us: float, of_machine: Sequence[Dataset] = ()) -> dict[str, Any]:
     """Return ``{"trust": …}`` of an answer, empty where nothing of its library was measured."""
-    trust = trust_in(case)
+    trust = trust_in(case, of_machine)
     return {} if trust is None else {"trust": trust.of(took_us)}
 
 

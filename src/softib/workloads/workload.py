@@ -29,6 +29,7 @@ SUFFIXES = (".yaml", ".yml")
 TRACES = (".goal", ".bin", ".et")
 OF_HOSTS = ("hosts", "targets")
 """Options that are lists of hosts."""
+_LINE = re.compile(r"[a-z][a-z0-9-]*[:,][^/]*=")
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -114,6 +115,20 @@ class Workload:
         added = tuple(f if isinstance(f, Fault) else fault_of(f) for f in faults)
         return replace(self, faults=(*self.faults, *added), management=management_of(self.management, management or {}))
 
+    def on_machine(self, path: str) -> Workload:
+        """The same with jobs of GPUs that name no machine on the one that the file ``path`` describes; where
+        it describes hosts alone, and without ``path``, as it is."""
+        from softib.workloads.machine_file import read_machine
+        from softib.workloads.nccl_jobs import Gpus
+
+        if not path or read_machine(path).gpu is None:
+            return self
+        placed = (
+            job.model_copy(update={"machine": path}) if isinstance(job, Gpus) and job.machine is None else job
+            for job in self.jobs
+        )
+        return replace(self, jobs=tuple(placed))
+
     def notes(self, hosts: Hosts) -> list[str]:
         """Return the assumptions of the jobs on ``hosts``, with the job's name where there are
         several jobs."""
@@ -159,6 +174,8 @@ def read(source: Any) -> Workload:
     text = os.fspath(source)
     if Path(text).suffix in TRACES and not text.startswith("trace:"):
         return Workload(text, (job_of("trace", {"file": text}, text),))
+    if _LINE.match(text) and not Path(text).is_file():  # the file of an option may end it
+        return parse(text)
     if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
         from softib.workloads.file import read_file
 

@@ -50,7 +50,7 @@ def observed(fabric, rose=(), silent=(), rounds=4):
         "port_sw_hoq_lifetime_limit_discards",
         "port_xmit_data",
     )
-    counters += ("port_xmit_discards", "port_inactive_discards", "port_rcv_data")
+    counters += ("port_xmit_discards", "port_inactive_discards", "port_rcv_data", "link_error_recovery_counter")
     increase = {c: np.zeros(shape, np.uint64) for c in counters}
     increase["port_xmit_data"][:] = 10**6
     known = {c: np.ones(shape, bool) for c in counters}
@@ -110,6 +110,8 @@ def test_the_table_holds_probabilities_with_a_reason():
             "leaf-4",
         ),
         ((), (), "process-died", ""),
+        ((("leaf-4[2]", "link_error_recovery_counter", 40),), ("host-0008",), "bit-errors", "host-0008[1] ↔ leaf-4[2]"),
+        ((), ("host-0008",), "slow-receiver", "host-0008[1] ↔ leaf-4[2]"),
     ],
 )
 def test_what_was_counted_names_the_part(tree, rose, silent, cause, where):

@@ -1,5 +1,6 @@
-"""Counters of a file land in the fabric's columns: ibdiagnet's .db_csv and .pm of one run tell the same, real perfquery
-output reads as it prints, and what stock ibqueryerrors prints of our fabric reads back."""
+"""Counters of a file land in the fabric's columns: ibdiagnet's .db_csv and .pm of one run tell the
+same, real perfquery output reads as it prints, and what stock ibqueryerrors prints of our fabric
+reads back."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def changed(text: str, section: str, column: str, value: str, row: int = 1) -> s
 
 
 def test_counters_of_both_forms_of_one_run(result: ReadResult, shared_data: Path) -> None:
-    """The .pm of the same run, over the .lst, gives what the .db_csv has: every counter of every port."""
+    """The .pm of the same run, over the .lst, gives what the .db_csv has: every counter of every
+    port."""
     other = registry.read(shared_data / f"{FILE}.lst", counters=[shared_data / f"{FILE}.pm"])
     assert other.problems == [] and "counters" in other.fabric.source.records & result.fabric.source.records
     for names, column in ((COUNTER_NAMES, "counters"), (DETAIL_COUNTERS.names, "detail_counters")):
@@ -168,7 +170,8 @@ END_CABLE_INFO
 
 
 def test_tables_as_long_as_the_file_says(result: ReadResult, shared_data: Path) -> None:
-    """NodeInfo.PartitionCap and SwitchInfo.PartitionEnforcementCap are the lengths of the tables (IBA 14.2.5.3, .4)."""
+    """NodeInfo.PartitionCap and SwitchInfo.PartitionEnforcementCap are the lengths of the tables
+    (IBA 14.2.5.3, .4)."""
     f = result.fabric
     node = {int(g): i for i, g in enumerate(f.node_guid.tolist())}
     for row in rows(shared_data / f"{FILE}.db_csv", "NODES"):
@@ -246,8 +249,12 @@ def test_counters_are_no_fabric_and_belong_to_one(shared_data: Path, tmp_path: P
 
 @settings(max_examples=examples(30), deadline=None)
 @given(lines=st.lists(st.sampled_from([
-    "Port=1 Lid=0x0007 GUID=0x2c90300000010 Device=1", "# Port counters: Lid 9 port 2 (", "   GUID 0x2c90300000020 port 2: [PortRcvErrors == 3",
-    "   GUID 0x2c90300000020 port ALL: [PortRcvErrors == 3]", "# Port counters: Lid 9 port 255", "# Port counters: Lid 65535 port 300",
+    "Port=1 Lid=0x0007 GUID=0x2c90300000010 Device=1", "# Port counters: Lid 9 port 2 (", (
+        "   GUID 0x2c90300000020 port 2: [PortRcvErrors == 3"
+    ),
+    "   GUID 0x2c90300000020 port ALL: [PortRcvErrors == 3]", "# Port counters: Lid 9 port 255", (
+        "# Port counters: Lid 65535 port 300"
+    ),
     "port_rcv_errors=0xffffffffffffffff", "PortRcvErrors:....99999999999999999999", "PortRcvErrors:..-1", "symbol_error_counter=NA", "",
     "Port=255 Lid=0x0 GUID=0x0", "=", "[", "PortXmitWait:" + "." * 4000 + "x"]), max_size=25))  # fmt: skip
 def test_hostile_counters(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -271,7 +278,7 @@ def test_counters_that_name_no_port_say_so_and_are_read_with_the_line_that_does(
     fabric = registry.read(shared_data / f"{FILE}.db_csv").fabric
     with pytest.raises(
         UnreadableFile,
-        match=r"line 3: counters of a port that nothing names; .*'# Port extended counters: Lid 12 port 1'",
+        match=r"line 3: counters without a port; .*'# Port extended counters: Lid 12 port 1'",
     ) as error:
         read_counters(sample, fabric)
     assert "\n" not in str(error.value)

@@ -1,4 +1,5 @@
-"""ibdiagnet2's three files of one fabric tell the same, and PortInfo holds what the .db_csv's columns say."""
+"""ibdiagnet2's three files of one fabric tell the same, and PortInfo holds what the .db_csv's
+columns say."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def test_a_cut_file_is_kept_and_told(path: Path, tmp_path: Path) -> None:
         cut.write_bytes(raw[:at])
         result = registry.read(cut)
         assert result.counts["switches"] == 9 and result.problems
-        assert any("cut" in p.reason and p.line == raw[:at].count(b"\n") + 1 for p in result.problems)
+        assert any("truncated" in p.reason and p.line == raw[:at].count(b"\n") + 1 for p in result.problems)
     cut.write_bytes(raw[: raw.index(b"NodeDesc,")])
     with pytest.raises(UnreadableFile):
         registry.read(cut)
@@ -110,7 +111,7 @@ def test_lost_and_edited_rows_are_told(path: Path, tmp_path: Path) -> None:
     result = registry.read(bad)
     told = {p.line: p.reason for p in result.problems}
     assert result.counts["links"] == 270
-    assert "55 fields" in told[ports_at + 3] and "no number" in told[ports_at + 5]
+    assert "55 fields" in told[ports_at + 3] and "not a number" in told[ports_at + 5]
     assert any("does not fit" in p.reason and p.line == ports_at + 5 for p in result.problems)
     assert sum("the index says" in p.reason for p in result.problems) == 2
 
@@ -126,7 +127,7 @@ def test_links_of_unknown_nodes(path: Path, tmp_path: Path) -> None:
     result = registry.read(lost)
     dangling = sum(guid in line for line in text.split("START_LINKS")[1].split("END_LINKS")[0].split("\n"))
     assert result.counts["dangling"] == dangling > 0 and result.counts["links"] == 271
-    assert sum("no node of GUID 0xb0cf0e0300e5b940" in p.reason for p in result.problems) > 0
+    assert sum("no node has GUID 0xb0cf0e0300e5b940" in p.reason for p in result.problems) > 0
 
 
 def test_cable_lengths(path: Path, tmp_path: Path) -> None:

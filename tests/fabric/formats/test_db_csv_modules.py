@@ -1,4 +1,5 @@
-"""CABLE_INFO in the words of ibdiagnet's own reader: units by hand, alarms, passive cables, and hostile fields. (Made-up sections: no real file with them could be had.)"""
+"""CABLE_INFO in the words of ibdiagnet's own reader: units by hand, alarms, passive cables, and
+hostile fields. (Made-up sections: no real file with them could be had.)"""
 
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def read(shared_data: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     "row",
     [
-        '45C,3300.0 mV,"0.500 mW, -3.010 dBm","0.400 mW, -3.979 dBm",6.500 mA,"1.000 mW, 0.000 dBm","0.900 mW, -0.458 dBm",75C,"0.100 mW, -10.000 dBm",-7 dBm,12.000 mA',
+        '45C,3300.0 mV,"0.500 mW, -3.010 dBm","0.400 mW, -3.979 dBm",6.500 mA,"1.000 mW, 0.000 dBm","0.900 mW, '
+        '-0.458 dBm",75C,"0.100 mW, -10.000 dBm",-7 dBm,12.000 mA',
         "45,3.3,5000,4000,6.5,10000,9000,75,1000,1995,12.0",
         "45 C,3.3 V,500 uW,400 uW,6500 uA,1.0 mW,0.9 mW,75 C,-10.0 dBm,-7.0 dBm,12 mA",
     ],
@@ -51,7 +53,8 @@ def test_one_module_in_three_ways_of_writing(read, row):
 
 def test_a_copper_cable_measures_nothing(read):
     told, result = read(
-        'N/A,N/A,"0.000 mW, -999.999 dBm","0.000 mW, -999.999 dBm",0.000 mA,"0.000 mW, -999.999 dBm",N/A,N/A,N/A,N/A,N/A'
+        'N/A,N/A,"0.000 mW, -999.999 dBm","0.000 mW, -999.999 dBm",0.000 mA,"0.000 mW, -999.999 '
+        'dBm",N/A,N/A,N/A,N/A,N/A'
     )
     assert all(np.isnan(v) for v in told.values()) and not [p for p in result.problems if "CABLE_INFO" in p.reason]
 
@@ -61,6 +64,6 @@ def test_what_is_no_reading_is_a_problem_and_the_rest_is_kept(read):
     assert told["module_rx_power_dbm"] == pytest.approx(-3.98, abs=0.01) and told[
         "module_rx_power_low_dbm"
     ] == pytest.approx(-10)
-    said = [p.reason for p in result.problems if "is no reading of a module" in p.reason]
+    said = [p.reason for p in result.problems if "is not a module reading" in p.reason]
     assert {s.split(": ")[1].split()[0] for s in said} >= {"RX1Power", "AlarmTemperatureHighThresh"}
     assert all("\n" not in s for s in said)

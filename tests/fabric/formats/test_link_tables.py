@@ -1,4 +1,5 @@
-"""Tables of links that people have at hand: iblinkinfo's, and ibdiagnet's net_dump. The oracle is another tool's dump of the same fabric."""
+"""Tables of links that people have at hand: iblinkinfo's, and ibdiagnet's net_dump. The oracle is
+another tool's dump of the same fabric."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def rates(f: Fabric) -> dict[tuple[str, int], tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory, stock) -> dict[str, Path]:
-    """What stock tools print of one fabric: three tiers, one cable gone, adapters with two ports, a slower link."""
+    """What stock tools print of one fabric: three tiers, one cable gone, adapters with two ports, a
+    slower link."""
     folder = tmp_path_factory.mktemp("printed")
     f = generate("fat-tree", radix=4, levels=3, generation="HDR")
     remove_cable(f, f"{f.node_name(int(f.switch_node[0]))}[1]")
@@ -90,7 +92,7 @@ def test_iblinkinfo_is_ibnetdiscover(form: str, printed: dict[str, Path]) -> Non
 @pytest.mark.stock
 def test_lists_without_cables_say_what_to_run(printed: dict[str, Path]) -> None:
     for name in ("ibswitches", "ibhosts", "ibnodes"):
-        with pytest.raises(UnknownFormat, match=f"{name}.*tells no cables; run ibnetdiscover"):
+        with pytest.raises(UnknownFormat, match=f"{name}.*has no cables; run ibnetdiscover"):
             registry.read(printed[name])
 
 
@@ -110,7 +112,8 @@ def test_other_files_of_ibdiagnet_are_named(name: str, shared_data: Path) -> Non
 
 
 def test_a_damaged_table_keeps_what_can_be_read(tmp_path: Path, shared_data: Path) -> None:
-    """Every fifth port of a real net_dump is no number, one switch has no heading: the lines are named, the rest stands."""
+    """Every fifth port of a real net_dump is not a number, one switch has no heading: the lines are
+    named, the rest stands."""
     lines = (shared_data / f"{DUMP}.net_dump").read_text().split("\n")
     ports = [i for i, line in enumerate(lines) if re.match(r"\s+\d+/\d+/\d+ +: \d+ +: ACT", line)]
     for i in ports[::5]:

@@ -38,7 +38,8 @@ def test_dragonfly_of_the_paper(p, a, h, hosts):
 
 
 def test_dragonfly_of_64_ports_scales_as_published():
-    """Kim et al. 2008: with routers of radix 64 the topology scales to over 256K nodes; checked without building it."""
+    """Kim et al. 2008: with routers of radix 64 the topology scales to over 256K nodes; checked
+    without building it."""
     from softib.fabric.topologies.dragonfly import _balanced
 
     v = _balanced({"p": None, "a": None, "h": None, "radix": 64, "generation": "NDR"})
@@ -72,7 +73,8 @@ def test_dragonfly_laws(p, a, h, data):
     data=st.data(),
 )
 def test_dragonfly_plus_laws(l, s, p, h, c, data):  # noqa: E741
-    """Shpiner 2017: leaves and spines of a group are a complete bipartite graph; leaf to leaf at most 3 hops."""
+    """Shpiner 2017: leaves and spines of a group are a complete bipartite graph; leaf to leaf at
+    most 3 hops."""
     g = data.draw(st.integers(1, s * h + 1))
     f = generate("dragonfly+", l=l, s=s, p=p, h=h, g=g, parallel=c, radix=24)
     check_wiring(f)
@@ -91,7 +93,8 @@ def test_dragonfly_plus_laws(l, s, p, h, c, data):  # noqa: E741
 
 @pytest.mark.parametrize(("g", "s", "h"), [(9, 8, 8), (5, 8, 8), (3, 8, 8), (7, 4, 5), (8, 8, 8), (6, 4, 6), (2, 3, 3)])
 def test_cables_between_two_groups_leave_from_different_spines(g, s, h):
-    """Shpiner 2017: what goes from a leaf to one other group has as many ways up as there are cables to it, or spines."""
+    """Shpiner 2017: what goes from a leaf to one other group has as many ways up as there are
+    cables to it, or spines."""
     f = generate("dragonfly+", l=2, s=s, p=2, h=h, g=g, radix=24)
     spines, group = level(f, 2), f.source.generator["node_group"]
     links = adjacency(f)[np.ix_(spines, spines)] > 0
@@ -115,7 +118,8 @@ dims = st.lists(st.integers(2, 5), min_size=1, max_size=3)
 @settings(max_examples=examples(40), deadline=None)
 @given(dims=dims, hosts=st.integers(0, 2), cables=st.integers(1, 2), kind=st.sampled_from(["torus", "mesh"]))
 def test_grid_laws(dims, hosts, cables, kind):
-    """Dally and Towles: torus diameter sum(floor(d/2)), mesh sum(d - 1); N d/d cables a torus dimension, N (d-1)/d a mesh's."""
+    """Dally and Towles: torus diameter sum(floor(d/2)), mesh sum(d - 1); N d/d cables a torus
+    dimension, N (d-1)/d a mesh's."""
     f = generate(kind, dims=dims, hosts_per_switch=hosts, parallel=cables)
     check_wiring(f)
     n = math.prod(dims)
@@ -178,7 +182,7 @@ def test_ring_of_four_is_the_credit_loop_example(shared_data):
         ("dragonfly+", {"g": 100, "s": 2, "h": 2, "l": 2, "p": 2}, "at most 5 groups"),
         ("dragonfly+", {"g": 2, "s": 4, "l": 4, "p": 8, "radix": 8}, "need 12 ports"),
         ("torus", {}, "dims is missing"),
-        ("torus", {"dims": 4}, "such as [4, 4, 4]"),
+        ("torus", {"dims": 4}, "for example [4, 4, 4]"),
         ("torus", {"dims": []}, "at least one"),
         ("torus", {"dims": [4, 1]}, "can be 2"),
         ("torus", {"dims": [2] * 7}, "at most 6"),

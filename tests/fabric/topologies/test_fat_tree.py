@@ -1,4 +1,5 @@
-"""Fat trees against published counts, against real files, and against Zahavi's theorem on shift permutations."""
+"""Fat trees against published counts, against real files, and against Zahavi's theorem on shift
+permutations."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def test_wired_as_sites_do():
 
 
 def shift_loads(f, shift: int) -> int:
-    """Largest load of a directed cable when host i sends to host i + shift under D-Mod-K, followed port by port."""
+    """Largest load of a directed cable when host i sends to host i + shift under D-Mod-K, followed
+    port by port."""
     hosts = level(f, 0)
     levels = f.source.generator["node_level"]
     top = int(levels.max())
@@ -114,7 +116,8 @@ def _hosts_below(f, links, levels, top):
 
 @pytest.mark.parametrize(("radix", "levels"), [(4, 2), (4, 3), (8, 2), (6, 3)])
 def test_every_shift_permutation_is_free_of_contention_under_d_mod_k(radix, levels):
-    """Zahavi 2010, theorem 1: true of a complete RLFT wired as a PGFT, false of most other wirings of the same counts."""
+    """Zahavi 2010, theorem 1: true of a complete RLFT wired as a PGFT, false of most other wirings
+    of the same counts."""
     f = generate("fat-tree", radix=radix, levels=levels)
     n = len(f.cas)
     assert [shift_loads(f, s) for s in range(1, n, max(1, n // 12))] == [1] * len(range(1, n, max(1, n // 12)))
@@ -199,7 +202,7 @@ def test_explicit_xgft_counts():
         ({"radix": 36, "oversubscription": "0:1"}, "between 1 and 60"),
         ({"radix": 36, "oversubscription": "a"}, "not a ratio"),
         ({"w": [1, 2]}, "m is missing"),
-        ({"m": [2, 2], "w": [2, 2]}, "so 1"),
+        ({"m": [2, 2], "w": [2, 2]}, "so use 1"),
         ({"m": [2, 2], "w": [1, 2, 3]}, "m has 2"),
         ({"m": [20, 20], "w": [1, 20], "radix": 36}, "needs 40 ports"),
         ({"m": [200, 2], "w": [1, 99]}, "needs 299 ports"),

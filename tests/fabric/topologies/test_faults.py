@@ -1,4 +1,5 @@
-"""Planted faults: each shows exactly where it was planted, and the arrays stay one consistent fabric."""
+"""Planted faults: each shows exactly where it was planted, and the arrays stay one consistent
+fabric."""
 
 from __future__ import annotations
 
@@ -206,21 +207,21 @@ def test_duplicates_take_the_whole_identity(pod):
         ({"cable": "leaf-1[9]", "ber": 2}, "from 0 to below 1"),
         ({"cable": "leaf-1[9]", "ber": "high"}, "raw bit error ratio"),
         ({"cable": "leaf-1[9]", "ber": float("nan")}, "from 0 to below 1"),
-        ({"cable": "leaf-1[9]", "length_m": 0}, "no length"),
+        ({"cable": "leaf-1[9]", "length_m": 0}, "not a cable length"),
         ({"cable": "leaf-1[9]", "length_m": True}, "metres"),
         ({"cable": "leaf-1[9]", "lanes": 1.5}, "active width"),
-        ({"cable": "leaf-1[9]", "speed": 3}, "generation that is active"),
+        ({"cable": "leaf-1[9]", "speed": 3}, "active generation"),
         ({"cable": "leaf-1[9]", "speed": "QQR"}, "no link speed"),
         ({"cable": 7, "ber": 0.1}, "a port that the cable is in"),
         ({"kind": "swap-cables", "ports": [3, 4]}, "two ports whose plugs"),
         ({"kind": "crossed-rails", "node": "node-001", "rails": [0, 0]}, "two different rails"),
-        ({"kind": "crossed-rails", "node": "node-001", "rails": 1}, "such as [0, 1]"),
+        ({"kind": "crossed-rails", "node": "node-001", "rails": 1}, "for example [0, 1]"),
         ({"kind": "crossed-rails", "node": "node-001", "rails": [0, 9]}, "no node named"),
         ({"kind": "dead-switch", "switch": "node-001 mlx5_0"}, "not a switch"),
-        ({"kind": "unlink-hca", "port": "leaf-1[9]"}, "a port of a switch"),
+        ({"kind": "unlink-hca", "port": "leaf-1[9]"}, "is a switch port"),
         ({"kind": "self-loop", "ports": ["leaf-1[9]", "leaf-1[10]"]}, "not a free port"),
         ({"kind": "move-cable", "port": "leaf-1[9]", "to": "leaf-1[10]"}, "already holds"),
-        ({"kind": "duplicate-lid", "port": "leaf-1[9]", "of": "leaf-2[0]"}, "so leaf-1[0]"),
+        ({"kind": "duplicate-lid", "port": "leaf-1[9]", "of": "leaf-2[0]"}, "so use leaf-1[0]"),
         ({"kind": "duplicate-guid", "node": "leaf-1", "of": "leaf-1"}, "same node"),
         ({"kind": "inactive-link", "cable": "leaf-1[9]", "state": "BROKEN"}, "DOWN, INIT, ARMED"),
     ],

@@ -20,7 +20,8 @@ def counts(f):
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        # DGX SuperPOD reference architecture H100/B200, compute fabric: leaf, spine, core, node-leaf, leaf-spine, spine-core.
+        # DGX SuperPOD reference architecture H100/B200, compute fabric: leaf, spine, core,
+        # node-leaf, leaf-spine, spine-core.
         (31, (8, 4, 0, 252, 256, 0)),
         (63, (16, 8, 0, 508, 512, 0)),
         (95, (24, 16, 0, 764, 768, 0)),
@@ -108,7 +109,7 @@ def test_core_tier_by_wish_and_by_need():
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        ({"nodes": 4, "radix": 7, "rails": 8}, "so 6 or 8"),
+        ({"nodes": 4, "radix": 7, "rails": 8}, "use 6 or 8"),
         ({}, "nodes is missing"),
         ({"nodes": 0}, "can be 1"),
         ({"nodes": 40, "nodes_per_unit": 33}, "at most 32"),

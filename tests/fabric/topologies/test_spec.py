@@ -108,7 +108,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ("name: x\ntopology: {kind: rail-optimized, nodes: 4, radix: 7, rails: 8}\n", 2, "so 6 or 8"),
+        ("name: x\ntopology: {kind: rail-optimized, nodes: 4, radix: 7, rails: 8}\n", 2, "use 6 or 8"),
         ("topology:\n  kind: fat-tree\n  raidx: 7\n", 3, "did you mean radix"),
         ("topology:\n  kind: fat-tree\n  radix: 36\n  hosts: 90000000\n  levels: 3\n", 4, "11664"),
         ("nmae: x\ntopology: {kind: ring, switches: 3}\n", 1, "did you mean name"),  # codespell:ignore nmae
@@ -124,7 +124,9 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("topology: {kind: ring, switches: 3}\ncables: {length_m: 9000}\n", 2, "reaches 2000 m"),
         ("topology: {kind: ring, switches: 3}\ncables: {medium: copper}\n", 2, "cable medium"),
         ("topology: {kind: ring, switches: 3}\ncables: {length_m: {leaf-spine: 3}}\n", 2, "no tier"),
-        ("topology: {kind: ring, switches: 3}\nfaults:\n - {kind: lid-0, port: 'switch-1[0]'}\n - {kind: nope}\n", 4, "no fault named"),
+        ("topology: {kind: ring, switches: 3}\nfaults:\n - {kind: lid-0, port: 'switch-1[0]'}\n - {kind: nope}\n", 4, (
+            "no fault named"
+        )),
         ("topology: {kind: ring, switches: 3}\nfaults:\n - x\n", 3, "must be a mapping"),
         ("topology: {import: nowhere.ibnetdiscover}\n", 1, "No such file"),
         ("import: nowhere.ibnetdiscover\n", 1, "No such file"),
@@ -133,7 +135,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("topology: {import: 3}\n", 1, "not the name of a file"),
         ("topology: {import: f.yaml}\n", 1, "is a fabric file"),
         ("topology: {import: x, radix: 3}\n", 1, "no key next to import"),
-        ("generation: EDR\ntopology: {import: x}\n", 1, "brings its own speeds"),
+        ("generation: EDR\ntopology: {import: x}\n", 1, "has speeds already"),
         ("name: x\nname: y\n", 2, "appears twice; first on line 1"),
         ("a: &a 1\nb: *a\n", 1, "cannot have aliases"),
         ("name: [1\n", 2, "not YAML"),

@@ -17,6 +17,7 @@ SCENES = (
     "whole_pages",
     "not_moved",
     "sparse",
+    "sparse_with_threads",
     "forks",
     "killed_child",
     "later",

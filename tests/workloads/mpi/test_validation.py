@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench.validation import mpi
-from bench.validation.fit import fit
 from bench.validation.table import constants, row_line
+
+from softib.analysis.calibration.fit import fit
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "evidence" / "validation.md"
 PAIRS = ("A-ABCI-vnode", "C-azure-cyclecloud-28pairs", "abci2-anode-pt2pt")

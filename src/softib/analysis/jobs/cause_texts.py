@@ -141,7 +141,9 @@ def _reading(site: Site, readings: Readings, port: int) -> str:
         )
     if readings.down[port] == 1:
         parts.append("no link at the end")
-    if readings.damaged[port] == 1:
+    if readings.recoveries[port] > 0:
+        parts.append(f"its link recovered {_times(readings.recoveries[port])}")
+    if readings.errors[port] > 0:
         parts.append(f"{int(readings.errors[port]):,} damaged packets or symbols received")
     if readings.waits[port] == 1:
         parts.append("waited for credits, or dropped what waited")

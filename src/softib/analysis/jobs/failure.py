@@ -39,6 +39,8 @@ REPORTS = {
 SECONDARY = ("process-died", "tcp-used")
 ABORTS = ("6", "SIGABRT", "Aborted", "134", "15", "SIGTERM", "143")
 NETWORK = ("retry-exceeded", "receiver-not-ready", "remote-access", "invalid-request", "connect-failed", "flushed")
+NAMING = ("node-failed", "device-fatal")
+"""Symptoms whose line names the host that failed."""
 ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeout")
 """Symptoms that a program prints itself: its host ran then."""
 
@@ -92,7 +94,8 @@ def explain_failure(
             _features(site, readings, pairs, paths, lids_moved),
             paths.weight,
             tuple(ends),
-            _alive(events, site),
+            _nodes([e for e in events if e.symptom in ALIVE], site),
+            _nodes([e for e in events if e.symptom == symptom and symptom in NAMING], site),
         )
         why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
         why.path = hop_readings(site, readings, paths)
@@ -107,6 +110,8 @@ def explain_failure(
             notes.append("the log names no GID or LID; run with NCCL_DEBUG=INFO, or give --hosts")
     if not log.events and not log.pairs:
         notes.append("no line of the logs is one that a reader knows: is it the output of the job, of all its ranks?")
+    if any(e.symptom == "tcp-used" and "UCX_TLS=" in e.text for e in log.events):
+        facts.features["tcp-configured"] = True
     why.hypotheses = rank(facts, readings)
     why.causes = ranked_causes(why.hypotheses, site, readings, facts, events, source)
     return why
@@ -202,13 +207,10 @@ def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
     return reports
 
 
-def _alive(events: Sequence[Event], site: Site) -> frozenset[int]:
-    nodes = set()
-    for event in events:
-        if event.symptom in ALIVE and event.local:
-            ports, _ = site.ports_of(event.local)
-            nodes |= {int(site.fabric.port_node[p]) for p in ports}
-    return frozenset(nodes)
+def _nodes(events: Sequence[Event], site: Site) -> frozenset[int]:
+    """Nodes of the local ends of events."""
+    ports = [p for e in events if e.local for p in site.ports_of(e.local)[0]]
+    return frozenset(int(site.fabric.port_node[p]) for p in ports)
 
 
 def _say_what_lacks(notes: list[str], site: Site, ends: list[int]) -> None:

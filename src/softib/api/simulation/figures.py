@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from softib.analysis.simulation.failures import FaultEffect
+from softib.api.simulation.against import Against
 from softib.api.simulation.columns import jobs, rows, trace_of
 from softib.api.simulation.what_if import SENSITIVITY
 from softib.result import Result, key
@@ -133,6 +134,8 @@ class RunFigures(Result):
     what_if: WhatIf | None = field(default=None, metadata=OPTIONAL)
     variants: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
     """The run as it is and all of ``--what-if``, side by side."""
+    against: Against | None = field(default=None, metadata=OPTIONAL)
+    """A log beside predictions, with ``--against``."""
     counters: dict[str, dict[str, int]] | None = field(default=None, metadata=OPTIONAL)
     """PortCounters that the run added, by port."""
 
@@ -207,6 +210,7 @@ def figures_of(run: Run, remedies: list[dict[str, Any]]) -> RunFigures:
         [OtherFabric(name, other.settings.network, _figures(other, [])) for name, other in run.others.items()] or None,
         WhatIf(run.what_if, _figures(run.variants[run.what_if], [])) if run.what_if else None,
         [_variant(text, variant, run) for text, variant in variants.items()] if run.what_if else None,
+        run.against,
     )
 
 

@@ -18,6 +18,7 @@ from softib.whole_files import write_file, write_text
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.api.graph import Drawing
+    from softib.api.simulation.against import Against
     from softib.sim.agreement import Agreement
 
 __all__ = ["Simulation"]
@@ -108,6 +109,11 @@ class Simulation(Suggests):
     def good(self) -> bool:
         """Did every message complete, on the other fabrics too?"""
         return self._plain.good
+
+    @property
+    def against(self) -> Against | None:
+        """The log of ``record.against`` beside predictions; None without one."""
+        return self._plain.against
 
     @property
     def agreement(self) -> Agreement:

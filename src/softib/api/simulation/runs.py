@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,10 +14,12 @@ from softib.api.simulation.what_if import OF_PACKETS, manager_settings, packet_o
 from softib.errors import InputError
 
 if TYPE_CHECKING:
+    from softib.analysis.calibration.predicting import Simulated
     from softib.analysis.routing import Routed
     from softib.analysis.simulation.causes import BusyPort
     from softib.analysis.simulation.result import RunResult
     from softib.analysis.simulation.run import Recording
+    from softib.api.simulation.against import Against
     from softib.sim.agreement import Agreement
     from softib.sim.fluid_phases import Phases
     from softib.sim.paths import Scale
@@ -40,7 +43,10 @@ class Record:
     on. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and ``rnr_retry`` of the
     packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none). ``hosts``: what
     messages cost the hosts, in place of the fabric file's ``hosts``:
-    ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md)."""
+    ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md). ``machine``: a file of
+    :func:`softib.calibrate` that describes nodes and hosts, for jobs and costs that do not say otherwise;
+    ``against``: a log of nccl-tests or an OSU benchmark, which :attr:`Simulation.against` has beside
+    predictions (docs/calibrate.md)."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -49,6 +55,8 @@ class Record:
     progress: Progress | None = field(default=None, compare=False)
     queue_pairs: Mapping[str, int] = field(default_factory=dict)
     hosts: Mapping[str, Any] = field(default_factory=dict)
+    machine: str | os.PathLike[str] = ""
+    against: str | os.PathLike[str] = ""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -62,7 +70,7 @@ class Run:
     ``settings``: what it is a run of; ``fabric`` has the tables that it took, which ``engine``
     computed; ``wall_s``: seconds of the layer. Beside it: ``variants`` with something changed, by
     what changed, and ``what_if``, the first of these; ``others``: jobs on other fabrics, by their
-    names; ``alone``: figures of each job without the others.
+    names; ``alone``: figures of each job without the others; ``against``: a log beside predictions.
     """
 
     settings: Runs
@@ -75,6 +83,7 @@ class Run:
     variants: dict[str, Run] = field(default_factory=dict)
     others: dict[str, Run] = field(default_factory=dict)
     alone: dict[str, dict[str, float]] = field(default_factory=dict)
+    against: Against | None = None
 
     def variant(self, changes: Mapping[str, str]) -> Run:
         """Run it again with ``changes`` (for example ``{"engine": "updn"}``)."""
@@ -152,6 +161,22 @@ class Run:
 
         return [] if self.result is None else busy_ports(self.result)
 
+    def with_measurements(self, predict: Simulated, beside: bool) -> None:
+        """Let verdicts count what was measured on the machine of ``record``; ``beside``: compare with its log,
+        too."""
+        from dataclasses import replace
+
+        from softib.api.simulation.against import against
+        from softib.workloads.machine_file import read_machine
+
+        record, result = self.settings.record, self.details
+        measured = read_machine(record.machine).datasets if record.machine else ()
+        hosts = replace(result.hosts, measured=measured)
+        if record.against and beside:
+            self.against, dataset = against(record.against, result.workload, hosts, predict)
+            hosts = replace(hosts, measured=(dataset, *measured))
+        self.result = replace(result, hosts=hosts)
+
     def run_jobs_alone(self) -> None:
         """Fill ``alone``, of the runs on other fabrics too."""
         from softib.analysis.simulation.slowdown import jobs_alone
@@ -186,11 +211,13 @@ class Runs:
         from contextlib import nullcontext
         from dataclasses import replace
 
+        from softib.analysis.calibration.predicting import Simulated
         from softib.analysis.routed import routed
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
         from softib.sim.packet.options import network_of
         from softib.sim.packet.profiles import ethernet_generation
+        from softib.workloads.machine_file import MachineFile, read_machine
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
@@ -223,6 +250,8 @@ class Runs:
             return Run(self, None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
         recording = self._recording(tables.fabric, changes is None, changed.get("vl") == "jobs")
+        machine = read_machine(self.record.machine) if self.record.machine else MachineFile()
+        costs = {**result.extra.get("hosts", {}), **machine.hosts, **self.record.hosts}
         run = run_workload(
             tables,
             work,
@@ -232,14 +261,17 @@ class Runs:
             options=options,
             progress=self.record.progress,
             recording=replace(recording, scale=scale_of(changed)),
-            hosts={**result.extra.get("hosts", {}), **self.record.hosts},
+            hosts=costs,
         )
         from softib.sim.packet.profiles import no_adaptive_routing
 
         if changed.get("ar") == "on" and (still := no_adaptive_routing(tables.fabric)):
             run.outcome.notes = (*run.outcome.notes, still)
         run.outcome.wall_s = time.perf_counter() - began
-        return Run(self, run, None, shown, run.outcome.wall_s, named)
+        made = Run(self, run, None, shown, run.outcome.wall_s, named)
+        if self.record.machine or self.record.against:
+            made.with_measurements(Simulated(tables, named, self.layer, self.seed, options, costs), changes is None)
+        return made
 
     def alone(self, run: RunResult, job: int) -> RunResult:
         """Run one job of ``run`` without the others, on the same tables."""
@@ -279,9 +311,10 @@ class Runs:
                 f"{self.work.name}: an all-to-all with barriers takes all hosts by LID and a size; leave {min(odd)} out"
             )
         r = self.record
-        if r.ports or r.trace is not None or isinstance(r.samples, str) or r.counters:
+        if r.ports or r.trace is not None or isinstance(r.samples, str) or r.counters or r.against:
             raise InputError(
-                f"{self.work.name}: phases with barriers have no samples, frames, messages or counters of their own"
+                f"{self.work.name}: phases with barriers have no samples, frames, messages, counters or logs of "
+                "their own"
             )
         if self.work.faults:
             raise InputError(

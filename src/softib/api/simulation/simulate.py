@@ -130,7 +130,7 @@ def simulate(
     def runs() -> Runs:
         check_choice(engine, path)
         run_layer(layer)
-        work = _with_faults(read(workload), faults)
+        work = _with_faults(read(workload), faults).on_machine(os.fspath(record.machine))
         check_layer(work, layer)
         common = (layer, engine, path, seed, network, record)
         if not work.fabrics:

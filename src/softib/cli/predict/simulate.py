@@ -98,6 +98,18 @@ SMS = ("internal", "off")
     help="What messages cost the hosts, such as pcie=gen4x16,program_ns=860 (default: by adapter generation).",
 )
 @click.option(
+    "--machine",
+    metavar="F",
+    type=InputFile("softib calibrate LOG --machine"),
+    help="A machine file: nodes of GPUs and costs of hosts, as softib calibrate writes it.",
+)
+@click.option(
+    "--against",
+    metavar="LOG",
+    type=InputFile(),
+    help="Print a log of nccl-tests or an OSU benchmark beside what is predicted of its sizes.",
+)
+@click.option(
     "--fault",
     "faults",
     metavar="FAULT",
@@ -188,6 +200,8 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         progress=Progress(),
         queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
         hosts=_costs(given["hosts"]),
+        machine=given["machine"] or "",
+        against=given["against"] or "",
     )
     result = softib.simulate(
         fabric,

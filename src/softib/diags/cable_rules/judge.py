@@ -23,6 +23,7 @@ from softib.diags.cable_rules.module_alarms import module_alarms, module_tempera
 from softib.diags.cable_rules.packet_errors import constraint_errors, flow_control, overruns, packet_errors, vl15_drops
 from softib.diags.cable_rules.stuck_counters import full_counters, stuck_counters, unknown_counters, with_known
 from softib.diags.cable_rules.thresholds import load_thresholds
+from softib.diags.cable_rules.warm_racks import warm_racks
 from softib.diags.finding import Finding, Severity
 from softib.diags.observations import ForwardingTables, Observations
 from softib.plural import counted
@@ -33,6 +34,7 @@ __all__ = ["JobsOn", "judge", "with_isolation", "with_jobs"]
 RULES = (
     module_temperatures,
     module_alarms,
+    warm_racks,
     symbol_errors,
     stated_ratios,
     congestion_roots,

@@ -29,7 +29,10 @@ __all__ = ["HostExchange", "TurnedLeaf", "exchanged_hosts", "turned_leaves"]
 MIN_LEAVES = 3
 """Leaves that follow the same offsets, from which these are a rule."""
 MIN_PORTS = 4
-"""Ports of a leaf that must follow."""
+"""Ports of a leaf that must follow, one fewer than it has where these are no more."""
+SMALL, MIN_FOLLOWERS = 2, 16
+"""Hosts of the smallest leaf with an order, and hosts in order that make a rule of leaves of
+fewer than :data:`MIN_PORTS`."""
 MOST = 0.6
 """Share of the hosts of a leaf that must follow, so that one exchanged host of three does not hide
 it."""
@@ -118,9 +121,10 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
         for offsets, bases, follow, of in _rules(class_):
             for at in bases:
                 row = dict(sorted((p, code) for p, code in by_leaf[at].items() if p in offsets))
-                if len(row) != len(by_leaf[at]) or len(row) < 2 * MIN_PORTS or _turned(row, offsets, 0):
+                if len(row) != len(by_leaf[at]) or _turned(row, offsets, 0):
                     continue
-                by = next((k for k in SHIFTS if _turned(row, offsets, k)), 0)
+                # Half of the ports further, hosts are in each other's place.
+                by = next((k for k in SHIFTS if 2 * abs(k) < len(row) and _turned(row, offsets, k)), 0)
                 if by:
                     leaf_node = int(leaves[at])
                     yield TurnedLeaf(leaf_node, tuple(int(view.fabric.port(leaf_node, p)) for p in row), by, follow, of)
@@ -178,7 +182,7 @@ def _orders(class_: _Class) -> Iterator[Expected]:
 def _rules(class_: _Class) -> Iterator[Rule]:
     """The orders of the class that enough leaves follow."""
     by_leaf = _by_leaf(class_)
-    left = sorted((leaf for leaf, row in by_leaf.items() if len(row) >= MIN_PORTS), key=lambda x: (-len(by_leaf[x]), x))
+    left = sorted((leaf for leaf, row in by_leaf.items() if len(row) >= SMALL), key=lambda x: (-len(by_leaf[x]), x))
     for _ in range(MAX_ORDERS):
         if len(left) < MIN_LEAVES:
             return
@@ -192,10 +196,10 @@ def _rules(class_: _Class) -> Iterator[Rule]:
         if len(bases) < MIN_LEAVES:
             continue
         of = sum(len(by_leaf[leaf]) for leaf in bases)
-        follow = sum(
-            _is_at(offsets, p, code, base) for leaf, base in bases.items() for p, code in by_leaf[leaf].items()
-        )
-        if follow >= CLEAR * of:
+        right = [sum(_is_at(offsets, p, code, b) for p, code in by_leaf[leaf].items()) for leaf, b in bases.items()]
+        follow, odd = sum(right), sum(n < len(by_leaf[leaf]) for n, leaf in zip(right, bases, strict=True))
+        enough = min(len(by_leaf[leaf]) for leaf in bases) >= MIN_PORTS or follow >= MIN_FOLLOWERS
+        if enough and (follow >= CLEAR * of or odd <= 1):
             yield offsets, bases, follow, of
 
 
@@ -204,10 +208,16 @@ def _is_at(offsets: dict[int, int], portnum: int, code: int, base: int) -> bool:
 
 
 def _base(row: dict[int, int], offsets: dict[int, int]) -> int | None:
-    """What most hosts of a leaf have beyond the offset of their port; None where too few agree."""
+    """What each host of a leaf has beyond the offset of its port, or of another port where all of them together are
+    those of its ports; else what most have. None where too few agree."""
     votes = Counter((code - offsets[p]) % (1 << 64) for p, code in row.items() if p in offsets)
     base, count = votes.most_common(1)[0] if votes else (0, 0)
-    return base if count >= max(MIN_PORTS, MOST * len(row)) else None
+    if count < len(row) and row.keys() <= offsets.keys():
+        codes, some = set(row.values()), next(iter(row.values()))
+        for whole in ((some - offsets[p]) % (1 << 64) for p in row):
+            if {(whole + offsets[p]) % (1 << 64) for p in row} == codes:
+                return whole
+    return base if count >= max(SMALL, min(MIN_PORTS, len(row) - 1), MOST * len(row)) else None
 
 
 def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[int, int]:

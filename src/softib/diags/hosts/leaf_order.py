@@ -8,12 +8,14 @@ or names are exchanged, so this is information.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from softib.diags.rules import mode
 from softib.diags.view import FabricView
 from softib.natural_order import natural_rank
 
@@ -27,6 +29,7 @@ CLEAR = 0.8
 """Share of the hosts of two leaves that are in the order that their medians are in."""
 MIN_HOSTS = 4
 """Hosts of a leaf that say where it belongs."""
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -62,14 +65,17 @@ class _Hosts:
         order = np.lexsort((leaf_port, f.port_node[leaf_port]))
         self.host, self.port = f.port_node[host_port][order], leaf_port[order]
         self.leaves, first = np.unique(f.port_node[self.port], return_index=True)
-        self.rows = np.split(np.arange(len(self.port)), first[1:])
+        self.rows = np.split(np.arange(len(self.port)), first[1:])[: len(self.leaves)]
         place = natural_rank(view.names)
         number = f.port_num[self.port]
         self.ranks = {
             int(leaf): dict(zip(number[r].tolist(), place[self.host[r]].tolist(), strict=True))
             for leaf, r in zip(self.leaves, self.rows, strict=True)
         }
-        self.place = np.array([float(np.median(place[self.host[r]])) for r in self.rows])
+        names = [_NUMBER.sub("#", view.names[n]) for n in self.host.tolist()]
+        form = np.unique(names, return_inverse=True)[1].reshape(-1)
+        usual = [r[form[r] == mode(form[r])[0]] for r in self.rows]  # a manager's node is no part of the order
+        self.place = np.array([float(np.median(place[self.host[r]])) for r in usual])
         several = Counter(view.names[n] for n in self.host.tolist())
         self.unique = np.array(
             [

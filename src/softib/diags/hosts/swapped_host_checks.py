@@ -14,7 +14,6 @@ from softib.diags.hosts.host_order import HostExchange, exchanged_hosts, turned_
 from softib.diags.hosts.host_units import turned_rails
 from softib.diags.hosts.leaf_order import exchanged_leaves, shifted_leaves
 from softib.diags.structure.rails import OddAdapter, odd_adapters
-from softib.diags.structure.ranks import TREES
 from softib.diags.structure.structure_checks import CROSSED_RAILS, SWAPPED_CABLES
 from softib.iba.node_description import address_of
 from softib.plural import counted, plural
@@ -66,10 +65,7 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
 
 
 def leaves_out_of_order(c: Context) -> Iterator[Finding]:
-    """In trees: two leaves with each other's hosts, and leaves whose hosts sit some ports further
-    than elsewhere."""
-    if c.structure.kind not in TREES:
-        return
+    """Two leaves with each other's hosts, and leaves whose hosts sit some ports further than elsewhere."""
     view, rank, f = c.view, c.structure.rank, c.view.fabric
     name = view.display_names
     for x in exchanged_leaves(view, rank):

@@ -25,6 +25,7 @@ BACKGROUND: dict[str, float] = {
     "fell-ever": 0.15,
     "errors-ever": 0.15,
     "silent": 0.004,
+    "unheard": 0.004,
     "idle": 0.08,
     "pkeys-apart": 0.001,
     "first-pkeys-apart": 0.02,
@@ -32,6 +33,7 @@ BACKGROUND: dict[str, float] = {
     "lids-moved": 0.002,
     "alive": 0.9,
     "ethernet": 0.0005,
+    "tcp-configured": 0.02,
 }
 """Feature → how probable it is at a part that has nothing to do with the failure: of 1,000 links a few fall, or
 have errors, within minutes of any moment; totals since the last clear are there for one link in seven."""
@@ -98,7 +100,15 @@ CAUSES: tuple[Cause, ...] = (
         "retries hide a few lost packets; status 12 needs a ratio that counters show",
         "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
         _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
-        {"damaged": 0.97, "link-down": 0.02, "link-back": 0.06, "waits": 0.1, "errors-ever": 0.97, "idle": 0.05},
+        {
+            "damaged": 0.97,
+            "link-down": 0.02,
+            "link-back": 0.06,
+            "waits": 0.1,
+            "unheard": 0.1,
+            "errors-ever": 0.97,
+            "idle": 0.05,
+        },
     ),
     Cause(
         "slow-receiver",
@@ -108,7 +118,7 @@ CAUSES: tuple[Cause, ...] = (
         "status 12 by congestion alone needs waits of seconds; a stalled host does it",
         "softib top {fabric} --sort waiting; look at the host or switch behind {b}",
         _LOST | {"none": 0.04},
-        {"waits": 0.95, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
+        {"waits": 0.85, "unheard": 0.3, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
     ),
     Cause(
         "switch-dead",
@@ -146,7 +156,7 @@ CAUSES: tuple[Cause, ...] = (
         "the adapter's port was not active when the job began",
         "a job that begins says so before it sends",
         "softib run --node {node} -- ibstat; the cable {a} ↔ {b}",
-        {"port-not-active": 0.55, "no-device": 0.3, "connect-failed": 0.06, "aborted": 0.02},
+        {"port-not-active": 0.55, "no-device": 0.2, "no-transport": 0.12, "connect-failed": 0.06, "aborted": 0.02},
         {"link-down": 0.95, "link-back": 0.02, "alive": 0.97, "fell-ever": 0.7, "idle": 0.9},
     ),
     Cause(
@@ -316,7 +326,7 @@ CAUSES: tuple[Cause, ...] = (
         "the program found no usable adapter",
         "driver, container or library, where the port itself is active",
         "softib run --node {node} -- ibv_devices; /dev/infiniband in the container",
-        {"no-device": 0.9},
+        {"no-device": 0.65, "no-transport": 0.3},
         {"idle": 0.9},
     ),
     Cause(
@@ -326,8 +336,8 @@ CAUSES: tuple[Cause, ...] = (
         "the job's traffic went over TCP",
         "libraries take sockets without an error where they find no adapter, or are configured so",
         "UCX_LOG_LEVEL=info or NCCL_DEBUG=INFO; UCX_TLS, OMPI_MCA_btl, NCCL_NET of the job",
-        {"tcp-used": 0.7, "none": 0.25, "no-device": 0.02},
-        {"idle": 0.97},
+        {"tcp-used": 0.7, "none": 0.25, "no-device": 0.02, "no-transport": 0.03},
+        {"idle": 0.97, "tcp-configured": 0.6},
     ),
     Cause(
         "nothing",
@@ -356,6 +366,7 @@ CAUSES: tuple[Cause, ...] = (
             "none": 0.05,
             "flushed": 0.05,
             "no-device": 0.03,
+            "no-transport": 0.03,
         },
         {"idle": 0.2},
     ),

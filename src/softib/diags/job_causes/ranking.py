@@ -16,6 +16,8 @@ from softib.diags.job_causes.site import Site
 
 __all__ = ["Facts", "Hypothesis", "rank"]
 
+NOT_NAMED = 0.01
+"""Share of a host's prior when a scheduler or kernel names another host."""
 ELSEWHERE = 0.02
 """Share of a kind's prior for parts that the job's traffic does not cross by what is known of it."""
 LIKELIEST = 0.98
@@ -37,6 +39,8 @@ class Facts:
     hosts: tuple[int, ...] = ()
     alive: frozenset[int] = frozenset()
     """Nodes whose programs printed an error of the network: their hosts ran then."""
+    named: frozenset[int] = frozenset()
+    """Nodes that a scheduler or kernel names in the first symptom."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,10 @@ def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Lo
     if cause.scope == "host":
         ends = {int(site.fabric.port_node[p]) for p in facts.hosts}
         nodes = {n: share for n, share in nodes.items() if not ends or n in ends} | {
-            n: nodes.get(n, 1.0) for n in sorted(ends)
+            n: nodes.get(n, 1.0) for n in sorted(ends | facts.named)
         }
+        if facts.named:
+            nodes = {n: share * (1.0 if n in facts.named else NOT_NAMED) for n, share in nodes.items()}
     return [(share, _node_ratio(cause, facts, readings, n), -1, n) for n, share in sorted(nodes.items())] or [
         (1.0, 1.0, -1, -1)
     ]
@@ -110,7 +116,8 @@ def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
     if not len(every):
         return []
     shows = np.zeros(len(site.peer), bool)
-    for feature in (readings.link == 1, readings.link == 2, readings.damaged == 1, readings.waits == 1):
+    r = readings
+    for feature in (r.link == 1, r.link == 2, r.damaged == 1, r.waits == 1, r.unheard == 1):
         shows |= feature
     odd = np.unique(site.cable[shows & (site.cable >= 0)])
     odd = odd[[int(c) not in facts.weight for c in odd]] if len(odd) else odd
@@ -149,7 +156,7 @@ def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
     site = readings.site
     link = _at(readings.link, site, cable)
     ratio = _link_ratio(cause, link)
-    for name, feature in (("damaged", readings.damaged), ("waits", readings.waits)):
+    for name, feature in (("damaged", readings.damaged), ("waits", readings.waits), ("unheard", readings.unheard)):
         ratio *= _ratio(cause, name, _at(feature, site, cable))
     if link < 0 and readings.ever:
         for name, total in (("fell-ever", readings.ever["falls"]), ("errors-ever", readings.ever["errors"])):
@@ -172,6 +179,6 @@ def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> fl
         answers: Iterable[int] = (int(v) for v in readings.silent[ports] if v >= 0)
         silent = list(answers)
         ratio *= _ratio(cause, "silent", int(2 * sum(silent) > len(silent)) if silent else -1)
-    elif facts.alive:
+    elif facts.alive and node not in facts.named:
         ratio *= _ratio(cause, "alive", 1 if node in facts.alive else -1)
     return ratio

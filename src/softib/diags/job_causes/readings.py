@@ -19,6 +19,8 @@ WAITING = 0.3
 SYMBOLS = 10
 """Symbol errors in the window from which a link counts as faulty (infiniband-diags' threshold)."""
 SYMBOL_BITS = 8.0
+RECOVERIES = 5
+"""Recoveries of a link in the window from which it counts as faulty."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,16 @@ class Readings:
         )
 
     @cached_property
+    def recoveries(self) -> np.ndarray:
+        """float64[ports]: how often the link of each port recovered; NaN where not known."""
+        return self._rose("link_error_recovery_counter")
+
+    @cached_property
     def damaged(self) -> np.ndarray:
         """int8[ports]: packets were damaged on the way to the port."""
         physical = self._rose("port_rcv_errors", "local_link_integrity_errors", "port_fec_uncorrectable_block_ctr")
         yes = (physical > 0) | (self._rose("symbol_error_counter") >= SYMBOLS)
+        yes |= self.recoveries >= RECOVERIES
         feature = _feature(yes, self.errors)
         feature[[port for port, report in self.reported.items() if report == "link-errors"]] = 1
         return feature
@@ -160,6 +168,15 @@ class Readings:
         if absent.sum() < adapter.sum() / 2:
             unreachable |= absent
         return np.asarray(adapter & unreachable & np.isnan(self.falls[site.peer]))
+
+    @cached_property
+    def unheard(self) -> np.ndarray:
+        """int8[ports]: an adapter's port stopped answering though the link at the other end of its cable is up and did
+        not fail: packets to it or from it are lost, or it takes none."""
+        site = self.site
+        adapter = ~site.is_switch & (site.peer >= 0) & (self.silent >= 0)
+        up = (self.link[site.peer] == 0) & (self.down[site.peer] == 0)
+        return _feature(adapter & (self.silent == 1) & up, np.where(adapter, 0.0, np.nan))
 
     def _last(self, level: str) -> np.ndarray:
         seen = self.site.observed

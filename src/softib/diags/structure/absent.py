@@ -10,63 +10,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from softib.diags.labels import Labels, NodeClass, make_class
+from softib.diags.structure.absent_ports import (
+    ALL_FREE,
+    MIN_ROW,
+    Absent,
+    fill_ports,
+    in_use_elsewhere,
+    is_free,
+    left_by_a_switch,
+)
 from softib.diags.structure.row_links import RowLinks
-from softib.diags.view import FabricView, adapter_of
+from softib.diags.view import FabricView
 
-__all__ = ["ALL_FREE", "Absent", "missing_names"]
+__all__ = ["missing_names"]
 
 MAX_GAP = 4
 """Missing numbers in a row: longer gaps are how a site numbers its racks."""
 DENSE, SPARSE = 0.7, 0.5
 """Share of a row's numbers that must be carried; and where every port at the gap's place is free,
 :data:`MIN_PORTS_OF_SHORT_ROW` at least."""
-MIN_ROW = 4
-"""Members of a row of numbers."""
 SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
 """Members of a shorter one, and free ports at the place of its missing member that make up for it.
 """
-ALL_FREE = 0.8
-"""Share of a missing node's peer ports that must be free."""
 MIN_SWITCH_PORTS = 2
 """Free ports at the place of a switch: one alone may be any cable."""
-MOSTLY = 0.5
-"""Share of the leaves that have a host at a port number."""
 _NUMBER = re.compile(r"\d+")
-
-
-@dataclass
-class Absent:
-    """A node that is not there: ``name`` as its neighbours in the row ``before`` and ``after``
-    suggest; ``ports`` are the free port rows at its place, ``port_count`` how many ports it should
-    be plugged into. ``neighbours``: the adapters that told of it, of hosts whose adapters share one
-    name."""
-
-    name: str
-    before: int
-    after: int
-    ports: list[int] = field(default_factory=list)
-    port_count: int = 0
-    neighbours: set[int] = field(default_factory=set)
-    in_grid: bool = False
-    """Its rows of names are cabled to each other."""
-
-    @property
-    def host(self) -> str:
-        """The host of an adapter (``host mlx5_0``), else the whole name."""
-        both = adapter_of(self.name)
-        return both[0] if both else self.name
 
 
 @dataclass(frozen=True)
 class Gap:
     """A number that nothing carries: the ``nth`` of ``step`` steps from the node ``before`` to the
     node ``after`` (or beyond both, at the end of a row), ``number`` in the column ``along`` of
-    their class. ``dense``: most numbers of the row are carried."""
+    their class. ``dense``: most numbers of the row are carried. ``beyond``: in front of or after all
+    members of a class that is one row."""
 
     before: int
     after: int
@@ -75,6 +56,7 @@ class Gap:
     along: int
     number: int
     dense: bool
+    beyond: bool = False
 
 
 def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Absent]:
@@ -91,7 +73,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             if name is None or name in names:
                 continue
             direct: list[int] = []
-            if view.is_switch[gap.before]:
+            if view.is_switch[gap.before] and not gap.beyond:
                 if gap.along not in rows:
                     rows[gap.along] = RowLinks(view, made, gap.along)
                 direct = rows[gap.along].expected_ports(gap.before, gap.number)
@@ -106,8 +88,14 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             ):
                 continue
             absent = Absent(name, gap.before, gap.after)
-            _free_between(view, rank, absent, gap.nth, gap.step)
-            if at_end and not (absent.ports and _in_use_elsewhere(view, rank, absent.ports)):
+            fill_ports(view, rank, absent, gap.nth, gap.step)
+            if at_end and not (absent.ports and in_use_elsewhere(view, rank, absent.ports, gap.beyond)):
+                if not gap.beyond or not left_by_a_switch(view, rank, absent):
+                    continue
+                absent.sure = False
+            if gap.beyond and (
+                len(absent.ports) < absent.port_count or (gap.nth > 0 and rank[gap.before] == 1)
+            ):  # a site grows by leaves, at the end
                 continue
             if not _believed(view, absent, made, gap):
                 continue
@@ -187,6 +175,10 @@ def _gaps(made: NodeClass) -> Iterator[Gap]:
                 yield Gap(int(made.nodes[a]), int(made.nodes[b]), k, int(step[i]), s, int(x[a]) + k, dense)
         if len(size) >= SHORT_ROW:
             yield from _ends(made, s, order[np.flatnonzero(same & (step == 1))], line, low, high)
+        elif len(size) == 1 and good.all() and step[0] == step[-1] == 1:
+            first, second, last_but_one, last = made.nodes[order[[0, 1, -2, -1]]].tolist()
+            yield Gap(first, second, -1, 1, s, -1, True, beyond=True)
+            yield Gap(last_but_one, last, 2, 1, s, int(high[0]) + 1, True, beyond=True)
 
 
 def _ends(
@@ -227,108 +219,7 @@ def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
     return _NUMBER.sub(lambda _: next(parts), before)
 
 
-def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: int) -> None:
-    """Fill the places of ``absent``: where both neighbours have their cables in one node, the port
-    between theirs; where they are on two nodes (the edge of a leaf or a pod), the port after the
-    one or before the other. At an edge the tier below a switch tells, where it has one: pods reach
-    different switches above."""
-    f = view.fabric
-    before, after = absent.before, absent.after
-    below = any(
-        rank[f.port_node[p]] < rank[before] and view.is_switch[f.port_node[p]]
-        for p in f.port_peer[list(f.ports_of(before))].tolist()
-        if p >= 0
-    )
-    last = min(int(f.node_nports[before]), int(f.node_nports[after]))
-    between: list[int] = []
-    edges: tuple[list[int], list[int]] = ([], [])
-    for number in range(1, last + 1):
-        p, q = int(f.port_peer[f.node_base[before] + number]), int(f.port_peer[f.node_base[after] + number])
-        if p >= 0 and q >= 0 and f.port_node[p] == f.port_node[q] and _counts(view, before, p):
-            span = int(f.port_num[q]) - int(f.port_num[p])
-            if span % gap == 0 and span != 0:
-                between.append(p + span // gap * k)
-    for edge, node, steps in ((edges[0], before, k), (edges[1], after, k - gap)):
-        opposite = (after, True) if node == before else (before, False)
-        row_continues = not view.is_host[node] or _at_the_end(view, *opposite)
-        for p in f.port_peer[list(f.ports_of(node))].tolist():
-            if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
-                place = p + steps * _cables(view, node, int(f.port_node[p]))
-                # A host's place is a port that leaves use for hosts: most of them, where the row of names
-                # does not go from one end of a leaf to the next.
-                used = view.host_numbers[f.port_num[place]] if 0 <= place < f.sizes.ports else 0
-                if not view.is_host[node] or (used > 0 and (row_continues or used >= MOSTLY)):
-                    edge.append(place)
-    if between or not 0 < k < gap or (view.is_host[before] and _host(view, before) == _host(view, after)):
-        _note(view, absent, between)
-        return
-    whole = [e for e in edges if _all_free(view, e, before if e is edges[0] else after)]
-    if len(whole) == 2 and view.is_switch[before]:  # spare ports behind the last peer are no place of one
-        whole = [e for e in whole if _in_use_elsewhere(view, rank, e)]
-    if len(whole) == 1:
-        _note(view, absent, whole[0])
-
-
-def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
-    """True for a host in the first (else the last) port of hosts of its leaf."""
-    f = view.fabric
-    for p in f.port_peer[list(f.ports_of(host))].tolist():
-        if p < 0:
-            continue
-        leaf_ports = np.array(f.ports_of(int(f.port_node[p])))
-        peers = f.port_peer[leaf_ports]
-        hosts = leaf_ports[(peers >= 0) & view.is_host[f.port_node[np.maximum(peers, 0)]]]
-        if len(hosts) and p == int(hosts[0] if first else hosts[-1]):
-            return True
-    return False
-
-
-def _counts(view: FabricView, node: int, peer: int) -> bool:
-    """True for the cables that a neighbour of the missing node is compared by: a switch's hosts
-    vanish with it."""
-    return bool(view.is_switch[view.fabric.port_node[peer]]) or bool(view.is_host[node])
-
-
-def _host(view: FabricView, node: int) -> str:
-    both = adapter_of(view.names[node])
-    return both[0] if both else view.names[node]
-
-
-def _cables(view: FabricView, node: int, peer: int) -> int:
-    """Cables between two nodes."""
-    f = view.fabric
-    peer_ports = f.port_peer[list(f.ports_of(node))]
-    return int((f.port_node[peer_ports[peer_ports >= 0]] == peer).sum())
-
-
-def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
-    """True where nearly all ``ports`` are free ports of the nodes that ``neighbour`` is plugged
-    into."""
-    f = view.fabric
-    peer_ports = f.port_peer[list(f.ports_of(neighbour))]
-    nodes = set(f.port_node[peer_ports[peer_ports >= 0]].tolist())
-    free = sum(_is_free(view, p) and int(f.port_node[p]) in nodes for p in ports)
-    return bool(ports) and free >= ALL_FREE * len(ports)
-
-
-def _in_use_elsewhere(view: FabricView, rank: np.ndarray, ports: list[int]) -> bool:
-    """True where other switches of the tier have cables at all numbers of ``ports``."""
-    f = view.fabric
-    cabled = np.flatnonzero((f.port_cable >= 0) & (rank[f.port_node] == rank[f.port_node[ports[0]]]))
-    return bool(np.isin(f.port_num[ports], f.port_num[cabled]).all())
-
-
-def _is_free(view: FabricView, port: int) -> bool:
-    f = view.fabric
-    return 0 <= port < f.sizes.ports and f.port_num[port] > 0 and bool(f.port_cable[port] < 0)
-
-
 def _add(absent: Absent, view: FabricView, ports: list[int]) -> None:
     absent.in_grid = True
     absent.port_count += len(ports)
-    absent.ports += [p for p in ports if _is_free(view, p)]
-
-
-def _note(view: FabricView, absent: Absent, ports: list[int]) -> None:
-    absent.port_count = len(ports)
-    absent.ports = [p for p in ports if _is_free(view, p)]
+    absent.ports += [p for p in ports if is_free(view, p)]

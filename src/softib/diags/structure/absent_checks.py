@@ -13,7 +13,8 @@ from softib.diags.context import Context
 from softib.diags.finding import Each, Finding, Severity, code, each_or_one, few, finding
 from softib.diags.hosts.host_units import vacancies
 from softib.diags.rules import mode
-from softib.diags.structure.absent import Absent, missing_names
+from softib.diags.structure.absent import missing_names
+from softib.diags.structure.absent_ports import Absent
 from softib.diags.structure.director_slots import with_slots
 from softib.diags.structure.free_rows import free_rows, other_side
 from softib.diags.structure.rails import system_of
@@ -54,7 +55,8 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
         return
     absent = missing_names(view, c.pattern.labels, c.structure.rank)
     explained = {p for pair in c.suspects.missing for p in pair}
-    switches, slots = with_slots(view, [a for a in absent if view.is_switch[a.before]])
+    displaced = {n for x in c.suspects.exchanged for n in x.switches}
+    switches, slots = with_slots(view, [a for a in absent if view.is_switch[a.before]], displaced)
     explained.update(p for a in slots.ports for p in a)
     explained.update(p for a in switches for p in a.ports)
     for names, ports, system in slots.empty:
@@ -114,6 +116,11 @@ def _between(c: Context, a: Absent) -> str:
 def _switch(c: Context, a: Absent) -> Finding:
     with_hosts = c.view.fabric.port_node[c.view.to_hosts[2]]
     free = f"{len(a.ports)} of {counted(a.port_count, 'port')} between theirs have no link"
+    if not a.sure:
+        free = (
+            f"the {counted(len(a.ports), 'port')} beside theirs are the only free ones of leaves, which have as "
+            "many hosts as uplinks with them"
+        )
     return finding(
         ABSENT_SWITCH,
         map(c.view.location, a.ports),
@@ -126,6 +133,7 @@ def _switch(c: Context, a: Absent) -> Finding:
             "places": a.port_count,
             "hosts_beside": max(int(np.count_nonzero(with_hosts == n)) for n in (a.before, a.after)),
         },
+        severity=None if a.sure else Severity.INFO,
     )
 
 

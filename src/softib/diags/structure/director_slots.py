@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.diags.structure.absent import Absent
+from softib.diags.structure.absent_ports import Absent
 from softib.diags.view import FabricView
 from softib.iba.node_description import address_of
 
@@ -33,14 +33,12 @@ class Slots:
     empty: list[tuple[list[str], list[int], str]] = field(default_factory=list)
 
 
-def in_one_chassis(view: FabricView, a: Absent) -> bool:
+def in_one_chassis(view: FabricView, a: Absent, displaced: set[int]) -> bool:
     """True where all free ports at the place of ``a`` are of chips of the director that ``a`` would
-    be in."""
+    be in, apart from ``displaced`` ones, whose names say where other chips are."""
     here = address_of(a.name)
-    if not here.card or not a.ports:
-        return False
-    nodes = {int(view.fabric.port_node[p]) for p in a.ports}
-    return all(_is_of(view, n, here.system) for n in nodes)
+    nodes = {int(view.fabric.port_node[p]) for p in a.ports} - displaced
+    return bool(here.card and nodes) and all(_is_of(view, n, here.system) for n in nodes)
 
 
 def _is_of(view: FabricView, node: int, system: str) -> bool:
@@ -48,14 +46,15 @@ def _is_of(view: FabricView, node: int, system: str) -> bool:
     return bool(address.card) and address.system == system
 
 
-def with_slots(view: FabricView, absent: Sequence[Absent]) -> tuple[list[Absent], Slots]:
-    """Those of ``absent`` that are faults, and what is to be said of empty slots."""
+def with_slots(view: FabricView, absent: Sequence[Absent], displaced: set[int]) -> tuple[list[Absent], Slots]:
+    """Those of ``absent`` that are faults, and the empty slots to report. ``displaced``: switches in
+    each other's place."""
     boards = _boards(view)
     kept, slots = [], Slots()
     lone: dict[tuple[str, str], list[Absent]] = {}
     for a in absent:
         here = address_of(a.name)
-        if not in_one_chassis(view, a):
+        if not in_one_chassis(view, a, displaced):
             kept.append(a)
             continue
         others = [

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from softib.diags.structure.absent import ALL_FREE, Absent
+from softib.diags.structure.absent_ports import ALL_FREE, Absent
 from softib.diags.view import FabricView
 
 __all__ = ["free_rows", "other_side"]
@@ -61,8 +61,8 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
         numbers = np.flatnonzero(used)
         if len(numbers) < MIN_USED or (used[numbers] == len(members)).mean() < ALL_FREE:
             continue  # not one row of ports that all of them fill
-        # The first port counts as a gap, spare ports are at the end.
-        gaps = np.setdiff1d(np.arange(1 if numbers[0] == 2 else numbers[0], numbers[-1] + 1), numbers)
+        # The ports of a first peer count as a gap, spare ports are at the end.
+        gaps = np.setdiff1d(np.arange(1 if numbers[0] == 1 + a_pair else numbers[0], numbers[-1] + 1), numbers)
         has = gaps < f.node_nports[members].min() + 1
         free = [[int(f.node_base[m]) + n for m in members.tolist()] for n in gaps[has].tolist()]
         free = [ports for ports in free if (f.port_cable[ports] < 0).all()]

@@ -1,7 +1,6 @@
-"""Where to plant a fault: places drawn at random, from a generator that the caller seeds.
-
-Each function gives the arguments of a planter in :mod:`softib.fabric.faults.inject`, places as rows
-of the arrays. They raise :class:`InputError` where the fabric has no such place.
+"""Draw at random where to plant a fault; the caller seeds the generator. Each function returns the
+arguments of a function in :mod:`softib.fabric.faults.inject`, with locations as rows of the arrays,
+and raises :class:`InputError` if the fabric has no suitable location.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_
 
 
 def cable(**arguments: Any) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
-    """A port that any cable is in, with the fault's other arguments."""
+    """A random port with a cable, with the fault's other arguments."""
     return lambda fabric, rng: {"cable": _any_end(fabric, rng), **arguments}
 
 
@@ -80,7 +79,7 @@ def swap(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def slow(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """A cable and a lower speed, or one lane."""
+    """A random cable and a lower speed, or one lane."""
     port = _any_end(fabric, rng)
     best = int(supported_speed_codes(fabric, np.array([port, fabric.port_peer[port]])).min())
     if best > 1 and rng.integers(2):

@@ -1,13 +1,13 @@
-"""Faults planted in a fabric at rest, by names as ``"leaf-3[40]"``: what goes wrong in machine
-rooms, on purpose.
+"""Plant faults in a fabric at rest, at ports named for example ``"leaf-3[40]"``. The faults are
+those that occur in machine rooms.
 
 Each function changes every array that the fault touches, returns a :class:`Planted`, and appends it
-to ``fabric.source.generator["faults"]``, the truth that a check is tested against. Bad names raise
-:class:`UnknownName` or :class:`InputError` in one line. A fabric file names the faults by the kinds
-of :mod:`softib.fabric.faults.kinds`.
+to ``fabric.source.generator["faults"]``, the ground truth against which checks are tested. Bad
+names raise :class:`UnknownName` or :class:`InputError` with a one-line message. A fabric file
+names the faults by the kinds of :mod:`softib.fabric.faults.kinds`.
 
-Faults of LIDs and states need a fabric whose source records them; where it does not, they are first
-given as a subnet manager would leave them: LIDs 1, 2, … in port order, every link Active.
+Faults of LIDs and states need recorded LIDs and states. If the source has none, they are first set
+as a subnet manager would: LIDs 1, 2, … in port order, every link Active.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 
 
 def swap_cables(fabric: Fabric, a: Target, b: Target) -> Planted:
-    """Exchange the plugs in ports ``a`` and ``b``: each now leads where the other led."""
+    """Exchange the plugs in ports ``a`` and ``b``."""
     return _swap(fabric, port_at(fabric, a), port_at(fabric, b), "swap-cables")
 
 
@@ -62,9 +62,9 @@ def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = Non
     """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables
     between equal node types).
 
-    The four ends are on four different nodes, so that the pairs of linked nodes change. With
+    The four ends are on four different nodes, so the pairs of linked nodes change. With
     ``same_nodes`` the two cables are parallel ones between the same two nodes: only port numbers
-    change, the graph of nodes does not.
+    change, not the graph of nodes.
     """
     a, b = two_cables(fabric, rng, tier, same_nodes)
     return swap_cables(fabric, a, b)
@@ -89,7 +89,10 @@ def _swap(fabric: Fabric, a: int, b: int, kind: str) -> Planted:
         raise InputError(f"{names[0]} and {names[1]} are the same cable; swapping needs two")
     peer_a, peer_b = int(fabric.port_peer[a]), int(fabric.port_peer[b])
     if peer_a == a or peer_b == b:
-        raise InputError(f"{names[0] if peer_a == a else names[1]} holds a loopback plug, which is no cable to swap")
+        raise InputError(
+            f"{names[0] if peer_a == a else names[1]} holds a loopback plug, which cannot be swapped; name a port "
+            f"with a cable"
+        )
     side_a, side_b = (int(fabric.cable_port[c, 1] == p) for c, p in ((first, a), (second, b)))
     unplug(fabric, first)
     unplug(fabric, second)
@@ -107,18 +110,18 @@ def move_cable(fabric: Fabric, port: Target, to: Target) -> Planted:
     """Pull the plug out of ``port`` and put it into the free port ``to``."""
     a, b, cable = port_at(fabric, port), port_at(fabric, to), cable_at(fabric, port)
     if fabric.port_cable[b] >= 0:
-        raise InputError(f"{to} already holds a cable; move to a free port, or swap-cables")
+        raise InputError(f"{to} already holds a cable; move to a free port, or use swap-cables")
     peer, side = int(fabric.port_peer[a]), int(fabric.cable_port[cable, 1] == a)
     names = names_of(fabric, [a, b])
     if peer == a:
-        raise InputError(f"{names[0]} holds a loopback plug, which is no cable to move")
+        raise InputError(f"{names[0]} holds a loopback plug, which cannot be moved; name a port with a cable")
     unplug(fabric, cable)
     plug(fabric, cable, *((peer, b) if side else (b, peer)))
-    return note(fabric, "move-cable", names, f"the plug of {names[0]} is in {names[1]}")
+    return note(fabric, "move-cable", names, f"the plug of {names[0]} was moved to {names[1]}")
 
 
 def remove_cable(fabric: Fabric, cable: Target) -> Planted:
-    """Take out the cable that has an end in port ``cable``."""
+    """Remove the cable that has an end in port ``cable``."""
     row = cable_at(fabric, cable)
     names = names_of(fabric, cable_ends(fabric, row))
     delete_cables(fabric, row)
@@ -129,14 +132,14 @@ def unlink_hca(fabric: Fabric, port: Target) -> Planted:
     """Leave an adapter's port without a cable."""
     row = port_at(fabric, port)
     if fabric.node_type[fabric.port_node[row]] == NodeType.SWITCH:
-        raise InputError(f"{port} is a port of a switch; unlink-hca names an adapter's, remove-cable any")
+        raise InputError(f"{port} is a switch port; use an adapter's port with unlink-hca, or use remove-cable")
     cable_at(fabric, port)
     delete_cables(fabric, int(fabric.port_cable[row]))
     return note(fabric, "unlink-hca", names_of(fabric, [row]), f"{fabric.port_name(row)} has no cable")
 
 
 def dead_switch(fabric: Fabric, switch: Target) -> Planted:
-    """A switch without power: it links to nothing any more."""
+    """Turn off a switch: all its links go down."""
     node = node_at(fabric, switch)
     if fabric.node_type[node] != NodeType.SWITCH:
         raise InputError(f"{fabric.node_name(node)} is not a switch")
@@ -146,10 +149,10 @@ def dead_switch(fabric: Fabric, switch: Target) -> Planted:
 
 
 def self_loop(fabric: Fabric, a: Target, b: Target | None = None) -> Planted:
-    """A cable between two free ports of one switch, or (one port given) a loopback plug."""
+    """Plug a cable between two free ports of one switch, or a loopback plug if one port is given."""
     ports = [port_at(fabric, p) for p in (a, b or a)]
     if fabric.port_node[ports[0]] != fabric.port_node[ports[1]]:
-        raise InputError(f"{a} and {b} are on different nodes; a self-loop has both ends on one")
+        raise InputError(f"{a} and {b} are on different nodes; a self-loop has both ends on one node")
     for port in ports:
         if fabric.port_cable[port] >= 0 or fabric.port_num[port] == 0:
             raise InputError(f"{fabric.port_name(port)} is not a free port; a self-loop needs one")
@@ -162,12 +165,12 @@ def self_loop(fabric: Fabric, a: Target, b: Target | None = None) -> Planted:
 
 
 def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: int | None = None) -> Planted:
-    """A link that trained below what both ends can do: active ``speed`` (generation) or ``lanes``
-    at both ends."""
+    """Make a link run below what both ends support: active ``speed`` (generation) or ``lanes`` at
+    both ends."""
     row = cable_at(fabric, cable)
     ends = cable_ends(fabric, row)
     if len(ends) < 2 and fabric.cable_port[row].min() < 0:
-        raise InputError(f"the cable in {cable} leads nowhere known; a slow link needs both ends")
+        raise InputError(f"the cable in {cable} has an unknown peer; a slow link needs two known ends")
     best = int(plugging.supported_speed_codes(fabric, np.array(ends)).min())
     widths = int(np.bitwise_and.reduce(plugging.supported_lanes(fabric, np.array(ends))))
     code = speed_named(speed).code if speed is not None else best
@@ -177,7 +180,8 @@ def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: in
     most = max(n for n, bit in WIDTH_BITS.items() if bit & widths)
     if code > best or (code == best and (lanes or most) == most):
         raise InputError(
-            f"that is no slow link: {cable} can do {SPEED_BY_CODE[best].name} with {most} lanes; give a lower speed "
+            f"this is not a slow link: {cable} supports {SPEED_BY_CODE[best].name} with {most} lanes; give a lower "
+            f"speed "
             f"or fewer lanes"
         )
     set_active(fabric, ends, code, lanes or most)
@@ -186,10 +190,10 @@ def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: in
 
 
 def set_ber(fabric: Fabric, cable: Target, ber: float) -> Planted:
-    """A cable with raw bit error ratio ``ber`` (0 = perfect)."""
+    """Give a cable the raw bit error ratio ``ber`` (0 = perfect)."""
     row = cable_at(fabric, cable)
     if not 0 <= ber < 1:
-        raise InputError(f"ber: {ber} is not a bit error ratio; from 0 to below 1, such as 1e-9")
+        raise InputError(f"ber: {ber} is not a bit error ratio; use a number from 0 to below 1, for example 1e-9")
     fabric.cable_ber[row] = ber
     fabric.source.records |= {"ber"}
     names = names_of(fabric, cable_ends(fabric, row))
@@ -197,10 +201,10 @@ def set_ber(fabric: Fabric, cable: Target, ber: float) -> Planted:
 
 
 def set_length(fabric: Fabric, cable: Target, length_m: float) -> Planted:
-    """A cable of another length (metres) than its neighbours."""
+    """Give a cable another length (metres) than its neighbours."""
     row = cable_at(fabric, cable)
     if not 0 < length_m <= 40_000:
-        raise InputError(f"length_m: {length_m} is no length of a cable; metres, up to 40000")
+        raise InputError(f"length_m: {length_m} is not a cable length; use metres, up to 40000")
     fabric.cable_length_m[row] = length_m
     fabric.source.records |= {"lengths"}
     names = names_of(fabric, cable_ends(fabric, row))
@@ -208,7 +212,7 @@ def set_length(fabric: Fabric, cable: Target, length_m: float) -> Planted:
 
 
 def inactive_link(fabric: Fabric, cable: Target, state: str = "INIT") -> Planted:
-    """A link that stays ``DOWN``, ``INIT`` or ``ARMED`` at both ends, cable plugged in."""
+    """Keep a link ``DOWN``, ``INIT`` or ``ARMED`` at both ends although its cable is plugged in."""
     row = cable_at(fabric, cable)
     if str(state).upper() not in ("DOWN", "INIT", "ARMED"):
         raise InputError(f"state: {state!r} is not one of DOWN, INIT, ARMED")
@@ -229,7 +233,7 @@ def inactive_link(fabric: Fabric, cable: Target, state: str = "INIT") -> Planted
 
 
 def duplicate_guid(fabric: Fabric, node: Target, of: Target) -> Planted:
-    """``node`` carries the NodeGUID and PortGUIDs of ``of`` (a cloned EEPROM)."""
+    """Give ``node`` the NodeGUID and PortGUIDs of ``of`` (a cloned EEPROM)."""
     a, b = _two_nodes(fabric, node, of)
     rows = np.array(fabric.ports_of(a, port0=True))
     offset = fabric.port_guid[rows] - fabric.node_guid[a]
@@ -244,7 +248,7 @@ def duplicate_guid(fabric: Fabric, node: Target, of: Target) -> Planted:
 
 
 def duplicate_description(fabric: Fabric, node: Target, of: Target) -> Planted:
-    """``node`` carries the NodeDescription of ``of``."""
+    """Give ``node`` the NodeDescription of ``of``."""
     a, b = _two_nodes(fabric, node, of)
     names = [fabric.node_name(a), fabric.node_name(b)]
     fabric.node_desc[a] = fabric.node_desc[b]
@@ -252,7 +256,8 @@ def duplicate_description(fabric: Fabric, node: Target, of: Target) -> Planted:
 
 
 def duplicate_lid(fabric: Fabric, port: Target, of: Target) -> Planted:
-    """``port`` has the base LID of ``of`` (both end ports: an adapter's, or port 0 of a switch)."""
+    """Give ``port`` the base LID of ``of`` (both are end ports: an adapter's port, or port 0 of a
+    switch)."""
     a, b = (_end_port(fabric, p) for p in (port, of))
     if a == b:
         raise InputError(f"{port} and {of} are the same port; a duplicate needs two")
@@ -264,7 +269,7 @@ def duplicate_lid(fabric: Fabric, port: Target, of: Target) -> Planted:
 
 
 def zero_lid(fabric: Fabric, port: Target) -> Planted:
-    """An end port that was left without a LID."""
+    """Leave an end port without a LID."""
     row = _end_port(fabric, port)
     _give_lids(fabric)
     PortInfo.lid.set(fabric.port_info, 0, [row])
@@ -272,7 +277,7 @@ def zero_lid(fabric: Fabric, port: Target) -> Planted:
 
 
 def one_sided(fabric: Fabric, cable: Target) -> Planted:
-    """Only the end in port ``cable`` lists the cable, the other end's record is missing."""
+    """Remove one record of a cable: only the end in port ``cable`` lists it."""
     port, row = port_at(fabric, cable), cable_at(fabric, cable)
     peer = int(fabric.port_peer[port])
     fabric.cable_port[row], fabric.cable_listed[row] = (port, peer), 1
@@ -281,7 +286,7 @@ def one_sided(fabric: Fabric, cable: Target) -> Planted:
 
 
 def dangle(fabric: Fabric, port: Target) -> Planted:
-    """The record of ``port`` names a peer that the source does not hold."""
+    """Make the record of ``port`` name a peer that the source does not contain."""
     port_row, row = port_at(fabric, port), cable_at(fabric, port)
     peer = int(fabric.port_peer[port_row])
     if peer < 0:
@@ -304,14 +309,14 @@ def _end_port(fabric: Fabric, place: Target) -> int:
     port = port_at(fabric, place)
     if fabric.node_type[fabric.port_node[port]] == NodeType.SWITCH and fabric.port_num[port] != 0:
         raise InputError(
-            f"{fabric.port_name(port)} has no LID of its own; a switch's LID is that of port 0, so "
+            f"{fabric.port_name(port)} has no LID; a switch's LID belongs to port 0, so use "
             f"{fabric.node_name(int(fabric.port_node[port]))}[0]"
         )
     return port
 
 
 def _give_lids(fabric: Fabric) -> None:
-    """LIDs 1, 2, … to all end ports, where the source records none."""
+    """Give LIDs 1, 2, … to all end ports if the source records none."""
     if "lids" in fabric.source.records:
         return
     ends = fabric.end_ports()

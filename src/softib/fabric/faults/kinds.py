@@ -1,8 +1,8 @@
-"""Every kind of fault in one table: its stable name, its keys in a fabric file, and how to draw one
+"""Table of all kinds of fault: stable name, keys in a fabric file, and the function that draws one
 at random.
 
 A fabric file lists faults as ``{kind: slow-link, cable: "leaf-3[40]", speed: HDR}``; ``kind`` may
-be left away where the keys fit one kind only (``{cable: "leaf-3[40]", ber: 1.0e-9}``).
+be omitted if the keys fit one kind only (``{cable: "leaf-3[40]", ber: 1.0e-9}``).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def plant(fabric: Fabric, entry: Mapping[str, Any]) -> Planted:
 
 
 def random_fault(fabric: Fabric, kind: str, rng: np.random.Generator) -> Planted:
-    """Plant one fault of ``kind`` at a place that ``rng`` draws. Raises :class:`InputError` where
-    no place fits."""
+    """Plant one fault of ``kind`` at a location that ``rng`` draws. Raises :class:`InputError` if
+    no location fits."""
     if kind not in FAULTS:
         raise UnknownName("fault", kind, FAULTS)
     fault = FAULTS[kind]
@@ -77,8 +77,8 @@ def _kind_of(name: Any, keys: list[str]) -> FaultKind:
 
 
 def _arguments(kind: FaultKind, given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of the planter from the keys of a file. Raises :class:`InputError` for a value of
-    the wrong sort."""
+    """Return the arguments of the planting function from the keys of a file. Raises
+    :class:`InputError` for a value of the wrong type."""
     out: dict[str, Any] = {}
     for key, value in given.items():
         try:
@@ -124,9 +124,9 @@ def _rails(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
 _PARSERS = {"ports": _ports, "rails": _rails, "ber": _real, "length_m": _real, "lanes": _whole}
 
 
-_CABLE = {"cable": "a port that the cable is in, such as leaf-3[40]"}
-_PORT = {"port": "a port, such as host-0001[1]"}
-_OF = {"of": "whose identity it takes"}
+_CABLE = {"cable": "a port that the cable is in, for example leaf-3[40]"}
+_PORT = {"port": "a port, for example host-0001[1]"}
+_OF = {"of": "the node or port whose identity is copied"}
 _NODE = {"node": "a node by name or GUID"}
 
 FAULTS: dict[str, FaultKind] = {
@@ -135,7 +135,7 @@ FAULTS: dict[str, FaultKind] = {
         FaultKind(
             "swap-cables",
             inject.swap_cables,
-            {"ports": 'two ports whose plugs are exchanged, such as ["leaf-1[40]", "leaf-2[40]"]'},
+            {"ports": 'two ports whose plugs are exchanged, for example ["leaf-1[40]", "leaf-2[40]"]'},
             draws.swap,
             {},
             "two cables are exchanged at one end",
@@ -143,10 +143,10 @@ FAULTS: dict[str, FaultKind] = {
         FaultKind(
             "crossed-rails",
             inject.cross_rails,
-            {"node": "host, such as node-005", "rails": "two rails, such as [0, 1]"},
+            {"node": "host, for example node-005", "rails": "two rails, for example [0, 1]"},
             draws.rails,
             {},
-            "two adapters of a host have each other's cable",
+            "the cables of two adapters of a host are exchanged",
         ),
         FaultKind(
             "move-cable",
@@ -174,8 +174,8 @@ FAULTS: dict[str, FaultKind] = {
             inject.slow_link,
             _CABLE,
             draws.slow,
-            {"speed": "generation that is active", "lanes": "active width"},
-            "a link runs below what its ends can do",
+            {"speed": "active generation", "lanes": "active width"},
+            "a link runs below what its ends support",
         ),
         FaultKind(
             "ber",
@@ -227,14 +227,14 @@ FAULTS: dict[str, FaultKind] = {
         ),
         FaultKind("lid-0", inject.zero_lid, _PORT, draws.end, {}, "an end port has no LID"),
         FaultKind("one-sided", inject.one_sided, _CABLE, draws.cable(), {}, "only one end lists the cable"),
-        FaultKind("dangling", inject.dangle, _PORT, draws.dangling, {}, "a record names a peer that is not there"),
+        FaultKind("dangling", inject.dangle, _PORT, draws.dangling, {}, "a record names a peer that does not exist"),
     )
 }
 """Kind by stable name."""
 
 
 def markdown() -> str:
-    """The reference of all kinds of fault, as ``docs/topologies.md`` has it."""
+    """Return the reference of all kinds of fault for ``docs/topologies.md``."""
     rows = ["| kind | keys | what goes wrong |", "|---|---|---|"]
     for kind in FAULTS.values():
         keys = [f"`{k}`: {doc}" for k, doc in kind.needed.items()] + [

@@ -1,5 +1,4 @@
-"""Where a fault is: nodes, ports and cables by the names that people write, and the record of what
-was planted."""
+"""Resolve the nodes, ports and cables of a fault by name, and record the planted faults."""
 
 from __future__ import annotations
 
@@ -13,14 +12,13 @@ from softib.iba.constants import NodeType
 __all__ = ["Planted", "Target", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
 
 Target = str | int
-"""``"leaf-3[40]"`` (a node: its name or GUID), or the row of the port (node) where the caller has
-it."""
+"""``"leaf-3[40]"`` (a node: its name or GUID), or the row of the port (node) in the arrays."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A fault that was planted: its kind, the places it shows at (``node[port]`` or node names),
-    and in words."""
+    """A planted fault: its kind, the affected ports or nodes (``node[port]`` or node names), and a
+    sentence."""
 
     kind: str
     where: tuple[str, ...]
@@ -28,10 +26,8 @@ class Planted:
 
 
 def node_at(fabric: Fabric, name: Target) -> int:
-    """Node by name (:class:`softib.fabric.node_finder.NodeFinder`).
-
-    Raises :class:`UnknownName` with the near names, :class:`InputError` where several nodes are
-    meant.
+    """Return the node called by a name (:class:`softib.fabric.node_finder.NodeFinder`). Raises
+    :class:`UnknownName` with similar names, :class:`InputError` if the name fits several nodes.
     """
     return find_node(fabric, name) if isinstance(name, str) else int(name)
 
@@ -43,7 +39,7 @@ def port_at(fabric: Fabric, place: Target) -> int:
         return int(place)
     split = split_port(place)
     if split is None:
-        raise InputError(f"{place!r} names no port; use node[port], for example leaf-3[40]")
+        raise InputError(f"{place!r} is not a port; use node[port], for example leaf-3[40]")
     node, portnum = node_at(fabric, split[0]), split[1]
     first = 0 if fabric.node_type[node] == NodeType.SWITCH else 1
     if not first <= portnum <= fabric.node_nports[node]:
@@ -54,7 +50,7 @@ def port_at(fabric: Fabric, place: Target) -> int:
 
 
 def cable_at(fabric: Fabric, place: Target) -> int:
-    """Cable that has an end in port ``place``. Raises :class:`InputError` where none is."""
+    """Return the cable in port ``place``. Raises :class:`InputError` if the port has none."""
     cable = int(fabric.port_cable[port_at(fabric, place)])
     if cable < 0:
         raise InputError(f"no cable is in {fabric.port_name(port_at(fabric, place))}; name a port that has one")
@@ -67,7 +63,7 @@ def cable_ends(fabric: Fabric, cable: int) -> list[int]:
 
 
 def note(fabric: Fabric, kind: str, where: list[str], message: str) -> Planted:
-    """Write a planted fault into the truth of ``fabric``."""
+    """Record a planted fault in the ground truth of ``fabric``."""
     planted = Planted(kind, tuple(where), message)
     fabric.source.generator.setdefault("faults", []).append(planted)
     return planted

@@ -1,5 +1,3 @@
-"""Readers and writers of fabric files; the format is found by content.
-
-``read(path)`` and ``write(fabric, path, format)`` are the two doors
-(:mod:`softib.fabric.formats.registry`).
+"""Readers and writers of fabric files; the format is detected from the content. The entry points
+are ``read(path)`` and ``write(fabric, path, format)`` (:mod:`softib.fabric.formats.registry`).
 """

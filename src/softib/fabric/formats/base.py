@@ -1,4 +1,4 @@
-"""What readers share: problems with file, line and reason, and the result that keeps every readable
+"""Shared by all readers: problems with file, line and reason, and the result with every readable
 record."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\d+")
-"""What differs between records that are wrong in the same way: quoted text and numbers."""
+"""Parts of a message that differ between similar problems: quoted text and numbers."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Problem(Result):
     """From 1; 0 for the file as a whole."""
     reason: str
     code: str = field(default="", metadata=HIDDEN)
-    """The finding that a check makes of it; empty: none does."""
+    """Finding that a check reports for it; empty if none."""
     peer: str = field(default="", metadata=HIDDEN)
-    """The node that it names and the file lacks."""
+    """Node that the record names and the file does not contain."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", on_one_line(self.reason))
@@ -56,8 +56,7 @@ class Problem(Result):
 
 
 def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
-    """Problems of one file that are wrong in the same way, together; both levels in the order
-    found."""
+    """Group similar problems of one file; groups and their members keep the order of the file."""
     groups: dict[tuple[str, str], list[Problem]] = {}
     for problem in problems:
         groups.setdefault((problem.file, _PARTICULAR.sub("…", problem.reason)), []).append(problem)
@@ -65,24 +64,24 @@ def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
 
 
 REPEATED = "repeats the record of"
-"""In the reason of a record that repeats another one: it was understood."""
+"""Part of the reason for a repeated record: the record itself was readable."""
 
 
 class Problems(list[Problem]):
-    """The problems of one file, in the order found."""
+    """The problems of one file, in file order."""
 
     def __init__(self, file: str):
         super().__init__()
         self.file = shown_name(file)
 
     def add(self, line: int, reason: str, code: str = "", peer: str = "") -> None:
-        """Record that ``line`` is bad because of ``reason``."""
+        """Add a problem of ``line`` with its ``reason``."""
         self.append(Problem(self.file, line, reason, code, peer))
 
 
 @dataclass
 class ReadResult:
-    """A fabric, what was wrong in the file, and the reader that recognised it.
+    """A fabric, the problems of its file, and the name of the reader.
 
     ``counts`` are the numbers the *file* holds, as COUNTS.tsv defines them: ``switches``, ``cas``
     (SHARP aggregation nodes counted too), ``sharp_nodes``, ``links`` (a dangling record counts),
@@ -94,9 +93,9 @@ class ReadResult:
     format: str
     counts: dict[str, int | None] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
-    """What has no column: each reader says what it puts there."""
+    """Data without a column; documented by each reader."""
     notes: list[str] = field(default_factory=list)
-    """Lines on what softib does not use of a file that is in order; no problems."""
+    """Notes on data of a valid file that softib does not use; these are not problems."""
 
 
 LINE_LIMIT = 16 << 10
@@ -123,17 +122,16 @@ def decoded(raw: bytes) -> bytes:
 
 
 def read_lines(path: Path, problems: Problems) -> list[str]:
-    """All lines without their ends. Raises :class:`UnreadableFile` when the system gives no bytes.
-
-    A line that is too long is an empty string and a problem.
+    """Return all lines without line ends. Raises :class:`UnreadableFile` if the file cannot be
+    read. A line that is too long becomes an empty string and a problem.
     """
     got = content(path)
     data = decoded(got.data)
     if data.count(b"\n") > MOST_LINES:
-        raise UnreadableFile(f"{problems.file}: more than {MOST_LINES:,} lines; a fabric file has at most that")
+        raise UnreadableFile(f"{problems.file}: more than {MOST_LINES:,} lines, the maximum for a fabric file")
     out = data.decode("utf-8", "surrogateescape").split("\n")
     for at in [i for i, line in enumerate(out) if len(line) > LINE_LIMIT]:
-        problems.add(at + 1, f"line of {len(out[at])} characters is no record: {shown(out[at][:80])}")
+        problems.add(at + 1, f"line of {len(out[at])} characters is too long for a record: {shown(out[at][:80])}")
         out[at] = ""
     if got.flaw:
         problems.add(len(out), got.flaw)
@@ -141,7 +139,7 @@ def read_lines(path: Path, problems: Problems) -> list[str]:
 
 
 def octets(text: str) -> bytes:
-    """The bytes that ``text`` had in the file."""
+    """Return the bytes of ``text`` in the file."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -152,7 +150,7 @@ def shown(value: str | bytes, width: int = 60) -> str:
 
 
 class Junk:
-    """Collects lines that are no record, so that a thousand lines of log text make one problem."""
+    """Collect lines that are not records, so that a thousand lines of log text become one problem."""
 
     def __init__(self, problems: Problems, kind: str):
         self.problems, self.what = problems, kind
@@ -160,7 +158,7 @@ class Junk:
         self.text = ""
 
     def add(self, number: int, line: str) -> None:
-        """Line ``number`` is no record."""
+        """Add line ``number``, which is not a record."""
         if self.count and number > self.last + 1:
             self.flush()
         if not self.count:
@@ -168,7 +166,7 @@ class Junk:
         self.last, self.count = number, self.count + 1
 
     def flush(self) -> None:
-        """Report what was collected."""
+        """Report the collected lines as one problem."""
         if self.count == 1:
             self.problems.add(self.first, f"not {self.what}: {shown(self.text)}")
         elif self.count:
@@ -180,9 +178,9 @@ class Junk:
 
 
 def complain_if_not_closed(lines: list[str], problems: Problems) -> None:
-    """ibdiagnet2 writes when a file was created and when it was closed: one without the second was
-    cut."""
+    """Report a truncated file: ibdiagnet2 writes when a file was created and when it was closed,
+    and the second line is missing."""
     if any(line.startswith("# File created at") for line in lines[:40]) and not any(
         line.startswith("# File closed at") for line in lines[-40:]
     ):
-        problems.add(len(lines), "no 'File closed at' line: the file is cut")
+        problems.add(len(lines), "no 'File closed at' line: the file is truncated")

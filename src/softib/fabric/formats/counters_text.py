@@ -1,5 +1,4 @@
-"""Counters in files of their own, separate from the fabric's: ibdiagnet's ``.pm``, and what
-perfquery and ibqueryerrors print.
+"""Counters in separate files: ibdiagnet's ``.pm``, and the output of perfquery and ibqueryerrors.
 
 Each record begins with a line that names the port::
 
@@ -8,9 +7,9 @@ Each record begins with a line that names the port::
        GUID 0x7cfe9003009ce5b0 port 2: [SymbolErrorCounter == 7] [PortXmitWait == 9]  ibqueryerrors;
        NodeGUID
 
-and holds ``name=value``, ``Name:....value`` or ``[Name == value]``. Where a record has a counter
-twice (32 and 64 bits wide) the larger is it: the narrow one stops at its maximum. Of two records of
-one port the later is the newer reading. Sources: files of ibdiagnet 2.10, the output of
+and holds ``name=value``, ``Name:....value`` or ``[Name == value]``. If a record has a counter twice
+(32 and 64 bits wide), the larger value counts: the narrow one stops at its maximum. Of two records
+for one port, the later one counts. Sources: files of ibdiagnet 2.10, the output of
 infiniband-diags.
 """
 
@@ -56,11 +55,11 @@ _NAMES = {_plain(n): n for n in (*COUNTER_NAMES, *(DETAIL_COUNTERS.names or ()))
 
 
 SEVERAL = -2
-"""Row for a LID of several ports: two subnets, or a fault."""
+"""Row for a LID shared by several ports: two subnets, or a fault."""
 
 
 class _Finder:
-    """Ports by what the three forms call them; -1 where there is none."""
+    """Find ports by the identifiers of the three formats; -1 if there is none."""
 
     def __init__(self, f: Fabric):
         self.f = f
@@ -73,7 +72,7 @@ class _Finder:
             self.lid[lid] = SEVERAL if lid in self.lid else port
 
     def by_guid(self, guid: int, portnum: int) -> int:
-        """A NodeGUID and portnum, or the PortGUID of a CA port of that number."""
+        """Find the port with a NodeGUID and portnum, or the CA port with that PortGUID and number."""
         port = self.port_guid.get(guid, -1)
         if port >= 0 and int(self.f.port_num[port]) == portnum:
             return port
@@ -81,7 +80,7 @@ class _Finder:
         return self._of(node, portnum)
 
     def by_lid(self, lid: int, portnum: int) -> int:
-        """LID of an end port, and a portnum of its node."""
+        """Find a port by the LID of an end port and a portnum of its node."""
         port = self.lid.get(lid, -1) if lid else -1
         return self._of(int(self.f.port_node[port]), portnum) if port >= 0 else port
 
@@ -99,8 +98,8 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
     """Write the counters of the file into ``fabric`` (``counters``, ``detail_counters``; record
     ``counters``).
 
-    Returns what could not be used. Raises :class:`UnreadableFile` where no record belongs to a port
-    of the fabric.
+    Returns the problems. Raises :class:`UnreadableFile` if no record belongs to a port of the
+    fabric.
     """
     problems = Problems(str(path))
     finder, taken, records = _Finder(fabric), 0, 0
@@ -128,13 +127,13 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
 
 
 def _why_none(lines: list[str], records: int) -> str:
-    """Why a file has no counters of this fabric."""
+    """Return why a file has no counters of this fabric."""
     if records:
-        return f"none of its {counted(records, 'record')} is of a port of this fabric"
+        return f"none of its {counted(records, 'record')} belongs to a port of this fabric"
     nameless = [n for n, line in enumerate(lines, 1) if (m := _FIELD.match(line)) and _plain(m[1]) in _NAMES]
-    if nameless:  # what LDMS' ibnet sampler and others keep of perfquery's output
+    if nameless:  # LDMS' ibnet sampler and others keep this part of perfquery's output
         return (
-            f"line {nameless[0]}: counters of a port that nothing names; put perfquery's own line before them: '# "
+            f"line {nameless[0]}: counters without a port; put perfquery's header line before them: '# "
             f"Port extended counters: Lid 12 port 1'"
         )
     return "no counters of ibdiagnet (.pm), perfquery or ibqueryerrors in it"
@@ -176,7 +175,7 @@ def _take(into: dict[str, int], fields: list[tuple[str, str]], number: int, prob
 
 
 def _header(line: str, finder: _Finder) -> tuple[int | None, str] | None:
-    """(port, rest of the line) of a line that begins a record."""
+    """Return (port, rest of the line) for a line that begins a record."""
     if m := _PM.match(line):
         return finder.by_guid(int(m[2], 16), int(m[1])), ""
     if m := _PERFQUERY.match(line):

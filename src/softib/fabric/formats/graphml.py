@@ -1,4 +1,4 @@
-"""Writes GraphML for yEd, Gephi, networkx and others: a node for each device, an edge for each
+"""Write GraphML for yEd, Gephi, networkx and others: a node for each device, an edge for each
 cable.
 
 Nodes carry name, type, GUID, number of ports, system and base LID; edges both port numbers, speed,

@@ -1,13 +1,13 @@
-"""Reads what ``iblinkinfo`` prints (infiniband-diags), in its blocks or with ``-l`` a line a link::
+"""Read the output of ``iblinkinfo`` (infiniband-diags): blocks, or one line per link with ``-l``::
 
     Switch: 0x0250f1b000000800 spine-1:
               10    2[  ] ==( 4X   106.25 Gbps Active/  LinkUp)==>    3    5[  ] "leaf-2" ( )
     0x0250f1b000000700 "   leaf-8"   9   5[  ] ==( 4X  …)==>  0x0250f1b000000800   10   8[  ] "spine-1" ( )
 
-Blocks name a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs: the
-NodeGUID is not in the text, and the PortGUID of the first port stands in. Nodes that are only named
-as peers (``--switches-only``, a partial scan) are adapters, or switches where several cables lead
-to them. Source of the form: iblinkinfo.c of infiniband-diags.
+Blocks identify a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs:
+the text has no NodeGUIDs, so the PortGUID of the first port is used. Nodes that appear only as
+peers (``--switches-only``, a partial scan) are adapters, or switches if several cables lead to
+them. Source: iblinkinfo.c of infiniband-diags.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _STATES = {
     "Active": PortState.ACTIVE,
 }
 _SWITCH_FROM = 3
-"""Cables to a node of which nothing else is known, from which on it is a switch: adapters have one
-or two ports."""
+"""Number of cables from which a node known only as a peer counts as a switch: adapters have one or
+two ports."""
 
 
 @dataclass
 class _Row:
-    """One line: the node's row, and the peer as the text names it."""
+    """One line: the node's row, and the peer's identifiers."""
 
     node: int
     line: int
@@ -54,7 +54,7 @@ class _Row:
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
-    """Read it. Raises :class:`UnreadableFile` when no line of it can be read."""
+    """Read the text. Raises :class:`UnreadableFile` if no line of it can be read."""
     problems = Problems(str(path))
     work, junk = _Reader(problems), Junk(problems, "a line of iblinkinfo")
     for number, line in enumerate(read_lines(path, problems), 1):
@@ -70,7 +70,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 
 class _Reader:
-    """Nodes of headings and lines; peers are resolved when all are known."""
+    """Collect nodes from headings and lines; peers are resolved at the end."""
 
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(file=problems.file)
@@ -92,7 +92,7 @@ class _Reader:
             self.current = self._node(number, NodeType.ROUTER if kind[0] == "R" else NodeType.CA, UNKNOWN, other)
 
     def port(self, number: int, m: re.Match[str]) -> None:
-        """One port, below a heading or by itself."""
+        """Read one port, below a heading or alone."""
         guid = parse_guid(m["guid"] or "")
         if m["name"] is not None:
             node = self.of_guid.get(guid, -1)
@@ -105,7 +105,7 @@ class _Reader:
             if guid != UNKNOWN:
                 self.of_guid.setdefault(guid, node)
         else:
-            self.problems.add(number, "a port below no heading: left out")
+            self.problems.add(number, "a port without a heading: skipped")
             return
         lid = parse_lid(m["lid"], number, self.problems)
         if lid > 0:
@@ -121,7 +121,7 @@ class _Reader:
         return node
 
     def finish(self) -> None:
-        """Kinds of nodes that have no heading, then a record for each linked port."""
+        """Set the types of nodes without a heading, then add a record for each linked port."""
         r = self.records
         ports: dict[int, set[int]] = {}
         for row in self.rows:
@@ -139,7 +139,7 @@ class _Reader:
                 r.lid0[row.node] = parse_lid(row.part["lid"], row.line, Problems(""))
 
     def _peer(self, row: _Row) -> int:
-        """The row of the node at the other end, -1 where the text has nothing of it."""
+        """Return the row of the peer node, -1 if the text has no record of it."""
         m = row.part
         if m["peer_guid"]:
             return self.of_guid.get(parse_guid(m["peer_guid"]), -1)
@@ -149,7 +149,7 @@ class _Reader:
         return next(iter(both)) if len(both) == 1 else -1
 
     def _only_peers(self, linked: list[_Row], peers: list[int]) -> None:
-        """Make nodes of what is named at the other end alone, by GUID, else by LID and name."""
+        """Add nodes that appear only as peers, by GUID, otherwise by LID and name."""
         of: dict[tuple[int, int, str], list[int]] = {}
         for i, row in enumerate(linked):
             if peers[i] < 0:
@@ -169,7 +169,7 @@ class _Reader:
                 self._back(linked[i], node)
 
     def _back(self, row: _Row, node: int) -> None:
-        """The record of the far end, which the text does not list."""
+        """Add the peer's record, which the text does not list."""
         m, r = row.part, self.records
         lid = parse_lid(m["peer_lid"], row.line, self.problems) if r.node_type[node] != NodeType.SWITCH else UNKNOWN
         speed, lanes = _rate(m)
@@ -217,7 +217,7 @@ class _Reader:
 
 
 def _rate(m: re.Match[str]) -> tuple[int, int]:
-    """(speed code, lanes); 0 for what is not understood."""
+    """Return (speed code, lanes); 0 for unknown values."""
     lanes = int(m["lanes"]) if m["lanes"] and int(m["lanes"]) in WIDTH_BITS else 0
     parts = (m["speed"] or "").upper().replace("(", " ").replace(")", " ").split()
     code = next((SPEED_BY_NAME[w].code for w in parts if w in SPEED_BY_NAME), 0)

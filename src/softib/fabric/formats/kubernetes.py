@@ -1,8 +1,8 @@
-"""Writes the place of each host in the fabric as labels of Kubernetes nodes.
+"""Write the location of each host in the fabric as labels of Kubernetes nodes.
 
 The keys are those of NVIDIA's Topograph: ``network.topology.nvidia.com/tier-0`` is the leaf switch,
-``tier-1`` the switches above it, and so on; ``leaf``, ``spine`` and ``core``, as its releases before
-had them, name the first three. Switches that stand for each other have one name, as in Slurm's tree
+``tier-1`` the switches above it, and so on; ``leaf``, ``spine`` and ``core``, from its earlier
+releases, name the first three. Interchangeable switches have one name, as in Slurm's tree
 (:mod:`softib.fabric.formats.slurm`). The file is JSON, since YAML reads some names as numbers.
 ``kubectl apply --server-side -f FILE`` sets the labels.
 """
@@ -22,12 +22,12 @@ __all__ = ["write"]
 PREFIX = "network.topology.nvidia.com/"
 TIERS = ("leaf", "spine", "core")
 LONGEST = 63
-"""Characters of a label's value (Kubernetes, "Labels and Selectors": letters, digits, ``-_.``,
-a letter or digit at both ends)."""
+"""Characters allowed in a label's value (Kubernetes, "Labels and Selectors": letters, digits,
+``-_.``, a letter or digit at both ends)."""
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write one Node with its labels a host. Returns what of the fabric labels cannot say."""
+    """Write one Node with labels per host. Returns notes on content that labels cannot hold."""
     lines, notes = tree(fabric)
     above = {child: line.name for line in lines for child in line.children}
     out = []

@@ -1,8 +1,8 @@
-"""Node-name maps: the names operators give to GUIDs, as OpenSM and infiniband-diags read them.
+"""Node-name maps: operators' names for GUIDs, in the format of OpenSM and infiniband-diags.
 
 One entry a line, ``0xGUID "name"``; ``#`` begins a comment. Source: infiniband-diags' manual page,
-NODE NAME MAP FILE FORMAT. OpenSM takes unquoted names too (up to the next blank or comment), and so
-do we.
+NODE NAME MAP FILE FORMAT. Like OpenSM, softib accepts unquoted names (up to the next blank or
+comment).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DESCRIPTION_BYTES = 64
 
 @dataclass
 class NameMap:
-    """``names`` by NodeGUID, ``lines`` where each stands in the file."""
+    """A map: ``names`` and their ``lines`` in the file by NodeGUID."""
 
     path: str
     names: dict[int, str]
@@ -54,13 +54,15 @@ def parse(text: str, file: str) -> NameMap:
                 problems.add(number, f"{guid:#018x} has another name at line {lines[guid]}; that one is used")
             continue
         if len(name.encode()) > DESCRIPTION_BYTES:
-            problems.add(number, f"a name of {len(name.encode())} bytes; a NodeDescription holds 64, the rest is cut")
+            problems.add(
+                number, (f"a name of {len(name.encode())} bytes; a NodeDescription holds 64, the rest is cut off")
+            )
         names[guid], lines[guid] = name, number
     return NameMap(file, names, lines, list(problems))
 
 
 def read(path: str | Path) -> NameMap:
-    """Read a map; raises :class:`UnreadableFile` where no entry can be read."""
+    """Read a map; raises :class:`UnreadableFile` if no entry can be read."""
     got = text_content(path, what="node-name-map")
     text = got.data.decode("utf-8-sig", "replace")
     result = parse(text, shown_name(path))
@@ -96,9 +98,9 @@ def apply(fabric: Fabric, names: NameMap | Mapping[int, str] | str | Path) -> li
 
 
 def _why_none(fabric: Fabric, names: NameMap) -> str:
-    """Why a map names no node."""
+    """Return why a map names no node."""
     if not names.names:
-        return 'it names nothing: an entry is 0xGUID "name"'
+        return 'it has no entries; an entry is 0xGUID "name"'
     ports = int(np.isin(np.array(list(names.names), np.uint64), fabric.port_guid[fabric.port_guid > 0]).sum())
-    hint = f"; {ports:,} are PortGUIDs: write the NodeGUID" if ports else ": is it another fabric's map?"
+    hint = f"; {ports:,} are PortGUIDs; use NodeGUIDs" if ports else ": it may belong to another fabric"
     return f"none of its {len(names.names):,} GUIDs is a node of the fabric{hint}"

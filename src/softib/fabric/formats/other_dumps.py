@@ -1,4 +1,5 @@
-"""Texts of InfiniBand tools that hold no fabric: what each is, and what to run in its place."""
+"""Output of InfiniBand tools that contains no fabric: description of each, and the command to run
+instead."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from dataclasses import dataclass
 
 __all__ = ["OTHER_DUMPS", "OtherDump", "named_dump"]
 
-DISCOVER = "run ibnetdiscover, or give umad:DEVICE in place of a file"
-"""What answers every question about cables."""
+DISCOVER = "run ibnetdiscover, or use umad:DEVICE instead of a file"
+"""Advice for all files without cables."""
 
 
 @dataclass(frozen=True)
@@ -18,30 +19,30 @@ class OtherDump:
 
     what: str
     signature: str
-    lacks: str = "which tells no cables"
+    lacks: str = "which has no cables"
     instead: str = DISCOVER
 
 
 OTHER_DUMPS = (
-    OtherDump("what saquery prints (NodeRecords)", r"^NodeRecord dump:"),
-    OtherDump("what saquery prints (LinkRecords)", r"^LinkRecord dump:", "which tells no names and no GUIDs"),
+    OtherDump("output of saquery (NodeRecords)", r"^NodeRecord dump:"),
+    OtherDump("output of saquery (LinkRecords)", r"^LinkRecord dump:", "which has no names and no GUIDs"),
     OtherDump("what saquery prints", r"^\w+Record dump:"),
     OtherDump(
         "a list of ibswitches, ibhosts, ibrouters or ibnodes", r"^(?:Switch|Ca|Rt)[ \t]*: 0x[0-9a-fA-F]{16} ports \d+"
     ),
-    OtherDump("what ibstat prints", r"^CA '[^'\n]+'[ \t]*$", "which is of this host's adapters alone"),
+    OtherDump("what ibstat prints", r"^CA '[^'\n]+'[ \t]*$", "which covers only this host's adapters"),
     OtherDump(
         "what ibstatus prints",
         r"^Infiniband device '[^'\n]+' port \d+ status:",
-        "which is of this host's adapters alone",
+        "which covers only this host's adapters",
     ),
-    OtherDump("what ibv_devinfo prints", r"^hca_id:[ \t]", "which is of this host's adapters alone"),
-    OtherDump("what sminfo prints", r"^sminfo: sm lid \d+", "which names the subnet manager alone"),
-    OtherDump("what smpquery prints", r"^# (?:Node|Port|Switch) info: ", "which is of one node alone"),
-    OtherDump("what ibtracert prints", r"^From (?:ca|switch) \{0x", "which is one path alone"),
-    OtherDump("what mlxlink prints", r"^Operational Info\b|^Physical state[ \t]*:", "which is of one port alone"),
+    OtherDump("what ibv_devinfo prints", r"^hca_id:[ \t]", "which covers only this host's adapters"),
+    OtherDump("what sminfo prints", r"^sminfo: sm lid \d+", "which covers only the subnet manager"),
+    OtherDump("what smpquery prints", r"^# (?:Node|Port|Switch) info: ", "which covers only one node"),
+    OtherDump("what ibtracert prints", r"^From (?:ca|switch) \{0x", "which covers only one path"),
+    OtherDump("what mlxlink prints", r"^Operational Info\b|^Physical state[ \t]*:", "which covers only one port"),
     OtherDump(
-        "ibdiagnet2.log, what ibdiagnet prints",
+        "ibdiagnet2.log, the output of ibdiagnet",
         r"^(?:-I- |Load Plugins from:)",
         instead="give ibdiagnet2.db_csv of the same run",
     ),
@@ -54,14 +55,14 @@ OTHER_DUMPS = (
     OtherDump(
         "an options file of OpenSM",
         r"^(?:# )?(?:subnet_prefix|m_key_lease_period|sweep_interval|routing_engine)[ \t]+\S",
-        "which tells how a fabric is managed",
+        "which configures the subnet manager",
         "give a fabric, and this file as --sm-config of softib up",
     ),
-    OtherDump("an HTML page", r"(?i)^[ \t]*<(?:!doctype html|html)\b", "not the text that a tool printed"),
+    OtherDump("an HTML page", r"(?i)^[ \t]*<(?:!doctype html|html)\b", "not the text output of a tool"),
 )
-"""The first that fits counts."""
+"""The first match counts."""
 
 
 def named_dump(text: bytes) -> OtherDump | None:
-    """Which of them ``text``, the head of a file, is; None: unknown."""
+    """Identify ``text``, the head of a file; None if unknown."""
     return next((d for d in OTHER_DUMPS if re.search(d.signature.encode(), text, re.MULTILINE)), None)

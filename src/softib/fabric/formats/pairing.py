@@ -1,4 +1,4 @@
-"""Pairs port records into cables, and says at which line a record is not answered."""
+"""Pair port records into cables, and report unmatched records with their lines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Cables", "NodeIndex", "merge_repeated_nodes", "pair"]
 
 
 class NodeIndex:
-    """Finds the node that a record calls ``key``; where several bear the name, the one that
-    answers."""
+    """Find the node that a record calls ``key``; if several have the name, the one whose record
+    matches."""
 
     def __init__(self, first: dict[str, int], others: dict[str, list[int]], dropped: set[int]):
         self.first, self.others, self.dropped = first, others, dropped
         self.claims: dict[tuple[int, int], tuple[str, int]] = {}
 
     def prepare(self, r: Records) -> None:
-        """Note what the ports of nodes with a shared name say."""
+        """Index the port records of nodes with a shared name."""
         shared = {i for nodes in self.others.values() for i in nodes}
         if shared:
             for node, num, peer, peer_num in zip(r.port_node, r.portnum, r.peer, r.peer_portnum, strict=True):
@@ -31,8 +31,8 @@ class NodeIndex:
                     self.claims[node, num] = (peer, peer_num)
 
     def find(self, key: str, portnum: int, asker: tuple[str, int]) -> int:
-        """Node called ``key`` whose port ``portnum`` names the ``asker``, else the first of the
-        name, else -1."""
+        """Return the node called ``key`` whose port ``portnum`` names ``asker``, otherwise the
+        first node of that name, otherwise -1."""
         for node in self.others.get(key, ()):
             if self.claims.get((node, portnum)) == asker:
                 return node
@@ -40,10 +40,8 @@ class NodeIndex:
 
 
 def merge_repeated_nodes(r: Records, problems: Problems) -> NodeIndex:
-    """Drop node records that only repeat an earlier one; keep, as nodes of one GUID, those that
-    differ.
-
-    Both become problems. A log that holds the same dump twice reads as one fabric.
+    """Drop node records that repeat an earlier one; keep those that differ as nodes with the same
+    GUID. Both are problems. A log with the same dump twice is read as one fabric.
     """
     nodes_of: dict[str, list[int]] = {}
     for i, key in enumerate(r.key):
@@ -96,7 +94,7 @@ def _describes_the_same(r: Records, ports: dict[int, dict[int, tuple[str, int]]]
 
 
 def _compact(r: Records, index: NodeIndex) -> None:
-    """Take the dropped nodes and their port records out of the columns and renumber the rest."""
+    """Remove the dropped nodes and their port records from the columns and renumber the rest."""
     new: dict[int, int] = {}
     for i in range(len(r.key)):
         if i not in index.dropped:
@@ -144,13 +142,12 @@ def _compact(r: Records, index: NodeIndex) -> None:
 
 
 _STEP = 256
-"""A port as one number: node * 256 + portnum."""
+"""Factor to encode a port as one number: node * 256 + portnum."""
 
 
 @dataclass
 class Cables:
-    """Cables as columns (``node_b`` -1 = unknown), and what pairing found out about the port
-    records."""
+    """Cables as columns (``node_b`` -1 = unknown), and the result of pairing for the port records."""
 
     node_a: np.ndarray
     portnum_a: np.ndarray
@@ -158,13 +155,14 @@ class Cables:
     portnum_b: np.ndarray
     listed: np.ndarray
     dangling: int
-    """Cables whose peer has no node record."""
+    """Number of cables whose peer has no node record."""
     nports: np.ndarray
-    """Ports of each node, those beyond the node's own count included when a record names them."""
+    """Number of ports of each node, including ports beyond the stated count if a record names
+    them."""
     usable: np.ndarray
-    """bool[records]: the record's own port exists and is this record's."""
+    """bool[records]: the record's local port exists and belongs to this record."""
     peer_node: np.ndarray
-    """Node that each record names, -1 = none of the file."""
+    """Peer node of each record, -1 = not in the file."""
 
     @property
     def record_of_a(self) -> np.ndarray:
@@ -216,14 +214,14 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
 
 
 DANGLING, ONE_SIDED = "dangling-record", "one-sided-record"
-"""Findings that checks make of such cables."""
+"""Findings that checks report for such cables."""
 
 
 def _drop_repeats(
     r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, line: np.ndarray, problems: Problems
 ) -> None:
-    """Of several records for one port only the first counts; the others are problems unless the
-    format repeats."""
+    """Keep the first of several records for one port; the others are problems unless the format
+    repeats records."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
     repeated = np.flatnonzero(a[order][1:] == a[order][:-1]) + 1
@@ -251,9 +249,9 @@ def _drop_repeats(
 def _port_counts(
     r: Records, c: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, usable: np.ndarray, problems: Problems
 ) -> np.ndarray:
-    """Port counts; of nodes that state none the highest port that a record names. A record of a port
-    beyond a stated count is a problem: of the node's own it is left out (``usable``), of the peer
-    its far end (``b``)."""
+    """Return the number of ports of each node; nodes that state none get the highest port in the
+    records. A port beyond a stated count is a problem: the record is skipped if it is the local port
+    (``usable``), the peer (``b``) is dropped if it is the peer's."""
     stated = c["nports"]
     nports = stated.copy()
     for ends, local in ((a, True), (b, False)):
@@ -266,8 +264,8 @@ def _port_counts(
             lost = "the record" if local else "this end of the cable"
             problems.add(
                 int(c["port_line"][i]),
-                f"no port {int(ends[i] % _STEP)} of {_name(r, n)}, which has {counted(int(stated[n]), 'port')} by line "
-                f"{r.node_line[n]}; {lost} is left out",
+                f"no port {int(ends[i] % _STEP)} of {_name(r, n)}, which has {counted(int(stated[n]), 'port')} "
+                f"according to line {r.node_line[n]}; {lost} is skipped",
             )
             if local:
                 usable[i] = False
@@ -285,7 +283,8 @@ def _match(
     peer_node: np.ndarray,
     problems: Problems,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """(port a, port b or -1, ends listed) of each cable in file order, and how many are dangling."""
+    """Return (port a, port b or -1, number of listed ends) of each cable in file order, and the
+    number of dangling records."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
     at = np.searchsorted(a[order], b)

@@ -1,4 +1,4 @@
-"""Nodes and port records as columns, on their way from a file to a fabric.
+"""Nodes and port records of a file as columns, before they become a fabric.
 
 Every reader of a dump fills :class:`Records`; :mod:`softib.fabric.formats.resolve` pairs the
 records into cables.
@@ -28,7 +28,7 @@ _RATE = re.compile(r"(\d{1,2})x\s*+([A-Za-z]++\d*|[\d.]++)(?:\s*+Gbps)?\Z")
 
 
 class NodeFields(TypedDict, total=False):
-    """What a record may state of a node; the columns of :class:`Records` have the same names."""
+    """Optional fields of a node record; the columns of :class:`Records` have the same names."""
 
     desc: str
     node_guid: int
@@ -57,28 +57,27 @@ NODE_DEFAULTS: dict[str, int] = {
     "lmc0": UNKNOWN,
     "enhanced_port0": UNKNOWN,
 }
-"""What a column holds where the record does not state the field."""
+"""Value of a column if the record does not state the field."""
 
 
 @dataclass
 class Records:
-    """Columns (lists) of what a file says; the index in ``key`` is the node number that
-    ``port_node`` holds."""
+    """Content of a file as columns (lists); ``port_node`` holds indices into ``key``."""
 
     key: list[str] = field(default_factory=list)
-    """What other records call the node."""
+    """Name of the node in other records."""
     node_type: list[int] = field(default_factory=list)
     nports: list[int] = field(default_factory=list)
     desc: list[bytes] = field(default_factory=list)
     node_guid: list[int] = field(default_factory=list)
-    """:data:`UNKNOWN` where the file has none: one is generated."""
+    """:data:`UNKNOWN` if the file has none: one is generated."""
     sys_guid: list[int] = field(default_factory=list)
     vendor_id: list[int] = field(default_factory=list)
     device_id: list[int] = field(default_factory=list)
     revision: list[int] = field(default_factory=list)
     pkey_cap: list[int] = field(default_factory=list)
-    """Lengths of tables as :meth:`FabricBuilder.nodes` takes them, 0 = not stated; so are the next
-    two."""
+    """Table lengths for :meth:`FabricBuilder.nodes`, 0 = not stated; the same in the next two
+    columns."""
     external_pkey_cap: list[int] = field(default_factory=list)
     guid_cap: list[int] = field(default_factory=list)
     lid0: list[int] = field(default_factory=list)
@@ -103,20 +102,20 @@ class Records:
     label: dict[tuple[int, int], str] = field(default_factory=dict)
     """(node, portnum) → text printed on the port."""
     both_ends_in_one_line: bool = False
-    """A record names both ends in full (.lst, .db_csv): the file need not list it twice."""
+    """A record names both ends in full (.lst, .db_csv): the file need not list the cable twice."""
 
     file: str = ""
-    """What an error names."""
+    """File name for error messages."""
     switches: int = 0
     count_at: int = LID_UCAST_MAX
-    """Switch records after which :meth:`add_node` counts how many switches they are."""
+    """Number of switch records after which :meth:`add_node` counts distinct switches."""
 
     only_a_peer: set[int] = field(default_factory=set)
-    """Nodes made from what their peers say: nothing of theirs is listed, which is no news."""
+    """Nodes known only from their peers' records: missing records of theirs are not reported."""
 
     def add_node(self, key: str, node_type: int, nports: int, line: int, **fields: Unpack[NodeFields]) -> int:
-        """Append a node and return its number. Raises :class:`LimitError` for more switches than a
-        subnet has LIDs."""
+        """Append a node and return its number. Raises :class:`LimitError` if there are more
+        switches than LIDs in a subnet."""
         if node_type == NodeType.SWITCH:
             self.switches += 1
             if self.switches > self.count_at:
@@ -131,10 +130,8 @@ class Records:
         return len(self.key) - 1
 
     def _count_switches(self) -> None:
-        """Refuse more switches than can have a LID (IBA 4.1.3) before their tables of 48 KiB each
-        are made.
-
-        A log may hold one dump many times: only names that differ count.
+        """Reject more switches than can have a LID (IBA 4.1.3) before their tables of 48 KiB each
+        are allocated. A log may repeat one dump many times: only distinct names count.
         """
         names = {k for k, t in zip(self.key, self.node_type, strict=True) if t == NodeType.SWITCH}
         if len(names) >= LID_UCAST_MAX:
@@ -146,8 +143,8 @@ class Records:
 
     def port_adder(self) -> Callable[..., None]:
         """``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid,
-        peer_lid, peer_guid, state)`` with everything bound: this is called for every record of a
-        large file."""
+        peer_lid, peer_guid, state)`` with all columns bound, since it is called for every record of
+        a large file."""
         columns: tuple[list[Any], ...] = (
             self.port_node,
             self.portnum,
@@ -173,35 +170,32 @@ class Records:
 
 
 def parse_guid(text: str) -> int:
-    """A GUID of up to 16 hexadecimal digits, or :data:`UNKNOWN`."""
+    """Parse a GUID of up to 16 hexadecimal digits, or return :data:`UNKNOWN`."""
     m = _HEX.match(text.strip())
     return int(m[1], 16) if m else UNKNOWN
 
 
 def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -> int:
-    """A LID as the file has it, or :data:`UNKNOWN` (an empty field says nothing; what has more than
-    16 bits is a problem).
-
-    One beyond the unicast LIDs is kept, so that findings can tell it from LID 0: 65535, the
-    permissive LID, is what ibdiagnet and ibnetdiscover print of a port that no subnet manager gave
-    one.
+    """Parse a LID, or return :data:`UNKNOWN` for an empty field; more than 16 bits are a problem. A
+    LID beyond the unicast range is kept, so that findings can distinguish it from LID 0: ibdiagnet and
+    ibnetdiscover print 65535, the permissive LID, for a port that has no LID from a subnet manager.
     """
     if not text:
         return UNKNOWN
     try:
         lid = int(text, base) if len(text) <= 12 else UNKNOWN
     except ValueError:
-        problems.add(line, f"LID {shown(text)} is no number")
+        problems.add(line, f"LID {shown(text)} is not a number")
         return UNKNOWN
     if 0 <= lid <= LID_PERMISSIVE:
         return lid
-    problems.add(line, f"LID {shown(text)} is no LID (1 to {LID_UCAST_MAX}); left unassigned")
+    problems.add(line, f"LID {shown(text)} is not a unicast LID (1 to {LID_UCAST_MAX}); left unassigned")
     return UNKNOWN
 
 
 def speed_of_gbps(text: str) -> int:
-    """Speed code of a lane rate as infiniband-diags and ibdiagnet print it, as it is or rounded as
-    Linux does (``2.5``, ``14.0625``, ``14``, ``100``), 0 if there is none."""
+    """Return the speed code of a lane rate as infiniband-diags and ibdiagnet print it, exact or
+    rounded as Linux does (``2.5``, ``14.0625``, ``14``, ``100``), 0 if unknown."""
     try:
         value = float(text)
     except ValueError:
@@ -211,8 +205,8 @@ def speed_of_gbps(text: str) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def parse_rate(text: str) -> tuple[int, int]:
-    """Speed code and lanes of ``4xHDR``, ``4x FDR10``, ``2x53.125 Gbps`` …; 0 for what is not
-    understood."""
+    """Return speed code and lanes of ``4xHDR``, ``4x FDR10``, ``2x53.125 Gbps`` …; 0 for unknown
+    values."""
     m = _RATE.match(text.strip())
     if not m:
         return 0, 0
@@ -222,12 +216,12 @@ def parse_rate(text: str) -> tuple[int, int]:
 
 
 def bounded_ports(nports: int, line: int, problems: Problems) -> int:
-    """``nports`` if a node can have so many, else 0 (the records then tell how many there are) and
-    a problem."""
+    """Return ``nports`` if a node can have that many ports, otherwise 0 and a problem (the records
+    then determine the number)."""
     if 0 <= nports <= MAX_SWITCH_PORTS:
         return nports
     problems.add(
-        line, f"{counted(nports, 'port')}: a node has at most {MAX_SWITCH_PORTS}; those that records name are kept"
+        line, f"{counted(nports, 'port')}: a node has at most {MAX_SWITCH_PORTS}; only ports in records are kept"
     )
     return 0
 
@@ -240,4 +234,4 @@ NODE_TYPES = {
     "rt": NodeType.ROUTER,
     "router": NodeType.ROUTER,
 }
-"""What the formats call node types, in lower case."""
+"""Names of node types in the formats, in lower case."""

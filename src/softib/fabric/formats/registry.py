@@ -1,13 +1,11 @@
-"""Every file format in one table: its reader, its writer, and what its content looks like.
+"""Table of all file formats: reader, writer, and signature of the content.
 
 ``read(path)`` finds the format by content (never by suffix), ``write(fabric, path)`` by suffix or
 name. Modules load lazily, so a format costs nothing until it is used.
 
 A fabric reader is ``function(path, *, ibnl_dirs, node_name_map) -> ReadResult``, a writer
-``function(fabric, path) -> list[str]``: one note for each thing that it had to change so that a
-peer can load the file.
-
-Installed packages add formats that are read: entry points of the group ``softib.readers``, each a
+``function(fabric, path) -> list[str]``: one note for each change that was needed for other tools to
+load the file. Installed packages add readers: entry points of the group ``softib.readers``, each a
 :class:`Format` of kind ``fabric`` under its own name.
 """
 
@@ -34,26 +32,26 @@ __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "formats", "read
 
 SNIFF_BYTES = 4 << 20
 LIST_BYTES = 1 << 16
-"""How far detection looks. Shell prompts and thousands of MAD errors may stand before the first
+"""Bytes read for detection. Shell prompts and thousands of MAD errors may precede the first
 record."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """One row of the table. ``what`` completes "this file is …"; ``kind`` says which question it
-    answers: ``fabric`` (:func:`read`), ``counters`` (``counters_text.read_counters``), ``plan``
+    """One row of the table. ``what`` completes "this file is …"; ``kind`` is the content:
+    ``fabric`` (:func:`read`), ``counters`` (``counters_text.read_counters``), ``plan``
     (``cabling.read_plan``), ``lfts`` (``lft_dump.read_lfts``) or ``names``."""
 
     name: str
     kind: str
     what: str
     signature: str
-    """Regular expression over bytes, multi-line: a record that only this format holds."""
+    """Regular expression over bytes, multi-line: a record that only this format has."""
     reader: str = ""
     writer: str = ""
     suffixes: tuple[str, ...] = ()
     package: str = ""
-    """The installed package that reads it; empty for softib's own."""
+    """The installed package with the reader; empty for softib's formats."""
 
 
 COUNTERS = (
@@ -63,7 +61,7 @@ COUNTERS = (
 _HERE = "softib.fabric.formats."
 
 FORMATS: tuple[Format, ...] = (
-    # The first row whose signature is found wins: the strictest signatures stand first.
+    # The first row with a matching signature wins, so the strictest signatures come first.
     Format(
         "db_csv",
         "fabric",
@@ -170,16 +168,16 @@ READERS: dict[str, str] = {f.name: f.reader for f in FORMATS if f.reader and f.k
 WRITERS: dict[str, str] = {f.name: f.writer for f in FORMATS if f.writer}
 
 _USE = {
-    "counters": "give it together with a fabric: registry.read(FABRIC, counters=[FILE])",
-    "plan": "give it as a plan (--plan)",
-    "lfts": "give it as forwarding tables (--lfts) of a fabric",
-    "names": "give it as a node-name-map of a fabric",
-    "none": "softib writes this format and does not read it",
+    "counters": "softib diagnose reads two of them with --fabric FABRIC, softib.observe with fabric=",
+    "plan": "use it as a plan (--plan)",
+    "lfts": "use it as forwarding tables (--lfts) of a fabric",
+    "names": "use it as a node-name-map of a fabric",
+    "none": "softib writes this format but does not read it",
 }
 
 
 def load(target: str) -> Callable[..., Any]:
-    """The function that ``"module:function"`` names."""
+    """Load the function named ``"module:function"``."""
     module, _, name = target.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
@@ -187,32 +185,31 @@ def load(target: str) -> Callable[..., Any]:
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """All formats, softib's own first. Warns about entry points that cannot be used."""
+    """Return all formats, softib's first. Warns about entry points that cannot be used."""
     installed = extensions("softib.readers", {f.name for f in FORMATS}, _check_format)
     return (*FORMATS, *(replace(one.value, package=one.package) for one in installed.values()))
 
 
 def _check_format(name: str, value: Any) -> None:
-    """Raise :class:`InputError` for a ``value`` that is not a format called ``name`` that can be
-    read."""
+    """Raise :class:`InputError` if ``value`` is not a readable format called ``name``."""
     if not isinstance(value, Format) or value.kind != "fabric":
         raise InputError("it is not a softib.fabric.formats.registry.Format of kind fabric")
     if value.name != name:
         raise InputError(f"its format is called {value.name!r}; call it {name!r}")
     if value.writer:
-        raise InputError("packages add readers alone; leave its writer empty")
+        raise InputError("packages add only readers; leave its writer empty")
     re.compile(value.signature.encode(), re.MULTILINE)
     if not callable(load(value.reader)):
         raise InputError(f"its reader {value.reader} is not a function")
 
 
 def sniff(path: Path) -> bytes:
-    """The head of a file, decoded. Raises :class:`UnreadableFile` with the system's reason."""
+    """Return the decoded head of a file. Raises :class:`UnreadableFile` with the system's reason."""
     return decoded(head(path, SNIFF_BYTES))
 
 
 def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
-    """Row of the table whose signature stands in the file. ``among`` limits the kinds looked for.
+    """Return the row of the table whose signature matches the file. ``among`` limits the kinds.
 
     Raises :class:`UnreadableFile` (no such file, empty) or :class:`UnknownFormat`.
     """
@@ -220,11 +217,9 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     if not start.strip(b"\0 \t\r\n"):
         raise UnreadableFile(f"{name}: the file is empty")
     if start.startswith(b"PK\x03\x04"):
-        raise UnknownFormat(f"{name}: this is an Excel workbook, not a fabric; give it as a plan (--plan)")
+        raise UnknownFormat(f"{name}: this is an Excel workbook, not a fabric; use it as a plan (--plan)")
     if b"\0" in start.rstrip(b"\0"):
-        raise UnknownFormat(
-            f"{name}: binary data (a NUL byte), and fabric files are text; give the text that a tool printed"
-        )
+        raise UnknownFormat(f"{name}: binary data (a NUL byte); fabric files are text, use the text output of a tool")
     kinds = tuple(among)
     for row in formats():
         if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), start, re.MULTILINE):
@@ -248,11 +243,9 @@ def read(
 ) -> ReadResult:
     """Read a fabric from any known file; ``-`` is standard input, and gzip, bzip2 and xz are
     unpacked. ``node_name_map`` is a path, or ``{node_guid: name}``. ``counters`` are files of
-    :mod:`softib.fabric.formats.counters_text`, whose counters replace those of the fabric's own
-    file.
-
-    Raises :class:`UnreadableFile` (the path, or no record in it, can be read) and
-    :class:`UnknownFormat`; everything smaller is a ``Problem`` of the result.
+    :mod:`softib.fabric.formats.counters_text`, whose counters replace those of the fabric file.
+    Raises :class:`UnreadableFile` if the file or all of its records cannot be read, and
+    :class:`UnknownFormat`; smaller errors are a ``Problem`` of the result.
     """
     path = Path(path)
     row = detect(path)
@@ -269,24 +262,22 @@ def read(
 
 
 def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
-    """Raise :class:`UnknownFormat` where more of the file's lines failed than nodes and cables were
-    read: it is no such file. Records that repeat are none that failed."""
+    """Raise :class:`UnknownFormat` if more lines failed than nodes and cables were read: the format
+    is wrong. Repeated records do not count as failed."""
     failed = len({p.line for p in result.problems if p.line and REPEATED not in p.reason})
     read = result.fabric.sizes.nodes + result.fabric.sizes.cables
     if failed > read:
         first = min((p for p in result.problems if p.line), key=lambda p: p.line)
         raise UnknownFormat(
-            f"{shown_name(path)}: looked like {row.what}, but {counted(failed, 'line')} cannot be read and "
+            f"{shown_name(path)}: looked like {row.what}, but {counted(failed, 'line')} cannot be read, and only "
             f"{counted(read, 'node')} and cables can; line {first.line}: {first.reason}"
         )
 
 
 def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[str]:
-    """Write ``fabric``; the format comes from the suffix unless named. Returns what had to be
-    changed, as notes.
-
-    Raises :class:`InputError` where the path cannot be written; what was there before is there
-    still."""
+    """Write ``fabric``; the format follows from the suffix unless named. Returns notes on changes.
+    Raises :class:`InputError` if the path cannot be written; an existing file is then unchanged.
+    """
     path = Path(path)
     row = _row_for(path, format)
     notes: list[str] = load(row.writer)(fabric, path)

@@ -1,9 +1,9 @@
-"""From records to a fabric: pairs port records into cables and writes the result into the
-PortInfo images.
+"""Turn records into a fabric: pair port records into cables and write the result into the PortInfo
+images.
 
 A port record says "my port *a* is cabled to port *b* of X". Two records that name each other are a
-cable; one without an answer is a one-sided cable; one whose peer has no record, or says
-otherwise, keeps its own end (peer unknown). Every record that is not answered becomes a ``Problem``
+cable. A record that its peer does not confirm is a one-sided cable. A record whose peer has no
+record, or contradicts it, keeps its end (peer unknown). Every unconfirmed record is a ``Problem``
 at its line.
 """
 
@@ -33,7 +33,8 @@ from softib.plural import counted, plural
 __all__ = ["named", "to_fabric"]
 
 SIZE_LIMIT = 8 << 30
-"""Octets of tables that a file may ask for: four times what 65,536 hosts below 5,120 switches need.
+"""Limit of table memory for one file in bytes: four times the need of 65,536 hosts on 5,120
+switches.
 """
 
 
@@ -47,10 +48,8 @@ def to_fabric(
     lft_cap: int = 49152,
     mlids: int = 1024,
 ) -> ReadResult:
-    """Build the fabric that ``r`` describes. ``records`` adds to what the columns themselves show
-    to be recorded.
-
-    Raises :class:`UnreadableFile` when there is no node.
+    """Build the fabric that ``r`` describes. ``records`` adds to the recorded data that follows
+    from the columns. Raises :class:`UnreadableFile` if there is no node.
     """
     if not r.key:
         raise UnreadableFile(
@@ -93,17 +92,17 @@ def to_fabric(
 
 
 def _at_least_one_port(r: Records, nports: np.ndarray, problems: Problems) -> np.ndarray:
-    """No device has NumPorts 0 (IBA 14.2.5.3)."""
+    """Give nodes without a port one: no device has NumPorts 0 (IBA 14.2.5.3)."""
     for i in np.flatnonzero(nports < 1).tolist():
         problems.add(
-            r.node_line[i], f"{shown(r.desc[i] or r.key[i])} has no port; a device has at least one: it is given 1"
+            r.node_line[i], f"{shown(r.desc[i] or r.key[i])} has no port; a device has at least one, so 1 is assumed"
         )
     return np.maximum(nports, 1)
 
 
 def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: int) -> None:
-    """Refuse what no machine can hold before anything is allocated: a small file can name many
-    large switches."""
+    """Reject too large fabrics before anything is allocated: a small file can name many large
+    switches."""
     switches = node_type == NodeType.SWITCH
     need = int(switches.sum()) * lft_cap + int(((nports[switches] + 1) ** 2).sum()) * 8 + int(nports.sum()) * 1024
     if need > SIZE_LIMIT:
@@ -115,8 +114,8 @@ def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: 
 
 
 def named(result: ReadResult, node_name_map: Any) -> ReadResult:
-    """``result`` with the names of a node-name-map (a path, or ``{node_guid: name}``) as
-    descriptions; None = as it is."""
+    """Return ``result`` with the names of a node-name-map (a path, or ``{node_guid: name}``) as
+    descriptions; unchanged for None."""
     if node_name_map is not None:
         result.problems += node_name_map_module.apply(result.fabric, node_name_map)
     return result
@@ -148,10 +147,9 @@ _INTEGERS = (
 
 
 def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np.ndarray, np.ndarray]:
-    """Speed code and lanes that each node supports: the generation of its DeviceID, or the fastest
-    link seen on it.
-
-    Where neither is known: SDR 4x, which is what ibsim gives a netlist that names no speed.
+    """Return the speed code and lanes that each node supports: the generation of its DeviceID, or
+    its fastest link. If neither is known: SDR 4x, the value that ibsim uses for a netlist without
+    speeds.
     """
     code = np.zeros(len(r.key), np.int64)
     for device in np.unique(c["device_id"]):
@@ -167,14 +165,14 @@ def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np
 
 
 def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np.ndarray, np.ndarray]:
-    """NodeGUID and SystemImageGUID columns, 0 where the file has none. Equal NodeGUIDs of different
-    records are a problem, and stay; a NodeGUID 0 is a problem, and none."""
+    """Return NodeGUID and SystemImageGUID columns, 0 if the file has none. Equal NodeGUIDs of
+    different records are a problem, and are kept; a NodeGUID 0 is a problem, and is ignored."""
     node = np.array([max(g, 0) for g in r.node_guid], np.uint64)
     sys = np.array([max(g, 0) for g in r.sys_guid], np.uint64)
     for i in [i for i, g in enumerate(r.node_guid) if g == 0]:
         problems.add(
             r.node_line[i],
-            f"NodeGUID 0 of {shown(r.desc[i] or r.key[i])} is that of no device; a generated one stands in",
+            f"NodeGUID 0 of {shown(r.desc[i] or r.key[i])} is not a valid GUID; using a generated one",
         )
     order = np.argsort(node, kind="stable")
     for k in np.flatnonzero(node[order][1:] == node[order][:-1]):
@@ -188,7 +186,7 @@ def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np
 
 
 def _port_guids(b: FabricBuilder, r: Records, c: dict[str, np.ndarray], cables: Cables) -> None:
-    """PortGUIDs of CAs: as the port's own record says, else as its peer's record says."""
+    """Return PortGUIDs of CAs from the port's record, otherwise from its peer's record."""
     is_switch = c["node_type"] == NodeType.SWITCH
     stated = np.array([max(g, 0) for g in r.port_guid], np.uint64)
     by_peer = np.array([max(g, 0) for g in r.peer_guid], np.uint64)
@@ -205,13 +203,13 @@ def _descriptions(f: Fabric, r: Records, problems: Problems) -> None:
     for i, desc in enumerate(r.desc):
         desc = desc.split(b"\0")[0]
         if len(desc) > 64:
-            problems.add(r.node_line[i], f"description of {len(desc)} octets; NodeDescription holds 64: {shown(desc)}")
+            problems.add(r.node_line[i], f"description of {len(desc)} bytes; NodeDescription holds 64: {shown(desc)}")
         raw = desc[:64]
         f.node_desc[i, : len(raw)] = np.frombuffer(raw, np.uint8)
 
 
 def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.ndarray, lanes: np.ndarray) -> None:
-    """PortInfo images with the speed and width that each port's own record tells (the two ends may
+    """Write the speed and width of each port's record into the PortInfo images (the two ends may
     differ)."""
     sup, sup_lanes = supported[f.port_node], lanes[f.port_node]
     active, active_lanes = np.zeros(f.sizes.ports, np.int64), np.zeros(f.sizes.ports, np.int64)
@@ -234,7 +232,8 @@ def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.n
 
 
 def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> set[str]:
-    """LIDs, LMCs, port states and port 0 kinds into the images. Returns what the file recorded."""
+    """Write LIDs, LMCs, port states and port 0 types into the images. Returns the recorded kinds of
+    data."""
     P, seen = PortInfo, set()
     lid, lmc = np.full(f.sizes.ports, UNKNOWN, np.int64), np.full(f.sizes.ports, UNKNOWN, np.int64)
     switches = np.flatnonzero(f.is_switch)
@@ -265,8 +264,8 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
 
 
 def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> None:
-    """LIDs that a record gives of its peer: they fill what the peer leaves open, and contradict
-    what it says."""
+    """Use the LIDs that records state for their peers: fill in missing LIDs and report
+    contradictions."""
     stated = cables.usable & (cables.peer_node >= 0) & (c["peer_lid"] >= 0)
     rows = np.flatnonzero(stated)
     node = cables.peer_node[rows]
@@ -277,7 +276,8 @@ def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cab
     for i in np.flatnonzero(lid[port] != value):
         problems.add(
             int(c["port_line"][rows[i]]),
-            f"gives the peer LID {int(value[i])}, but {shown(f.node_name(int(node[i])))} has LID {int(lid[port[i]])}",
+            f"states LID {int(value[i])} for its peer, but {shown(f.node_name(int(node[i])))} has LID "
+            f"{int(lid[port[i]])}",
         )
 
 

@@ -1,28 +1,25 @@
-"""Writes Slurm's ``topology.conf``, for ``topology/tree`` and for ``topology/block``.
+"""Write Slurm's ``topology.conf``, for ``topology/tree`` and for ``topology/block``.
 
 Slurm wants a *tree*: each node under one leaf switch, each switch under one parent
-(topology.conf(5)). A fat tree is none — every leaf has many spines — so switches that stand at the
-same height and join the same parts become **one** line, as the interchangeable switches that they
-are:
+(topology.conf(5)). In a fat tree every leaf has many spines. Switches at the same height that join
+the same parts are interchangeable, so they become **one** line:
 
 * a *leaf* is a switch with hosts; its line has ``Nodes=``. The height of a switch is its distance
   from the nearest leaf.
-* the switches up to height 1, 2, … fall into connected parts; each part becomes one line with
-  ``Switches=`` the parts it joined. A part that joins nothing new gets no line. So a two-level tree
-  is leaves and one line for all its spines, a three-level tree has one line a pod and one for the
-  core. Leaves cabled to each other are joined at height 0.
-* a line that stands for one switch bears its name; one for several is called ``spines1``,
-  ``spines2`` … and a comment lists them. Parts that nothing joins are separate trees, which a
-  comment says.
+* the switches up to height 1, 2, … form connected parts; each part becomes one line with
+  ``Switches=`` the parts that it joins. A part that joins nothing new gets no line. So a two-level
+  tree is leaves and one line for all its spines, a three-level tree has one line a pod and one for
+  the core. Leaves cabled to each other are joined at height 0.
+* a line for one switch has its name; a line for several is called ``spines1``, ``spines2`` … and a
+  comment lists them. Unconnected parts are separate trees, noted in a comment.
 
-A host whose adapters hang on several leaves (rails) is written under the leaf with most of its
-links; among equals the one that its first adapter by name uses. Where a host hangs on fabrics that
-no switch joins, as compute and storage, the one with most links of hosts is taken. Hosts and switches without a name
-of their own are called ``H-GUID`` and ``S-GUID``. SHARP aggregation nodes are no hosts.
-
-Of ``topology/block`` (Slurm 23.11 and newer) a *block* is a leaf with its hosts. The planning base
-block size, the first of ``BlockSizes``, is that of the smallest block: Slurm takes no block with
-fewer nodes.
+A host with adapters on several leaves (rails) is written under the leaf with most of its links, or,
+among equals, the leaf of its first adapter by name. If a host is on fabrics that no switch
+connects, for example compute and storage, the fabric with most host links is used. Hosts and
+switches without a unique name are called ``H-GUID`` and ``S-GUID``. SHARP aggregation nodes are not
+hosts. In ``topology/block`` (Slurm 23.11 and newer) a *block* is a leaf with its hosts. The
+planning base block size, the first of ``BlockSizes``, is the size of the smallest block: Slurm
+rejects blocks with fewer nodes.
 """
 
 from __future__ import annotations
@@ -49,8 +46,8 @@ _BAD = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Line:
-    """One ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for the rest; ``stands_for``
-    switch nodes."""
+    """One ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for the rest; ``stands_for`` the
+    switch nodes of the line."""
 
     name: str
     nodes: list[str] = field(default_factory=list)
@@ -59,7 +56,7 @@ class Line:
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``topology.conf``. Returns what of the fabric Slurm's tree cannot say."""
+    """Write ``topology.conf``. Returns notes on content that Slurm's tree cannot hold."""
     lines, notes = tree(fabric)
     out = ["# topology.conf for topology/tree, written by softib"]
     for line in lines:
@@ -74,7 +71,8 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
 
 
 def write_blocks(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``topology.conf`` for ``topology/block``. Returns what of the fabric it cannot say."""
+    """Write ``topology.conf`` for ``topology/block``. Returns notes on content that it cannot
+    hold."""
     lines, notes = tree(fabric)
     leaves = [line for line in lines if line.nodes]
     out = ["# topology.conf for topology/block, written by softib"]
@@ -82,11 +80,11 @@ def write_blocks(fabric: Fabric, path: str | Path) -> list[str]:
     if leaves:
         out.append(f"BlockSizes={min(len(line.nodes) for line in leaves)}")
     write_text(path, "\n".join(out) + "\n")
-    return [*notes, "blocks say nothing of the switches above the leaves"]
+    return [*notes, "blocks do not describe the switches above the leaves"]
 
 
 def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
-    """Lines from the leaves up, and notes."""
+    """Return the lines from the leaves up, and notes."""
     notes: list[str] = []
     leaf_hosts = _hosts(fabric, notes)
     names = _names(fabric)
@@ -130,8 +128,8 @@ def _switch_name(fabric: Fabric, node: int) -> str:
 
 
 def _names(fabric: Fabric) -> dict[int, str]:
-    """Switch node → name; equal names (a chassis, default descriptions) get the GUID, as S-… in
-    ibnetdiscover."""
+    """Return switch node → name; equal names (a chassis, default descriptions) are replaced by the
+    GUID, as S-… in ibnetdiscover."""
     switches = fabric.switch_node.tolist()
     name_of = {n: _switch_name(fabric, n) for n in switches}
     often = Counter(name_of.values())
@@ -146,7 +144,7 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
         desc = fabric.node_name(node)
         host = next(iter(spoken_names(desc)), "")
         if not host:
-            # Default descriptions are the same on every host: only the GUID tells them apart.
+            # Default descriptions are the same on every host: only the GUID distinguishes them.
             host = desc.removesuffix("/U1") if often[desc] == 1 else f"H-{int(fabric.node_guid[node]):016x}"
         host = _BAD.sub("_", host)
         peers = [int(fabric.port_peer[p]) for p in fabric.ports_of(node)]
@@ -158,7 +156,7 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
     many = several = 0
     for host, links in at.items():
         if not links:
-            notes.append(f"host {host} has no link to a switch and is left out")
+            notes.append(f"host {host} has no link to a switch and is omitted")
             continue
         count = Counter(leaf for _, leaf in links)
         rank = {leaf: (links_of[apart[leaf]], n) for leaf, n in count.items()}
@@ -169,34 +167,34 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
         several += len({apart[leaf] for leaf in count}) > 1
     if many:
         notes.append(
-            f"{counted(many, 'host')} hang on several leaves; Slurm's tree lists each under one, chosen by most "
+            f"{counted(many, 'host')} are on several leaves; Slurm's tree lists each under one leaf, chosen by most "
             f"links, then first adapter"
         )
     if several:
         notes.append(
-            f"{counted(several, 'host')} hang on several fabrics that no switch joins, as compute and storage; each "
-            f"stands in the one with most links of hosts"
+            f"{counted(several, 'host')} are on several fabrics that no switch connects, for example compute and "
+            f"storage; each is listed in the fabric with most host links"
         )
     return hosts
 
 
 def _switch_links(fabric: Fabric) -> np.ndarray:
-    """int[2, n]: both nodes of every cable between two switches."""
+    """Return both nodes of every cable between two switches (int[2, n])."""
     ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     nodes = fabric.port_node[ports]
     return nodes[fabric.is_switch[nodes].all(axis=1)].T.astype(np.int64)
 
 
 def _apart(fabric: Fabric) -> dict[int, int]:
-    """Switch → which of the fabrics that no switch joins it belongs to."""
+    """Return switch → index of its connected fabric."""
     inside = np.where(fabric.is_switch, 0, -1)
     parts = _components(inside, _switch_links(fabric), 0)
     return {node: i for i, part in enumerate(parts) for node in part}
 
 
 def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
-    """Distance of each node from the nearest leaf along switches; a huge number where there is
-    none."""
+    """Return the distance of each node from the nearest leaf along switches; a huge number if there
+    is none."""
     unreached = np.iinfo(np.int64).max
     height = np.full(fabric.sizes.nodes, unreached)
     height[leaves] = 0
@@ -211,12 +209,12 @@ def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
 
 
 def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[int]]:
-    """Connected parts of the switches up to ``level``, each ascending, in order of their first
-    switch."""
+    """Return the connected parts of the switches up to ``level``, each ascending, in order of their
+    first switch."""
     inside = (height >= 0) & (height <= level)
     a, b = links[:, inside[links].all(axis=0)] if links.size else links
     label = np.arange(len(height))
-    while True:  # labels fall to the least of a part; pointer jumping makes it a few rounds
+    while True:  # labels converge to the minimum of a part; pointer jumping needs only a few rounds
         before = label.copy()
         np.minimum.at(label, a, label[b])
         np.minimum.at(label, b, label[a])
@@ -230,8 +228,8 @@ def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[
 
 
 def fold_hostlist(names: list[str]) -> str:
-    """``node1, node2, node4`` → ``node[1-2,4]`` as ``scontrol show hostlist`` folds. Leading zeros
-    stay as they are."""
+    """Fold ``node1, node2, node4`` to ``node[1-2,4]`` as ``scontrol show hostlist`` does. Leading
+    zeros are kept."""
     groups: dict[tuple[str, str, int], list[int]] = {}
     order: list[tuple[str, str, int] | str] = []
     padded = {
@@ -267,7 +265,7 @@ def _folded(key: tuple[str, str, int], numbers: list[int]) -> str:
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """The names of a hostlist with at most one bracket a name: the inverse of
+    """Return the names of a hostlist with at most one bracket per name: the inverse of
     :func:`fold_hostlist`."""
     out: list[str] = []
     for item in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?|\[[^\]]*\][^,\[\]]*", text):

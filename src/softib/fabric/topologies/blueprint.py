@@ -1,8 +1,7 @@
-"""A fabric under construction, with the truth about its structure.
-
-Thin over :class:`FabricBuilder`: it names, counts and remembers what each node and cable *is*
-(level, rail, group, coordinates, tier), so that tests of structure recognition have a ground truth
-in ``fabric.source.generator``.
+"""A fabric under construction, with the ground truth of its structure. A thin layer over
+:class:`FabricBuilder` that names and counts nodes and cables and records the role of each (level,
+rail, group, coordinates, tier) in ``fabric.source.generator``, the ground truth for structure
+recognition.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from softib.plural import counted
 __all__ = ["MAX_HOSTS", "MAX_SWITCHES", "RECORDS", "Blueprint", "check_size", "host_names", "numbered"]
 
 MAX_HOSTS, MAX_SWITCHES, MAX_BYTES = 1 << 20, 1 << 16, 32 << 30
-"""What a fabric in memory is refused beyond."""
+"""Limits of a fabric in memory."""
 
 RECORDS = frozenset({"speeds", "capabilities", "unlinked"})
-"""What a generator knows of a fabric: everything about the hardware, nothing that a subnet manager
+"""Data that a generator records: everything about the hardware, nothing that a subnet manager
 writes."""
 
 
@@ -41,7 +40,7 @@ def host_names(count: int) -> list[str]:
 
 
 def check_size(kind: str, hosts: int, switches: int, radix: int) -> None:
-    """Raise :class:`LimitError` before arrays are made that no memory holds.
+    """Raise :class:`LimitError` before arrays are allocated that do not fit in memory.
 
     Bytes by :mod:`softib.fabric.columns`: a switch has an LFT of 48 KiB, an MFT of 2 KiB for 16
     ports, about 0.5 KB a port and 8 bytes of SL2VL for each pair of ports; a host 1.1 KB.
@@ -51,8 +50,8 @@ def check_size(kind: str, hosts: int, switches: int, radix: int) -> None:
     if hosts > MAX_HOSTS or switches > MAX_SWITCHES or need > MAX_BYTES:
         raise LimitError(
             f"{kind}: {counted(hosts, 'host')} and {switches} {radix}-port switches ({need / 1e9:.0f} GB of tables) "
-            f"are more than a "
-            f"fabric in memory can be: {MAX_HOSTS} hosts, {MAX_SWITCHES} switches, {MAX_BYTES >> 30} GiB"
+            f"exceed the limits of a fabric in memory: {MAX_HOSTS} hosts, {MAX_SWITCHES} switches, "
+            f"{MAX_BYTES >> 30} GiB"
         )
 
 
@@ -67,10 +66,10 @@ class Blueprint:
         self._labels: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._tier_of: list[np.ndarray] = []
         self._hollow: list[tuple[np.ndarray, int]] = []
-        """Switches that get an aggregation node, and its port."""
+        """Switches with an aggregation node, and its port."""
 
     def switches(self, names: Sequence[str], ports: int, level: int = 1, **labels: Any) -> np.ndarray:
-        """Add switches of ``ports`` ports at ``level`` (1 = hosts hang here). ``labels`` are
+        """Add switches of ``ports`` ports at ``level`` (1 = switches with hosts). ``labels`` are
         columns of whole numbers."""
         inside = int(bool(self.values.get("aggregation_nodes")))
         index = self.builder.nodes(
@@ -104,15 +103,15 @@ class Blueprint:
             self.builder.links(*flat)
 
     def label(self, index: np.ndarray, **labels: Any) -> None:
-        """Say what nodes ``index`` are: columns of whole numbers (or rows of them)."""
+        """Label nodes ``index`` with columns of whole numbers (or rows of them)."""
         for name, column in labels.items():
             values = np.asarray(column, np.int32)
             shape = (len(index), *values.shape[1:]) if values.ndim else (len(index),)
             self._labels.setdefault(name, []).append((index, np.broadcast_to(values, shape)))
 
     def _add_aggregation_nodes(self, switches: np.ndarray, portnum: int) -> None:
-        """A SHARP aggregation node behind port ``portnum`` of each of ``switches``; it is of the
-        switch's system."""
+        """Add a SHARP aggregation node at port ``portnum`` of each of ``switches``, in the switch's
+        system."""
         n = len(switches)
         index = self.builder.nodes(
             n,
@@ -131,7 +130,7 @@ class Blueprint:
         self.label(index, **labels)
 
     def build(self) -> Fabric:
-        """The fabric, powered on, with kind, parameters and structural truth in
+        """Return the fabric, powered on, with kind, parameters and structural truth in
         ``source.generator``.
 
         Keys: ``kind``, ``params``, ``levels``, ``node_level`` int8[nodes] (0 = host, -1 =

@@ -1,7 +1,6 @@
-"""Lengths and media of cables: what a fabric file says, and what a length implies.
-
-Media reach as far as :mod:`softib.iba.catalogue` says of NDR. Slower generations reach farther on
-copper, so the choice is on the safe side for them.
+"""Lengths and media of cables, from a fabric file or derived from the length. The reach of each
+medium is that of NDR in :mod:`softib.iba.catalogue`; slower generations reach farther on copper, so
+the choice is safe for them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ REACH_M: tuple[tuple[float, int], ...] = tuple(
 
 
 def medium_named(name: str) -> int:
-    """The :class:`CableMedium` called ``name`` (any case); raises :class:`UnknownName`."""
+    """Return the :class:`CableMedium` called ``name`` (any case); raises :class:`UnknownName`."""
     names = [n.lower() for n in CableMedium.NAMES]
     if name.lower() not in names:
         raise UnknownName("cable medium", name, ("auto", *CableMedium.NAMES))
@@ -33,9 +32,8 @@ def medium_named(name: str) -> int:
 
 
 def medium_for_length(length_m: Any) -> np.ndarray:
-    """The cheapest medium that reaches ``length_m`` metres; UNKNOWN where the length is (NaN).
-
-    Raises :class:`InputError` for a length that no medium reaches.
+    """Return the cheapest medium that reaches ``length_m`` metres; UNKNOWN for an unknown length
+    (NaN). Raises :class:`InputError` for a length that no medium reaches.
     """
     lengths = np.asarray(length_m, np.float64)
     reach = np.array([r for r, _ in REACH_M])
@@ -61,7 +59,7 @@ def apply_cables(
     else:
         wanted = np.full(fabric.sizes.cables, np.nan if length_m is None else length_m)
     if (wanted <= 0).any():
-        raise InputError(f"length_m: {np.nanmin(wanted):g} is no length of a cable; metres above 0")
+        raise InputError(f"length_m: {np.nanmin(wanted):g} is not a cable length; use metres above 0")
     open_length = np.isnan(fabric.cable_length_m)
     fabric.cable_length_m[open_length] = wanted[open_length]
     if (~np.isnan(wanted)).any():

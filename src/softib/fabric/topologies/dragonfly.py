@@ -1,5 +1,5 @@
-"""``dragonfly``: groups of switches, all-to-all inside, all-to-all between groups; and ``dragonfly+``,
-whose groups are two-tier trees (hosts on leaves, global cables on spines).
+"""``dragonfly``: groups of switches, all-to-all inside, all-to-all between groups; and
+``dragonfly+``, whose groups are two-tier trees (hosts on leaves, global cables on spines).
 
 Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008: p
 hosts on a switch, a switches in a group, h global cables on a switch; radix k = p + a + h - 1, at
@@ -7,10 +7,10 @@ most a h + 1 groups, N = a p g hosts, balanced when a = 2p = 2h. Any two switche
 apart (local, global, local).
 
 Shpiner, Haramaty, Eliad, Zdornov, Gafni and Zahavi, "Dragonfly+: low cost topology for scaling
-datacenters", HiPINEB 2017: every leaf of a group meets every spine of it, spines of different
-groups are joined; balanced with half of each switch's ports each way, at most s h + 1 groups. Two
-leaves are at most 3 hops apart (up, global, down) where their groups' common cable ends on a spine,
-which every leaf reaches.
+datacenters", HiPINEB 2017: every leaf of a group is cabled to every spine of the group, and spines
+of different groups are cabled to each other; balanced with half of each switch's ports each way,
+at most s h + 1 groups. Two leaves are at most 3 hops apart (up, global, down) because every leaf
+reaches the spine at which the cable between the groups ends.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ __all__ = ["KINDS"]
 
 
 def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Every global cable once as (group, its port, other group, its port), ports counted
-    0…``ports`` - 1 in a group.
+    """Return every global cable once as (group, its port, other group, its port), with ports
+    0…``ports`` - 1 in each group.
 
     The consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by
-    Hastings et al. (CLUSTER 2015), as figure 5 of Kim et al. (ISCA 2008) has it: the ports of a
-    group go in order to the other groups in order. With fewer groups than ``ports + 1`` every pair
-    gets the same number ``ports // (groups - 1)`` of cables, round by round; what is left over
-    stays free.
+    Hastings et al. (CLUSTER 2015), shown in figure 5 of Kim et al. (ISCA 2008): the ports of a
+    group go to the other groups in order. With fewer groups than ``ports + 1`` every pair gets the
+    same number ``ports // (groups - 1)`` of cables, round by round; remaining ports stay free.
     """
     others = groups - 1
     rounds = ports // others if others > 0 else 0
     a, b = np.triu_indices(groups, 1)
     r = np.arange(rounds)[:, None]
-    # Port to the j-th other group, its own left out: b - 1 for a group before it, a for a group after it.
+    # Port to the j-th other group, skipping the group itself: b - 1 for an earlier group, a for a
+    # later group.
     port_a, port_b = r * others + (b - 1), r * others + a
     group_a, group_b = np.broadcast_to(a, port_a.shape), np.broadcast_to(b, port_b.shape)
     return group_a.ravel(), port_a.ravel(), group_b.ravel(), port_b.ravel()
 
 
 def _dragonfly(values: dict[str, Any]) -> Fabric:
-    """The dragonfly that ``values`` (checked parameters) describe. Ports: hosts, then local, then
-    global cables."""
+    """Build the dragonfly described by ``values`` (checked parameters). Ports: hosts, then local,
+    then global cables."""
     g = values["g"]
     values = _balanced(values)
     p, a, h, radix = values["p"], values["a"], values["h"], values["radix"]
@@ -92,7 +92,7 @@ def _dragonfly(values: dict[str, Any]) -> Fabric:
 
 
 def _balanced(values: dict[str, Any]) -> dict[str, Any]:
-    """Fill in what is not given: a = 2p = 2h, the largest that the radix holds (k = 4h - 1)."""
+    """Fill in missing values: a = 2p = 2h, the largest that fits the radix (k = 4h - 1)."""
     radix = values["radix"]
     given = [values[x] for x in ("p", "a", "h")]
     if None in given:
@@ -109,18 +109,18 @@ DRAGONFLY = Kind(
     "Kim, Dally, Scott, Abts, Technology-driven, highly-scalable dragonfly topology, ISCA 2008",
     (
         Parameter("g", "whole", "groups, at most a*h + 1", required=True),
-        Parameter("a", "whole", "switches of a group; by default balanced for the radix: a = 2h", high=254),
-        Parameter("p", "whole", "hosts of a switch; by default balanced: p = h", high=254),
-        Parameter("h", "whole", "global cables of a switch; by default (radix + 1)/4", high=254),
-        Parameter("radix", "whole", "ports of a switch; by default p + a - 1 + h", low=3, high=254),
+        Parameter("a", "whole", "switches per group; by default balanced for the radix: a = 2h", high=254),
+        Parameter("p", "whole", "hosts per switch; by default balanced: p = h", high=254),
+        Parameter("h", "whole", "global cables per switch; by default (radix + 1)/4", high=254),
+        Parameter("radix", "whole", "ports per switch; by default p + a - 1 + h", low=3, high=254),
     ),
     _dragonfly,
 )
 
 
 def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
-    """The dragonfly+ that ``values`` (checked parameters) describe. Leaf ports: hosts, then spines;
-    spine: leaves, then global."""
+    """Build the dragonfly+ described by ``values`` (checked parameters). Leaf ports: hosts, then
+    spines; spine: leaves, then global."""
     values = _filled(values)
     g, leaves, spines, p, h, radix, cables = (values[x] for x in ("g", "l", "s", "p", "h", "radix", "parallel"))
     if g > spines * h + 1:
@@ -173,11 +173,9 @@ def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
 
 
 def _bundled(port: np.ndarray, groups: int, ports: int) -> np.ndarray:
-    """Global port ``port`` of a group, numbered round by round over the other groups, numbered so
-    that the cables to one group are side by side.
-
-    Side by side means on different spines, which take the ports in turn: what goes from a leaf to
-    one other group has as many ways up as there are cables to that group, or spines.
+    """Renumber global port ``port`` of a group (numbered round by round over the other groups) so
+    that the cables to one group have adjacent numbers. Adjacent ports are on different spines: from a
+    leaf to another group there are as many paths up as cables to that group, or spines.
     """
     others = max(1, groups - 1)
     return port % others * (ports // others) + port // others
@@ -197,10 +195,10 @@ DRAGONFLY_PLUS = Kind(
     "Shpiner et al., Dragonfly+: low cost topology for scaling datacenters, HiPINEB 2017",
     (
         Parameter("g", "whole", "groups, at most s*h + 1", required=True),
-        Parameter("l", "whole", "leaves of a group; by default half the radix", high=254),
-        Parameter("s", "whole", "spines of a group; by default half the radix", high=254),
-        Parameter("p", "whole", "hosts of a leaf; by default half the radix", high=254),
-        Parameter("h", "whole", "global cables of a spine; by default half the radix", high=254),
+        Parameter("l", "whole", "leaves per group; by default half the radix", high=254),
+        Parameter("s", "whole", "spines per group; by default half the radix", high=254),
+        Parameter("p", "whole", "hosts per leaf; by default half the radix", high=254),
+        Parameter("h", "whole", "global cables per spine; by default half the radix", high=254),
         Parameter("parallel", "whole", "cables between a leaf and each spine of its group", 1, high=127),
         radix_parameter(),
     ),

@@ -1,5 +1,4 @@
-"""``fat-tree``: k-ary n-trees, XGFTs and the trees that sites really build from switches of one
-radix.
+"""``fat-tree``: k-ary n-trees, XGFTs and trees that sites build from switches of one radix.
 
 Full trees of radix r and n tiers hold 2 (r/2)^n hosts on (2n - 1) (r/2)^(n-1) switches (Petrini and
 Vanneschi, IPPS 1997; Zahavi's RLFT): 36 ports, 3 tiers: 11,664 hosts on 1,620 switches.
@@ -25,7 +24,8 @@ MAX_LEVELS = 8
 
 
 def build(values: dict[str, Any]) -> Fabric:
-    """The tree that ``values`` (checked parameters) describe; hosts fill leaves from the left."""
+    """Build the tree described by ``values`` (checked parameters); hosts fill leaves from the
+    left."""
     radix = values["radix"]
     if values["m"] or values["w"] or values["p"]:
         shape, hosts = _explicit_shape(values)
@@ -50,7 +50,7 @@ def build(values: dict[str, Any]) -> Fabric:
 
 
 def shape_of(radix: int, values: dict[str, Any]) -> tuple[TreeShape, int]:
-    """Shape and number of hosts of a tree of ``radix``-port switches. Raises
+    """Return the shape and number of hosts of a tree of ``radix``-port switches. Raises
     :class:`TopologyError`."""
     levels, hosts, parallel = values["levels"], values["hosts"], values["parallel"]
     if isinstance(parallel, list):
@@ -78,7 +78,7 @@ def shape_of(radix: int, values: dict[str, Any]) -> tuple[TreeShape, int]:
 
 
 def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, int]:
-    """Ports of a leaf for hosts and for uplinks."""
+    """Return the ports of a leaf for hosts and for uplinks."""
     ratio, h, u = values["oversubscription"], values["hosts_per_leaf"], values["uplinks"]
     if levels == 1:
         return h or radix, 0
@@ -93,7 +93,7 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
     needs_half = levels > 2 or (values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1)
     if needs_half and radix % 2:
         raise impossible(
-            NAME, "radix", f": {radix} is odd; half the ports go up and half down, so {radix - 1} or {radix + 1}"
+            NAME, "radix", f": {radix} is odd, but half the ports go up and half down; use {radix - 1} or {radix + 1}"
         )
     if h + u > radix:
         raise impossible(
@@ -103,7 +103,7 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
 
 
 def _capacity(radix: int, levels: int, h: int, cables: list[int | None]) -> list[int]:
-    """Children that a switch of each tier above the leaves can have."""
+    """Return the children that a switch of each tier above the leaves can have."""
     out = []
     for t, parallel in enumerate(cables, 2):
         down = radix if t == levels else radix // 2
@@ -117,7 +117,7 @@ def _check_parallel(radix: int, u: int, cables: list[int | None]) -> None:
         if parallel and up % parallel:
             right = [d for d in range(1, up + 1) if up % d == 0]
             raise impossible(
-                NAME, "parallel", f": {parallel} does not divide {up} uplinks; one of {', '.join(map(str, right))}"
+                NAME, "parallel", f": {parallel} does not divide {up} uplinks; use one of {', '.join(map(str, right))}"
             )
         up = radix // 2
 
@@ -128,7 +128,7 @@ def _fewest_levels(radix: int, hosts: int, values: dict[str, Any]) -> int:
         if h * math.prod(_capacity(radix, levels, h, [values["parallel"]] * (levels - 1))) >= hosts:
             return levels
     raise impossible(
-        NAME, "hosts", f": {hosts} do not fit in {MAX_LEVELS} levels of {radix}-port switches; a larger radix"
+        NAME, "hosts", f": {hosts} do not fit in {MAX_LEVELS} levels of {radix}-port switches; use a larger radix"
     )
 
 
@@ -141,8 +141,8 @@ def _more_levels(radix: int, levels: int, hosts: int, values: dict[str, Any]) ->
 
 
 def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
-    """The PGFT that ``m``, ``w`` and ``p`` say literally, or its left part when ``hosts`` are
-    fewer."""
+    """Return the PGFT that ``m``, ``w`` and ``p`` describe, or its left part if ``hosts`` is
+    smaller."""
     m = values["m"]
     if not m:
         raise impossible(NAME, "m", "is missing; w and p need it: children of a switch, leaves first")
@@ -151,7 +151,7 @@ def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
         if len(column) != len(m):
             raise impossible(NAME, name, f": {len(column)} numbers, but m has {len(m)}; give one a level, leaves first")
         if column[0] != 1:
-            raise impossible(NAME, name, f": it begins with {column[0]}; a host has one cable to one leaf, so 1")
+            raise impossible(NAME, name, f": it begins with {column[0]}; a host has one cable to one leaf, so use 1")
     for other in ("oversubscription", "hosts_per_leaf", "uplinks", "parallel", "levels"):
         given = values[other]
         if (
@@ -159,7 +159,7 @@ def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
             and not (other == "levels" and given == len(m))
             and not (other == "oversubscription" and given == 1)
         ):
-            raise impossible(NAME, other, "cannot be combined with m, w and p, which already give it; remove it")
+            raise impossible(NAME, other, "cannot be combined with m, w and p, which already determine it; remove it")
     full = math.prod(m)
     hosts = values["hosts"] or full
     if hosts > full:
@@ -180,13 +180,13 @@ KIND = Kind(
         ),
         Parameter("hosts", "whole", "hosts, leaves filled in order; by default as many as fit", high=1 << 40),
         Parameter("oversubscription", "ratio", 'host ports to uplinks at a leaf: 1, 2 or "2:1" …', 1.0),
-        Parameter("hosts_per_leaf", "whole", "host ports of a leaf; by default what oversubscription gives", high=254),
-        Parameter("uplinks", "whole", "uplinks of a leaf; by default what oversubscription gives", high=254),
+        Parameter("hosts_per_leaf", "whole", "host ports per leaf; by default derived from oversubscription", high=254),
+        Parameter("uplinks", "whole", "uplinks per leaf; by default derived from oversubscription", high=254),
         Parameter(
             "parallel",
             "whole or list",
-            "cables between a switch and each parent (list: leaves first); by default 1 where "
-            "the tree is full, and where it is not as many as spread all uplinks over the fewest parents",
+            "cables between a switch and each parent (list: leaves first); by default 1 in a full tree, otherwise "
+            "the number that spreads all uplinks over the fewest parents",
             high=254,
         ),
         Parameter("m", "list", "XGFT instead of radix and levels: children of a switch by level, leaves first"),

@@ -4,10 +4,10 @@ Dally and Towles, Principles and Practices of Interconnection Networks, 2004, ch
 a mesh are at most sum(d - 1) hops apart, those of a torus sum(floor(d/2)). A ring is a torus of one
 dimension.
 
-In a HyperX every line is all-to-all (Ahn, Binkert, Davis, McLaren and Schreiber, "HyperX: topology,
-routing, and packaging of efficient large-scale networks", SC 2009): L dimensions of S_k switches,
-K_k cables between two switches of a line, T hosts on a switch; switch radix T + sum((S_k - 1) K_k),
-diameter L. A flattened butterfly is the regular one with K = 1.
+In a HyperX the switches of every line are cabled all-to-all (Ahn, Binkert, Davis, McLaren and
+Schreiber, "HyperX: topology, routing, and packaging of efficient large-scale networks", SC 2009): L
+dimensions of S_k switches, K_k cables between two switches of a line, T hosts on a switch; switch
+radix T + sum((S_k - 1) K_k), diameter L. A flattened butterfly is the regular one with K = 1.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ __all__ = ["KINDS"]
 
 MAX_DIMS = 6
 
-DIMS = Parameter("dims", "list", "switches along each dimension, such as [4, 4, 4]", required=True, low=2, high=65536)
+DIMS = Parameter(
+    "dims", "list", "switches along each dimension, for example [4, 4, 4]", required=True, low=2, high=65536
+)
 GRID_PARAMETERS = (
     DIMS,
-    Parameter("hosts_per_switch", "whole", "hosts of a switch", 1, low=0, high=254),
+    Parameter("hosts_per_switch", "whole", "hosts per switch", 1, low=0, high=254),
     Parameter("parallel", "whole", "cables between neighbours", 1, high=127),
-    Parameter("radix", "whole", "ports of a switch; by default as many as are used", high=254),
+    Parameter("radix", "whole", "ports per switch; by default as many as are used", high=254),
 )
 
 
@@ -64,7 +66,7 @@ class Grid:
         self.switch = self.b.switches(names, radix, coordinates=self.coordinates)
 
     def build(self) -> Fabric:
-        """Hang the hosts on ports 1… of their switches and make the fabric."""
+        """Attach the hosts to ports 1… of their switches and build the fabric."""
         at = np.repeat(np.arange(self.n), self.hosts_each)
         host = self.b.hosts(host_names(len(at)), coordinates=self.coordinates[at])
         self.b.links("host-switch", self.switch[at], np.arange(len(at)) % max(1, self.hosts_each) + 1, host, 1)
@@ -74,10 +76,9 @@ class Grid:
 def build_grid(
     kind: str, values: dict[str, Any], dims: list[int], wrap: bool, names: list[str] | None = None
 ) -> Fabric:
-    """A torus (``wrap``) or mesh of ``dims``. Ports: hosts, then for each dimension the cables up,
-    then the cables down.
-
-    A dimension of 2 has one neighbour, not two: the way around would be the same pair again.
+    """Build a torus (``wrap``) or mesh of ``dims``. Ports: hosts, then for each dimension the
+    cables up, then the cables down. In a dimension of 2 a switch has one neighbour: the wrap-around
+    cable would join the same pair.
     """
     cables = values["parallel"]
     grid = Grid(kind, values, dims, 2 * cables * len(dims), names)
@@ -105,13 +106,15 @@ def _ring(values: dict[str, Any]) -> Fabric:
 
 
 def _hyperx(values: dict[str, Any]) -> Fabric:
-    """The HyperX that ``values`` (checked parameters) describe. Ports: hosts, then each dimension's
-    cables by coordinate."""
+    """Build the HyperX described by ``values`` (checked parameters). Ports: hosts, then each
+    dimension's cables by coordinate."""
     dims, given = values["dims"], values["parallel"]
     cables = given if isinstance(given, list) else [given] * len(dims)
     if len(cables) != len(dims):
         raise impossible(
-            "hyperx", "parallel", f": {len(cables)} numbers for {len(dims)} dimensions; give one each, or one for all"
+            "hyperx",
+            "parallel",
+            (f": {len(cables)} numbers for {len(dims)} dimensions; give one number each, or one for all"),
         )
     each = [(size - 1) * k for size, k in zip(dims, cables, strict=True)]
     grid = Grid("hyperx", {**values, "parallel": cables}, dims, sum(each))
@@ -121,7 +124,8 @@ def _hyperx(values: dict[str, Any]) -> Fabric:
         origin = np.flatnonzero(grid.coordinates[:, k] == 0)[:, None, None]
         i, j, s = i[None, :, None], j[None, :, None], np.arange(parallel)[None, None, :]
         a, b = origin + i * grid.stride[k], origin + j * grid.stride[k]
-        # The port to coordinate c skips its own: c - 1 from below it, c from above it.
+        # Ports skip the switch's own coordinate: coordinate c is port c - 1 if the switch is below
+        # it, otherwise c.
         grid.b.links(
             f"dim-{k}", grid.switch[a], first + (j - 1) * parallel + s, grid.switch[b], first + i * parallel + s
         )

@@ -1,5 +1,5 @@
-"""Parameters of a topology kind as a table: names, defaults, docs, and the checks from which error
-lines derive."""
+"""Parameters of a topology kind as a table: names, defaults, docs, and checks with their error
+messages."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ class Parameter(Result):
 
     name: str
     form: str
-    """``whole``, ``list`` (of whole numbers), ``whole or list``, ``ratio``, ``yes/no`` or ``text``."""
+    """``whole``, ``list`` (of whole numbers), ``whole or list``, ``ratio``, ``yes/no`` or ``text``.
+    """
     doc: str
     default: Any = field(default=None, metadata=key(before="doc"))
     """None: worked out."""
     required: bool = field(default=False, metadata=key(before="doc"))
     low: int = field(default=1, metadata=HIDDEN)
-    """The least that a number in it may be."""
+    """The smallest allowed number."""
     high: int = field(default=1_000_000, metadata=HIDDEN)
 
     def check(self, kind: str, value: Any) -> Any:
-        """``value`` in its own type; raises :class:`TopologyError` saying what would be right."""
+        """Return ``value`` converted; raises :class:`TopologyError` with the expected form."""
         if value is None:
             if self.required:
-                raise impossible(kind, self.name, f"is missing; it is {self.doc}")
+                raise impossible(kind, self.name, f"is missing: {self.doc}")
             return self.default
         return _CHECKS[self.form](self, kind, value)
 
 
 def impossible(kind: str, parameter: str, reason: str) -> TopologyError:
-    """The error for a bad ``parameter``; ``error.parameter`` names it, so that a reader finds its
-    line."""
+    """Return the error for a bad ``parameter``; ``error.parameter`` is its name, with which a
+    reader finds the line."""
     error = TopologyError(f"{kind}: {parameter}{'' if reason.startswith(':') else ' '}{reason}")
     error.parameter = parameter  # type: ignore[attr-defined]
     return error
@@ -58,7 +59,7 @@ def _whole(p: Parameter, kind: str, value: Any) -> int:
 
 def _wholes(p: Parameter, kind: str, value: Any) -> list[int]:
     if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
-        raise impossible(kind, p.name, f": {value!r} is not a list of whole numbers, such as [4, 4, 4]")
+        raise impossible(kind, p.name, f": {value!r} is not a list of whole numbers, for example [4, 4, 4]")
     numbers = [_whole(p, kind, v) for v in value]
     if not numbers:
         raise impossible(kind, p.name, ": the list is empty; give at least one number")
@@ -77,8 +78,8 @@ def _ratio(p: Parameter, kind: str, value: Any) -> float:
         down, _, up = str(value).partition(":")
         number = float(down) / (float(up) if up else 1.0)
     except (ValueError, ZeroDivisionError):
-        raise impossible(kind, p.name, f': {value!r} is not a ratio; write 2 or "2:1"') from None
-    # 60-based YAML 1.1: an unquoted 2:1 arrives as the number 121, and 1:1 as 61.
+        raise impossible(kind, p.name, f': {value!r} is not a ratio; use 2 or "2:1"') from None
+    # YAML 1.1 reads base 60: an unquoted 2:1 is the number 121, and 1:1 is 61.
     if not 1 <= number <= 60:
         quote = '; quote it: "2:1" (unquoted, YAML reads 2:1 as 121)' if number > 60 else ""
         raise impossible(kind, p.name, f": {value!r} must be between 1 and 60{quote}")
@@ -109,12 +110,12 @@ _CHECKS: dict[str, Callable[[Parameter, str, Any], Any]] = {
 FORMS = tuple(_CHECKS)
 COMMON: tuple[Parameter, ...] = (
     Parameter("name", "text", "name of the fabric; by default the kind"),
-    Parameter("generation", "text", "link speed of everything, such as EDR, HDR, NDR", "NDR"),
-    Parameter("host_generation", "text", "link speed of the hosts' adapters; by default that of everything"),
+    Parameter("generation", "text", "link speed of all devices, for example EDR, HDR, NDR", "NDR"),
+    Parameter("host_generation", "text", "link speed of the hosts' adapters; by default as generation"),
     Parameter(
         "aggregation_nodes",
         "yes/no",
-        "a SHARP aggregation node in every switch, behind its last external port (HDR, NDR, XDR)",
+        "a SHARP aggregation node in every switch, after its last external port (HDR, NDR, XDR)",
         False,
     ),
 )
@@ -122,7 +123,7 @@ COMMON: tuple[Parameter, ...] = (
 
 MAX_PORTS = 254
 SHARP_GENERATIONS = ("HDR", "NDR", "XDR")
-"""Generations whose switches hold an aggregation node here."""
+"""Generations whose switches can have an aggregation node."""
 
 
 def radix_parameter(low: int = 2) -> Parameter:
@@ -130,14 +131,14 @@ def radix_parameter(low: int = 2) -> Parameter:
     return Parameter(
         "radix",
         "whole",
-        "ports of a switch; by default that of the generation's switch (NDR 64, HDR 40, EDR 36)",
+        "ports per switch; by default those of the generation's switch (NDR 64, HDR 40, EDR 36)",
         low=low,
         high=MAX_PORTS,
     )
 
 
 def default_radix(generation: str) -> int:
-    """Ports of the switch that the trade sells at this speed."""
+    """Return the number of ports of switches sold at this speed."""
     return DEVICES[SWITCH_BY_GENERATION[speed_named(generation).name]].ports
 
 
@@ -148,12 +149,12 @@ class Kind(Result):
     name: str = field(metadata=key("kind"))
     doc: str
     source: str
-    """The paper that its rules come from."""
+    """Source of its rules."""
     parameters: tuple[Parameter, ...] = field(metadata=HIDDEN)
-    """Its own; ``all_parameters`` has those of every kind too."""
+    """Specific parameters; ``all_parameters`` adds those of every kind."""
     build: Callable[..., Any] = field(metadata=HIDDEN)
     package: str = field(default="", metadata=HIDDEN)
-    """The installed package that it comes from; empty for softib's own."""
+    """The installed package that provides it; empty for softib's kinds."""
 
     def __repr__(self) -> str:
         return f"<Kind {self.name!r}: {self.doc}>"
@@ -161,14 +162,14 @@ class Kind(Result):
     @property
     @also("parameters")
     def all_parameters(self) -> tuple[Parameter, ...]:
-        """Its own first, then those that every kind takes."""
+        """Return the specific parameters, then those of every kind."""
         return (*self.parameters, *COMMON)
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Every parameter by name, checked and with defaults filled in.
+        """Return every parameter by name, checked, with defaults filled in.
 
-        Raises :class:`UnknownName` for a parameter that the kind does not have, :class:`TopologyError`
-        for a bad value.
+        Raises :class:`UnknownName` for a parameter that the kind does not have,
+        :class:`TopologyError` for a bad value.
         """
         names = [p.name for p in self.all_parameters]
         for name in given:
@@ -184,7 +185,7 @@ class Kind(Result):
             raise impossible(
                 self.name,
                 "aggregation_nodes",
-                f": {values['generation']} switches have none; a generation of {', '.join(SHARP_GENERATIONS)} does",
+                f": {values['generation']} switches have none; use a generation of {', '.join(SHARP_GENERATIONS)}",
             )
         values["name"] = values["name"] or self.name
         return values

@@ -1,14 +1,14 @@
 """``rail-optimized``: the compute fabric of NVIDIA's DGX SuperPOD.
 
-A node has one adapter a rail; adapter r of every node of a scalable unit meets the unit's leaf of
-rail r. Half of a leaf's ports go up, spread evenly over the fewest spines
+A node has one adapter per rail; adapter r of every node of a scalable unit is cabled to the unit's
+leaf of rail r. Half of a leaf's ports go up, spread evenly over the fewest spines
 (:func:`~softib.fabric.topologies.tree.evenly_spread`).
 
 Source: NVIDIA DGX SuperPOD reference architecture (H100, B200). Its tables give leaves, spines and
 cables of 1 to 4 units with 31, 63, 95 and 127 nodes; one slot of the last unit holds UFM. The table
-of larger systems stays with two tiers up to 8 units (64 leaves, 32 spines: all that 64 ports reach)
-and has a core beyond: 16 units on 128 leaves, 128 spines, 64 cores; 32 on 256, 256, 128; 64 on 512,
-512, 256. There units are full and UFM is elsewhere.
+of larger systems has two tiers up to 8 units (64 leaves, 32 spines: the limit of 64 ports) and a
+core tier beyond: 16 units on 128 leaves, 128 spines, 64 cores; 32 on 256, 256, 128; 64 on 512,
+512, 256. In those systems units are full and UFM is elsewhere.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ __all__ = ["KIND"]
 NAME = "rail-optimized"
 UFM_HOSTS, UFM_PORTS = 2, 2
 UFM_UNITS = 4
-"""Units up to which the reference design keeps UFM in a slot of the last unit."""
+"""Largest number of units for which the reference design has UFM in a slot of the last unit."""
 
 
 def build(values: dict[str, Any]) -> Fabric:
-    """The SuperPOD that ``values`` (checked parameters) describe."""
+    """Build the SuperPOD described by ``values`` (checked parameters)."""
     values = {**values, "radix": values["radix"] or default_radix(values["generation"])}
     radix, rails, nodes = values["radix"], values["rails"], values["nodes"]
     if radix % 2:
         raise impossible(
             NAME,
             "radix",
-            f": {radix} is odd; a leaf gives half its ports to nodes and half to spines, so {radix - 1} or {radix + 1}",
+            f": {radix} is odd, but a leaf has half its ports for nodes and half for spines; use {radix - 1} or "
+            f"{radix + 1}",
         )
     values["nodes_per_unit"] = slots = values["nodes_per_unit"] or radix // 2
     if slots > radix // 2:
@@ -65,7 +66,7 @@ def build(values: dict[str, Any]) -> Fabric:
 def _shape(values: dict[str, Any], units: int) -> TreeShape:
     radix, rails, tiers = values["radix"], values["rails"], values["tiers"]
     leaves, half = units * rails, radix // 2
-    pod = half // rails * rails or half  # a pod of whole units where a unit fits in one
+    pod = half // rails * rails or half  # a pod of whole units if a unit fits in one
     tiers = tiers or (2 if leaves <= radix else 3)
     most = [radix] if tiers == 2 else [pod, radix]
     room = int(np.prod(most))
@@ -82,8 +83,8 @@ def _shape(values: dict[str, Any], units: int) -> TreeShape:
 
 
 def _has_ufm(values: dict[str, Any], units: int) -> bool:
-    """UFM takes the last slot of the last unit: by default where the reference design does and the
-    slot is free."""
+    """Return whether UFM takes the last slot of the last unit: by default if the reference design
+    does and the slot is free."""
     wanted, slots = values["ufm"], values["nodes_per_unit"]
     free = values["nodes"] < units * slots
     enough = values["rails"] >= UFM_HOSTS * UFM_PORTS
@@ -91,11 +92,11 @@ def _has_ufm(values: dict[str, Any], units: int) -> bool:
         return units <= UFM_UNITS and free and enough
     if wanted and not free:
         raise impossible(
-            NAME, "ufm", f": no slot is left in {units} full units; nodes: {values['nodes'] - 1}, or ufm: false"
+            NAME, "ufm", f": no slot is left in {units} full units; use nodes: {values['nodes'] - 1}, or ufm: false"
         )
     if wanted and not enough:
         raise impossible(
-            NAME, "ufm", f": its {UFM_HOSTS * UFM_PORTS} ports need as many rails; ufm: false, or more rails"
+            NAME, "ufm", f": its {UFM_HOSTS * UFM_PORTS} ports need as many rails; use ufm: false, or more rails"
         )
     return bool(wanted)
 
@@ -106,7 +107,8 @@ def _label_leaves(b: Blueprint, leaves: np.ndarray, rails: int) -> None:
 
 
 def _add_nodes(b: Blueprint, leaves: np.ndarray, values: dict[str, Any]) -> None:
-    """Node n's adapter of rail r (``node-001 mlx5_r``) on port (slot + 1) of leaf (unit, r)."""
+    """Attach node n's adapter of rail r (``node-001 mlx5_r``) to port (slot + 1) of leaf (unit,
+    r)."""
     nodes, rails, slots = values["nodes"], values["rails"], values["nodes_per_unit"]
     width = max(3, len(str(nodes)))
     names = [f"node-{n:0{width}d} mlx5_{r}" for n in range(1, nodes + 1) for r in range(rails)]
@@ -118,8 +120,8 @@ def _add_nodes(b: Blueprint, leaves: np.ndarray, values: dict[str, Any]) -> None
 
 
 def _add_ufm(b: Blueprint, leaves: np.ndarray, units: int, values: dict[str, Any]) -> None:
-    """Two UFM hosts with two ports each in the last slot of the last unit, one port a rail: a leaf
-    has one free port there."""
+    """Add two UFM hosts with two ports each in the last slot of the last unit, one port per rail:
+    each leaf has one free port there."""
     rails, slots = values["rails"], values["nodes_per_unit"]
     i = np.arange(UFM_HOSTS * UFM_PORTS)
     names = [f"ufm-{n + 1} mlx5_{p}" for n in range(UFM_HOSTS) for p in range(UFM_PORTS)]
@@ -134,19 +136,19 @@ KIND = Kind(
     "NVIDIA DGX SuperPOD reference architecture (H100, B200), compute fabric tables",
     (
         Parameter("nodes", "whole", "compute nodes", required=True, high=1 << 20),
-        Parameter("rails", "whole", "adapters of a node, each on its own rail", 8, high=64),
+        Parameter("rails", "whole", "adapters per node, each on a separate rail", 8, high=64),
         radix_parameter(),
-        Parameter("nodes_per_unit", "whole", "nodes of a scalable unit; by default half the radix", high=127),
+        Parameter("nodes_per_unit", "whole", "nodes per scalable unit; by default half the radix", high=127),
         Parameter(
             "ufm",
             "yes/no",
-            "two UFM hosts (4 cables) in the last slot of the last unit; by default where at most 4 "
-            "units have a slot free",
+            "two UFM hosts (4 cables) in the last slot of the last unit; by default if there are at most 4 units "
+            "and a slot is free",
         ),
         Parameter(
             "tiers",
             "whole",
-            "2 = leaf and spine, 3 = with a core; by default 2 as long as the spines reach all leaves",
+            "2 = leaf and spine, 3 = also core; by default 2 as long as the spines reach all leaves",
             low=2,
             high=3,
         ),

@@ -1,6 +1,5 @@
-"""Every topology kind by name, and the one call that makes a fabric of it.
-
-Installed packages add kinds: entry points of the group ``softib.topologies``, each a
+"""All topology kinds by name, and the function that generates a fabric. Installed packages add
+kinds: entry points of the group ``softib.topologies``, each a
 :class:`~softib.fabric.topologies.params.Kind` under its own name.
 """
 
@@ -24,18 +23,18 @@ __all__ = ["KINDS", "generate", "kinds", "markdown", "parameter_table", "spec_te
 KINDS: dict[str, Kind] = {
     kind.name: kind for kind in (fat_tree.KIND, rail_optimized.KIND, *dragonfly.KINDS, *grid.KINDS)
 }
-"""softib's own kinds by name, in the order of the documentation."""
+"""softib's kinds by name, in the order of the documentation."""
 
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """All kinds by name, softib's own first. Warns about entry points that cannot be used."""
+    """Return all kinds by name, softib's first. Warns about entry points that cannot be used."""
     installed = extensions("softib.topologies", KINDS, _check_kind)
     return {**KINDS, **{name: replace(one.value, package=one.package) for name, one in installed.items()}}
 
 
 def _check_kind(name: str, value: Any) -> None:
-    """Raise :class:`InputError` for a ``value`` that is not a kind called ``name``."""
+    """Raise :class:`InputError` if ``value`` is not a kind called ``name``."""
     if not isinstance(value, Kind) or not callable(value.build):
         raise InputError("it is not a softib.fabric.topologies.params.Kind with a function build")
     if value.name != name:
@@ -45,18 +44,18 @@ def _check_kind(name: str, value: Any) -> None:
         if not isinstance(p, Parameter) or p.form not in FORMS:
             raise InputError(f"{p!r} is not a Parameter of a form {', '.join(FORMS)}")
         if p.name in common:
-            raise InputError(f"its parameter {p.name} is one that every kind has; name it otherwise")
+            raise InputError(f"its parameter {p.name} exists for every kind; rename it")
 
 
 def generate(kind: str, **params: Any) -> Fabric:
-    """The fabric of topology ``kind`` with ``params`` (see ``kinds()[kind].all_parameters``), powered
-    on.
+    """Generate the fabric of topology ``kind`` with ``params`` (see
+    ``kinds()[kind].all_parameters``), powered on.
 
     ``fabric.source.generator`` holds ``kind``, ``params`` with defaults filled in, and the
     structural truth (:meth:`~softib.fabric.topologies.blueprint.Blueprint.build`).
 
-    Raises :class:`UnknownName` for a kind or parameter that does not exist, :class:`TopologyError`
-    for an impossible one, :class:`LimitError` for one that no memory holds.
+    Raises :class:`UnknownName` for an unknown kind or parameter, :class:`TopologyError` for an
+    impossible value, :class:`LimitError` for a fabric that does not fit in memory.
     """
     if kind not in kinds():
         raise UnknownName("topology kind", str(kind), kinds())
@@ -70,7 +69,7 @@ def generate(kind: str, **params: Any) -> Fabric:
 
 
 def parameter_table(kind: str) -> list[tuple[str, str, str]]:
-    """Rows (name, default, doc) of a kind's own parameters, for documentation."""
+    """Return rows (name, default, doc) of a kind's specific parameters, for documentation."""
     rows = []
     for p in KINDS[kind].parameters:
         default = (
@@ -87,7 +86,7 @@ def parameter_table(kind: str) -> list[tuple[str, str, str]]:
 
 
 def markdown() -> str:
-    """The reference of all kinds, as ``docs/topologies.md`` has it."""
+    """Return the reference of all kinds for ``docs/topologies.md``."""
     out = []
     for kind in KINDS.values():
         out += [f"### `{kind.name}`", "", f"{kind.doc[0].upper()}{kind.doc[1:]}.", "", f"*Source:* {kind.source}.", ""]
@@ -98,17 +97,15 @@ def markdown() -> str:
 
 
 def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
-    """The text from which :func:`softib.fabric.topologies.spec.load_fabric_yaml` makes ``fabric``
-    again.
-
-    ``given`` are the parameters that somebody chose (default: all that the generator used). Raises
-    :class:`InputError` for a fabric that no generator made.
+    """Return the text from which :func:`softib.fabric.topologies.spec.load_fabric_yaml` builds
+    ``fabric`` again. ``given`` are the explicitly set parameters (default: all that the generator
+    used). Raises :class:`InputError` if ``fabric`` was not generated.
     """
     import yaml
 
     generator = fabric.source.generator
     if "kind" not in generator:
-        raise InputError(f"{fabric.name or 'this fabric'} was read, not generated; write it with softib convert")
+        raise InputError(f"{fabric.name or 'this fabric'} was read, not generated; use softib convert to write it")
     kind, params = kinds()[generator["kind"]], generator["params"]
     chosen = params if given is None else given
     named = {

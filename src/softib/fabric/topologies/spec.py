@@ -45,14 +45,13 @@ SM_FILES = (
 )
 YAML_SUFFIXES = (".yaml", ".yml")
 YAML_HEAD = re.compile(rb"^(?:topology|import)[ \t]*:", re.MULTILINE)
-"""A fabric.yaml has one of the two at its top level; no other format has such a line."""
+"""A fabric.yaml has one of these at its top level; no other format has such a line."""
 IMPORT_KEYS = ("import", "ibnl", "node_name_map")
 
 
 def is_fabric_yaml(path: str | Path) -> bool:
-    """True for a YAML suffix, or a top-level ``topology:`` or ``import:`` in the first 64 KiB.
-
-    Raises :class:`UnreadableFile` where the file cannot be opened.
+    """Return whether the file has a YAML suffix, or a top-level ``topology:`` or ``import:`` in the
+    first 64 KiB. Raises :class:`UnreadableFile` if the file cannot be opened.
     """
     path = Path(path)
     if uncompressed_name(path).suffix.lower() in YAML_SUFFIXES:
@@ -61,8 +60,8 @@ def is_fabric_yaml(path: str | Path) -> bool:
 
 
 def stated_name(path: str | Path) -> str:
-    """``name:`` of the fabric.yaml at ``path``; the file's name without suffixes where it states
-    none, is no fabric.yaml, or cannot be read."""
+    """Return ``name:`` of the fabric.yaml at ``path``; the file's name without suffixes if it has
+    none, is not a fabric.yaml, or cannot be read."""
     from softib.plain_yaml import load_yaml
 
     name = None
@@ -77,16 +76,14 @@ def load_fabric_yaml(
     ibnl_dirs: Sequence[str | Path] = (),
     node_name_map: str | Path | None = None,
 ) -> ReadResult:
-    """The fabric that the file at ``path`` describes, faults planted. The options go to the reader
-    of an imported dump that names none of its own; a ``node_name_map`` names the nodes of a
-    generated fabric too. Names of files in it are relative to its directory (of standard input: the
-    current one).
+    """Build the fabric that the file at ``path`` describes, including faults. The options go to the
+    reader of an imported dump unless the file sets them; a ``node_name_map`` also names the nodes
+    of a generated fabric. Names of files in it are relative to its directory (of standard input:
+    the current one).
 
     ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute)
-    and ``faults`` (what was planted). ``problems`` are those of an imported dump.
-
-    Raises :class:`InputError` (or a kind of it) in one line with file and line of the key that is
-    wrong.
+    and ``faults`` (the planted faults). ``problems`` are those of an imported dump. Raises
+    :class:`InputError` (or a subclass) in one line with file and line of the wrong key.
     """
     from softib.plain_yaml import load_yaml
 
@@ -115,7 +112,7 @@ def load_fabric_yaml(
         with _at(file, lines, ("virtual_ports",)):
             give_virtual_ports(fabric, *plan_virtual_ports(fabric, spec.virtual_ports))
     planted = _plant(file, fabric, spec.faults, lines)
-    if node_name_map is not None and "import" not in spec.topology:  # faults name the nodes as they were generated
+    if node_name_map is not None and "import" not in spec.topology:  # faults use the generated node names
         from softib.fabric.formats.node_name_map import apply
 
         result.problems += apply(fabric, node_name_map)
@@ -129,7 +126,7 @@ def load_fabric_yaml(
 
 
 def count(fabric: Fabric) -> dict[str, int | None]:
-    """What COUNTS.tsv counts, of the arrays themselves."""
+    """Return the numbers defined in COUNTS.tsv, counted from the arrays."""
     a, b = fabric.cable_port[:, 0], fabric.cable_port[:, 1]
     complete = (a >= 0) & (b >= 0)
     loops = complete & (fabric.port_node[a] == fabric.port_node[np.maximum(b, 0)])
@@ -147,8 +144,8 @@ def count(fabric: Fabric) -> dict[str, int | None]:
 
 @contextmanager
 def _at(file: Path, lines: Any, path: tuple[str | int, ...]) -> Iterator[None]:
-    """Errors raised inside get file and line of ``path``, or of the parameter below it that they
-    name."""
+    """Add to errors raised inside the file and line of ``path``, or of the parameter below it that
+    they name."""
     try:
         yield
     except SoftibError as error:
@@ -161,7 +158,7 @@ def _at(file: Path, lines: Any, path: tuple[str | int, ...]) -> Iterator[None]:
 
 
 def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
-    """The pydantic model of ``data``; the first thing wrong as one line."""
+    """Return the pydantic model of ``data``; raise the first error as one line."""
     from pydantic import ValidationError
 
     from softib.fabric.topologies.spec_models import FabricFile
@@ -193,7 +190,7 @@ def _path_of(error: Any) -> tuple[str | int, ...]:
 
 
 def _where(error: Any) -> str:
-    """The place of an error as people write it; pydantic puts the member of a union behind it."""
+    """Return the path of an error without the union member that pydantic appends."""
     return ".".join(str(p) for p in _path_of(error) if not str(p).startswith(("float", "dict[", "constrained")))
 
 
@@ -255,7 +252,7 @@ def _imported(
                 raise UnknownName("key next to import", str(key), IMPORT_KEYS)
     if spec.generation is not None:
         raise InputError(
-            f"{file}:{lines.of(('generation',))}: generation: an imported fabric brings its own speeds; remove it"
+            f"{file}:{lines.of(('generation',))}: generation: an imported fabric has speeds already; remove it"
         )
     ibnl = topology.get("ibnl") or []
     file_names: dict[str, list[Any]] = {
@@ -274,7 +271,7 @@ def _imported(
     with _at(file, lines, ("topology", "import")):
         target = paths["import"][0]
         if target.suffix in (".yaml", ".yml"):
-            raise InputError(f"import: {target} is a fabric file; import a dump, such as one of ibnetdiscover")
+            raise InputError(f"import: {target} is a fabric file; import a dump, for example of ibnetdiscover")
         return registry.read(
             target,
             ibnl_dirs=paths["ibnl"] or ibnl_dirs,
@@ -283,7 +280,7 @@ def _imported(
 
 
 def _relative_to(folder: Path, name: str) -> Path:
-    """``name`` relative to the directory of the fabric file."""
+    """Return ``name`` relative to the directory of the fabric file."""
     return Path(os.path.normpath(folder / Path(name).expanduser()))
 
 

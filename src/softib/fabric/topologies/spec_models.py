@@ -1,11 +1,11 @@
-"""The fabric file's shape, checked by pydantic. Imported only when a fabric file is read (pydantic
-takes 0.1 s)."""
+"""Schema of the fabric file, checked by pydantic. Imported only when a fabric file is read
+(pydantic takes 0.1 s)."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model, field_validator
 
 from softib.fabric.topologies.params import Kind, Parameter
 from softib.fabric.topologies.registry import kinds
@@ -16,7 +16,7 @@ Metres = Annotated[float, Field(gt=0, le=40_000, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    """Unknown keys are errors in every part."""
+    """Base class of every part: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=False)
 
@@ -27,7 +27,7 @@ class Cables(Part):
 
     medium: StrictStr = Field("auto", description="auto (by length), DAC, ACC, AOC, MMF, SMF or backplane")
     length_m: Metres | dict[StrictStr, Metres] | None = Field(
-        None, description="metres: one number, or one for each tier, such as {host-leaf: 2, leaf-spine: 20}"
+        None, description="metres: one number, or one for each tier, for example {host-leaf: 2, leaf-spine: 20}"
     )
 
 
@@ -35,13 +35,15 @@ class _Sm(Part):
     """Options of the subnet manager, under OpenSM's names where it has them.
 
     ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file``, ``torus_config``,
-    ``lfts_file`` are files, relative to the fabric file; ``node`` is the adapter on which the
+    ``lfts_file`` are file names, relative to the fabric file; ``node`` is the adapter on which the
     subnet manager runs.
     """
 
-    engine: StrictStr | None = Field(None, description="routing engine by OpenSM's name, or a list of them with commas")
-    partitions: StrictStr | None = Field(None, description="file in the form of OpenSM's partitions.conf")
-    node: StrictStr | None = Field(None, description="adapter on which it runs; by default the first host with a cable")
+    engine: StrictStr | None = Field(None, description="routing engine by OpenSM's name, or a comma-separated list")
+    partitions: StrictStr | None = Field(None, description="file in the format of OpenSM's partitions.conf")
+    node: StrictStr | None = Field(
+        None, description=("adapter on which the subnet manager runs; by default the first host with a cable")
+    )
     priority: Annotated[StrictInt, Field(ge=0, le=15)] | None = Field(None, description="priority of SMInfo")
     lmc: Annotated[StrictInt, Field(ge=0, le=7)] | None = Field(None, description="LID mask control of every CA port")
     subnet_prefix: Annotated[StrictInt, Field(ge=0, lt=1 << 64)] | None = Field(
@@ -53,7 +55,7 @@ class _Sm(Part):
     cn_guid_file: StrictStr | None = Field(None, description="file of PortGUIDs of the compute nodes (ftree)")
     io_guid_file: StrictStr | None = Field(None, description="file of PortGUIDs of I/O nodes (ftree)")
     torus_config: StrictStr | None = Field(None, description="torus-2QoS.conf of engine torus-2QoS")
-    lfts_file: StrictStr | None = Field(None, description="tables of engine file, in the form of dump_lfts")
+    lfts_file: StrictStr | None = Field(None, description="tables of engine file, in the format of dump_lfts")
     pgrp_policy_file: StrictStr | None = Field(None, description="port groups of engine chain")
     topo_policy_file: StrictStr | None = Field(None, description="parts of the fabric for engine chain")
     rch_policy_file: StrictStr | None = Field(None, description="steps of engine chain: which engine routes which part")
@@ -62,7 +64,9 @@ class _Sm(Part):
     )
     data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(
         None,
-        description="data VLs that lash, dfsssp and nue may use; by default as many as all links between switches have",
+        description=(
+            "data VLs that lash, dfsssp and nue may use; by default as many as all links between switches support"
+        ),
     )
     seed: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="reserved; an error today")
     qos: StrictBool | None = Field(None, description="programs SLtoVL and VL arbitration tables and VLHighLimit")
@@ -70,11 +74,13 @@ class _Sm(Part):
     adaptive_routing: Literal["free", "bounded", "off", False] | None = Field(
         None, description="adaptive routing of the switches: free, bounded or off"
     )
-    aggregation: StrictBool | None = Field(None, description="gives jobs aggregation trees over the aggregation nodes")
+    aggregation: StrictBool | None = Field(
+        None, description=("sets up aggregation trees over the aggregation nodes for jobs")
+    )
     link_policy_file: StrictStr | None = Field(None, description="file of widths and speeds that ports may train to")
-    qos_policy_file: StrictStr | None = Field(None, description="file in the form of OpenSM's qos-policy.conf")
+    qos_policy_file: StrictStr | None = Field(None, description="file in the format of OpenSM's qos-policy.conf")
     prefix_routes_file: StrictStr | None = Field(
-        None, description="file in the form of OpenSM's prefix-routes.conf: which router leads to which other subnet"
+        None, description="file in the format of OpenSM's prefix-routes.conf: routers to other subnets"
     )
 
 
@@ -83,7 +89,7 @@ QOS_KEYS = tuple(
     for prefix in ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
     for name in ("high_limit", "vlarb_high", "vlarb_low", "sl2vl")
 )
-"""OpenSM's names of QoS options; their values are written as in its options file."""
+"""OpenSM's names of QoS options; values as in its options file."""
 CC_KEYS = (
     "cc_key",
     "cc_max_outstanding_mads",
@@ -113,7 +119,7 @@ CC_KEYS = (
         )
     ),
 )
-"""Likewise, of congestion control."""
+"""The same for congestion control."""
 LINK_KEYS = (
     "m_key",
     "m_key_lease_period",
@@ -154,23 +160,25 @@ class VirtualPorts(Part):
     functions: Annotated[StrictInt, Field(ge=1, le=255)] = Field(
         description="virtual functions of each port of the host"
     )
-    lid_required: StrictBool = Field(False, description="each gets a LID of its own; else all have their port's")
+    lid_required: StrictBool = Field(
+        False, description=("each gets a separate LID; otherwise all share their port's LID")
+    )
 
 
 Positive = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
 
 
 class HostCosts(Part):
-    """What messages cost the hosts, where it is not what their adapters' generation takes."""
+    """Host costs of messages, where they differ from the defaults of the adapters' generation."""
 
     pcie: Annotated[StrictStr, Field(pattern=r"^gen[1-6]x(1|2|4|8|16|32)$")] | None = Field(
-        None, description="host interface of the adapters, such as gen4x16; a narrow one bounds what their links carry"
+        None, description="host interface of the adapters, for example gen4x16; a narrow one limits their data rate"
     )
     program_ns: Positive | None = Field(
-        None, description="ns that a program takes to see a message and to post the next one; more in a virtual machine"
+        None, description="ns that a program takes to detect a message and post the next one; more in a virtual machine"
     )
     post_ns: Positive | None = Field(
-        None, description="ns of the processor for a work request: the inverse of a program's message rate"
+        None, description="ns of CPU time for a work request: the inverse of a program's message rate"
     )
     fetch_ns: Positive | None = Field(
         None, description="ns from the doorbell until payload that is not inline begins to arrive"
@@ -190,20 +198,20 @@ class FabricFile(Part):
     generation: StrictStr | None = Field(
         None,
         description=(
-            "link speed of everything unless said otherwise: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR (default), XDR"
+            "link speed of all devices unless set otherwise: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR (default), XDR"
         ),
     )
     data_vls: Literal[1, 2, 4, 8, 15] | None = Field(
         None,
         description=(
-            "data VLs of every port, 1, 2, 4, 8 or 15 (PortInfo VLCap); by default 8, or what an imported file states"
+            "data VLs of every port, 1, 2, 4, 8 or 15 (PortInfo VLCap); by default 8, or the value of an imported file"
         ),
     )
     firmware: Literal["strict", "lenient"] | None = Field(
         None,
         description=(
-            "strict: switches show the extended speeds of a port to those alone who set SMSupportExtendedSpeeds; "
-            "lenient (default): to everybody"
+            "strict: switches report the extended speeds of a port only to managers that set "
+            "SMSupportExtendedSpeeds; lenient (default): to all"
         ),
     )
     topology: dict[str, Any]
@@ -212,16 +220,22 @@ class FabricFile(Part):
     virtual_ports: dict[StrictStr, Annotated[StrictInt, Field(ge=1, le=255)] | VirtualPorts] | None = Field(
         None,
         description=(
-            "virtual functions of hosts' ports, by host (* and ? fit any name; the last line that fits counts): a "
-            "number, or {functions: N, lid_required: true}; by default none"
+            "virtual functions of hosts' ports, by host (* and ? fit any name; the last match counts): a number, or "
+            "{functions: N, lid_required: true}; by default none"
         ),
     )
-    hosts: HostCosts | None = Field(None, description="what messages cost the hosts (softib simulate)")
-    faults: list[dict[str, Any]] = Field([], description="what is planted, in this order")
+    hosts: HostCosts | None = Field(None, description="host costs of messages (softib simulate)")
+    faults: list[dict[str, Any]] = Field([], description="faults to plant, in this order")
+
+    @field_validator("faults", mode="before")
+    @classmethod
+    def _none(cls, faults: Any) -> Any:
+        """A list whose lines are all comments is empty."""
+        return [] if faults is None else faults
 
 
 PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm, ("hosts",): HostCosts}
-"""Part by its path in the file: where the names of known keys are."""
+"""Part by its path in the file, for the names of known keys."""
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -241,8 +255,8 @@ OF_THE_FILE = ("name", "generation")
 
 def fabric_schema() -> dict[str, Any]:
     """The schema, draft 2020-12: the same keys, types and bounds as
-    :func:`softib.fabric.topologies.spec.load_fabric_yaml` checks (what depends on several values
-    together, such as a radix that no tree of so many hosts has, only that function knows)."""
+    :func:`softib.fabric.topologies.spec.load_fabric_yaml` checks (conditions on several values, for
+    example a radix too small for the hosts, are checked only by that function)."""
     schema = FabricFile.model_json_schema()
     schema["properties"]["topology"] = {"oneOf": [*map(_kind, kinds().values()), IMPORT]}
     schema["properties"]["import"] = {"type": "string", "description": "short for topology: {import: FILE}"}

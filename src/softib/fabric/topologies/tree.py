@@ -1,4 +1,4 @@
-"""Shapes of fat trees and their wiring: what ``fat-tree`` and ``rail-optimized`` share.
+"""Shapes of fat trees and their wiring, for ``fat-tree`` and ``rail-optimized``.
 
 A tree is a PGFT(n; m; w; p) of Zahavi ("D-Mod-K routing providing non-blocking traffic for shift
 permutations on real life fat trees", CCIT report 776, 2010), which is the XGFT of Öhring et al.
@@ -22,14 +22,14 @@ TIER_NAMES = ("host", "leaf", "spine", "core")
 
 
 def tier_name(level: int) -> str:
-    """Name stem of the switches of a tier (1 = leaf)."""
+    """Return the name stem of the switches of a tier (1 = leaf)."""
     return TIER_NAMES[level] if level < len(TIER_NAMES) else f"tier{level}"
 
 
 @dataclass(frozen=True)
 class TreeShape:
-    """``m``, ``w``, ``p`` by tier (index 0 = between hosts and leaves); ``leaves`` present, filled
-    from the left.
+    """``m``, ``w``, ``p`` by tier (index 0 = between hosts and leaves); ``leaves`` is the number of
+    leaves, filled from the left.
 
     ``first_up[t]`` is the portnum of the first uplink of a switch of tier t+1: below it are the
     ports for children, used or not.
@@ -43,32 +43,32 @@ class TreeShape:
 
     @property
     def levels(self) -> int:
-        """Tiers of switches."""
+        """Return the number of tiers of switches."""
         return len(self.m)
 
     def subtrees(self, level: int) -> int:
-        """Subtrees whose roots are at ``level`` (1 = leaves)."""
+        """Return the number of subtrees with roots at ``level`` (1 = leaves)."""
         count = self.leaves
         for m in self.m[1:level]:
             count = -(-count // m)
         return count
 
     def roots(self, level: int) -> int:
-        """Switches at the top of one subtree of ``level``."""
+        """Return the number of switches at the top of one subtree of ``level``."""
         return math.prod(self.w[:level])
 
     def switches(self, level: int) -> int:
-        """Switches of tier ``level``."""
+        """Return the number of switches of tier ``level``."""
         return self.subtrees(level) * self.roots(level)
 
     @property
     def n_switches(self) -> int:
-        """Switches of all tiers."""
+        """Return the number of switches of all tiers."""
         return sum(self.switches(t) for t in range(1, self.levels + 1))
 
     @property
     def ports_used(self) -> int:
-        """Most ports that any switch of this shape uses."""
+        """Return the largest number of ports that a switch of this shape uses."""
         up = [w * p for w, p in zip(self.w[1:], self.p[1:], strict=True)] + [0]
         first = [*self.first_up, 0]
         return max(
@@ -78,7 +78,8 @@ class TreeShape:
 
 
 def evenly_spread(children: int, up: int, down: int) -> int:
-    """How many parents: the smallest s >= ceil(children * up / down) that divides ``up``.
+    """Return the number of parents: the smallest s >= ceil(children * up / down) that divides
+    ``up``.
 
     With it every child has the same number ``up // s`` of cables to each parent. It reproduces the
     spine column of NVIDIA's DGX SuperPOD reference architecture (4, 8, 16, 16 for 8, 16, 24, 32
@@ -89,12 +90,10 @@ def evenly_spread(children: int, up: int, down: int) -> int:
 
 
 def grow(radix: int, h: int, u: int, leaves: int, most: list[int], cables: list[int | None]) -> TreeShape:
-    """The tree over ``leaves`` leaves of ``h`` host ports and ``u`` uplinks, on switches of
-    ``radix`` ports.
-
-    Switches between leaves and top give half their ports each way. ``most`` and ``cables`` go by
-    tier above the leaves: children that a switch may have, and parallel cables to each parent
-    (None: :func:`evenly_spread`).
+    """Return the tree over ``leaves`` leaves with ``h`` host ports and ``u`` uplinks, of switches
+    with ``radix`` ports. Switches between leaves and top have half their ports up and half down.
+    ``most`` and ``cables`` are by tier above the leaves: maximum children per switch, and parallel
+    cables to each parent (None: :func:`evenly_spread`).
     """
     m, w, p, first_up = [h], [1], [1], [h + 1]
     units, up = leaves, u
@@ -133,8 +132,8 @@ def _names(level: int, count: int) -> list[str]:
 
 
 def _wire_tier(b: Blueprint, shape: TreeShape, t: int, child: np.ndarray, parent: np.ndarray) -> None:
-    """Cables between tier t-1 and t: the roots at position k of each subtree meet parents k*w … k*w
-    + w - 1."""
+    """Add the cables between tier t-1 and t: the roots at position k of each subtree are cabled to
+    parents k*w … k*w + w - 1."""
     m, w, p = shape.m[t - 1], shape.w[t - 1], shape.p[t - 1]
     roots = shape.roots(t - 1)
     i = np.arange(len(child))[:, None, None]

@@ -80,6 +80,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     _ports(s, console)
     _other(s, console)
     _fabrics(s, console)
+    _against(s, console)
 
 
 def _missing(s: dict[str, Any]) -> str:
@@ -177,6 +178,22 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
             console.print(
                 text(f"  alone {_us(j['alone']['took_us'])}: {j['alone']['slowdown']:.2f} times as long together{tail}")
             )
+
+
+def _against(s: dict[str, Any], console: Console) -> None:
+    """For a run with a log: measured beside predicted, a size a line."""
+    if "against" not in s:
+        return
+    a = s["against"]
+    inside = "" if a["inside"] is None else f"; {a['inside']} of {counted(len(a['rows']), 'size')} inside the range"
+    console.print(
+        text(f"\n{a['job']} against {a['log']} ({a['program']}): {a['mean_error']:.1%} off in the mean{inside}")
+    )
+    console.print(text(f"{'bytes':>14} {'measured':>12} {'predicted':>12}  error  range, in {a['unit']}"))
+    for r in a["rows"]:
+        span = "" if r["low"] is None else f"  {r['low']:,.4g} to {r['high']:,.4g}"
+        figures = f"{r['bytes']:>14,} {r['measured']:>12,.6g} {r['predicted']:>12,.6g} {r['error']:>+6.1%}"
+        console.print(text(figures + span), soft_wrap=True)
 
 
 def _slowest(s: dict[str, Any], console: Console) -> None:

@@ -40,7 +40,8 @@ class DeviceProfile:
     payload that travels with the posted request, and ``inline_ns`` what each octet of it takes;
     ``fetch_ns``: until other payload begins to come; ``program_ns``: what a program takes to see a
     message and to post the next one; ``post_ns``: what its processor takes to post a request;
-    ``copy_gbytes``: GB/s at which ranks of a host copy from one to another; ``message_gap_ns``:
+    ``copy_gbytes``: GB/s at which ranks of a host copy from one to another (7000 MiB/s, as UCX
+    estimates: UCP_CPU_EST_BCOPY_BW_DEFAULT, src/ucp/core/ucp_context.c); ``message_gap_ns``:
     between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
     acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between
     two packets on the wire; ``ack_every``: packets of a long message between acknowledgements;
@@ -60,7 +61,7 @@ class DeviceProfile:
     ramp_bytes: int = 0
     program_ns: int = 200
     post_ns: float = 169.0
-    copy_gbytes: float = 7.0
+    copy_gbytes: float = 7000 * 1024**2 / 1e9
     switch_ns: int = 0
     adapter_ns: int = 0
     inline_bytes: int = 128
@@ -131,7 +132,7 @@ def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 MOST_OF_HOSTS = 1e9
-EXAMPLES = {"program_ns": 200, "post_ns": 170, "fetch_ns": 400, "message_gap_ns": 5, "copy_gbytes": 7, "switch_ns": 200}
+EXAMPLES = {"program_ns": 200, "post_ns": 170, "fetch_ns": 400, "message_gap_ns": 5, "copy_gbytes": 7.3, "switch_ns": 200}
 
 
 def no_adaptive_routing(fabric: Fabric) -> str:

@@ -44,7 +44,7 @@ FULL_BIT = 0x8000
 BASE = 0x7FFF
 
 
-@dataclass(frozen=True)
+@dataclass
 class Members:
     """``pkey`` uint16[partitions] without the membership bit, the preferred one first; ``state`` uint8[partitions,
     ends] of bits LIMITED and FULL; ``sl`` uint8[partitions]."""

@@ -16,11 +16,11 @@ from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.managers.partitions import DEFAULT_BASE, FULL, LIMITED, Members, Partition
+from softib.sm.managers.partitions import FULL, LIMITED, Members, Partition
 from softib.sm.sa.inventory import pkey_blocks
 from softib.sm.sa.subnet import Subnet
 
-__all__ = ["PkeyManager", "PkeyTables", "arranged", "members_changed", "members_of", "merged", "states"]
+__all__ = ["PkeyManager", "PkeyTables", "arranged", "enforcing", "members_of", "states"]
 
 FULL_BIT = 0x8000
 PkeyTables = dict[tuple[int, int], np.ndarray]
@@ -72,28 +72,20 @@ def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = F
     return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both, subnet.end_guid), sl)
 
 
-def merged(partitions: tuple[Partition, ...], changed: list[Partition]) -> tuple[Partition, ...]:
-    """``partitions`` with ``changed`` in place of those with their P_Keys, without those without ports; the default
-    one first, then by P_Key."""
-    of_pkey = {p.pkey: p for p in partitions} | {p.pkey: p for p in changed}
-    kept = [p for p in of_pkey.values() if p.members]
-    return tuple(sorted(kept, key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey)))
+def _directions(config: SmConfig) -> tuple[bool, bool]:
+    return config.part_enforce in ("both", "in"), config.part_enforce in ("both", "out")
 
 
-def members_changed(before: Members, subnet: Subnet, changed: list[Partition], allow_both: bool) -> Members:
-    """``before`` with the memberships of ``changed``: its rows stay where they are."""
-    row_of = {int(k): i for i, k in enumerate(before.pkey.tolist())}
-    new = [p for p in changed if p.pkey not in row_of]
-    row_of |= {p.pkey: len(row_of) + i for i, p in enumerate(new)}
-    pkey, sl = (
-        np.append(of, np.array([getattr(p, name) for p in new], of.dtype))
-        for of, name in ((before.pkey, "pkey"), (before.sl, "sl"))
-    )
-    state = np.vstack([before.state, np.zeros((len(new), before.state.shape[1]), np.uint8)])
-    rows = [row_of[p.pkey] for p in changed]
-    state[rows] = states(subnet.db, subnet.end_port, changed, allow_both, subnet.end_guid)
-    sl[rows] = [p.sl for p in changed]
-    return Members(pkey, state, sl)
+def enforcing(db: Database, ports: np.ndarray, config: SmConfig) -> np.ndarray:
+    """bool[n]: do these ports of switches check P_Keys for the CA behind them?"""
+    inbound, outbound = _directions(config)
+    info = db.switch_info[db.port_node[ports]]
+    can = np.full(len(ports), inbound or outbound)
+    if inbound:
+        can &= SwitchInfo.inbound_enforcement_cap.get(info) > 0
+    if outbound:
+        can &= SwitchInfo.outbound_enforcement_cap.get(info) > 0
+    return can & (SwitchInfo.partition_enforcement_cap.get(info) > 0)
 
 
 class PkeyManager:
@@ -105,11 +97,11 @@ class PkeyManager:
 
     def __init__(self, db: Database, config: SmConfig, tables: PkeyTables | None = None):
         self.db, self.partitions, self.allow_both = db, list(config.partitions or ()), config.allow_both_pkeys
-        self.inbound, self.outbound = config.part_enforce in ("both", "in"), config.part_enforce in ("both", "out")
+        self.inbound, self.outbound = _directions(config)
         ends = db.end_ports()
         leaf = np.flatnonzero(db.external & (db.port_peer >= 0))
         leaf = leaf[~db.is_switch[db.port_node[db.port_peer[leaf]]]]
-        can = self._enforces(leaf)
+        can = enforcing(db, leaf, config)
         self.leaf, self._others = leaf[can], leaf[~can]
         """Switch ports that check P_Keys for the CA behind them."""
         self.ports = np.concatenate([ends, self.leaf])
@@ -119,15 +111,6 @@ class PkeyManager:
         self.tables: PkeyTables = {} if tables is None else tables
         self.notes: list[str] = []
         self.refused = np.zeros(0, np.int64)
-
-    def _enforces(self, ports: np.ndarray) -> np.ndarray:
-        info = self.db.switch_info[self.db.port_node[ports]]
-        can = np.full(len(ports), self.inbound or self.outbound)
-        if self.inbound:
-            can &= SwitchInfo.inbound_enforcement_cap.get(info) > 0
-        if self.outbound:
-            can &= SwitchInfo.outbound_enforcement_cap.get(info) > 0
-        return can & (SwitchInfo.partition_enforcement_cap.get(info) > 0)
 
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
         """Switch ports towards CAs, and whether they check incoming and outgoing packets."""
@@ -183,36 +166,6 @@ class PkeyManager:
         queue.set(
             SmpAttr.PKEY_TABLE, db.port_route[port[changed]], port[changed].astype(np.int64), modifier[changed], data
         )
-
-    def queue_changed(self, queue: RequestQueue, guids: set[int]) -> set[int]:
-        """Queue a Set for each block that changes in the tables of the ports with these ``guids`` and of the switch
-        ports in front of them. Returns the NodeGUIDs of those with unknown tables: a sweep must read
-        them."""
-        db = self.db
-        ends = self.ports[: len(self.ports) - len(self.leaf)]
-        ends = ends[np.isin(db.port_guid[ends], np.array(sorted(guids), np.uint64))]
-        concerned = [p for p in self.partitions if any(isinstance(m, str) or m in guids for m, _ in p.members)]
-        state = states(db, ends, concerned, self.allow_both)
-        enforcing, unknown = set(self.leaf.tolist()), set[int]()
-        for column, end in enumerate(ends.tolist()):
-            for port in (end, int(db.port_peer[end])):
-                if port != end and port not in enforcing:
-                    continue
-                held = self.tables.get(db.location(port))
-                if held is None:
-                    unknown.add(int(db.node_guid[db.port_node[port]]))
-                    continue
-                table, _ = arranged(concerned, held.ravel(), state[:, column])
-                self._queue_blocks(queue, port, held, table.reshape(-1, PKEY_BLOCK))
-        return unknown
-
-    def _queue_blocks(self, queue: RequestQueue, port: int, held: np.ndarray, wanted: np.ndarray) -> None:
-        db, blocks = self.db, np.flatnonzero((wanted != held).any(axis=1))
-        number = int(db.port_num[port]) if db.external[port] else 0
-        data = np.ascontiguousarray(wanted[blocks].astype(">u2")).view(np.uint8).reshape(-1, 64)
-        tags = np.full(len(blocks), port, np.int64)
-        queue.set(SmpAttr.PKEY_TABLE, db.port_route[tags], tags, blocks | number << 16, data)
-        self.tables[db.location(port)] = wanted
 
     def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
         """``state`` with the memberships of virtual ports on the same port: the switch in front of them passes all

@@ -8,7 +8,7 @@ are big-endian.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,7 +60,7 @@ class Source:
     lids: Lids
     stores: Stores
     aliases: AliasGuids = field(default_factory=AliasGuids)
-    partitions: tuple[Partition, ...] | None = None
+    partitions: Sequence[Partition] | None = None
     here: set[int] = field(default_factory=set)
     """PortGUIDs in the subnet."""
     now_ps: int = 0
@@ -133,7 +133,7 @@ class Copied(SaRecords):
     lids: Lids = field(default_factory=dict)
     roots: tuple[int, ...] = ()
     mkeys: dict[int, int] = field(default_factory=dict)
-    partitions: tuple[Partition, ...] | None = None
+    partitions: Sequence[Partition] | None = None
     sls: GivenSls | None = None
     """SLs of paths; None if they are unknown."""
     absent: EndLocations = field(default_factory=EndLocations.none)

@@ -6,6 +6,7 @@ granted is in the copy of every reachable standby.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -134,7 +135,7 @@ class Replication:
 
     # -- a master --
 
-    def swept(self, here: np.ndarray, partitions: tuple[Partition, ...] | None) -> None:
+    def swept(self, here: np.ndarray, partitions: Sequence[Partition] | None) -> None:
         """Handle the end of a sweep as master. ``here``: PortGUIDs of the subnet (uint64[n])."""
         self.source.here, self.source.partitions = set(here.tolist()), partitions
         if not self.sender.standbys:

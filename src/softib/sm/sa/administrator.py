@@ -56,9 +56,18 @@ class Views:
 
     def __init__(self, subnet: Subnet, members: Members):
         self.subnet, self.members = subnet, members
-        full = (members.state & FULL).all(axis=1) if members.state.size else np.ones(1, bool)
-        self.open = bool(full.any())
+        self._for_all = np.zeros(0, bool)
+        self.open = not members.state.size
         self._of_kind: dict[bytes, np.ndarray] = {}
+        self.repartition(np.arange(len(members.pkey)))
+
+    def repartition(self, rows: np.ndarray) -> None:
+        """These rows of the memberships changed."""
+        if self.members.state.size:
+            self._for_all = np.resize(self._for_all, len(self.members.pkey))
+            self._for_all[rows] = (self.members.state[rows] & FULL).all(axis=1)
+            self.open = bool(self._for_all.any())
+        self._of_kind.clear()
 
     def ends(self, end: int) -> np.ndarray:
         """bool[ends]: those visible to the requester ``end``; an unknown one (-1) sees none."""
@@ -159,6 +168,13 @@ class Administrator:
         self.one_path = OnePath(subnet, members, self.views.open)
         self.renamed()
         self.tables.clear()
+        self.read.clear()
+
+    def repartition(self, rows: np.ndarray) -> None:
+        """These rows of the memberships changed. The other answers stay valid."""
+        assert self.views is not None and self.one_path is not None
+        self.views.repartition(rows)
+        self.one_path.use(self.members, self.views.open)
         self.read.clear()
 
     def renamed(self) -> None:

@@ -46,10 +46,15 @@ class OnePath:
     def __init__(self, subnet: Subnet, members: Members, open_view: bool = True):
         """``open_view``: all requesters may see every path; else only paths from and to the
         requester are answered here."""
-        self.subnet, self.open_view = subnet, open_view
+        self.subnet = subnet
+        self.use(members, open_view)
         self.prefix = subnet.config.subnet_prefix
         self.life = subnet.config.subnet_timeout
-        self.partitions = list(zip(members.pkey.tolist(), map(_view, members.state), members.sl.tolist(), strict=True))
+
+    def use(self, members: Members, open_view: bool) -> None:
+        """The memberships changed."""
+        self.open_view = open_view
+        self._state, self._pkeys, self._sls = _view(members.state), members.pkey.tolist(), members.sl.tolist()
 
     @cached_property
     def _end_of_guid(self) -> dict[int, int]:
@@ -145,10 +150,11 @@ class OnePath:
 
     def _partition(self, source: int, target: int, wanted: int) -> tuple[int, int] | None:
         """P_Key and SL of the first partition that both share, one of them as a full member (IBA 10.9.3)."""
-        for base, state, sl in self.partitions:
-            of, at = state[source], state[target]
+        state = self._state
+        for row, base in enumerate(self._pkeys):
+            of, at = state[row, source], state[row, target]
             if of and at and (of | at) & FULL and wanted in (-1, base):
-                return base | (FULL_BIT if of & FULL else 0), sl
+                return base | (FULL_BIT if of & FULL else 0), self._sls[row]
         return None
 
     def _walk(self, p: int, d: int, dlid: int) -> tuple[int, int] | None:

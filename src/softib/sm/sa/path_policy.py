@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from softib.iba.constants import NodeType
@@ -20,7 +22,7 @@ class PathPolicy:
     """``sl``, ``mtu``, ``rate_rank``, ``life`` int64[levels]: values of a level, NONE if not set. Level 0 is
     DEFAULT."""
 
-    def __init__(self, policy: QosPolicy, subnet: Subnet, members: Members, partitions: tuple[Partition, ...]):
+    def __init__(self, policy: QosPolicy, subnet: Subnet, members: Members, partitions: Sequence[Partition]):
         self.policy, self.subnet = policy, subnet
         self.groups = {g.name: self._group(g, members, partitions) for g in policy.groups}
         levels = policy.levels
@@ -41,7 +43,7 @@ class PathPolicy:
         ]
         """bool[partitions] for each level: those that its paths may have."""
 
-    def _group(self, group: PortGroup, members: Members, partitions: tuple[Partition, ...]) -> np.ndarray:
+    def _group(self, group: PortGroup, members: Members, partitions: Sequence[Partition]) -> np.ndarray:
         """bool[ends]"""
         s = self.subnet
         ends = inside(s.end_guid, group.guids)

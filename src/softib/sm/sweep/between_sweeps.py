@@ -21,7 +21,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 from softib.sm.ha.election import SmControl, SmEvent, SmState
 from softib.sm.ha.handover import SWEEPS_IN
-from softib.sm.managers.pkey_mgr import PkeyManager
+from softib.sm.managers.partition_table import queue_changed
 from softib.sm.managers.router_mgr import TAG_BLOCKS
 from softib.sm.managers.switch_info import queue_mft_tops
 from softib.sm.responder import Responder
@@ -231,8 +231,8 @@ class BetweenSweeps:
         self._suspect(tags)
 
     def _program_partitions(self, queue: RequestQueue) -> None:
-        manager = PkeyManager(self._db, self.mastership.config, self.has.stores.pkeys)
-        self._suspects |= manager.queue_changed(queue, self.repartitioned)
+        config, tables = self.mastership.config, self.has.stores.pkeys
+        self._suspects |= queue_changed(self._db, config, tables, queue, self.repartitioned)
         self.repartitioned = set()
 
     def _lose_tables(self, tags: np.ndarray) -> None:

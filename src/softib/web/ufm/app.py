@@ -11,7 +11,9 @@ from softib.web.ufm.errors import answer_errors
 from softib.web.ufm.fabric_calls import Reading, add_fabric_calls
 from softib.web.ufm.gate import App, Gate
 from softib.web.ufm.monitoring_calls import add_monitoring_calls
+from softib.web.ufm.neutron_calls import add_neutron_calls
 from softib.web.ufm.partitions import add_partition_calls
+from softib.web.ufm.report_calls import add_report_calls
 from softib.web.ufm.tenant_calls import add_tenant_calls
 
 __all__ = ["gate_of"]
@@ -24,6 +26,8 @@ def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
     add_partition_calls(ufm, service)
     add_fabric_calls(ufm, reading)
     add_monitoring_calls(ufm, served, service, reading)
+    add_report_calls(ufm, served, service)
+    add_neutron_calls(ufm, service)
     add_tenant_calls(tenants, service)
     return Gate(ufm, tenants, outer, service.accounts)
 

@@ -26,6 +26,8 @@ Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
+BY_NAME = ("/ufmRest", "/tenants/v1")
+"""Those that accept a name and a password."""
 MOST_OCTETS = 4 << 20
 """Limit of a request's body: 5,000 GUIDs are 100 KB."""
 CERTIFICATE = "softib_client"
@@ -47,7 +49,9 @@ class Gate:
             return
         headers = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
         path = scope["path"][len(prefix) :].rstrip("/") or "/"
-        account = await _in_thread(self._account, prefix, headers, scope)
+        account = self._remembered(prefix, headers, scope)
+        if account is None:
+            account = await _in_thread(self._account, prefix, headers, scope)
         if account is None and (prefix, path) != ("/tenants/v1", "/openapi.json"):
             await _answer(
                 send, 401, "missing or wrong credentials: give name and password, token or client certificate"
@@ -66,6 +70,14 @@ class Gate:
         inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "state": state}
         await (self.tenants if prefix == "/tenants/v1" else self.ufm)(inside, _replayed(body), send)
 
+    def _remembered(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
+        """The account of a name and password that were right before: without a thread, and without the database."""
+        kind, _, value = headers.get(b"authorization", "").partition(" ")
+        if prefix not in BY_NAME or kind.lower() != "basic" or CERTIFICATE in scope.get("state", {}):
+            return None
+        pair = _pair(value.strip())
+        return None if pair is None else self.accounts.remembered(*pair)
+
     def _account(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
         kind, _, value = headers.get(b"authorization", "").partition(" ")
         kind, value = kind.lower(), value.strip()
@@ -79,7 +91,7 @@ class Gate:
             for token in (value, pair[0] if pair and not pair[1] else ""):
                 if token and (account := self.accounts.by_token(token)) is not None:
                     return account
-        if prefix in ("/ufmRest", "/tenants/v1") and kind == "basic":
+        if prefix in BY_NAME and kind == "basic":
             pair = _pair(value)
             return None if pair is None else self.accounts.by_password(*pair)
         return None

@@ -4,6 +4,7 @@ isolation, dry runs, accounts, import and export."""
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request
@@ -52,6 +53,11 @@ class _Account(BaseModel):
 
 class _Guids(BaseModel):
     guids: Annotated[list[str], Field(max_length=1000)]
+
+
+class _Restore(BaseModel):
+    file: Annotated[str, Field(max_length=4096)]
+    dry_run: bool = False
 
 
 class _Import(BaseModel):
@@ -200,12 +206,21 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/backup")
     def backup(request: Request) -> dict[str, Any]:
-        """Copy the database to a file beside it, while it is in use. To restore, stop the server and put the copy
-        in its place."""
+        """Copy the database to a file beside it, while it is in use."""
         _operator(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
         service.store.backup(path)
         return {"file": str(path)}
+
+    @app.post("/restore")
+    def restore(request: Request, body: _Restore) -> dict[str, Any]:
+        """Give tenants and partitions the contents of a backup, as one revision. Accounts stay as they are."""
+        _operator(request, ("admin",))
+        target = service.store.state_of_backup(PurePath(body.file).name)
+        change: Change = lambda draft: changes.restore(draft, target, service.clock())
+        if body.dry_run:
+            return {"rows": service.rehearse(change)}
+        return {"revision": make(service, request, "restore", change).revision}
 
 
 def _entered(draft: Draft, partitions: list[Partition], service: TenantService) -> str:

@@ -16,7 +16,6 @@ from softib.workloads.nccl.law import predicted_us
 from softib.workloads.nccl.machine import Machine, machine_of, machine_of_links
 from softib.workloads.nccl.net_ib import Run, nodes_of, part_of
 from softib.workloads.nccl.tuning import choose, possible
-from softib.workloads.parameters import section
 
 if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import Gpus, Nccl
@@ -97,7 +96,7 @@ def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.nd
         protocol=job.protocol,
         nccl=job.nccl,
     )
-    return Run(collective, by, job.size, machine, adapters, section("nccl"), placed.link_gbps)
+    return Run(collective, by, job.size, machine, adapters, machine.values, placed.link_gbps)
 
 
 def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> JobMessages:

@@ -15,7 +15,7 @@ from softib.workloads.nccl.gpudirect import dma_share, dma_us
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
 from softib.workloads.nccl.work import LL128_OCTETS, LL_OCTETS, Work, work_of
-from softib.workloads.parameters import Section, section
+from softib.workloads.parameters import Section
 
 __all__ = [
     "BROADCAST_THREADS",
@@ -215,7 +215,7 @@ def predicted_us(
 ) -> float:
     """µs of ``size`` octets on ``nodes`` machines; the size is nccl-tests' (all-gather and
     reduce-scatter: of the whole vector)."""
-    v = section("nccl") if values is None else values
+    v = machine.values if values is None else values
     work = work_of(collective, by, size, machine, nodes)
     hops, (inside, across) = hops_of(by, machine, nodes, v, work.channels), rates_of(by, machine, nodes, work, v)
     host = host_us(collective, machine, nodes, v)
@@ -236,7 +236,7 @@ def host_us(collective: Collective, machine: Machine, nodes: int, values: Sectio
     one after another (``machine.per_process``). Where programs launch collective after collective,
     as nccl-tests does, the GPUs run one while the processor launches the next: each takes the
     longer of the two."""
-    v = section("nccl") if values is None else values
+    v = machine.values if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
     )

@@ -3,12 +3,15 @@ search sees them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from softib.errors import InputError, UnknownName
 from softib.plural import counted
 from softib.workloads.nccl.gpudirect import GPUDIRECT, JOINED
+from softib.workloads.parameters import Section, section
+from softib.workloads.trust import Dataset
 
 __all__ = ["CPUS", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of", "machine_of_links"]
 
@@ -39,6 +42,10 @@ class Gpu:
     multiprocessors: int
     memory_gbytes: float
 
+    def but(self, **changes: Any) -> Gpu:
+        """The same with other fields."""
+        return replace(self, **changes)
+
 
 GPUS = {
     g.name: g
@@ -63,7 +70,8 @@ class Machine:
     switches reduce; ``gpu_nic_gbps``: what GPUs and one adapter exchange in one direction, where it
     was measured (0: from the link and ``gpudirect``); ``per_process``: GPUs that one process drives
     (nccl-tests' ``-g``); ``hosts``: hosts whose GPUs share one NVLink domain, which is NCCL's
-    node."""
+    node. ``constants``: what was fitted to its own measurements, in place of parameters of section
+    ``nccl``; ``measured``: these measurements."""
 
     name: str
     gpu: Gpu
@@ -76,6 +84,8 @@ class Machine:
     gpu_nic_gbps: float = 0.0
     per_process: int = 1
     hosts: int = 1
+    constants: Mapping[str, float] = field(default_factory=dict)
+    measured: tuple[Dataset, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.gpus <= MAX_GPUS or not 1 <= self.nics <= MAX_GPUS:
@@ -96,6 +106,11 @@ class Machine:
             f"{counted(self.nics, 'adapter')} of {self.nic_gbps:g} Gb/s {JOINED[self.gpudirect]}{measured}, "
             f"processors of {self.cpu.upper() if self.cpu != 'intel' else 'Intel'}"
         )
+
+    @property
+    def values(self) -> Section:
+        """Parameters of NCCL on it."""
+        return section("nccl").but(**self.constants)
 
     @property
     def amd(self) -> bool:
@@ -167,7 +182,12 @@ of this generation; beyond them dgx-b200."""
 
 
 def machine_of(name: str) -> Machine:
-    """The machine ``name``, also by the name of its GPU; raises :class:`UnknownName`."""
+    """The machine ``name``, also by the name of its GPU, or as a file describes it; raises
+    :class:`UnknownName`."""
+    from softib.workloads.machine_file import is_machine_file, read_machine
+
+    if is_machine_file(name):
+        return read_machine(name).machine()
     machines = MACHINES | BY_GPU
     if name.lower() not in machines:
         raise UnknownName("machine", name, [*MACHINES, *BY_GPU])

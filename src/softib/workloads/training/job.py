@@ -98,7 +98,7 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gb
         processor_of(job, machine.gpu),
         machine,
         adapters,
-        section("nccl"),
+        machine.values,
         -(-(job.buckets or buckets) // job.interleave) * job.interleave,
         job.overlap,
         job.zero,

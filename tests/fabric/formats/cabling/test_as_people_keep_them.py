@@ -1,4 +1,5 @@
-"""Cabling lists as people keep them: other languages, merged cells, legs of breakout cables, workbooks. The oracle is the fabric that each list was written from."""
+"""Cabling lists as people keep them: other languages, merged cells, legs of breakout cables,
+workbooks. The oracle is the fabric that each list was written from."""
 
 from __future__ import annotations
 
@@ -60,15 +61,23 @@ HEADINGS = {
     "English": "Source Device,Source Port,Destination Device,Destination Port", "NDT": "StartDevice,StartPort,EndDevice,EndPort",
     "A and B": "A-End Device,A-End Port,B-End Device,B-End Port", "numbers": "Device 1,Port 1,Device 2,Port 2",
     "neighbours": "Local Device,Local Interface,Neighbor Device,Neighbor Interface", "order alone": "Device,Port,Device,Port",
-    "German": "Quelle Gerät,Quelle Anschluss,Ziel Gerät,Ziel Anschluss", "von": "Von Gerät,Von Port,Nach Gerät,Nach Port",
+    "German": "Quelle Gerät,Quelle Anschluss,Ziel Gerät,Ziel Anschluss", "von": (
+        "Von Gerät,Von Port,Nach Gerät,Nach Port"
+    ),
     "French": "Équipement source,Port source,Équipement destination,Port destination", "de": "De,Port,Vers,Port",
-    "Spanish": "Equipo origen,Puerto origen,Equipo destino,Puerto destino", "de a": "De equipo,De puerto,A equipo,A puerto",
+    "Spanish": "Equipo origen,Puerto origen,Equipo destino,Puerto destino", "de a": (
+        "De equipo,De puerto,A equipo,A puerto"
+    ),
     "Italian": "Dispositivo origine,Porta origine,Dispositivo destinazione,Porta destinazione",
     "Portuguese": "Equipamento origem,Porta origem,Equipamento destino,Porta destino",
     "Chinese": "源设备,源端口,目的设备,目的端口", "Chinese ends": "本端设备名称,本端端口,对端设备名称,对端端口",
     "Japanese": "接続元装置,接続元ポート,接続先装置,接続先ポート", "Korean": "출발 장비,출발 포트,도착 장비,도착 포트",
-    "left and right": "Left Device,Left Port,Right Device,Right Port", "links und rechts": "Gerät links,Anschluss links,Gerät rechts,Anschluss rechts",
-    "Russian": "Устройство источник,Порт источник,Устройство назначение,Порт назначение", "roles": "Switch,Switch Port,Server,Server Port",
+    "left and right": "Left Device,Left Port,Right Device,Right Port", "links und rechts": (
+        "Gerät links,Anschluss links,Gerät rechts,Anschluss rechts"
+    ),
+    "Russian": "Устройство источник,Порт источник,Устройство назначение,Порт назначение", "roles": (
+        "Switch,Switch Port,Server,Server Port"
+    ),
 }  # fmt: skip
 
 
@@ -80,10 +89,16 @@ def test_headings_of_several_languages(language: str, fabric, cables: Rows, tmp_
 
 @pytest.mark.parametrize(
     "headings",
-    ("Switch,Port,Remote,Remote Port", "Switch,Switch Port,Neighbor,Neighbor Port", "Switch,Port,Gegenstelle,Port", "Switch,Port,Connected to,Port",
-     "Commutateur,Port,Voisin,Port voisin", "Switch,Puerto,Vecino,Puerto vecino", "Dispositivo,Porta,Vicino,Porta vicino", "Коммутатор,Порт,Сосед,Порт соседа",
+    ("Switch,Port,Remote,Remote Port", "Switch,Switch Port,Neighbor,Neighbor Port", "Switch,Port,Gegenstelle,Port", (
+        "Switch,Port,Connected to,Port"
+    ),
+     "Commutateur,Port,Voisin,Port voisin", "Switch,Puerto,Vecino,Puerto vecino", (
+         "Dispositivo,Porta,Vicino,Porta vicino"
+     ), "Коммутатор,Порт,Сосед,Порт соседа",
      "スイッチ,ポート,対向,対向ポート", "스위치,포트,상대,상대 포트", "交换机,端口,对端,对端端口", "Gerät,Port,Gegenseite,Port Gegenseite",
-     "Switch,Port,Link Partner,Partner Port", "Switch,Port,Other End,Other End Port", "Switch,Port,Opposite,Opposite Port", "Leaf,Port,Peer,Peer Port"),
+     "Switch,Port,Link Partner,Partner Port", "Switch,Port,Other End,Other End Port", (
+         "Switch,Port,Opposite,Opposite Port"
+     ), "Leaf,Port,Peer,Peer Port"),
 )  # fmt: skip
 def test_a_far_end_beside_a_switch(headings: str, fabric, cables: Rows, tmp_path: Path) -> None:
     is_the_fabric(read_plan(written(tmp_path / "p.csv", headings.split(","), *map(list, cables))), fabric, len(cables))
@@ -108,11 +123,14 @@ def test_encodings_of_excel(language: str, encoding: str, fabric, cables: Rows, 
 
 
 LENGTHS = {
-    3.0: ["3", "3m", "3 m", "3,0 m", "3.0M", "３ｍ", "3米", "3 公尺", "3 mètres", "3 metri", "3 metros", "3 метра", "3メートル", "3미터", "300cm", "3000 mm", "0.003 km", "ca. 3 m",
+    3.0: ["3", "3m", "3 m", "3,0 m", "3.0M", "３ｍ", "3米", "3 公尺", "3 mètres", "3 metri", "3 metros", "3 метра", "3メートル", "3미터", "300cm", (
+        "3000 mm"
+    ), "0.003 km", "ca. 3 m",
           "~3m", "3m (OM4)", "3 m AOC", "3 mts.", "3\xa0m"],
     3.048: ["10ft", "10 feet", "10'", "10 ft.", "10 Fuß", "10 pieds", "10 фут", "120 in", "120in", "10英尺"],
 }  # fmt: skip
-"""Metres (a foot is 0.3048 m, an inch 0.0254 m: the international yard of 1959) → how people write them."""
+"""Metres (a foot is 0.3048 m, an inch 0.0254 m: the international yard of 1959) → how people write
+them."""
 
 
 def with_lengths(path: Path, cables: Rows, lengths: list[str], heading: str = "Length") -> Path:
@@ -130,7 +148,9 @@ def test_lengths_as_people_write_them(metres: float, cables: Rows, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("heading", "metres"),
-    [("Length", 10), ("Länge in m", 10), ("Length (ft)", 3.048), ("Length [cm]", 0.1), ("长度(米)", 10), ("Longueur (pieds)", 3.048)],
+    [("Length", 10), ("Länge in m", 10), ("Length (ft)", 3.048), ("Length [cm]", 0.1), ("长度(米)", 10), ((
+        "Longueur (pieds)"
+    ), 3.048)],
 )  # fmt: skip
 def test_a_heading_states_the_unit(heading: str, metres: float, cables: Rows, tmp_path: Path) -> None:
     plan = read_plan(with_lengths(tmp_path / "plan.csv", cables, ["10"], heading))
@@ -139,7 +159,8 @@ def test_a_heading_states_the_unit(heading: str, metres: float, cables: Rows, tm
 
 
 def test_rows_that_are_wrong_alike_are_one_line(cables: Rows, tmp_path: Path) -> None:
-    """The count is that of the list's rows, every line number is in the evidence, and the file is the plan's."""
+    """The count is that of the list's rows, every line number is in the evidence, and the file is
+    the plan's."""
     spec = tmp_path / "f.yaml"
     spec.write_text("generation: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\n")
     plan = with_lengths(tmp_path / "plan.csv", cables, [f"{i} ells" for i in range(len(cables))])
@@ -199,7 +220,8 @@ def test_a_forgotten_device_is_no_merged_cell(cables: Rows, tmp_path: Path) -> N
 
 
 def workbook(path: Path, cables: Rows, title: str = "Kabel") -> Path:
-    """Two sheets; a title over the table, two lines of headings, merged switches, numbers as floats."""
+    """Two sheets; a title over the table, two lines of headings, merged switches, numbers as
+    floats."""
     book = openpyxl.Workbook()
     book.active.title = "Notes"
     book.active["A1"] = "ask Bob"
@@ -307,7 +329,9 @@ BREAKOUTS = {
     "two in a cell, both ports": (["Switch,Port,Server,HCA"], ["leaf,7/1 & 7/2,node-1 & node-2,mlx5_0"]),
     "two columns": (["Switch,Port,Server 1,HCA 1,Server 2,HCA 2"], ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
     "legs by name": (["Switch,Switch Port,Leg 1 Server,Leg 1 HCA,Leg 2 Server,Leg 2 HCA"], ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
-    "stated ends": (["Source Device,Source Port,Destination 1 Device,Destination 1 Port,Destination 2 Device,Destination 2 Port"],
+    "stated ends": ([(
+        "Source Device,Source Port,Destination 1 Device,Destination 1 Port,Destination 2 Device,Destination 2 Port"
+    )],
                     ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
     "adapters of one host": (["Switch,Port,Server,HCA"], ["leaf,7,node-1,mlx5_0; mlx5_1"]),
 }  # fmt: skip
@@ -328,7 +352,8 @@ def test_a_breakout_cable(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "xlsx"])
 def test_two_rows_under_one_merged_port(kind: str, tmp_path: Path) -> None:
-    """Cage 7 of a leaf leads to two hosts, cage 8 to one; the same as CSV and as a workbook with merged cells."""
+    """Cage 7 of a leaf leads to two hosts, cage 8 to one; the same as CSV and as a workbook with
+    merged cells."""
     rows = [
         ["Switch", "Port", "Server", "HCA"],
         ["leaf", 7, "node-1", "mlx5_0"],
@@ -351,7 +376,8 @@ def test_two_rows_under_one_merged_port(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_column_of_adapters(tmp_path: Path) -> None:
-    """Rack, U, Switch, Switch Port, Server, HCA: the adapter names the port; with a port beside it, both do."""
+    """Rack, U, Switch, Switch Port, Server, HCA: the adapter names the port; with a port beside it,
+    both do."""
     path = written(
         tmp_path / "p.csv",
         ["Rack", "U", "Switch", "Switch Port", "Server", "HCA", "Remark"],
@@ -406,7 +432,8 @@ def test_a_list_is_no_fabric_and_says_where_it_belongs(
 
 
 def test_other_names_are_proposed_by_the_cables_and_confirmed_as_a_file(fabric, cables: Rows, tmp_path: Path) -> None:
-    """leaf-3 is R3-SW, spine-2 CORE02, host-0007 cn007: families of eight and four switches, and one of hosts. Two cables are exchanged."""
+    """leaf-3 is R3-SW, spine-2 CORE02, host-0007 cn007: families of eight and four switches, and
+    one of hosts. Two cables are exchanged."""
     other = lambda n: (
         f"R{n[5:]}-SW"
         if n.startswith("leaf")
@@ -431,7 +458,7 @@ def test_names_that_the_cables_do_not_tell_are_refused(fabric, tmp_path: Path) -
     """A plan of another fabric, and one with fewer devices."""
     registry.write(fabric, tmp_path / "f.ibnetdiscover")
     few = written(tmp_path / "few.csv", ["From", "Port", "To", "Port"], ["x1", 1, "y1", 1])
-    assert "no family of its names" in one_line(softib("convert", few, "--match", tmp_path / "f.ibnetdiscover"))
+    assert "no group of its names" in one_line(softib("convert", few, "--match", tmp_path / "f.ibnetdiscover"))
     rows = [[f"l{i}", 8 - j, f"s{j}", 8 - i] for i in range(1, 9) for j in range(1, 5)]
     wrong = written(tmp_path / "wrong.csv", ["From", "Port", "To", "Port"], *rows)
     assert "at most 1 of 32 cables is as planned with other names" in one_line(

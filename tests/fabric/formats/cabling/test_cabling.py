@@ -28,7 +28,13 @@ def test_real_switch_to_switch_list(shared_data: Path) -> None:
     assert len(np.unique(plan.node[:, 0])) == 20 and len(np.unique(plan.rack[:, 1])) == 10
     # A slip of the real file: ten chassis stand in ten racks, but two of them bear one name.
     assert said(plan) == [
-        (12, "DSM07-0101-0801-02IB1 stands in rack F01C04-DX448, at line 4 in F01C04-DR448: one name, several devices")
+        (
+            12,
+            (
+                "DSM07-0101-0801-02IB1 is in rack F01C04-DX448, but at line 4 in F01C04-DR448: one name for several "
+                "devices"
+            ),
+        )
     ]
     assert (plan.portnum[:, 0] >= 21).all() and (plan.portnum[:, 0] <= 40).all()
     assert (plan.portnum[:, 1] == 0).all()  # "Blade 1_Port 1/1" needs the chassis
@@ -46,7 +52,7 @@ def test_real_host_to_switch_list(shared_data: Path) -> None:
     # Forty servers of eight ports: four numbers, told apart by rack.
     machines = {(n, r) for n, r in zip(plan.node[:, 0], plan.rack[:, 0], strict=True)}
     assert len(machines) == 40 and len(set(plan.node[:, 0])) == 4
-    assert [p.reason.split(" stands in rack")[0] for p in plan.problems] == [
+    assert [p.reason.split(" is in rack")[0] for p in plan.problems] == [
         "Server 1",
         "Server 2",
         "Server 3",
@@ -94,7 +100,8 @@ def said(plan: CablingPlan) -> list[tuple[int, str]]:
 
 def test_p2p_sheet() -> None:
     plan = rows(
-        'R1,U40,leaf-1,1/1/1,R2,12,"spine, 1",Port 3,7.5 m,AOC NDR,400G\nR1,,leaf-1,1/1/2,R9,U1,h1,mlx5_0/1,10 ft,DAC,HDR 2x\n'
+        'R1,U40,leaf-1,1/1/1,R2,12,"spine, 1",Port 3,7.5 m,AOC NDR,400G\nR1,,leaf-1,1/1/2,R9,U1,h1,mlx5_0/1,10 '
+        "ft,DAC,HDR 2x\n"
     )
     assert plan.format == "p2p" and plan.problems == []
     assert plan.node.tolist() == [["leaf-1", "spine, 1"], ["leaf-1", "h1"]]
@@ -140,13 +147,13 @@ def test_bad_rows_are_named_and_the_rest_is_kept() -> None:
         "R1,U4,a,9,R1,U4,A,9,3,DAC,HDR\n"
     )
     assert said(plan) == [
-        (3, "no first port: the row is left out"),
-        (4, "no second device and no second port: the row is left out"),
-        (5, "a quote that never closes: the row is left out"),
-        (6, "'Q4' is no rack unit like U12; read as unknown"),
-        (6, "'long' is no cable length in metres; read as unknown"),
-        (6, "'fast' is no InfiniBand rate; read as unknown"),
-        (7, "'-3' is no cable length in metres; read as unknown"),
+        (3, "no first port; the row is skipped"),
+        (4, "no second device and no second port; the row is skipped"),
+        (5, "unclosed quote; the row is skipped"),
+        (6, "'Q4' is not a rack unit like U12; read as unknown"),
+        (6, "'long' is not a cable length in metres; read as unknown"),
+        (6, "'fast' is not an InfiniBand rate; read as unknown"),
+        (7, "'-3' is not a cable length in metres; read as unknown"),
         (9, "a 1 already has a cable at line 2"),
         (11, "both ends are a 9; a cable has two ends"),
     ]
@@ -231,14 +238,15 @@ def test_what_cannot_be_told_is_a_problem_not_a_guess() -> None:
     assert (got.port == -1).all()
     assert [(p.line, p.reason) for p in got.problems] == [
         (2, "no node 'leaf-3' in the fabric; similar: Leaf-2, leaf-1"),
-        (2, "h1 1: the name stands for 2 nodes (h1 mlx5_0, h1 mlx5_1) and '1' does not tell which"),
+        (2, "h1 1: the name stands for 2 nodes (h1 mlx5_0, h1 mlx5_1) and '1' does not distinguish them"),
         (3, "leaf-1 99: MF0;leaf-1:MQM8700/U1 has no port 99; its ports are 1 to 40"),
-        (3, "h1 mlx5_7/1: no adapter mlx5_7 there; its nodes are h1 mlx5_0, h1 mlx5_1"),
-        (4, "leaf-1 ib0: 'ib0' has no port number and is no label of MF0;leaf-1:MQM8700/U1"),
-        (4, "core Blade 7_Port 1: no card L7 there; its cards are L1 to L2"),
+        (3, "h1 mlx5_7/1: it has no adapter mlx5_7; its nodes are h1 mlx5_0, h1 mlx5_1"),
+        (4, "leaf-1 ib0: 'ib0' has no port number and is not a label of MF0;leaf-1:MQM8700/U1"),
+        (4, "core Blade 7_Port 1: it has no card L7; its cards are L1 to L2"),
         (
             5,
-            "core 3: the name stands for 2 nodes (MF0;core:CS8500/L01/U1, MF0;core:CS8500/L02/U1) and '3' does not tell which",
+            "core 3: the name stands for 2 nodes (MF0;core:CS8500/L01/U1, MF0;core:CS8500/L02/U1) and '3' does not "
+            "distinguish them",
         ),
     ]
 

@@ -1,4 +1,5 @@
-"""Whatever the bytes: a result with problems, or one line from :class:`SoftibError`. Never another exception."""
+"""Whatever the bytes: a result with problems, or one line from :class:`SoftibError`. Never another
+exception."""
 
 from __future__ import annotations
 
@@ -56,7 +57,10 @@ NDT = """,rack #,U height,#Fields:StartDevice,StartPort,StartDeviceLocation,EndD
 ,R1,U41,s0,Port 1,F01,h0,mlx5_0/1,F02,U25,Data,200000,200G HDR cable,10
 ,R1,U41,s0,1/1/2,F01,"s1",Blade 1_Port 1/5,F02,U24,Data,200000,,7 m
 """
-P2P = "A-Rack,A-U,A-Node,A-Port,Z-Rack,Z-U,Z-Node,Z-Port,Length\nR1,4,s0,swp1s0,R2,U5,s1,2,3 ft\nR1,4,s0,7,R2,U5,h0,mlx5_0,3\n"
+P2P = (
+    "A-Rack,A-U,A-Node,A-Port,Z-Rack,Z-U,Z-Node,Z-Port,Length\nR1,4,s0,swp1s0,R2,U5,s1,2,3 "
+    "ft\nR1,4,s0,7,R2,U5,h0,mlx5_0,3\n"
+)
 LFT = """Unicast lids [0x0-0x4] of switch Lid 1 guid 0x0000000000000010 (s0):
   Lid  Out   Destination
        Port     Info\x20
@@ -253,5 +257,5 @@ def test_paths_that_do_not_work_are_one_line(tmp_path: Path) -> None:
             call()
         assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
     (tmp_path / "net.topo").write_text(TOPO)
-    with pytest.raises(UnreadableFile, match="no folder to seek IBNL files in"):
+    with pytest.raises(UnreadableFile, match="no such folder for IBNL files"):
         read_topo(tmp_path / "net.topo", ibnl_dirs=[nowhere])

@@ -1,4 +1,5 @@
-"""Forwarding-table dumps: real files walked to their ends, OpenSM's own dumps of one subnet compared."""
+"""Forwarding-table dumps: real files walked to their ends, OpenSM's own dumps of one subnet
+compared."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from tests.live.serving import wait_for
 
 
 def arrive(f: Fabric, lft: np.ndarray, lid: np.ndarray) -> tuple[int, int]:
-    """Walk every entry that leaves its switch: (how many end at the port with that LID, how many there are)."""
+    """Walk every entry that leaves its switch: (how many end at the port with that LID, how many
+    there are)."""
     owner = {int(x): int(p) for p, x in enumerate(lid) if x}
     good = total = 0
     for switch, dest in zip(*np.nonzero((lft != 255) & (lft != 0)), strict=True):
@@ -60,7 +62,8 @@ def test_flit_simulator_tables_reach_every_host(shared_data: Path) -> None:
 
 
 def test_flit_simulator_tables_as_a_user_gives_them(shared_data: Path, tmp_path: Path) -> None:
-    """``--lfts x.fdbs`` on the simulator's ``.topo``, its ``.ini`` and ``.hcas`` beside it: 20 switches reach 32 hosts."""
+    """``--lfts x.fdbs`` on the simulator's ``.topo``, its ``.ini`` and ``.hcas`` beside it: 20
+    switches reach 32 hosts."""
     base = "flitsim/examples__is1_3l_32n__"
     for name in ("is1_3l_32n.topo", "is1_3l_32n.fdbs", "is1_3l_32n.fdbs.ini", "ftree.hcas"):
         (tmp_path / name).write_bytes((shared_data / f"{base}{name}").read_bytes())
@@ -75,7 +78,7 @@ def test_flit_simulator_tables_as_a_user_gives_them(shared_data: Path, tmp_path:
     ran = softib(*arguments)
     assert ran.code == 0 and "640 of 640 arrive" in ran.out, (ran.out, ran.err)
     (tmp_path / "other.hcas").write_text("H-1/U1/1 1\n")
-    assert "2 .hcas files are there; name the one of these tables is1_3l_32n.hcas" in one_line(softib(*arguments))
+    assert "2 .hcas files are in its folder; rename the right one to is1_3l_32n.hcas" in one_line(softib(*arguments))
     (tmp_path / "ftree.hcas").rename(tmp_path / "is1_3l_32n.hcas")
     assert softib(*arguments).code == 0
 
@@ -85,7 +88,7 @@ def test_flit_simulator_tables_of_another_topology_are_named(shared_data: Path) 
     f = read_topo(f"{base}.topo", ibnl_dirs=[shared_data / "ibutils-ibnl"]).fabric
     _, problems = read_lfts(f"{base}.fdbs", f)
     names = [p.reason for p in problems]
-    assert names == [f"no switch is called SW_L0_0_{i}_U1 (row {i}): this table is left out" for i in range(1, 8)]
+    assert names == [f"no switch is called SW_L0_0_{i}_U1 (row {i}): this table is skipped" for i in range(1, 8)]
 
 
 def gsi_fabric(text: str) -> Fabric:
@@ -151,14 +154,14 @@ def test_bad_lines_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     assert (lft[1] == 255).all()
     assert [(p.line, p.reason) for p in problems] == [
         (0, "no table of switch s1"),
-        (1, "an entry before any table's heading: whose is it?"),
+        (1, "an entry before any table's heading: its switch is unknown"),
         (6, "s0 has no port 9; its ports are 0 to 8"),
-        (8, "LID 7: 1 switch routes to it, no port of the fabric has it"),
-        (9, "LID 3 leaves by port 2 at line 7; that one is used"),
+        (8, "LID 7: 1 switch routes to it, but no port of the fabric has it"),
+        (9, "LID 3 has port 2 at line 7; that one is used"),
         (10, "LID 256 is not between 1 and 255"),
-        (11, "neither a table's heading nor '0xLID port': 'gibberish'"),
-        (12, "the dump says 9 LIDs, 6 stand in the table that begins at line 2"),
-        (13, "no switch has GUID 0x0000000000000099: this table is left out"),
+        (11, "not a table's heading nor '0xLID port': 'gibberish'"),
+        (12, "the dump says 9 LIDs, 6 are in the table that begins at line 2"),
+        (13, "no switch has GUID 0x0000000000000099: this table is skipped"),
     ]
 
 
@@ -169,7 +172,10 @@ def test_headings_without_guid_are_matched_by_name_then_lid(tmp_path: Path) -> N
 
 
 def test_unreachable_and_255_are_no_route(tmp_path: Path) -> None:
-    text = "Switch 0x10\nLID    : Port : Hops : Optimal\n0x0001 : 001  : 01   : yes\r\n0x0002 : UNREACHABLE\n0x0003 : 255  : 00\n"
+    text = (
+        "Switch 0x10\nLID    : Port : Hops : Optimal\n0x0001 : 001  : 01   : yes\r\n0x0002 : UNREACHABLE\n0x0003 : "
+        "255  : 00\n"
+    )
     lft, problems = read_lfts(lft_file(tmp_path, text), two_switches())
     assert [p.reason for p in problems] == ["no table of switch s1"]
     assert np.flatnonzero(lft[0] != 255).tolist() == [1]
@@ -185,7 +191,7 @@ def test_nothing_readable_is_one_line(tmp_path: Path) -> None:
 def test_file_that_ends_within_a_line_is_said_to_be_cut(tmp_path: Path) -> None:
     text = "Switch 0x10\nLID    : Port : Hops : Optimal\n0x0001 : 001  : 01   : yes\n0x0002 : 00"
     lft, problems = read_lfts(lft_file(tmp_path, text), two_switches())
-    assert lft[0, 1] == 1 and (4, "the file ends within this line: it may be cut off") in [
+    assert lft[0, 1] == 1 and (4, "the file ends within this line: it may be truncated") in [
         (p.line, p.reason) for p in problems
     ]
 
@@ -207,8 +213,8 @@ def test_written_tables_read_back_the_same(lids: bool, tmp_path: Path) -> None:
 
 @pytest.fixture
 def opensm_run(stock, tmp_path: Path) -> Iterator:
-    """``run(netlist, *options)`` starts ibsim, lets OpenSM sweep once, and gives the environment and dump folder. OpenSM's
-    cache is there too: LIDs that another run gave would stand."""
+    """``run(netlist, *options)`` starts ibsim, lets OpenSM sweep once, and gives the environment
+    and dump folder. OpenSM's cache is there too: LIDs that another run gave would stand."""
     opensm, ibsim = stock("opensm"), stock("ibsim")
     preload = Path("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so")
     if not preload.is_file():
@@ -278,7 +284,8 @@ def test_three_stock_dumps_of_one_subnet_are_the_same_tables(
 
 @pytest.mark.stock
 def test_opensm_loads_the_tables_we_write(opensm_run, stock, shared_data: Path, tmp_path: Path) -> None:
-    """OpenSM's ``file`` routing engine reads our dump; a table with one route changed shows that it did."""
+    """OpenSM's ``file`` routing engine reads our dump; a table with one route changed shows that it
+    did."""
     net = shared_data / "qnib-net/netlist.clos5"
     env, dumps = opensm_run(net)
     done = subprocess.run([stock("ibnetdiscover")], env=env, capture_output=True, text=True, timeout=240, check=True)
@@ -299,7 +306,8 @@ def test_opensm_loads_the_tables_we_write(opensm_run, stock, shared_data: Path, 
 
 
 def test_fixed_columns_are_what_the_expressions_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines in every form, some of them broken: reading columns at once and each line alone give the same."""
+    """Lines in every form, some of them broken: reading columns at once and each line alone give
+    the same."""
     rng = np.random.default_rng(2)
     lines = [b"Unicast lids [0x0-0x40] of switch Lid 7 guid 0x0002c90200000007 (spine):"]
     for lid, port, kind in zip(

@@ -57,7 +57,8 @@ def test_known_chassis_have_their_ports(name: str, chips: int, panel: int, share
 
 
 def test_rhino_topo_has_the_links_that_ibdiagnet_found_on_it(shared_data: Path) -> None:
-    """RhinoBased512.lst is what ibdiagnet found on the cluster that RhinoBased512.topo describes: 2752 links."""
+    """RhinoBased512.lst is what ibdiagnet found on the cluster that RhinoBased512.topo describes:
+    2752 links."""
     result = read_topo(shared_data / "ibutils-clusters/RhinoBased512.topo", ibnl_dirs=[shared_data / "ibutils-ibnl"])
     assert result.fabric.sizes.cables == 2752
 
@@ -156,10 +157,10 @@ def test_bad_lines_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     )
     result = read_text(text, tmp_path)
     assert reasons(result) == [
-        (1, "a cable before any 'TYPE NAME' line: whose port is it?"),
+        (1, "a cable before any 'TYPE NAME' line: its system is unknown"),
         (2, "CFG item 'leaf1' is not slot=modifier"),
         (2, "Box A has no slot leaf9"),
-        (4, "A L1/P1 already has a cable (line 3); this one is left out"),
+        (4, "A L1/P1 already has a cable (line 3); this one is skipped"),
         (5, "Box A has no port L9/P1; near: L2/P1, L1/P1, L1/P4"),
         (6, "link width 3x does not exist; InfiniBand has 1x, 2x, 4x, 8x and 12x"),
         (7, "link speed 7G does not exist; known: 2.5, 5, 10, FDR10, 14, 25, 50, 100, 200, 400"),
@@ -187,7 +188,10 @@ def test_two_stray_words_make_no_system(tmp_path: Path) -> None:
 
 
 def test_description_that_holds_itself_ends(tmp_path: Path) -> None:
-    loop = "SYSTEM A\nSUBSYSTEM A a\nSUBSYSTEM A b\nSUBSYSTEM A c\nTOPSYSTEM Box\nSUBSYSTEM A a\nNODE SW 2 X U1\n 1 -> P1\n"
+    loop = (
+        "SYSTEM A\nSUBSYSTEM A a\nSUBSYSTEM A b\nSUBSYSTEM A c\nTOPSYSTEM Box\nSUBSYSTEM A a\nNODE SW 2 X U1\n 1 -> "
+        "P1\n"
+    )
     result = read_text("Box A\n  P1 -> Cheetah9 h P1\n", tmp_path, loop)
     assert any("nested deeper" in p.reason and p.file.endswith("box.ibnl") for p in result.problems)
 

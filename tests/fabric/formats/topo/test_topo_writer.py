@@ -24,7 +24,8 @@ REAL = (
 
 
 def modern() -> Fabric:
-    """Speeds that ibdm's arrows cannot say, mixed generations, names its grammar has not, equal names."""
+    """Speeds that ibdm's arrows cannot say, mixed generations, names its grammar has not, equal
+    names."""
     b = FabricBuilder("modern")
     names = ["MF0;leaf 1:MQM8700/U1", "MF0;leaf-2:MQM8700/U1", "MF0;spine:MQM9700/U1"]
     b.nodes(3, NodeType.SWITCH, np.array([41, 41, 65]), desc=names, speed=["HDR", "HDR", "NDR"])
@@ -110,8 +111,8 @@ def test_cables_that_a_topo_cannot_hold_are_noted(tmp_path: Path) -> None:
     b.nodes(2, NodeType.SWITCH, 4, desc=["a", "b"])
     b.links([0, 0, 0], [1, 2, 3], [-1, 0, 1], [0, 2, 1])
     notes = write(b.build(), tmp_path / "odd.topo")
-    assert [n for n in notes if "left out" in n] == [
-        "the cable in a[1] is left out: its other end is unknown, and a .topo file names both",
-        "the cable from a[2] to itself is left out: ibdm has no such thing",
+    assert [n for n in notes if "omitted" in n] == [
+        "the cable in a[1] is omitted: its other end is unknown, and a .topo file needs both",
+        "the cable from a[2] to itself is omitted: ibdm does not support it",
     ]
     assert read_topo(tmp_path / "odd.topo").counts["system_links"] == 1

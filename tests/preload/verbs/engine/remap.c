@@ -165,6 +165,33 @@ static void sparse(void)
     vm_region_drop(&r);
 }
 
+static void *idle(void *end)
+{
+    char octet;
+
+    MUST(!read(*(int *)end, &octet, 1));
+    return NULL;
+}
+
+/* The same while another thread is there, whose writes a guard stops. */
+static void sparse_with_threads(void)
+{
+    size_t length = 1ul << 30;
+    char *at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct vm_region r;
+    pthread_t other;
+    int ends[2];
+
+    MUST(at != MAP_FAILED && !pipe(ends) && !pthread_create(&other, NULL, idle, &ends[0]));
+    memcpy(at + length / 2, "middle", 6);
+    add(&r, at, length);
+    MUST(!shared(&r) || (shared(&r) == length && octets_in(&r) == PAGE)); /* none moves where the user may have no guard */
+    MUST(!memcmp(at + length / 2, "middle", 6) && !at[PAGE]);
+    vm_region_drop(&r);
+    close(ends[1]);
+    pthread_join(other, NULL);
+}
+
 static void fork_depth(char *at, size_t length, unsigned depth)
 {
     int ready[2], status;
@@ -493,7 +520,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } scenes[] = {
-    { "whole_pages", whole_pages }, { "not_moved", not_moved }, { "sparse", sparse }, { "forks", forks },
+    { "whole_pages", whole_pages }, { "not_moved", not_moved }, { "sparse", sparse }, { "sparse_with_threads", sparse_with_threads },
+    { "forks", forks },
     { "killed_child", killed_child }, { "threads", threads }, { "later", later }, { "allocator", allocator },
     { "descriptors", descriptors }, { "mappings", mappings }, { "huge_pages", huge_pages },
 };

@@ -58,8 +58,8 @@ def codeword(ber, length, fixes):
             fixed += p
         else:
             lost += p
-    # A long tail is the complement of the others; a short one would be lost in their rounding.
-    return symbols, fixed, (lost if lost < 0.01 else 1.0 - fixed - right)
+    # With fewer errors than it corrects the tail ends within the terms; the complement would lose it in rounding.
+    return symbols, fixed, (lost if length * q < fixes else 1.0 - fixed - right)
 
 
 @inner

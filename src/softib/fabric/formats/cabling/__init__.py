@@ -1,1 +1,1 @@
-"""Cabling plans: UFM-NDT and point-to-point lists, and where their ends are in a fabric."""
+"""Cabling plans: UFM-NDT and point-to-point lists, and the search for their ends in a fabric."""

@@ -1,18 +1,19 @@
 """Cabling lists as plans: UFM-NDT CSV, P2P sheets, and lists as people keep them, from CSV or a
 workbook (:mod:`.sheet`).
 
-:mod:`.headings` finds the columns, in any order and several languages. Of the cells:
+:mod:`.headings` finds the columns, in any order and several languages. Rules for cells:
 
-* UFM-NDT (NVIDIA UFM's Network Definition): a location that is a rack unit (``U3``) is one, and
-  then ``rack #`` is the rack. A device written with its port (``Server 1 IB Port 1``) is the
-  device.
-* An adapter's own column (``HCA``: ``mlx5_0``, ``1``) names the port with or without a port column.
-* Where a list has no column for a port, the device's cell holds both: ``leaf-1/5``, ``leaf-1:5``,
+* UFM-NDT (NVIDIA UFM's Network Definition): a location that looks like a rack unit (``U3``) is a
+  rack unit, and then ``rack #`` is the rack. A device written with its port (``Server 1 IB Port
+  1``) names the device.
+* An adapter column (``HCA``: ``mlx5_0``, ``1``) names the port, with or without a port column.
+* If a list has no port column, the device's cell holds both: ``leaf-1/5``, ``leaf-1:5``,
   ``leaf-1[5]``, ``leaf-1 Port 5``.
-* Merged cells: a device, rack or unit that stands once is filled down (:func:`.sheet._fill_down`).
-* Breakout cables: two far ends in one cell (``node-1; node-2``), in two columns (``Server 1``,
-  ``Server 2``), or in two rows under one merged port, are two cables. One near port between them is
-  a cage: its halves are ports 1 and 2 of it.
+* Merged cells: a device, rack or unit that is written once is filled down
+  (:func:`.sheet._fill_down`).
+* Breakout cables: two peers in one cell (``node-1; node-2``), in two columns (``Server 1``,
+  ``Server 2``), or in two rows under one merged port, are two cables. If they share one local port,
+  it is a cage: its halves are ports 1 and 2.
 
 A speed in Mb/s or Gb/s means the 4x link of that rate: 200000 is HDR.
 """
@@ -61,36 +62,36 @@ _CELLS = (
     re.compile(rf"^(?P<node>\S+?)[\s/:]+(?P<port>(?:{ADAPTER})(?:\s*[/:]\s*\d)?)$", re.IGNORECASE),
     re.compile(r"^(?P<node>.+?)(?:\s*:\s*|\s+|/)(?P<port>\d{1,3}(?:/\d{1,3}){0,2})$"),
 )
-"""A device and its port in one cell; the first that fits counts."""
+"""Patterns for a device and its port in one cell; the first match counts."""
 _CAGE = re.compile(r"^(?:(?:ib|eth|swp|port|p)\s*)*#?\s*(?:1/)?0*(\d{1,3})$", re.IGNORECASE)
 
 
 def looks_like_cabling(text: str) -> bool:
-    """True where one of the first lines names the columns of a cabling list."""
+    """Return whether one of the first lines holds the headings of a cabling list."""
     return sheets_of_text(text).layout is not None
 
 
 def parse_cabling(text: str, file: str) -> CablingPlan:
-    """Parse a list in CSV; raises :class:`UnreadableFile` where it has no headings or no readable
+    """Parse a list in CSV; raises :class:`UnreadableFile` if it has no headings or no readable
     row."""
     sheet = sheets_of_text(text)
     problems = Problems(file)
     rows = _rows_of(sheet, file, problems)
     last = sheet.rows[-1]
     if text[-1:] not in ("\n", "\r") and rows and len(last[1]) < len(sheet.rows[sheet.head][1]):
-        # Many editors write no last line end; a row that lacks columns too was cut.
+        # Many editors omit the last line end; if columns are missing too, the row was truncated.
         problems.add(last[0], "the file ends within this row: it may be cut off")
     return _plan(rows, sheet, file, problems)
 
 
 def sheets_of(path: str | Path) -> list[Sheet]:
-    """The sheets of the list at ``path``: one of a text file, those of a workbook."""
+    """Return the sheets of the list at ``path``: one for a text file, all for a workbook."""
     data = content(path, what="cabling list").data
     return sheets_of_workbook(data, shown_name(path)) if is_workbook(data) else [sheets_of_text(decode(data))]
 
 
 def parse_workbook(data: bytes, file: str) -> CablingPlan:
-    """Parse every sheet of a workbook that has headings; raises :class:`UnreadableFile` where none
+    """Parse every sheet of a workbook that has headings; raises :class:`UnreadableFile` if none
     has."""
     sheets = sheets_of_workbook(data, file)
     used = [s for s in sheets if s.layout is not None]
@@ -117,7 +118,7 @@ def _plan(rows: list[dict[str, Any]], sheet: Sheet, file: str, problems: Problem
 
 
 def _found(sheet: Sheet | None) -> str:
-    """The headings found, for an error."""
+    """Return the headings of the sheet, for an error message."""
     if sheet is None or not sheet.rows:
         return "it has no cells"
     if sheet.layout is None:
@@ -150,7 +151,7 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
             continue
         reader = _Row(cells, raw[number], sheet.layout, number, problems, sheet.merged > 0)
         if line.count('"') % 2:
-            problems.add(number, "a quote that never closes: the row is left out")
+            problems.add(number, "unclosed quote; the row is skipped")
             continue
         cables, above = reader.cables(above)
         rows += cables
@@ -171,8 +172,8 @@ class _Row:
         return cells[at] if 0 <= at < len(cells) else ""
 
     def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """The cables of this row, and the one that a row below belongs to whose first end is in
-        cells merged with this row's."""
+        """Return the cables of this row, and the cable that continues in the row below if its first
+        end is in cells merged with this row's."""
         first, others = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
         others = [e for e in others if e[0] or e[1]]
         same = above is not None and self.filled and above["node"][0] == self.get("node0")
@@ -194,13 +195,13 @@ class _Row:
         if not missing and len(first) != len(others):
             missing = f"{len(first)} first and {len(others)} second ends"
         if missing:
-            self.problems.add(self.number, f"{missing}: the row is left out")
+            self.problems.add(self.number, f"{missing}; the row is skipped")
             return [], None
         row_cables = [self.cable(a, b) for a, b in zip(first, others, strict=True)]
         return row_cables, row_cables[0] if len(row_cables) == 1 and not merged else None
 
     def missing(self, first: list[tuple[str, str]], others: list[tuple[str, str]]) -> str:
-        """What the row lacks, for people."""
+        """Return what the row lacks, as text."""
         lacks = [
             f"no {place} {field}"
             for place, ends in (("first", first), ("second", others))
@@ -210,7 +211,7 @@ class _Row:
         return " and ".join(lacks)
 
     def ends(self, end: int) -> list[tuple[str, str]]:
-        """(device, label) of each leg at one end."""
+        """Return (device, label) of each leg at one end."""
         nodes, hcas, ports = (_pieces(self.get(f"{field}{end}")) for field in ("node", "hca", "port"))
         if f"port{end}" not in self.columns and f"hca{end}" not in self.columns:
             return [_of_cell(node) for node in nodes] if nodes != [""] else ([("", "")] if end < 2 else [])
@@ -244,25 +245,25 @@ class _Row:
 
 
 def _pieces(text: str) -> list[str]:
-    """``node-1; node-2`` as two."""
+    """Split ``node-1; node-2`` in two."""
     parts = [p for p in _BREAKOUT.split(text) if p]
     return parts if 1 < len(parts) <= MOST_ENDS else [text]
 
 
 def _halves(label: str) -> list[str]:
-    """The two ports of cage ``label``; empty where the label is no cage."""
+    """Return the two ports of cage ``label``; empty if the label is not a cage."""
     match = _CAGE.match(label.strip())
     return [f"1/{match[1]}/{half}" for half in (1, 2)] if match else []
 
 
 def _of_cell(text: str) -> tuple[str, str]:
-    """(device, port) of a cell that holds both; no port where it does not."""
+    """Split a cell that holds a device and its port; the port is empty if the cell has none."""
     match = next((m for form in _CELLS if (m := form.match(text))), None)
     return (match["node"].strip(), match["port"].strip()) if match else (text, "")
 
 
 def _label(hca: str, port: str) -> str:
-    """The label that an adapter's cell and a port's cell are together."""
+    """Return the label that an adapter's cell and a port's cell form together."""
     port = _WHOLE.sub(r"\1", port)
     hca = _WHOLE.sub(r"\1", hca)
     if not hca:
@@ -281,13 +282,13 @@ def _rack_unit(get: Any, end: int, number: int, problems: Problems) -> tuple[str
         unit, rack = unit or rack, ""
     match = _U.match(unit)
     if unit and not match:
-        problems.add(number, f"{unit!r} is no rack unit like U12; read as unknown")
+        problems.add(number, f"{unit!r} is not a rack unit like U12; read as unknown")
     return rack or shelf, int(match.group(1)) if match else 0
 
 
 def _without_port(device: str, port: str) -> str:
-    """``Server 1 IB Port 1`` with port ``IB Port 1`` is ``Server 1``. Only for labels with the
-    word: leaf-3 is no leaf."""
+    """``Server 1 IB Port 1`` with port ``IB Port 1`` is ``Server 1``. Only for labels with the word
+    ``port``: ``leaf-3`` stays."""
     if "port" in port.lower() and device.lower().endswith(" " + port.lower()):
         return device[: -len(port)].rstrip() or device
     return device
@@ -296,7 +297,7 @@ def _without_port(device: str, port: str) -> str:
 def _length(text: str, unit_m: float, number: int, problems: Problems) -> float:
     value = length_m(text, unit_m)
     if value is None:
-        problems.add(number, f"{text[:40]!r} is no cable length in metres; read as unknown")
+        problems.add(number, f"{text[:40]!r} is not a cable length in metres; read as unknown")
         return math.nan
     return value
 
@@ -316,14 +317,14 @@ def _speed(text: str, cable: str, number: int, problems: Problems) -> tuple[int,
     gbps = int(match.group(1)) if match else 0
     gbps = gbps // 1000 if gbps >= 1000 else gbps
     if gbps not in _GENERATION_BY_GBPS:
-        problems.add(number, f"{text[:40]!r} is no InfiniBand rate; read as unknown")
+        problems.add(number, f"{text[:40]!r} is not an InfiniBand rate; read as unknown")
         return 0, 0
     return SPEED_BY_NAME[_GENERATION_BY_GBPS[gbps]].code, 4
 
 
 def _find_names_in_two_racks(rows: list[dict[str, Any]], problems: Problems) -> None:
-    """One device name in several racks: rows are kept, but a comparison by name cannot tell the
-    machines apart."""
+    """Report device names that occur in several racks: rows are kept, but a comparison by name
+    cannot distinguish the machines."""
     racks: dict[str, dict[str, int]] = {}
     for row in rows:
         for end in (0, 1):
@@ -334,5 +335,5 @@ def _find_names_in_two_racks(rows: list[dict[str, Any]], problems: Problems) -> 
             (first, line), (second, other) = list(where.items())[:2]
             rest = f" and {len(where) - 2} more racks" if len(where) > 2 else ""
             problems.add(
-                other, f"{name} stands in rack {second}, at line {line} in {first}{rest}: one name, several devices"
+                other, f"{name} is in rack {second}, but at line {line} in {first}{rest}: one name for several devices"
             )

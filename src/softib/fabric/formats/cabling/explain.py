@@ -1,4 +1,4 @@
-"""What a cabling list was taken for: its headings, and what became of its rows."""
+"""How softib reads a cabling list: its headings, and the result of its rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Heading(Result):
 
     heading: str
     taken_for: str
-    """Empty where its column is not used."""
+    """Empty if its column is not used."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class SheetReading(Result):
 
     name: str = field(metadata=key("sheet"))
     line: int
-    """Of its headings; 0 where it has none."""
+    """Line of its headings; 0 if it has none."""
     headings: tuple[Heading, ...]
     rows: int
     """Rows below the headings."""
     filled: int = field(metadata=key("filled_down"))
-    """Devices, racks and units that were filled down from merged cells."""
+    """Number of devices, racks and units filled down from merged cells."""
 
 
 @dataclass(frozen=True)
 class PlanReading(Result):
-    """A cabling list as it was read."""
+    """A cabling list as softib reads it."""
 
     document = "convert-explain"
 
@@ -51,12 +51,12 @@ class PlanReading(Result):
     sheets: tuple[SheetReading, ...]
     plan: CablingPlan | None = field(metadata=HIDDEN)
     why: str = ""
-    """Why no row is a cable; else empty."""
+    """Reason why no row is a cable; empty otherwise."""
 
     @property
     @also(before="why")
     def cables(self) -> int:
-        """How many cables its rows are."""
+        """Number of cables in its rows."""
         return 0 if self.plan is None else len(self.plan)
 
     @property
@@ -66,7 +66,7 @@ class PlanReading(Result):
         return () if self.plan is None else tuple(self.plan.problems)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the text lines."""
         out = []
         for s in self.sheets:
             where = f", sheet {s.name!r}" if s.name else ""
@@ -87,7 +87,7 @@ class PlanReading(Result):
 
 
 def read_headings(path: str | Path) -> PlanReading:
-    """Read the list at ``path`` as ``--plan`` does. Raises :class:`UnreadableFile` where it has no
+    """Read the list at ``path`` as ``--plan`` does. Raises :class:`UnreadableFile` if it has no
     cells."""
     sheets = sheets_of(path)
     if not any(s.rows for s in sheets):

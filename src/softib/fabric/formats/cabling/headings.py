@@ -1,16 +1,15 @@
-"""What the headings of a cabling list mean: end of the cable, and what of it, in the languages of
-people who keep such lists.
+"""Meaning of the headings of a cabling list: the end of the cable and the field, in several
+languages.
 
-A heading is compared without case, accents, blanks and punctuation, and taken apart into known
-words: ``Switch Port`` is the port of the switch, ``Puerto destino`` and ``目的端口`` are the port at
-the far end. A heading with a word that is not known means nothing. Ends come, in this order, from
+A heading is compared without case, accents, blanks and punctuation, and split into known words:
+``Switch Port`` is the port of the switch, ``Puerto destino`` and ``目的端口`` are the peer's port. A
+heading with an unknown word is ignored. The end comes, in this order, from
 
-* words for an end: A/Z, A/B, start/end, source/destination, from/to, local/remote, 1/2 behind one
+* words for an end: A/Z, A/B, start/end, source/destination, from/to, local/remote, 1/2 after a
   word;
-* what a device is, where it is written instead: Switch and Server, Leaf and Spine; the first is end
-  A;
-* the order of the columns: what names no end belongs to the device in front of it (rack and unit:
-  to the device behind them where the first of them stands before the first device).
+* the kind of device, if written instead: Switch and Server, Leaf and Spine; the first is end A;
+* the order of the columns: a heading without an end belongs to the device before it (rack and unit:
+  to the device after them if the first of them precedes the first device).
 
 Two ``Server`` columns with numbers beside another device are the two legs of a breakout cable.
 """
@@ -31,7 +30,7 @@ __all__ = ["Heading", "Layout", "layout_of", "length_m", "normal", "unit_of"]
 
 
 MAX_LENGTH_M = 10_000.0
-"""InfiniBand's longest optics reach 10 km; a longer cable is a mistyped one."""
+"""InfiniBand's longest optics reach 10 km; a longer length is a typing error."""
 _METRES = {
     1.0: (
         "m mt mts mtr mtrs meter meters metre metres metro metros metri metr м метр метра метров 米 公尺 メートル 미터"
@@ -46,7 +45,7 @@ _METRES = {
     0.0254: "in inch inches zoll pouce pouces pulgada pulgadas pollici дюйм дюйма дюймов 英寸 インチ 인치 \" ″ ” ''",
 }
 _BY_HEADING = ("in",)
-"""Units that are other words in headings (``Länge in m``)."""
+"""Units that are ordinary words in headings (``Länge in m``)."""
 _UNKNOWN = (
     "",
     "n/a",
@@ -63,14 +62,14 @@ _UNKNOWN = (
     "desconocido",
     "未知",
 )
-"""Cells that say that the length is not known."""
+"""Cells that state an unknown length."""
 _LENGTH = re.compile(
     r"^(?:ca\.?|circa|approx\.?|about|etwa|env\.?|约|約|~|≈)?\s*(\d{1,9}(?:[.,]\d{1,9})?)\s*([^\W\d_]+|['′’\"″”]+)?\.?\s*(\(.*\)|(?:aoc|dac|acc|om[345]|os[12])\b.*)?$"
 )
 
 
 def _plain(text: str) -> str:
-    """Small letters without accents, and digits of any width as 0-9."""
+    """Return lower case without accents, with digits of any width as 0-9."""
     text = unicodedata.normalize("NFKC", text.strip()).casefold()
     return "".join(c for c in unicodedata.normalize("NFD", text) if not "\u0300" <= c <= "\u036f")
 
@@ -79,8 +78,8 @@ _FACTOR = {_plain(word): factor for factor, names in _METRES.items() for word in
 
 
 def length_m(text: str, unit: float) -> float | None:
-    """Metres of a cell, NaN where it says that no one knows, None where it is no length. A bare
-    number is in ``unit`` metres."""
+    """Return the metres of a cell: NaN if it states an unknown length, None if it is not a length.
+    A bare number is in ``unit`` metres."""
     plain = _plain(text)
     if plain in _UNKNOWN:
         return math.nan
@@ -91,12 +90,12 @@ def length_m(text: str, unit: float) -> float | None:
 
 
 def unit_of(parts: Iterable[str]) -> float:
-    """Metres of the unit among the ``parts`` of a heading; 1 where it states none."""
+    """Return the metres of the unit among the ``parts`` of a heading; 1 if it states none."""
     return next((_FACTOR[w] for w in map(_plain, parts) if w in _FACTOR and w not in _BY_HEADING), 1.0)
 
 
 _ORDER = ("length", "speed", "u", "rack", "port", "hca", "purpose", "node", "cable")
-"""What a heading of several words is: ``cable length`` a length, ``rack unit`` a unit, ``device
+"""Meaning of a heading of several words: ``cable length`` a length, ``rack unit`` a unit, ``device
 location`` a rack."""
 _SIDELESS = ("length", "speed", "cable", "purpose")
 _MOST = 60
@@ -104,7 +103,7 @@ _MOST = 60
 
 @lru_cache(maxsize=1 << 12)
 def normal(text: str) -> str:
-    """Small letters and digits alone, without accents."""
+    """Return only lower-case letters and digits, without accents."""
     split = unicodedata.normalize("NFKD", re.sub(r"^#?\s*fields:", "", text.strip().casefold()))
     return "".join(c for c in split if c.isalnum())
 
@@ -125,8 +124,8 @@ _LONGEST = max(map(len, _VOCABULARY_ALL))
 
 @dataclass(frozen=True)
 class Heading:
-    """What one heading says: ``end`` 0, 1 or None (none stated), ``what`` of ``headings.yaml``'s
-    fields or "" (an end alone), ``role`` and ``number`` as written."""
+    """Meaning of one heading: ``end`` 0, 1 or None (not stated), ``what`` a field of
+    ``headings.yaml`` or "" (an end alone), ``role`` and ``number`` as written."""
 
     end: int | None
     what: str
@@ -138,22 +137,22 @@ class Heading:
 @dataclass
 class Layout:
     """Columns of a cabling list by field and end (``node0``, ``port1``; second leg: ``node2``), and
-    what each heading was taken for."""
+    the meaning of each heading."""
 
     column: dict[str, int]
     headings: list[str]
     taken: list[str] = field(default_factory=list)
     unit_m: float = 1.0
-    """Metres of the unit of lengths that are bare numbers."""
+    """Metres per unit for lengths that are bare numbers."""
 
     @property
     def peers(self) -> int:
-        """Far ends in one row."""
+        """Number of peers in one row."""
         return 2 if "node2" in self.column else 1
 
 
 def _taken_apart(text: str) -> list[str] | None:
-    """``text`` as known words, the fewest; None where something is left."""
+    """Split ``text`` into the fewest known words; None if something remains."""
     best: list[list[str] | None] = [[], *([None] * len(text))]
     for end in range(1, len(text) + 1):
         for begin in range(max(0, end - _LONGEST), end):
@@ -187,7 +186,7 @@ def _heading(text: str) -> Heading | None:
 
 
 def layout_of(cells: Sequence[str]) -> Layout | None:
-    """The layout that a line of headings states; None where it names no two devices."""
+    """Return the layout of a line of headings; None if it does not name two devices."""
     if len(cells) < 2:
         return None
     read = [_heading(cell) if cell.strip() else None for cell in cells[:256]]
@@ -200,7 +199,7 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
     _rest(read, ends, column)
     speed = column.get("speed", len(cells))
     if speed + 1 < len(cells) and not cells[speed + 1].strip():
-        column.setdefault("cable", speed + 1)  # UFM's lists have the cable in words there
+        column.setdefault("cable", speed + 1)  # UFM's lists describe the cable in text there
     for end in (0, 1):
         if f"node{end}" not in column:
             return None
@@ -210,7 +209,7 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
     if not explicit and 3 * len(column) < sum(bool(c.strip()) for c in cells):
         return None  # a table of something else in which two headings happen to fit
     if len(column) == 2 and (len(cells) > 6 or None in read):
-        return None  # two words in a longer line are a sentence, no headings
+        return None  # two words in a longer line are a sentence, not headings
     layout = Layout(column, list(cells))
     taken = {at: name for name, at in column.items()}
     layout.taken = [_meaning(taken.get(i, "")) for i in range(len(cells))]
@@ -220,7 +219,8 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
 
 
 def _devices(read: Sequence[Heading | None], column: dict[str, int]) -> dict[int, int] | None:
-    """Enter the columns of devices; column → end (2: the second leg), None where there are no two."""
+    """Enter the columns of devices. Return column → end (2: the second leg), None if there are not
+    two."""
     nodes = [(i, h) for i, h in enumerate(read) if h and h.what in ("node", "")]
     stated = [(i, h) for i, h in nodes if h.end is not None]
     # "Switch, Port, Server 1, HCA 1, Server 2, HCA 2" beside a device without a number: legs.
@@ -247,7 +247,7 @@ def _devices(read: Sequence[Heading | None], column: dict[str, int]) -> dict[int
 
 
 def _rest(read: Sequence[Heading | None], ends: dict[int, int], column: dict[str, int]) -> None:
-    """Enter ports, adapters, racks, units, and what belongs to the cable."""
+    """Enter ports, adapters, racks, units, and the columns of the cable."""
     roles = {read[i].role: e for i, e in ends.items() if read[i] and read[i].role and not read[i].number}  # type: ignore[union-attr]
     devices = sorted(ends)
     mounts = [i for i, h in enumerate(read) if h and h.what in ("rack", "u") and h.end is None and not h.role]
@@ -280,5 +280,6 @@ _OF = {"0": "first end", "1": "second end", "2": "second end, second leg"}
 
 
 def _meaning(name: str) -> str:
-    """``port of the second end`` of ``port1``; "" where a column is not used."""
+    """Return the text for a column, ``port of the second end`` for ``port1``; "" if a column is not
+    used."""
     return f"{_NAMES[name[:-1]]} of the {_OF[name[-1]]}" if name[-1:] in _OF and name[:-1] in _NAMES else name

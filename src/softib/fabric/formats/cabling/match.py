@@ -1,17 +1,15 @@
-"""Finds the ends of a cabling plan in a fabric.
+"""Find the ends of a cabling plan in a fabric. A plan's device name is looked up in this order; the
+first match wins: the NodeDescription; a GUID; the system (chassis) in ``node_system``; the short
+name of the node: ``leaf-1`` of ``MF0;leaf-1:MQM9700/U1`` and of ibdm's ``leaf-1/U1``, ``host`` of
+``host mlx5_0`` or ``host ibp11s0f0``, ``sys`` of ``MF0;sys:MCS8500/L16/U2`` (:mod:`.node_address`);
+then the same ignoring case. A device may name a card or chip of a director directly (``sys/L16``).
+If the device is unknown but the port column is a whole NodeDescription, that is the node.
 
-A plan's device name finds nodes, in this order, the first that finds any wins: the NodeDescription;
-a GUID; the system (chassis) in ``node_system``; what people call the node — ``leaf-1`` of
-``MF0;leaf-1:MQM9700/U1`` and of ibdm's ``leaf-1/U1``, ``host`` of ``host mlx5_0`` or ``host
-ibp11s0f0``, ``sys`` of ``MF0;sys:MCS8500/L16/U2`` (:mod:`.node_address`); and the same without
-regard to case. A device may name a card or chip of a director itself (``sys/L16``). Where the
-device is unknown but the port column is a whole NodeDescription, that is the node.
-
-Where the name finds one node, the port is: the label as the fabric has it (``port_label``), else
-the number that the label says (:mod:`.port_label`). Where it finds several (a host with eight
-adapters, a director), the label must tell them apart: card and chip (``Blade 16_Port 2/20``), the
+If the name finds one node, the port is the one with this label in the fabric (``port_label``),
+otherwise the number in the label (:mod:`.port_label`). If it finds several nodes (a host with eight
+adapters, a director), the label must distinguish them: card and chip (``Blade 16_Port 2/20``), the
 adapter (``mlx5_3/1``, or the adapter's whole NodeDescription), or the one node that has this
-``port_label``. What stays open has a reason, never a guess.
+``port_label``. An unmatched end has a reason, never a guess.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ __all__ = ["MatchedPlan", "NameProposal", "is_unnamed", "match_plan", "propose_n
 
 
 AGREE = 0.9
-"""Rows that have to agree with a proposal."""
+"""Number of rows that must agree with a proposal."""
 MOST_COMBINATIONS = 20_000
 DESCRIPTION_BYTES = 64
 Family = list[str]
@@ -53,8 +51,8 @@ Family = list[str]
 
 @dataclass(frozen=True)
 class NameProposal:
-    """``names`` by node row as the plan has them, ``agree`` of ``rows`` rows, and (plan's name,
-    fabric's name) of each device."""
+    """Proposed names: ``names`` by node row as in the plan, ``agree`` of ``rows`` rows, and
+    (plan's name, fabric's name) of each device."""
 
     fabric: Fabric
     names: dict[int, str]
@@ -63,7 +61,7 @@ class NameProposal:
     devices: tuple[tuple[str, str], ...]
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the text lines."""
         width = max((len(a) for a, _ in self.devices), default=0)
         lines = [f"  {a:{width}}  is {b}" for a, b in self.devices]
         return [
@@ -76,7 +74,7 @@ class NameProposal:
         ]
 
     def write(self, path: str) -> None:
-        """As a node-name-map. Raises :class:`InputError` where it cannot be written."""
+        """Write a node-name-map. Raises :class:`InputError` if it cannot be written."""
         head = (
             f"# Proposed by the cables: {self.agree} of {self.rows} are as planned with these names. Look at them "
             f"before you use them.\n"
@@ -89,13 +87,13 @@ class NameProposal:
 
 
 def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
-    """The best proposal. Raises :class:`InputError`, one line, where there is none, or several are
-    as good."""
+    """Return the best proposal. Raises :class:`InputError` if there is none or several are equally
+    good."""
     work = _Search(plan, fabric)
     ranked = work.ranked()
     if not ranked:
         raise InputError(
-            f"{plan.path}: no family of its names has as many devices as one of the fabric's; give a node-name-map"
+            f"{plan.path}: no group of its names has as many devices as a group in the fabric; give a node-name-map"
         )
     (agree, chosen), rest = ranked[0], ranked[1:]
     if agree < AGREE * len(plan):
@@ -111,7 +109,7 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
 
 
 def _families(names: Counter[str] | dict[str, list[int]]) -> dict[str, Family]:
-    """Names by what they are without their numbers, each in natural order."""
+    """Group names by their text without numbers, each group in natural order."""
     families: dict[str, Family] = defaultdict(list)
     for name in names:
         families[re.sub(r"\d+", "#", name.casefold())].append(name)
@@ -119,7 +117,7 @@ def _families(names: Counter[str] | dict[str, list[int]]) -> dict[str, Family]:
 
 
 class _Search:
-    """Families of both sides, and how many rows agree where one is the other."""
+    """Name groups of both sides, and the number of rows that agree for each assignment."""
 
     def __init__(self, plan: CablingPlan, fabric: Fabric):
         self.plan, self.fabric, self.index = plan, fabric, NameIndex(fabric)
@@ -138,7 +136,7 @@ class _Search:
         self.known: dict[tuple[str, str, str, str], int] = {}
 
     def ranked(self) -> list[tuple[int, dict[str, str]]]:
-        """(rows that agree, plan's family → fabric's), the best first."""
+        """Return (rows that agree, plan's group → fabric's group), best first."""
         keys = list(self.mine)
         fits = [[k for k, m in self.other.items() if len(m) == len(self.mine[key])] for key in keys]
         if not all(fits) or np.prod([float(len(f)) for f in fits]) > MOST_COMBINATIONS:
@@ -165,7 +163,7 @@ class _Search:
         return ports[0] >= 0 and int(self.fabric.port_peer[ports[0]]) == ports[1]
 
     def proposal(self, agree: int, chosen: dict[str, str]) -> NameProposal:
-        """The names of nodes that ``chosen`` means."""
+        """Return the node names of the assignment ``chosen``."""
         names: dict[int, str] = {}
         devices = []
         for key, family in chosen.items():
@@ -180,16 +178,16 @@ class _Search:
 
 _DEFAULT_NAME = re.compile(r"^$|Mellanox Technologies|^MT\d+ |^0x[0-9a-f]+$|InfiniHost|^NVIDIA ConnectX", re.IGNORECASE)
 SUGGESTIONS = 5
-"""Unknown names that get near ones listed."""
+"""Number of unknown names for which similar names are listed."""
 
 
 @dataclass
 class MatchedPlan:
     """``port`` int32[n, 2]: row of the fabric's port arrays, -1 = not found; ``node`` likewise.
 
-    ``reason`` str[n, 2] is one of :data:`REASONS` where an end is not found, else empty. ``why``
-    holds the sentence of each such end by (row, end), ``problems`` the same with file and line, an
-    unknown device once.
+    ``reason`` str[n, 2] is one of :data:`REASONS` if an end is not found, otherwise empty. ``why``
+    holds the explanation of each such end by (row, end), ``problems`` the same with file and line,
+    once per unknown device.
     """
 
     port: np.ndarray
@@ -200,13 +198,13 @@ class MatchedPlan:
 
 
 def is_unnamed(description: str, times: int = 1) -> bool:
-    """True for the maker's default names, and for a name that several nodes bear: it tells no
-    machine."""
+    """Return whether a name identifies no machine: a vendor's default name, or a name shared by
+    several nodes."""
     return times > 1 or bool(_DEFAULT_NAME.search(description))
 
 
 class _Matching:
-    """One pass over the rows; equal (device, label) pairs are looked up once."""
+    """One pass over the rows; each (device, label) pair is looked up once."""
 
     def __init__(self, plan: CablingPlan, fabric: Fabric):
         self.plan, self.fabric, self.index = plan, fabric, NameIndex(fabric)
@@ -238,7 +236,7 @@ class _Matching:
         return self.index.port(nodes, device, label) if nodes else (-1, UNKNOWN_DEVICE, self._no_device(device))
 
     def _of_fabric(self, row: int, end: int, name: str) -> tuple[int, str, str]:
-        """The end of a plan that is a fabric: its port number is exact."""
+        """Return the end of a plan that was made from a fabric: its port number is exact."""
         number, node = int(self.plan.portnum[row, end]), int(self.by_guid[row, end])
         nodes = [node] if node >= 0 else self.index.nodes(name)
         if len(nodes) == 1 and 1 <= number <= int(self.fabric.node_nports[nodes[0]]):
@@ -268,8 +266,8 @@ class _Matching:
         self.problems.append(Problem(plan.files[int(plan.file[row])], int(plan.line[row]), text))
 
     def find_unnamed(self) -> None:
-        """Give rows whose planned adapter is unknown the reason that the port is there, with a
-        nameless adapter."""
+        """For rows with an unknown planned adapter, set the reason that the port exists but its
+        adapter has no name."""
         f = self.fabric
         times = Counter(self.index.names)
         for row, end in self.why:
@@ -284,8 +282,8 @@ class _Matching:
 
 
 def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
-    """Every end of ``plan`` in ``fabric``. A plan made of a fabric is matched by GUID where both
-    have it."""
+    """Find every end of ``plan`` in ``fabric``. A plan made from a fabric is matched by GUID if
+    both have it."""
     work = _Matching(plan, fabric)
     work.run()
     work.find_unnamed()
@@ -295,11 +293,9 @@ def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
 
 
 def _same_guids(plan: CablingPlan, fabric: Fabric) -> np.ndarray:
-    """Node of each end by GUID, -1 where the plan has none, or the fabric has none or several of
-    it, or another name.
-
-    Generated GUIDs (``.topo`` files, designs) are only numbers of order: they count only together
-    with the same name.
+    """Return the node of each end by GUID: -1 if the plan has no GUID, or the fabric has none or
+    several with it, or the names differ. Generated GUIDs (``.topo`` files, designs) are only sequence
+    numbers: they count only together with the same name.
     """
     order = np.argsort(fabric.node_guid, kind="stable")
     ordered = fabric.node_guid[order]

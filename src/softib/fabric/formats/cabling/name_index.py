@@ -1,5 +1,5 @@
-"""The names by which cabling plans call a fabric's nodes and ports; :mod:`.match` says in which
-order they count."""
+"""Index of the names that cabling plans use for a fabric's nodes and ports; :mod:`.match` documents
+their order."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["AMBIGUOUS", "REASONS", "UNKNOWN_DEVICE", "UNKNOWN_PORT", "UNNAMED_AD
 UNKNOWN_DEVICE, UNKNOWN_PORT = "unknown device", "unknown port"
 UNNAMED_ADAPTER, AMBIGUOUS = "adapter without a name", "ambiguous name"
 REASONS = (UNKNOWN_DEVICE, UNKNOWN_PORT, UNNAMED_ADAPTER, AMBIGUOUS)
-"""Why an end is not found. *Adapter without a name*: the planned port at the other end leads to an
-adapter that has its maker's default name, most likely the one that is planned there."""
+"""Reasons for an end that is not found. *Adapter without a name*: the planned port at the other end
+leads to an adapter with its vendor's default name, most likely the planned adapter."""
 
 _SWITCH = re.compile(r"^(?:MF\d+;)?(?P<name>[^:;]+?)(?::(?P<model>[^/;]+)(?P<path>/.*)?)?$")
 NEIGHBOURS = 20
-"""Names before and after an unknown one, in the order of the alphabet, among which the near ones
-are sought: comparing with every name of a large fabric takes half a second each."""
+"""Number of alphabetical neighbours, on each side of an unknown name, that are compared with it.
+Comparing with every name of a large fabric takes half a second per name."""
 
 
 def spoken_names(description: str) -> Iterator[str]:
-    """What people call a node of this description: see the module."""
+    """Return the short names of a node with this description; see the module."""
     host = split_host(description)
     if host:
         yield host[0]
@@ -48,7 +48,7 @@ def spoken_names(description: str) -> Iterator[str]:
 
 
 class NameIndex:
-    """Names → nodes, tier by tier, and labels → ports of these."""
+    """Names → nodes, in order of precedence, and labels → ports of these nodes."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -83,8 +83,8 @@ class NameIndex:
         self._short: dict[str, dict[str, list[int]]] = {}
 
     def similar(self, name: str) -> list[str]:
-        """Names like ``name``: among its neighbours in the alphabet, read from the front and from
-        the back."""
+        """Return names similar to ``name`` among its alphabetical neighbours, sorted forwards and
+        backwards."""
         if not self._sorted:
             self.spelling = {x.casefold(): x for n in self.names for x in (n, *spoken_names(n))}
             self._sorted = sorted(self.spelling)
@@ -96,7 +96,7 @@ class NameIndex:
         return [self.spelling[x] for x in nearest(key, list(dict.fromkeys(some)))]
 
     def nodes(self, name: str) -> list[int]:
-        """Every node that ``name`` may mean; empty where none does."""
+        """Return every node that ``name`` may mean; empty if there is none."""
         key = name.strip()
         for spelling in (key, key.removesuffix("/U1")):
             for tier in self.tiers:
@@ -120,8 +120,8 @@ class NameIndex:
         return next(iter(of.values())) if len(of) == 1 else []
 
     def _in_chassis(self, name: str) -> list[int]:
-        """Nodes of ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``: written in another
-        form than the fabric's."""
+        """Nodes of ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``: written differently
+        from the fabric's names."""
         at = address_of(name)
         if at.card:
             nodes = self.by_card.get((at.system, at.card), [])
@@ -136,7 +136,7 @@ class NameIndex:
         return nodes
 
     def port(self, nodes: list[int], device: str, label: str) -> tuple[int, str, str]:
-        """Row of the port, or -1, the reason and a sentence."""
+        """Return the row of the port, or -1, the reason and an explanation."""
         wanted = normal_label(label)
         hits = [p for n in nodes for p in self.labels.get((n, wanted), ())]
         if len(hits) == 1:
@@ -151,21 +151,21 @@ class NameIndex:
                 -1,
                 AMBIGUOUS,
                 f"the name stands for {counted(len(nodes), 'node')} ({self._list(nodes)}) and {label!r} does not "
-                f"tell which",
+                f"distinguish them",
             )
         node = nodes[0]
         number = parsed.portnum
         if not number and self.names[node].casefold() == wanted:
             number = 1  # the label is the adapter's name alone
         if not number:
-            return -1, UNKNOWN_PORT, f"{label!r} has no port number and is no label of {self.names[node]}"
+            return -1, UNKNOWN_PORT, f"{label!r} has no port number and is not a label of {self.names[node]}"
         last = int(self.fabric.node_nports[node])
         if number > last:
             return -1, UNKNOWN_PORT, f"{self.names[node]} has no port {number}; its ports are 1 to {last}"
         return int(self.fabric.port(node, number)), "", ""
 
     def _narrowed(self, nodes: list[int], wanted: str, rest: str, parsed: PortLabel) -> tuple[list[int], str, str]:
-        """Those of ``nodes`` that the label means, or (reason, sentence) why none."""
+        """Return the nodes that the label means, or (reason, explanation) if there is none."""
         if len(nodes) > 1:
             whole = [n for n in nodes if self.names[n].casefold() == wanted]
             if len(whole) == 1:
@@ -176,20 +176,20 @@ class NameIndex:
             if named:
                 return named, "", ""
             if len(nodes) > 1 or self.address[nodes[0]].adapter:
-                return nodes, UNKNOWN_PORT, f"no adapter {parsed.hca} there; its nodes are {self._list(nodes)}"
+                return nodes, UNKNOWN_PORT, f"it has no adapter {parsed.hca}; its nodes are {self._list(nodes)}"
         if parsed.card:
             return self._chips(nodes, parsed)
         return nodes, "", ""
 
     def _chips(self, nodes: list[int], parsed: PortLabel) -> tuple[list[int], str, str]:
-        """The chip of a director that a label with a card means."""
+        """Return the chip of a director for a label with a card."""
         on_card = [n for n in nodes if self.address[n].card == parsed.card]
         if not on_card:
             if len(nodes) == 1 and not self.address[nodes[0]].card and parsed.card == "L1":
-                return nodes, "", ""  # a switch of one chip is its own only card
+                return nodes, "", ""  # a switch of one chip counts as one card
             cards = sorted({self.address[n].card for n in nodes} - {""}, key=lambda c: (c[0], int(c[1:])))
             there = f"its cards are {cards[0]} to {cards[-1]}" if cards else f"{self._list(nodes)} has no cards"
-            return nodes, UNKNOWN_PORT, f"no card {parsed.card} there; {there}"
+            return nodes, UNKNOWN_PORT, f"it has no card {parsed.card}; {there}"
         chips = [n for n in on_card if self.address[n].chip in (0, parsed.chip)] if parsed.chip else on_card
         if not chips:
             return (
@@ -205,8 +205,8 @@ class NameIndex:
 
 
 def _behind(device: str, label: str) -> str:
-    """``ibp11s0f0`` of the label ``host7 ibp11s0f0`` of device host7; ``l16/u2/p20`` of
-    ``sys/L16/U2/P20``."""
+    """Return the label without the device name: ``ibp11s0f0`` for ``host7 ibp11s0f0`` of device
+    host7, ``l16/u2/p20`` for ``sys/L16/U2/P20``."""
     head = device.strip().casefold()
     if label.startswith(head) and label[len(head) : len(head) + 1] in (" ", "/", ":", "_", "-"):
         return label[len(head) + 1 :].strip() or label

@@ -1,12 +1,11 @@
-"""Cabling plans: which port shall be cabled to which, how long, of what, how fast.
+"""Cabling plans: pairs of ports to be cabled, with length, medium and speed.
 
 A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.cabling_csv`) or from any
-fabric file: what was built before, or a generated design, can be the plan too. Several make one
-plan (:func:`join_plans`). :mod:`.plan_match` finds its ends in a fabric.
-
-Lists tell a cable twice, once from each end (UFM's do), and several lists overlap. A row that names
-the two ports of an earlier row, in either order, *repeats* it. A row that gives a port of an
-earlier row another far end is in *conflict*.
+fabric file: an earlier scan or a generated design can be the plan too. Several plans are joined
+with :func:`join_plans`. :mod:`.plan_match` finds the ends in a fabric. Lists may contain a cable
+twice, once from each end (UFM's do), and several lists may overlap. A row that names the two ports
+of an earlier row, in either order, *repeats* it. A row that gives a port of an earlier row another
+peer is in *conflict*.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["CablingPlan", "decode", "join_plans", "mark_repeats", "read_plan", "
 
 
 ENCODINGS = ("cp1252", "gb18030", "cp932", "cp949", "cp1251")
-"""What Excel saves CSV in, in western Europe, China, Japan, Korea and Russia."""
+"""Encodings of CSV files saved by Excel in western Europe, China, Japan, Korea and Russia."""
 HEAD_CHARACTERS = 1 << 14
 
 
@@ -43,10 +42,10 @@ HEAD_CHARACTERS = 1 << 14
 class CablingPlan:
     """One row a cable; columns of shape ``[n, 2]`` hold both ends in the order of the file.
 
-    ``portnum`` is what the label alone says (:func:`.port_label.portnum_of_label`; 0 = needs the
-    fabric), exact where the plan is a fabric. Unknown: empty text, u 0, length NaN, medium
+    ``portnum`` is the number in the label (:func:`.port_label.portnum_of_label`; 0 = needs the
+    fabric), exact if the plan is a fabric. Unknown: empty text, u 0, length NaN, medium
     ``CableMedium.UNKNOWN``, speed and lanes 0, line 0, guid 0. ``repeats`` is the earlier row of
-    the same cable, -1 = none. ``conflict`` marks rows one of whose ports an earlier row cables
+    the same cable, -1 = none. ``conflict`` marks rows with a port that an earlier row cables
     elsewhere; they are problems too. ``file`` is the row's index in ``files``.
     """
 
@@ -75,8 +74,8 @@ class CablingPlan:
 
     @classmethod
     def from_rows(cls, rows: list[dict[str, Any]], format: str, path: str, problems: list[Problem]) -> CablingPlan:
-        """Rows are dicts with ``node``, ``label``, ``rack`` (pairs of text), ``u`` (pair of
-        numbers), and the rest."""
+        """Build a plan from rows: dicts with ``node``, ``label``, ``rack`` (pairs of text), ``u``
+        (pair of numbers), and the rest."""
         n = len(rows)
 
         def column(name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -109,7 +108,7 @@ class CablingPlan:
 
     @classmethod
     def from_fabric(cls, fabric: Fabric, problems: list[Problem] | None = None) -> CablingPlan:
-        """Every cable with both ends known, in the fabric's order."""
+        """Build a plan of every cable with two known ends, in the fabric's order."""
         cables = np.flatnonzero((fabric.cable_port >= 0).all(axis=1))
         ports = fabric.cable_port[cables]
         nodes = fabric.port_node[ports]
@@ -146,12 +145,12 @@ class CablingPlan:
         )
 
     def end_name(self, row: int, end: int) -> str:
-        """``leaf-3 Port 40`` as messages write it."""
+        """Return the end as messages write it, for example ``leaf-3 Port 40``."""
         return f"{self.node[row, end]} {self.label[row, end]}"
 
     def row_name(self, row: int) -> str:
-        """``line 7``, with the file where there are several; a row of a fabric, which has no line,
-        has no name."""
+        """Return ``line 7``, with the file if there are several; empty for a row of a fabric, which
+        has no line."""
         line = int(self.line[row])
         if len(self.files) == 1:
             return f"line {line}" if line else ""
@@ -160,11 +159,10 @@ class CablingPlan:
 
 
 def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
-    """Fill ``repeats`` and ``conflict`` by the names alone; returns why each row is in conflict.
-
-    Racks tell machines of one name apart, GUIDs those of a fabric.
-    :mod:`softib.diags.cabling_plan.compare` asks again when the ports are known: names of one port
-    may differ in form.
+    """Fill ``repeats`` and ``conflict`` from the names alone; return the reason for each conflict.
+    Racks distinguish machines of one name, GUIDs those of a fabric.
+    :mod:`softib.diags.cabling_plan.compare` repeats this with the ports: names of one port may
+    differ in form.
     """
     used: dict[tuple[str, str, str], int] = {}
     cables: dict[frozenset[tuple[str, str, str]], int] = {}
@@ -194,8 +192,7 @@ def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
 
 
 def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
-    """All rows of ``plans`` as one plan, in their order; repeats and conflicts between files are
-    found too."""
+    """Join all rows of ``plans``, in their order, and find repeats and conflicts between files."""
     if len(plans) == 1:
         return plans[0]
     columns: dict[str, Any] = {}
@@ -219,8 +216,8 @@ def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
 
 
 def decode(data: bytes) -> str:
-    """Text of a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks,
-    UTF-8, else the first of Excel's encodings (:data:`ENCODINGS`) in which the headings make sense.
+    """Decode a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks,
+    UTF-8, else the first of Excel's encodings (:data:`ENCODINGS`) in which the headings are known.
     """
     from softib.fabric.formats.cabling.sheet import sheets_of_text
 
@@ -234,14 +231,12 @@ def decode(data: bytes) -> str:
 
 
 MIN_CELLS = 4
-"""Cells of a row that may be a list's: two devices and two ports."""
+"""Minimum number of cells in a row of a list: two devices and two ports."""
 
 
 def read_plan(path: str | Path, **options: Any) -> CablingPlan:
-    """A cabling list, or any fabric file as a plan; found by content. ``options`` go to
-    ``registry.read``.
-
-    Raises :class:`UnreadableFile` where no row can be read.
+    """Read a cabling list, or any fabric file as a plan; the format is detected from the content.
+    ``options`` go to ``registry.read``. Raises :class:`UnreadableFile` if no row can be read.
     """
     from softib.fabric.formats.cabling import csv
     from softib.fabric.formats.cabling.sheet import is_workbook
@@ -261,7 +256,7 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
         result = registry.read(path, **options)
     except UnknownFormat:
         if any(len(cells) >= MIN_CELLS for _, cells, _ in csv.sheets_of_text(decode(start)).rows):
-            csv.parse_cabling(decode(start), shown_name(path))  # raises, with the headings that it has
+            csv.parse_cabling(decode(start), shown_name(path))  # raises, listing the headings
         raise
     plan = CablingPlan.from_fabric(result.fabric, result.problems)
     plan.path, plan.files = shown_name(path), (shown_name(path),)
@@ -284,9 +279,8 @@ P2P_COLUMNS = (
 
 
 def write_plan(plan: CablingPlan, path: str | Path) -> None:
-    """Write as a P2P sheet (CSV, UTF-8); :func:`read_plan` gives the same rows back.
-
-    Raises :class:`InputError` where the path cannot be written.
+    """Write as a P2P sheet (CSV, UTF-8); :func:`read_plan` returns the same rows. Raises
+    :class:`InputError` if the path cannot be written.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

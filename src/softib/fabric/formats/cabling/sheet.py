@@ -1,5 +1,5 @@
 """The cells of a cabling list: a CSV file of any delimiter, or an Excel workbook (with the extra
-``xlsx``), and what merged cells hide."""
+``xlsx``), with merged cells filled in."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ DELIMITERS = ",;\t|"
 HEADER_WITHIN = 50
 MOST_CELLS = 5_000_000
 MOST_UNPACKED = 256 << 20
-"""Bytes of a workbook's parts: it is a ZIP archive."""
+"""Limit in bytes of a workbook's unpacked parts (it is a ZIP archive)."""
 
 
 @dataclass
 class Sheet:
-    """``rows`` of (line, cells, text of the line); ``layout`` of the headings, which end with row
-    ``head``. ``name`` is that of a workbook's sheet."""
+    """A sheet: ``rows`` of (line, cells, text of the line); ``layout`` of the headings, which end
+    with row ``head``; ``name`` of a workbook's sheet."""
 
     name: str
     rows: list[tuple[int, list[str], str]]
     layout: Layout | None = None
     head: int = -1
     filled: dict[str, int] = field(default_factory=dict)
-    """Column's field → cells that took the value above."""
+    """Field of a column → number of cells filled from above."""
     merged: int = 0
-    """Cells of a workbook that were filled from a merged one."""
+    """Cells of a workbook that were filled from a merged cell."""
 
     def body(self) -> list[tuple[int, list[str], str]]:
-        """Rows below the headings, with the cells of merged ones filled down."""
+        """Return the rows below the headings, with merged cells filled down."""
         assert self.layout is not None
         rows = [(n, list(cells), text) for n, cells, text in self.rows[self.head + 1 :]]
         column = self.layout.column
@@ -46,18 +46,19 @@ class Sheet:
             self.filled[f"node{end}"] = len(merged)
             for name in (f"rack{end}", f"shelf{end}"):
                 self.filled[name] = len(_fill_down(rows, column[name])) if name in column else 0
-            if f"u{end}" in column:  # a device has one unit: that of the row above where the device is
+            if f"u{end}" in column:  # a device has one unit: copy it with the device from the row above
                 _fill_down(rows, column[f"u{end}"], merged)
         return rows
 
 
 def is_workbook(start: bytes) -> bool:
-    """Is this the beginning of an Excel workbook (a ZIP archive)?"""
+    """Return whether ``head`` is the start of an Excel workbook (a ZIP archive)."""
     return start[:4] == b"PK\x03\x04"
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """Cells of one line: line by line, so that one stray quote cannot swallow the rest of the file."""
+    """Split one line into cells. Working line by line, one stray quote cannot swallow the rest of
+    the file."""
     try:
         return [f.strip().replace("\0", "") for f in next(csv.reader([line], delimiter=delimiter), [])]
     except (csv.Error, StopIteration):
@@ -65,7 +66,7 @@ def split_line(line: str, delimiter: str) -> list[str]:
 
 
 def sheets_of_text(text: str) -> Sheet:
-    """The sheet of a CSV file; without a layout where no delimiter gives headings."""
+    """Return the sheet of a CSV file; without a layout if no delimiter gives headings."""
     lines = text.splitlines()
     best = Sheet("", [(i, [line], line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)])
     for delimiter in DELIMITERS:
@@ -83,8 +84,8 @@ def sheets_of_text(text: str) -> Sheet:
 
 
 def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, int] | None:
-    """The layout of the first line of headings, and its row; a line of ends over a line of fields
-    is one heading."""
+    """Return the layout of the first line of headings, and its row. A line of ends above a line of
+    fields is one heading."""
     for at, (_, cells, _) in enumerate(rows[:HEADER_WITHIN]):
         if len(cells) > 1 and (layout := layout_of(cells)) is not None:
             below = rows[at + 1][1] if at + 1 < len(rows) else []
@@ -97,13 +98,14 @@ def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, i
 
 
 def _has_ports(layout: Layout) -> bool:
-    """True where a column names ports: a line of ends alone has none, whatever else stands in it."""
+    """Return whether a column names ports: a line of ends has none."""
     return any(name[:-1] in ("port", "hca") for name in layout.column)
 
 
 def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
     """``Source, , Destination, , Length`` over ``Device, Port, Device, Port,`` as one line. A group
-    ends where the next begins; what stands above nothing (merged downwards, often) is itself alone."""
+    ends where the next begins; a cell above an empty one (often merged downwards) is used alone.
+    """
     out, group = [], ""
     for i in range(max(len(groups), len(fields))):
         above, one = (line[i] if i < len(line) else "" for line in (groups, fields))
@@ -115,9 +117,9 @@ def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
 
 
 def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] | None = None) -> list[int]:
-    """Cells below a merged one take its value; the rows that did. A column is merged where it has
-    gaps and no value repeats in a row: a list with every value written leaves none out. ``only``:
-    these rows, whatever the column looks like."""
+    """Fill cells below a merged one with its value; return the filled rows. A column counts as
+    merged if it has gaps and no value repeats in consecutive rows. ``only``: fill these rows
+    regardless."""
     used = [i for i, (_, cells, _) in enumerate(rows) if any(cells)]
     values = [rows[i][1][at] if at < len(rows[i][1]) else "" for i in used]
     if only is None and (all(values) or any(a and a == b for a, b in pairwise(values))):
@@ -136,7 +138,7 @@ def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] 
 
 
 def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
-    """Every sheet of the workbook ``data``. Raises :class:`MissingLibrary` and
+    """Read every sheet of the workbook ``data``. Raises :class:`MissingLibrary` and
     :class:`UnreadableFile`."""
     try:
         import openpyxl
@@ -150,12 +152,12 @@ def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
         return [_sheet(sheet) for sheet in book.worksheets if sheet.max_row * sheet.max_column <= MOST_CELLS]
     except Exception as error:  # openpyxl raises what its XML and ZIP libraries do
         raise UnreadableFile(
-            f"{name}: a workbook that cannot be read ({type(error).__name__}); save the sheet as CSV"
+            f"{name}: cannot read this workbook ({type(error).__name__}); save the sheet as CSV"
         ) from None
 
 
 def _check_archive(data: bytes, name: str) -> None:
-    """Raise :class:`UnreadableFile` for an archive that is none, or unpacks to more than
+    """Raise :class:`UnreadableFile` if it is not an archive, or unpacks to more than
     :data:`MOST_UNPACKED`."""
     import zipfile
 
@@ -204,7 +206,7 @@ def _sheet(sheet: Any) -> Sheet:
 
 
 def _text(value: Any) -> str:
-    """A cell as people see it: 5 and not 5.0."""
+    """Return a cell as the spreadsheet shows it: 5, not 5.0."""
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer():

@@ -1,5 +1,5 @@
-"""The frame of ibdiagnet2's .db_csv: ``START_X``, a header row, rows, ``END_X``, and an index of
-all sections at the end."""
+"""Section syntax of ibdiagnet2's .db_csv: ``START_X``, a header row, rows, ``END_X``, and an index
+of all sections at the end."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from softib.fabric.model import Fabric
 __all__ = ["NONE", "Legal", "Section", "SectionWriter", "read_sections"]
 
 NONE = -1
-"""What :meth:`Section.column` gives for ``N/A`` and for fields that are no number."""
+"""Value of :meth:`Section.column` for ``N/A`` and for fields that are not numbers."""
 _ABSENT = ("N/A", "NA", "")
 
 
 @dataclass
 class Section:
-    """One table: header names, rows of texts, and the line of each row."""
+    """One table: column names, rows of text fields, and the line of each row."""
 
     name: str
     line: int
@@ -31,18 +31,17 @@ class Section:
     lines: list[int] = field(default_factory=list)
 
     def has(self, *names: str) -> bool:
-        """True when all these columns are there."""
+        """Return whether the table has all these columns."""
         return all(n.lower() in self._column_numbers() for n in names)
 
     def text(self, name: str) -> list[str]:
-        """A column as it stands. Names are compared without regard to case (ibdiagnet itself varies
-        it)."""
+        """Return a column as text. Names are compared ignoring case (ibdiagnet varies it)."""
         place = self._column_numbers()[name.lower()]
         return [row[place] for row in self.rows]
 
     def column(self, name: str, problems: Problems, dtype: type = np.int64) -> np.ndarray:
-        """A column of integers, decimal or ``0x``; :data:`NONE` (0 for unsigned types) where there
-        is none."""
+        """Return a column of integers, decimal or ``0x``; :data:`NONE` (0 for unsigned types) if a
+        value is missing."""
         values = []
         absent = 0 if dtype is np.uint64 else NONE
         low, high = (0, 2**64 - 1) if dtype is np.uint64 else (-(2**63), 2**63 - 1)
@@ -53,7 +52,7 @@ class Section:
                     raise ValueError
             except ValueError:
                 if text.strip() not in _ABSENT:
-                    problems.add(line, f"{self.name}: {name} {shown(text)} is no number")
+                    problems.add(line, f"{self.name}: {name} {shown(text)} is not a number")
                 value = absent
             values.append(value)
         return np.array(values, dtype)
@@ -62,8 +61,8 @@ class Section:
         return {n.strip().lower(): i for i, n in enumerate(self.header)}
 
     def counters(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """A column of counters (uint64), and which rows hold one: ``-1`` and ``N/A`` say that the
-        port does not keep it."""
+        """Return a column of counters (uint64), and which rows hold one: ``-1`` and ``N/A`` mean
+        that the port does not have the counter."""
         values, there = [], []
         for text in self.text(name):
             try:
@@ -79,9 +78,8 @@ class Section:
 def read_sections(
     lines: list[str], wanted: Callable[[str], bool], problems: Problems
 ) -> tuple[dict[str, Section], dict[str, int]]:
-    """The ``wanted`` sections of a .db_csv, and the number of rows of every section of it.
-
-    What is cut, or not of the right width, is a problem.
+    """Return the ``wanted`` sections of a .db_csv, and the number of rows of every section.
+    Truncated sections and rows with a wrong number of fields are problems.
     """
     sections: dict[str, Section] = {}
     rows_of: dict[str, int] = {}
@@ -90,7 +88,7 @@ def read_sections(
     for number, line in enumerate(lines, 1):
         if line.startswith("START_") and line.rstrip()[6:].replace("_", "").isalnum():
             if current is not None:
-                problems.add(number, f"section {current.name} of line {current.line} has no END_{current.name}")
+                problems.add(number, f"section {current.name} at line {current.line} has no END_{current.name}")
                 _close(current, sections, rows_of, problems)
             current = Section(line.rstrip()[6:], number)
             keep = current.name == "INDEX_TABLE" or wanted(current.name)
@@ -103,9 +101,9 @@ def read_sections(
             elif line.strip():
                 rows_of[current.name] = rows_of.get(current.name, -1) + 1
         elif line.strip() and not line.startswith("#"):
-            problems.add(number, f"outside of any section: {shown(line)}")
+            problems.add(number, f"line outside of any section: {shown(line)}")
     if current is not None:
-        problems.add(len(lines), f"section {current.name} of line {current.line} is not closed: the file is cut")
+        problems.add(len(lines), f"section {current.name} at line {current.line} has no end: the file is truncated")
         _close(current, sections, rows_of, problems)
     _check_index(sections.pop("INDEX_TABLE", None), rows_of, lines, problems)
     return {n: s for n, s in sections.items() if wanted(n)}, rows_of
@@ -134,8 +132,7 @@ def _close(section: Section, sections: dict[str, Section], rows_of: dict[str, in
     if section.name in sections:
         problems.add(
             section.line,
-            f"section {section.name} stands a second time (first in line {sections[section.name].line}); "
-            "the first is kept",
+            f"section {section.name} is repeated (first at line {sections[section.name].line}); the first is kept",
         )
         return
     sections[section.name] = section
@@ -144,10 +141,10 @@ def _close(section: Section, sections: dict[str, Section], rows_of: dict[str, in
 
 
 def _check_index(index: Section | None, rows_of: dict[str, int], lines: list[str], problems: Problems) -> None:
-    """The index names every section and its number of rows: what differs was lost or edited."""
+    """Report sections whose number of rows differs from the index: rows were lost or edited."""
     if index is None:
         if lines and "INDEX_TABLE offset" in lines[0]:
-            problems.add(len(lines), "the index that line 1 announces is missing: the file is cut")
+            problems.add(len(lines), "the index that line 1 announces is missing: the file is truncated")
         return
     if not index.has("Name", "Rows"):
         problems.add(index.line, "INDEX_TABLE without Name and Rows")
@@ -161,13 +158,13 @@ def _check_index(index: Section | None, rows_of: dict[str, int], lines: list[str
 
 
 Legal = tuple[np.ndarray, np.ndarray | bool]
-"""What a device can read in a component: bool[2**bits] by value, and the rows (bool[rows], or all)
-that can read 0 too."""
+"""Legal values of a component: bool[2**bits] by value, and the rows (bool[rows], or all) that may
+also be 0."""
 
 
 class SectionWriter:
-    """Finds rows' nodes and ports in ``f`` and writes their columns. What else a section holds
-    lands in ``records`` (names of ``Source.records``) and ``extra`` (of the :class:`ReadResult`).
+    """Find the nodes and ports of rows in ``f`` and write their columns. Other content of a section
+    goes to ``records`` (names of ``Source.records``) and ``extra`` (of the :class:`ReadResult`).
     """
 
     def __init__(self, f: Fabric, problems: Problems):
@@ -178,22 +175,23 @@ class SectionWriter:
         self.sorted_guids = f.node_guid[self.order]
 
     def find(self, guid: np.ndarray) -> np.ndarray:
-        """Nodes of these NodeGUIDs, -1 where there is none."""
+        """Return the nodes with these NodeGUIDs, -1 if there is none."""
         at = np.minimum(np.searchsorted(self.sorted_guids, guid), len(self.sorted_guids) - 1)
         return np.where(self.sorted_guids[at] == guid, self.order[at], -1).astype(np.int64)
 
     def nodes(self, s: Section, guid_name: str = "NodeGUID") -> tuple[np.ndarray, np.ndarray]:
-        """(rows of the section, their nodes); rows of unknown nodes are problems."""
+        """Return (rows of the section, their nodes); rows of unknown nodes are problems."""
         if not s.has(guid_name) or not s.rows:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         guid = s.column(guid_name, self.problems, np.uint64)
         node = self.find(guid)
         for i in np.flatnonzero(node < 0):
-            self.problems.add(s.lines[int(i)], f"{s.name}: no node of GUID {int(guid[i]):#018x}")
+            self.problems.add(s.lines[int(i)], f"{s.name}: no node has GUID {int(guid[i]):#018x}")
         return np.flatnonzero(node >= 0), node[node >= 0]
 
     def ports(self, s: Section) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of the section, their ports); rows of ports that the node has not are problems."""
+        """Return (rows of the section, their ports); rows of ports that the node does not have are
+        problems."""
         num_name = next((n for n in ("PortNum", "PortNumber", "LocalPortNum") if s.has(n)), None)
         rows, node = self.nodes(s)
         if not len(rows) or num_name is None:
@@ -216,10 +214,9 @@ class SectionWriter:
         at: np.ndarray,
         legal: Legal | None = None,
     ) -> None:
-        """Column ``name`` into the component ``target`` of the wire images ``image[at]``.
-
-        ``legal`` says what a device can read there: of other values the image keeps what it has,
-        and a problem says so. They are problems too where they do not fit in the component.
+        """Write column ``name`` into the component ``target`` of the wire images ``image[at]``.
+        Values that are not ``legal`` for a device, or that do not fit in the component, are problems; the
+        image keeps its value.
         """
         value = s.column(name, self.problems, np.uint64 if target.bits > 63 else np.int64)[rows]
         fits = (value <= target.mask) & (value >= 0)
@@ -234,6 +231,6 @@ class SectionWriter:
             for i in np.flatnonzero(fits & ~good):
                 kept = int(target.get(image[at[i]]))
                 self.problems.add(
-                    s.lines[int(rows[i])], f"{s.name}: no device reads {name} {int(value[i])}; {kept} stands in"
+                    s.lines[int(rows[i])], f"{s.name}: {name} {int(value[i])} is not a legal value; using {kept}"
                 )
         target.set(image, value[good].astype(np.uint64), where=at[good])

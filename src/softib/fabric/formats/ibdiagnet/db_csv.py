@@ -1,9 +1,7 @@
-"""Reads ibdiagnet2's .db_csv: everything that the fabric answered, attribute by attribute.
-
-NODES and LINKS make the fabric; :data:`SECTIONS` names the functions that write the other sections
-over it. Column names are ibdiagnet2's, read off its files; what each holds is in
-:mod:`softib.fabric.formats.ibdiagnet.db_csv_columns`. A section that no one reads is named in a
-note.
+"""Read ibdiagnet2's .db_csv, which holds all collected attributes. NODES and LINKS define the
+fabric; the functions in :data:`SECTIONS` add the other sections. Column names are taken from
+ibdiagnet2's files; :mod:`softib.fabric.formats.ibdiagnet.db_csv_columns` maps them to components. A
+note lists sections that are not read.
 
 The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop stay at their
 power-up values.
@@ -46,11 +44,11 @@ SECTIONS: dict[str, Callable[[SectionWriter, Section], None]] = {
     "GENERAL_INFO_SMP": health.firmware,
     "AR_INFO": health.adaptive_routing,
 }
-"""Section → the function that writes it over the fabric, in this order. ``WARNINGS_*`` and
+"""Section → the function that writes it into the fabric, in this order. ``WARNINGS_*`` and
 ``ERRORS_*`` are read too."""
 _REPORTED = ("WARNINGS_", "ERRORS_")
 _ABOUT_THE_RUN = ("RUN_INFO", "PLUGINS_INFO", "STAGE_PERF_INFO", "INDEX_TABLE")
-"""Sections on ibdiagnet itself: no one misses them."""
+"""Sections about ibdiagnet itself, not needed."""
 _NODES = (
     "NodeDesc",
     "NumPorts",
@@ -65,11 +63,11 @@ _NODES = (
 _LINKS = ("NodeGuid1", "PortNum1", "NodeGuid2", "PortNum2")
 MLIDS_MAX = 0x3FFF
 NAMED = 30
-"""Sections that one note names at most."""
+"""Maximum number of sections named in one note."""
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
-    """Read a .db_csv. Raises :class:`UnreadableFile` when there is no readable NODES section."""
+    """Read a .db_csv. Raises :class:`UnreadableFile` if there is no readable NODES section."""
     problems = Problems(str(path))
     lines = read_lines(path, problems)
     sections, rows_of = read_sections(
@@ -102,7 +100,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 
 def _skipped(rows_of: dict[str, int], sections: dict[str, Section]) -> list[str]:
-    """One line that names each section with rows that is not read."""
+    """Return a line that names each section with rows that softib does not read."""
     left = {n: k for n, k in rows_of.items() if k > 0 and n not in sections and n not in _ABOUT_THE_RUN}
     named = [f"{shown(n)[1:-1]} ({counted(k, 'row')})" for n, k in list(left.items())[:NAMED]]
     rest = [f"{len(left) - NAMED} more"] if len(left) > NAMED else []
@@ -110,7 +108,8 @@ def _skipped(rows_of: dict[str, int], sections: dict[str, Section]) -> list[str]
 
 
 def _table_lengths(r: Records, sections: dict[str, Section], index: dict[int, int], problems: Problems) -> None:
-    """Lengths of P_Key and GUID tables into ``r``: PartitionCap, GUIDCap, PartitionEnforcementCap."""
+    """Write lengths of P_Key and GUID tables into ``r``: PartitionCap, GUIDCap,
+    PartitionEnforcementCap."""
     for section, guid, column, target, most in (
         ("NODES", "NodeGUID", "PartitionCap", r.pkey_cap, config.PKEYS_MAX),
         ("SWITCHES", "NodeGUID", "PartEnfCap", r.external_pkey_cap, config.PKEYS_MAX),
@@ -119,7 +118,7 @@ def _table_lengths(r: Records, sections: dict[str, Section], index: dict[int, in
         s = sections.get(section)
         if s is None or not s.has(guid, column):
             continue
-        quiet = Problems("")  # the section's own function reports fields that are no number
+        quiet = Problems("")  # the section's function reports fields that are not numbers
         for i, (g, cap) in enumerate(
             zip(s.column(guid, quiet, np.uint64).tolist(), s.column(column, quiet).tolist(), strict=True)
         ):
@@ -131,12 +130,13 @@ def _table_lengths(r: Records, sections: dict[str, Section], index: dict[int, in
             else:
                 problems.add(
                     s.lines[i],
-                    f"{section}: {column} {cap}: softib keeps tables of 1 to {most}; the usual length stands in",
+                    f"{section}: {column} {cap}: softib supports tables of 1 to {most} entries; using the default "
+                    f"length",
                 )
 
 
 def _nodes(r: Records, s: Section, problems: Problems) -> dict[int, int]:
-    """NODES into records; returns NodeGUID → node."""
+    """Write NODES into records; return NodeGUID → node."""
     c = {n: s.column(n, problems) for n in ("NumPorts", "NodeType", "DeviceID", "revision", "VendorID")}
     guid, sys_guid = (s.column(n, problems, np.uint64) for n in ("NodeGUID", "SystemImageGUID"))
     index: dict[int, int] = {}

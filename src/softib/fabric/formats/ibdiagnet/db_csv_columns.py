@@ -1,7 +1,7 @@
-"""What the columns of a .db_csv are called, and which component of the specification each holds.
+"""Names of the columns of a .db_csv, and the component of the specification in each.
 
-Source: the headers of files that ibdiagnet 2.10 wrote; the speeds' packing from their values (a QDR
-+ NDR port reads 0x804: PortInfo's LinkSpeedActive in the low octet, LinkSpeedExtActive in the next,
+Source: headers of files written by ibdiagnet 2.10; the packing of speeds follows from values (a QDR
++ NDR port reads 0x804: PortInfo's LinkSpeedActive in the low byte, LinkSpeedExtActive in the next,
 FDR10 and EDR20 in bits 16 and 17, LinkSpeedExt2 in bits 24 and 25).
 """
 
@@ -153,8 +153,8 @@ EXTENDED_SPEEDS = {
     "port_fec_corrected_symbol_ctr": ("PortFECCorrectedSymbolCounter", "PortFECCorrectedSymbolCtr"),
 }
 """Counter of PortExtendedSpeedsCounters → columns that ``--extended_speeds all`` adds to PM_INFO.
-No such file is in our collection: the names are those that public readers of such files look for,
-and libibmad's."""
+softib's collection has no such file: the names come from public readers of such files and from
+libibmad."""
 EXTENDED_SPEEDS_LANES = {
     "error_detection_counter": ("ErrorDetectionCounterLane",),
     "fec_correctable_block_ctr": (
@@ -164,7 +164,7 @@ EXTENDED_SPEEDS_LANES = {
     ),
     "fec_uncorrectable_block_ctr": ("FECUncorrectableBlockCounterLane", "FECUncorrectableBlockCtrLane"),
 }
-"""Likewise those by lane: ``NAME[0]`` or ``NAME0`` to 11; symbols where RS-FEC is active."""
+"""The same by lane: ``NAME[0]`` or ``NAME0`` to 11; symbols where RS-FEC is active."""
 
 CABLE_LENGTHS = {
     "LengthSMFiber": CableMedium.SINGLEMODE,
@@ -175,8 +175,8 @@ CABLE_LENGTHS = {
     "LengthOM1": CableMedium.MULTIMODE,
     "LengthCopperOrActive": CableMedium.UNKNOWN,
 }
-"""Columns of CABLE_INFO that hold a length, of which one is set (texts such as ``3 m``) → what the
-cable then is."""
+"""Columns of CABLE_INFO that hold a length (text, for example ``3 m``; one is set) → the medium of
+the cable."""
 
 CABLE_TEXTS = (
     "Vendor",
@@ -195,19 +195,19 @@ CABLE_TEXTS = (
     "Lot",
     "SupplyVoltage",
 )
-"""Columns of CABLE_INFO that are kept as texts."""
+"""Columns of CABLE_INFO that are kept as text."""
 
 FIRMWARE = (
     ("FWInfo_Extended_Major", "FWInfo_Extended_Minor", "FWInfo_Extended_SubMinor"),
     ("FWInfo_Major", "FWInfo_Minor", "FWInfo_SubMinor"),
 )
-"""Columns of the firmware version; devices whose version does not fit in three octets state the
-first triple only."""
+"""Columns of the firmware version; devices whose version does not fit in three bytes state only the
+first triple."""
 
 NO_FEC = 255
-"""FECActv of ports that do not tell."""
+"""FECActv of ports that do not report it."""
 FEC_NAMES = {0: "NO-FEC", 4: "RS_FEC_544_514", 14: "MLNX_RS_271_257_PLR"}
-"""FECActv → what ibdiagnet's .net_dump of the same run prints."""
+"""FECActv → the text in ibdiagnet's .net_dump of the same run."""
 
 PORT_INFO_EXTENDED = {
     "CapabilityMask": "cap_mask",
@@ -225,7 +225,7 @@ PORT_INFO_EXTENDED = {
 
 
 def split_speeds(value: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-    """(LinkSpeed, LinkSpeedExt, LinkSpeedExt2) columns of a packed speed, and the bits that belong
-    to none."""
-    # Bits 16 and 17 (FDR10, EDR20) repeat what EXTENDED_PORT_INFO holds.
+    """Split packed speeds into (LinkSpeed, LinkSpeedExt, LinkSpeedExt2) columns and the remaining
+    unknown bits."""
+    # Bits 16 and 17 (FDR10, EDR20) repeat EXTENDED_PORT_INFO.
     return (value & 0xF, (value >> 8) & 0x1F, (value >> 24) & 0x3), value & ~np.int64(0x03031F0F)

@@ -1,8 +1,8 @@
-"""The sections of a .db_csv that hold what devices are and what a subnet manager set: PORTS,
+"""Sections of a .db_csv with device properties and subnet manager settings: PORTS,
 SWITCHES, SM_INFO, PKEY …
 
-One function a section. What no device reads (MTUCap 0 of a port that carries packets) would make
-the device of a running fabric refuse what every manager writes: it is a problem of its line, and
+One function per section. An illegal value (MTUCap 0 on a port that carries packets) would make the
+device of a running fabric reject every manager's Sets: it is reported as a problem of its line, and
 the power-up value stays.
 """
 
@@ -21,22 +21,22 @@ from softib.iba.smp import PortInfo, SwitchInfo
 __all__ = ["extended_port_info", "pkeys", "port_labels", "ports", "sms", "switches"]
 
 _ENUM_MAX = 5
-"""Largest code of MTUs (4096 octets) and of VLCap (VL0-14) (IBA 14.2.5.6)."""
+"""Largest code of MTUs (4096 bytes) and of VLCap (VL0-14) (IBA 14.2.5.6)."""
 PKEYS_MAX = 4096
-"""Longest P_Key table that softib keeps: the longest of a real device has 256 entries."""
+"""Longest P_Key table that softib supports; the longest in a real device has 256 entries."""
 _WIDTHS = sum(WIDTH_BITS.values())
 
 
 def _legal(bits: int, values: Iterable[int], zero: np.ndarray | bool = False) -> Legal:
-    """``values``, and 0 where ``zero`` says so."""
+    """Return a legal-value table of ``values``, and 0 for rows in ``zero``."""
     table = np.zeros(1 << bits, bool)
     table[list(values)] = True
     return table, zero
 
 
 def _legal_values(writer: SectionWriter, port: np.ndarray) -> dict[str, Legal]:
-    """Component → what a device can read in it. A base port 0 has no link: all that describes one
-    reads 0 there."""
+    """Return the legal values by component. A base port 0 has no link: components that describe a
+    link are 0."""
     port0 = writer.f.port_num[port] == 0
     unlinked = port0 | ~writer.f.linked[port]
     codes = range(1, _ENUM_MAX + 1)
@@ -47,14 +47,14 @@ def _legal_values(writer: SectionWriter, port: np.ndarray) -> dict[str, Legal]:
         "operational_vls": _legal(4, codes, unlinked),
         "link_width_supported": _legal(8, [b for b in range(1, 256) if not b & ~_WIDTHS], port0),
         "link_width_active": _legal(8, list(WIDTH_BITS.values()), unlinked),
-        # PortState 0 (NoChange) is what base port 0 of some switches answers.
+        # Base port 0 of some switches reports PortState 0 (NoChange).
         "guid_cap": _legal(8, range(1, 256), writer.f.is_switch[writer.f.port_node[port]] & ~port0),
         "port_state": _legal(4, (int(s) for s in PortState if s)),
     }
 
 
 def ports(writer: SectionWriter, s: Section) -> None:
-    """All of PortInfo."""
+    """PORTS: all components of PortInfo."""
     rows, port = writer.ports(s)
     legal = _legal_values(writer, port)
     info, quiet = writer.f.port_info, s.column("PortState", writer.problems)[rows] == 0 if s.has("PortState") else None
@@ -97,13 +97,14 @@ def _speeds(
     parts, rest = split_speeds(value[good])
     for i in np.flatnonzero(rest):
         line = s.lines[int(rows[good][i])]
-        writer.problems.add(line, f"PORTS: {name} {int(value[good][i]):#x} has bits of no known speed")
-    # A port with a link has a speed. (ConnectX-7 reads LinkSpeedActive 0 and LinkSpeedExtActive NDR.)
+        writer.problems.add(line, f"PORTS: {name} {int(value[good][i]):#x} has bits of an unknown speed")
+    # A port with a link has a speed. (ConnectX-7 reports LinkSpeedActive 0 and LinkSpeedExtActive
+    # NDR.)
     none = (value[good] == 0) & (writer.f.port_num[port[good]] > 0) & writer.f.linked[port[good]]
     for i in np.flatnonzero(none):
         line = s.lines[int(rows[good][i])]
         writer.problems.add(
-            line, f"PORTS: no device reads {name} {int(value[good][i]):#x}; its power-up value stands in"
+            line, f"PORTS: {name} {int(value[good][i]):#x} is not a legal value; using the power-up value"
         )
     for target, part in zip(targets, parts, strict=True):
         f = getattr(PortInfo, target)
@@ -127,14 +128,14 @@ def extended_port_info(writer: SectionWriter, s: Section) -> None:
 
 
 def switches(writer: SectionWriter, s: Section) -> None:
-    """SwitchInfo. The linear table holds at least one LID, and no more than there are unicast LIDs;
-    P_Key tables are as long as softib keeps them."""
+    """SWITCHES: SwitchInfo. The linear table holds from one to all unicast LIDs; P_Key tables have
+    at most the length that softib supports."""
     rows, node = writer.nodes(s)
     keep = writer.f.is_switch[node]
     rows, switch = rows[keep], writer.f.switch_of_node[node[keep]]
     legal = {
         "linear_fdb_cap": _legal(16, range(1, writer.f.sizes.lft_cap + 1)),
-        "partition_enforcement_cap": _legal(16, range(PKEYS_MAX + 1)),  # the tables that the builder made
+        "partition_enforcement_cap": _legal(16, range(PKEYS_MAX + 1)),  # tables made by the builder
     }
     for name, target in SWITCH_INFO.items():
         if s.has(name):

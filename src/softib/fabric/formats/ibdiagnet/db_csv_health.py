@@ -1,11 +1,11 @@
-"""The sections of a .db_csv that hold how the fabric fares: counters, temperatures, FEC, firmware,
-cables, and what ibdiagnet itself complained of.
+"""Sections of a .db_csv with the health of the fabric: counters, temperatures, FEC, firmware,
+cables, and ibdiagnet's own findings.
 
 ====================================  ==========================================================================
 section                               place
 ====================================  ==========================================================================
 PM_INFO                               ``counters``, ``detail_counters``; record ``counters``
-PM_DELTA                              ``extra["counter_deltas"]``: what grew between the two readings of the run
+PM_DELTA                              ``extra["counter_deltas"]``: increase between the two readings of the run
 TEMP_SENSING                          ``node_temperature``; record ``temperatures``
 CABLE_INFO                            ``cable_length_m``, ``cable_medium``, ``module_temperature``,
                                       ``extra["cables"]``: port → {column: text}; record
@@ -133,7 +133,7 @@ def modules(writer: SectionWriter, s: Section, rows: np.ndarray, port: np.ndarra
                 lanes[:, k] = np.where(there, values, lanes[:, k])
                 able |= np.where(there, bit, 0)
         getattr(M, field).set(image, lanes)
-    # A passive cable reads zeros throughout: it measures nothing.
+    # A passive cable reports zeros: it has no sensors.
     light = (
         (M.rx_power.get(image).any(axis=1)) | (M.tx_power.get(image).any(axis=1)) | (M.tx_bias.get(image).any(axis=1))
     )
@@ -148,7 +148,7 @@ def modules(writer: SectionWriter, s: Section, rows: np.ndarray, port: np.ndarra
 def _values(
     writer: SectionWriter, s: Section, name: str, rows: np.ndarray, read: Callable[[str], float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A column in the register's unit (int64), and where it says something."""
+    """Return a column in the register's unit (int64), and which rows have a value."""
     texts = s.text(name)
     values, there = np.zeros(len(rows), np.int64), np.zeros(len(rows), bool)
     for i, row in enumerate(rows.tolist()):
@@ -163,7 +163,8 @@ def _values(
         except (ValueError, KeyError):
             if name != "Temperature":  # said already
                 writer.problems.add(
-                    s.lines[row], f"{s.name}: {name} is no reading of a module; such as -1.2 dBm, 6.5 mA, 3.3 V, 45C"
+                    s.lines[row],
+                    (f"{s.name}: {name} is not a module reading; expected for example -1.2 dBm, 6.5 mA, 3.3 V, 45C"),
                 )
     return values, there
 
@@ -172,17 +173,15 @@ _LENGTH = re.compile(r"\s*+(\d{1,6}(?:\.\d{1,6})?)\s*+(km|m|cm)\s*+\Z")
 _METRES = {"km": 1000.0, "m": 1.0, "cm": 0.01}
 _DEGREES = re.compile(r"\s*+(-?\d{1,3})\s*+C?\s*+\Z")
 COLDEST, HOTTEST = -60, 200
-"""Degrees Celsius between which a sensor's reading is one."""
+"""Plausible range of a sensor reading in degrees Celsius."""
 _ABSENT = ("", "N/A", "NA", "N")
 
 
 def _counters(writer: SectionWriter, s: Section, table: Mapping[str, tuple[str, ...]], out: np.ndarray) -> int:
-    """Counters of ``table`` into the structured column ``out``: of each row the largest number that
-    its columns hold.
-
-    A narrow counter stops at its maximum, so it is never too large; and ConnectX-7 adapters read 0
-    in the 64-bit SymbolErrorCounter while the 16-bit one has stopped at 65535. Returns how many
-    counters the section holds.
+    """Write counters of ``table`` into the structured column ``out``: the largest value of a row's
+    columns for each counter. A narrow counter stops at its maximum, so it is never too large;
+    ConnectX-7 adapters report 0 in the 64-bit SymbolErrorCounter while the 16-bit one has stopped at
+    65535. Returns the number of counters in the section.
     """
     rows, port = writer.ports(s)
     taken = 0
@@ -204,12 +203,12 @@ def counters(writer: SectionWriter, s: Section) -> None:
     if any(s.has(c) for columns in names.DETAIL_COUNTERS.values() for c in columns):
         detail = np.zeros(writer.f.sizes.ports, DETAIL_COUNTERS)
         _counters(writer, s, names.DETAIL_COUNTERS, detail)
-        if detail.view(np.uint8).any():  # or pages that no one wrote would come to life
+        if detail.view(np.uint8).any():  # otherwise untouched pages would be allocated
             writer.f.detail_counters[:] = detail
 
 
 def deltas(writer: SectionWriter, s: Section) -> None:
-    """PM_DELTA: by port, how much each counter grew between the two readings of one run (dtype
+    """PM_DELTA: increase of each counter by port between the two readings of one run (dtype
     ``COUNTERS``)."""
     grown = np.zeros(writer.f.sizes.ports, COUNTERS)
     if _counters(writer, s, names.COUNTERS, grown):
@@ -217,7 +216,7 @@ def deltas(writer: SectionWriter, s: Section) -> None:
 
 
 def temperatures(writer: SectionWriter, s: Section) -> None:
-    """TEMP_SENSING: degrees Celsius of each device's chip."""
+    """TEMP_SENSING: chip temperature of each device in degrees Celsius."""
     if s.has("CurrentTemperature"):
         rows, node = writer.nodes(s)
         _degrees(writer, s, "CurrentTemperature", rows, node, writer.f.node_temperature)
@@ -231,12 +230,11 @@ def _degrees(writer: SectionWriter, s: Section, name: str, rows: np.ndarray, at:
         if m and COLDEST <= int(m[1]) <= HOTTEST:
             out[place] = int(m[1])
         elif texts[i].strip() not in _ABSENT:
-            writer.problems.add(s.lines[i], f"{s.name}: {name} is no temperature of {COLDEST} to {HOTTEST} C")
+            writer.problems.add(s.lines[i], f"{s.name}: {name} is not a temperature from {COLDEST} to {HOTTEST} C")
 
 
 def cables(writer: SectionWriter, s: Section) -> None:
-    """CABLE_INFO: what the EEPROMs of cables and modules tell; a length without a unit says
-    nothing."""
+    """CABLE_INFO: EEPROM contents of cables and modules; a length without a unit is ignored."""
     rows, port = writer.ports(s)
     f = writer.f
     for column, medium in names.CABLE_LENGTHS.items():
@@ -264,7 +262,7 @@ def cables(writer: SectionWriter, s: Section) -> None:
 
 
 def fec(writer: SectionWriter, s: Section) -> None:
-    """FEC_MODE: the active mode, as ibdiagnet numbers it."""
+    """FEC_MODE: active mode in ibdiagnet's numbering."""
     if s.has("FECActv"):
         rows, port = writer.ports(s)
         value = s.column("FECActv", writer.problems)[rows]
@@ -308,7 +306,8 @@ def firmware(writer: SectionWriter, s: Section) -> None:
 
 
 def adaptive_routing(writer: SectionWriter, s: Section) -> None:
-    """AR_INFO: what each switch can and does route adaptively, columns as ibdiagnet names them."""
+    """AR_INFO: adaptive routing capabilities and state of each switch, columns named as in
+    ibdiagnet."""
     rows, node = writer.nodes(s)
     if not len(rows):
         return
@@ -320,7 +319,7 @@ def adaptive_routing(writer: SectionWriter, s: Section) -> None:
 
 
 def reported(writer: SectionWriter, sections: Iterable[Section]) -> None:
-    """WARNINGS_* and ERRORS_*: ibdiagnet's own complaints, in the order of the file."""
+    """WARNINGS_* and ERRORS_*: ibdiagnet's own findings, in file order."""
     for s in sections:
         severity, _, complaint = s.name.partition("_")
         if not s.has("EventName", "Summary"):

@@ -1,4 +1,4 @@
-"""Reads ibdiagnet's .lst: one line for each link, both ends in full, **every number hexadecimal**::
+"""Read ibdiagnet's .lst: one line per link with both ends in full, **every number hexadecimal**::
 
     { CA Ports:01 SystemGUID:5c25… NodeGUID:5c25… PortGUID:5c25… VenID:000002c9 DevID:1021 Rev:00000000
       {node-15 mlx5_1} LID:000c PN:01 } { SW Ports:41 … LID:0014 PN:0f } PHY=4x LOG=ACT SPD=100
@@ -45,7 +45,7 @@ _MASTER = 3
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
-    """Read a .lst. Raises :class:`UnreadableFile` when no line of it can be read."""
+    """Read a .lst. Raises :class:`UnreadableFile` if no line of it can be read."""
     problems = Problems(str(path))
     lines = read_lines(path, problems)
     reader = _Lst(problems)
@@ -77,7 +77,7 @@ class _Lst:
         self.sms: list[tuple[int, int]] = []
 
     def line(self, number: int, g: tuple[str | None, ...]) -> None:
-        """One link: a record from each of its ends."""
+        """Add one link: a record from each of its ends."""
         ends = [self._end(number, g[:_FIELDS]), self._end(number, g[_FIELDS : 2 * _FIELDS])]  # type: ignore[arg-type]
         lanes = int(g[24]) if g[24] and g[24].isdigit() and int(g[24]) in WIDTH_BITS else 0
         if not lanes:
@@ -107,7 +107,7 @@ class _Lst:
             )
 
     def _end(self, number: int, g: tuple[str, ...]) -> tuple[int, int, int, int, str]:
-        """(node, portnum, LID, PortGUID, key) of one end."""
+        """Return (node, portnum, LID, PortGUID, key) of one end."""
         kind, sm, nports, sys_guid, node_guid, port_guid, vendor, device, revision, desc, lid_text, num = g
         key = node_guid.lower()
         lid = parse_lid(lid_text, number, self.problems, 16)
@@ -117,7 +117,7 @@ class _Lst:
         if node is None:
             guid = parse_guid(node_guid)
             if guid == UNKNOWN:
-                self.problems.add(number, f"NodeGUID {shown(node_guid)} is not hexadecimal; a generated one stands in")
+                self.problems.add(number, f"NodeGUID {shown(node_guid)} is not hexadecimal; using a generated one")
             node = self.node_of[key] = r.add_node(
                 key,
                 NODE_TYPES[kind.lower()],
@@ -135,15 +135,15 @@ class _Lst:
             if r.node_type[node] != NODE_TYPES[kind.lower()] or (r.nports[node] and r.nports[node] != int(nports, 16)):
                 self.problems.add(
                     number,
-                    f"{shown(desc)} is a {kind} of {counted(int(nports, 16), 'port')} here, "
-                    f"something else in line {r.node_line[node]}",
+                    f"{shown(desc)} is a {kind} of {counted(int(nports, 16), 'port')} here, but not in line "
+                    f"{r.node_line[node]}",
                 )
             if r.desc[node] != octets(desc):
                 self.problems.add(
                     number,
                     f"{node_guid} is called {shown(desc)} here, {shown(r.desc[node])} in line {r.node_line[node]}",
                 )
-            # Old files name the device only at the first of the two ends.
+            # Old files name the device only at the first end.
             r.device_id[node] = r.device_id[node] or dev
             r.revision[node] = r.revision[node] or int(revision, 16)
         if sm and (parse_guid(node_guid), int(num, 16)) not in self.sms:
@@ -151,8 +151,8 @@ class _Lst:
         return node, int(num, 16), lid, parse_guid(port_guid), key
 
     def distrust_node_types(self) -> None:
-        """A CA whose DeviceID is a switch's is one (ibdm's own simulations print CA for every
-        node)."""
+        """Turn a CA with the DeviceID of a switch into a switch (ibdm's simulations print CA for
+        every node)."""
         r = self.records
         for i, device in enumerate(r.device_id):
             part = DEVICES.get(device)
@@ -166,6 +166,6 @@ class _Lst:
 
 
 def _device(text: str) -> int:
-    """DeviceID: four digits, or the upper half of eight (ibdiagnet 1)."""
+    """Return the DeviceID: four digits, or the upper half of eight (ibdiagnet 1)."""
     value = int(text, 16)
     return value >> 16 if value > 0xFFFF else value

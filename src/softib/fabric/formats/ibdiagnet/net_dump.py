@@ -1,13 +1,13 @@
-"""Reads ``ibdiagnet2.net_dump``: every port of every switch, and where its cable leads::
+"""Read ``ibdiagnet2.net_dump``: every port of every switch, and the peer of its cable::
 
     "MF0;leaf01:MQM8700/U1", Mellanox, 0x0c42a10300aa0000, LID 1
       #     : IB# : Sta : PhysSta : … : LSA : … : Neighbor Guid      : N# : NLID : Neighbor Description
       1/1/1 : 1   : ACT : LINK UP : … : 100 : … : 0x0c42a10300aa1000 : 1  : 11   : "m-3001 HCA-1"
 
-Versions of ibdiagnet have other columns and other headings for them: a column is found by its
-heading. A port of a switch is named by its label (``1/1/1``), which its own line translates to a
-number; an adapter's is the last number of its label. Every switch has a section, so a neighbour
-without one is an adapter. Its GUID is the NodeGUID.
+Columns and headings differ between versions of ibdiagnet: a column is found by its heading. A
+switch port has a label (``1/1/1``), which its line maps to a number; the number of an adapter port
+is the last number of its label. Every switch has a section, so a neighbour without a section is an
+adapter. Its GUID is the NodeGUID.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _HEADINGS = {
     "lid": ("nlid", "neighbor lid"),
     "peer": ("neighbor description",),
 }
-"""What a column is → its headings; of two equal ones (``#``) the first is the label, the last the
-number."""
+"""Meaning of a column → its headings; of two equal headings (``#``) the first is the label, the
+last the number."""
 
 
 @dataclass
 class _Port:
-    """A linked port, its cells by the names of :data:`_HEADINGS`."""
+    """A linked port; cells by the names of :data:`_HEADINGS`."""
 
     node: int
     number: int
@@ -60,7 +60,7 @@ class _Port:
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
-    """Read it. Raises :class:`UnreadableFile` when no line of it can be read."""
+    """Read the file. Raises :class:`UnreadableFile` if no line of it can be read."""
     problems = Problems(str(path))
     lines = read_lines(path, problems)
     work, junk = _Reader(problems), Junk(problems, "a line of ibdiagnet2.net_dump")
@@ -88,7 +88,7 @@ def _columns(line: str) -> dict[str, int]:
 
 
 class _Reader:
-    """Switches of headings; neighbours are resolved when all are known."""
+    """Collect the switches from headings; neighbours are resolved at the end."""
 
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(file=problems.file)
@@ -109,7 +109,7 @@ class _Reader:
         self.of_guid.setdefault(guid, self.current)
 
     def port(self, number: int, line: str) -> bool:
-        """Take a port's line; False where it is none."""
+        """Read a port's line; return False if it is not one."""
         cells = [c.strip() for c in line.split(":", self.columns.get("", 1) - 1)]
         if self.current < 0 or len(cells) < self.columns.get("", 99):
             return False
@@ -124,7 +124,7 @@ class _Reader:
         return True
 
     def finish(self) -> None:
-        """Adapters, then a record for each end of each cable."""
+        """Add adapters, then a record for each end of each cable."""
         r = self.records
         for one in self.ports:
             guid = parse_guid(one.cell["guid"])

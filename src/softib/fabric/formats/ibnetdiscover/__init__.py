@@ -1,1 +1,1 @@
-"""ibnetdiscover's text and ibsim's netlists, which share one grammar."""
+"""ibnetdiscover's text and ibsim's netlists, which have the same syntax."""

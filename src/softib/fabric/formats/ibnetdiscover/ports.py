@@ -1,11 +1,11 @@
-"""Reads ``ibnetdiscover --ports``: one line for each port, with both of its ends::
+"""Read ``ibnetdiscover --ports``: one line per port, with both ends of its link::
 
     CA   134  1 0x7cfe9003003b4bde 4x EDR - SW  1719 10 0x7cfe9003009ce5b0 ( 'o0001 HCA-1' - 'ib-i1l1s01' )
     SW  2052 37 0x506b4b03005c2740 4x ???                                    'ib-i4l1s01'
 
 Source: the output of infiniband-diags' ibnetdiscover. The GUIDs are PortGUIDs (a switch's is its
-NodeGUID); NodeGUIDs of channel adapters are not in the file, so each CA PortGUID makes a node of
-its own.
+NodeGUID); NodeGUIDs of channel adapters are not in the file, so each CA PortGUID becomes a separate
+node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUIET = re.compile(r"\s*(?:#.*)?\Z")
 
 
 def looks_like(lines: list[str]) -> bool:
-    """True when the first record is one of ``--ports`` (and not of the plain form)."""
+    """Return whether the first record has the form of ``--ports`` (not the plain form)."""
     for line in lines:
         if _LINE.match(line):
             return True
@@ -38,7 +38,7 @@ def looks_like(lines: list[str]) -> bool:
 
 
 def parse(lines: list[str], problems: Problems) -> Records:
-    """Records of all lines."""
+    """Return the records of all lines."""
     reader = _Ports(problems)
     junk = Junk(problems, "a record of ibnetdiscover --ports")
     for number, line in enumerate(lines, 1):
@@ -60,7 +60,7 @@ class _Ports:
         self.mentioned: dict[str, tuple[str, int, int, str, str, int]] = {}
 
     def line(self, number: int, m: re.Match[str]) -> None:
-        """One line: a port, and its peer if it has one."""
+        """Read one line: a port, and its peer if it has one."""
         name = (m[11] if m[7] else m[13].rstrip().removesuffix("'")) or ""
         node = self._node(m[1], m[4], m[2], name, number)
         portnum = int(m[3])
@@ -105,10 +105,10 @@ class _Ports:
         return node
 
     def nodes_seen_as_peers(self) -> None:
-        """A line describes its peer in full; a node that has no line of its own is made from that."""
+        """Add nodes without a line from their peers' lines, which describe them in full."""
         for key, (kind, guid, _, lid, name, number) in self.mentioned.items():
             if key not in self.node_of:
-                self.problems.add(number, f"{shown(name)} ({guid:#018x}) has no line of its own; known as a peer only")
+                self.problems.add(number, f"{shown(name)} ({guid:#018x}) has no line; known only as a peer")
                 self.node_of[key] = self.records.add_node(
                     key,
                     NODE_TYPES[kind.lower()],

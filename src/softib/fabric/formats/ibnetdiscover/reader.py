@@ -1,6 +1,5 @@
-"""Reads ibnetdiscover text and ibsim netlists: one grammar.
-
-A node line, then one line for each of its cabled ports::
+"""Read ibnetdiscover text and ibsim netlists, which have the same syntax: a node line, then one
+line for each of its cabled ports::
 
     switchguid=0x2c903007b78b0(2c903007b78b0)
     Switch  36 "S-0002c903007b78b0"         # "MF0;sw226:SX6036/U1" enhanced port 0 lid 19 lmc 0
@@ -8,9 +7,9 @@ A node line, then one line for each of its cabled ports::
     [3]     "H-e41d2d03005cf34c"[1](e41d2d03005cf34c)       # "host HCA-1" lid 3 4xFDR
 
 Sources: the output of infiniband-diags' ibnetdiscover (also ``-g`` and ``-f``), of ibdiagnet2 (port
-labels in parentheses, ``[1](1/1/1)``), and the comments of ibsim's example nets. A netlist is the
-same without comments: node names instead of GUIDs, and ``w= s= e=`` (enabled width and speeds as
-PortInfo bits).
+labels in parentheses, ``[1](1/1/1)``), and the comments of ibsim's example nets. A netlist has no
+comments: node names instead of GUIDs, and ``w= s= e=`` (enabled width and speeds as PortInfo
+bits).
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from softib.iba.rates import LANES_BY_BIT, SPEEDS
 
 __all__ = ["read"]
 
-# Blanks are matched possessively (*+): a hostile line of thousands of them costs linear time.
+# Blanks are matched possessively (*+): a hostile line with thousands of blanks takes linear time.
 GUID_NAME = 10
-"""Characters of a name such as ``S-2c903007`` from which on it is a GUID's: ibnetdiscover writes 16
-digits. ``S-0001`` of a netlist is a name."""
+"""Minimum length at which a name like ``S-2c903007`` counts as a GUID: ibnetdiscover writes 16
+digits. ``S-0001`` in a netlist is a name."""
 _NODE = re.compile(r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,9})\s*+"([^"]*+)"\s*+(.*)', re.IGNORECASE)
 _NODE_TEXT = re.compile(
     r'#\s*+(?:"(.*)"|(?!")(.*?))(?:\s*+(?:(base|enhanced)\s*+)?port\s*+0)?'
@@ -67,7 +66,7 @@ _GUIDS = ("switchguid", "caguid", "rtguid", "hcaguids", "hcaguid", "switchguids"
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
     """Read ibnetdiscover output (plain, ``-g``, ``-f``, ``-p``) or an ibsim netlist.
 
-    Raises :class:`UnreadableFile` when there is no node record at all.
+    Raises :class:`UnreadableFile` if there is no node record.
     """
     problems = Problems(str(path))
     lines = read_lines(path, problems)
@@ -85,8 +84,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 
 class _Netlist:
-    """State while reading: the attributes that stand before the next node line, and the node being
-    read."""
+    """Parser state: the attributes before the next node line, and the current node."""
 
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(file=problems.file)
@@ -110,12 +108,12 @@ class _Netlist:
                 junk.add(number, line)
         junk.flush()
         for name, (_, _, number) in self.ids.items():
-            self.problems.add(number, f"{name} stands before no node record: the file may be cut here")
+            self.problems.add(number, f"{name} has no node record after it: the file may be truncated here")
         self._last_line(lines)
         complain_if_not_closed(lines, self.problems)
 
     def _other(self, number: int, line: str) -> bool:
-        """Handle a line that is no port record; False when it means nothing."""
+        """Read a line that is not a port record; return False if it has no meaning."""
         m = _NODE.match(line)
         if m:
             self._node(number, m)
@@ -130,7 +128,7 @@ class _Netlist:
             name = "guid" if name in _GUIDS else name
             if name in self.ids:
                 self.problems.add(
-                    self.ids[name][2], f"{name} is stated again in line {number}: a node record is missing between"
+                    self.ids[name][2], f"{name} is repeated in line {number}: a node record is missing in between"
                 )
             self.ids[name] = (parse_guid(value), value if second is None else f"{value}({second})", number)
         elif name in ("width", "speed", "extspeed"):
@@ -147,7 +145,7 @@ class _Netlist:
         nports = bounded_ports(int(m[2]), number, self.problems)
         text = _NODE_TEXT.match(rest) if rest else None
         if rest and not text:
-            self.problems.add(number, f"cannot read what follows the node's name: {shown(rest)}")
+            self.problems.add(number, f"cannot read the text after the node's name: {shown(rest)}")
         desc, port0, lid, lmc = (
             (text[1] or text[2] or "", text[3], text[4], text[5]) if text else ("", None, None, None)
         )
@@ -169,7 +167,8 @@ class _Netlist:
         self.ids = {}
 
     def _id(self, name: str) -> int:
-        """Value of an attribute line before the node, UNKNOWN if absent or (a problem) unusable."""
+        """Return the value of an attribute line before the node; UNKNOWN if it is absent or
+        unusable (a problem)."""
         if name not in self.ids:
             return UNKNOWN
         value, text, number = self.ids[name]
@@ -181,13 +180,13 @@ class _Netlist:
         return value
 
     def _node_guid(self, number: int, name: str) -> int:
-        """GUID of a node: of its name (``S-…``), which the other records use, else of
-        ``switchguid=`` and similar keys."""
+        """Return the GUID of a node: from its name (``S-…``), which other records use, otherwise
+        from ``switchguid=`` and similar keys."""
         named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") and len(name) >= GUID_NAME else UNKNOWN
         stated, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
         if text and stated == UNKNOWN:
             self.problems.add(
-                line, f"GUID {shown(text)} is not hexadecimal" + ("; a generated one stands in" if named < 0 else "")
+                line, f"GUID {shown(text)} is not hexadecimal" + ("; using a generated one" if named < 0 else "")
             )
         if named != UNKNOWN:
             self.has_guids = True
@@ -199,7 +198,7 @@ class _Netlist:
                 )
             return named
         if name[:2] in ("S-", "H-", "R-") and len(name) >= GUID_NAME and not text:
-            self.problems.add(number, f"name {shown(name)} holds no hexadecimal GUID; a generated one stands in")
+            self.problems.add(number, f"name {shown(name)} holds no hexadecimal GUID; using a generated one")
         return stated
 
     def _is_ibdiagnets(self, stated: int, text: str, named: int) -> bool:
@@ -248,8 +247,8 @@ class _Netlist:
         )
 
     def _local_texts(self, local: str, number: int) -> tuple[str, int]:
-        """Label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)`` after the
-        port number."""
+        """Return label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)``
+        after the port number."""
         texts = [*_EXT.findall(local), *_PAREN.findall(local)]
         guid = UNKNOWN
         if texts and texts[-1] and not self.is_switch:
@@ -260,14 +259,14 @@ class _Netlist:
         return texts[0].strip() if texts else "", guid
 
     def _port_text(self, number: int, rest: str) -> tuple[int, int, int, int, int]:
-        """(speed, lanes, own LID, own LMC, peer's LID) from what follows the peer."""
+        """Return (speed, lanes, local LID, local LMC, peer's LID) from the text after the peer."""
         if not rest.startswith("#"):
             return *self._plain_rate(number, rest), UNKNOWN, UNKNOWN, UNKNOWN
         m = _PORT_TEXT.match(rest)
         if not m and not self.has_guids and '"' not in rest:
             return *self.default_rate, UNKNOWN, UNKNOWN, UNKNOWN  # a comment in a netlist
         if not m:
-            self.problems.add(number, f"cannot read what follows the peer: {shown(rest)}")
+            self.problems.add(number, f"cannot read the text after the peer: {shown(rest)}")
             return 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
         problems = self.problems
         if m[5]:
@@ -288,28 +287,28 @@ class _Netlist:
         )
 
     def _plain_rate(self, number: int, rest: str) -> tuple[int, int]:
-        """Speed and lanes of netlist options: ``4xDDR`` or ``w=3 s=7 e=1``."""
+        """Return speed and lanes of netlist options: ``4xDDR`` or ``w=3 s=7 e=1``."""
         options = dict(_OPTION.findall(rest))
         if options:
             return _bits(options, self.default_rate)
         code, lanes = parse_rate(rest.split("#")[0])
         if not code or not lanes:
-            self.problems.add(number, f"cannot read what follows the peer: {shown(rest)}")
+            self.problems.add(number, f"cannot read the text after the peer: {shown(rest)}")
         return code, lanes
 
     def _key(self, name: str) -> str:
         return self.prefix + name if self.prefix and "#" not in name else name
 
     def complain_of_bare_records(self, lines: list[str]) -> None:
-        """In ibnetdiscover output every port record tells width and speed: one without was cut or
-        edited."""
+        """Report port records without width and speed: ibnetdiscover always writes them, so the
+        record was truncated or edited."""
         for number in self.bare:
             self.problems.add(number, f"no link width and speed: {shown(lines[number - 1])}")
 
     def _last_line(self, lines: list[str]) -> None:
-        # "4xFDR" without a line end may be what is left of "4xFDR10".
+        # "4xFDR" without a line end may be a truncated "4xFDR10".
         if lines[-1].rstrip().endswith("xFDR"):
-            self.problems.add(len(lines), "the file ends without a line end: it may be cut here")
+            self.problems.add(len(lines), "the file ends without a line end: it may be truncated here")
 
 
 def _lmc(text: str | None, number: int, problems: Problems) -> int:
@@ -322,7 +321,7 @@ def _lmc(text: str | None, number: int, problems: Problems) -> int:
 
 
 def _bits(options: dict[str, str], default: tuple[int, int]) -> tuple[int, int]:
-    """Speed code and lanes of ibsim's enabled bits: the best of each field."""
+    """Return speed code and lanes of ibsim's enabled bits: the best of each field."""
     code, lanes = default
     values = {}
     for name, text in options.items():

@@ -1,4 +1,4 @@
-"""Writes what ``ibnetdiscover`` would print of a fabric."""
+"""Write a fabric as ``ibnetdiscover`` would print it."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ KINDS = {
     NodeType.CA: ("Ca", "H", "caguid"),
     NodeType.ROUTER: ("Rt", "R", "rtguid"),
 }
-"""Node type → word of the node line, prefix of its name, word of the GUID line."""
+"""Node type → keyword of the node line, prefix of its name, keyword of the GUID line."""
 
 
 @dataclass
 class Names:
-    """What a writer calls the nodes; lists by node."""
+    """Names of the nodes in the file; lists by node."""
 
     guid: list[int]
     desc: list[str]
-    """NodeDescription as the node line has it."""
+    """NodeDescription in the node line."""
     remark: list[str]
-    """The same as the port lines of its peers repeat it."""
+    """NodeDescription in the port lines of its peers."""
     left_out: set[int]
 
 
 def descriptions(f: Fabric) -> list[str]:
-    """NodeDescriptions as text; bytes that are no UTF-8 survive as surrogates."""
+    """Return NodeDescriptions as text; bytes that are not UTF-8 become surrogates."""
     return [row.split(b"\0")[0].decode("utf-8", "surrogateescape") for row in map(bytes, f.node_desc)]
 
 
 def active_lanes(f: Fabric) -> np.ndarray:
-    """Lanes of LinkWidthActive of each port, 0 where no width is set."""
+    """Return the lanes of LinkWidthActive of each port, 0 if no width is set."""
     table = np.zeros(256, np.int64)
     for bit, lanes in LANES_BY_BIT.items():
         table[bit] = lanes
@@ -66,7 +66,7 @@ def active_lanes(f: Fabric) -> np.ndarray:
 
 
 def active_rates(f: Fabric) -> list[str]:
-    """``4xHDR`` for each port, from its PortInfo."""
+    """Return the rate of each port from its PortInfo, for example ``4xHDR``."""
     codes = active_speed_codes(f.port_info, f.port_mlnx_speed).tolist()
     return [
         f"{n}x{SPEED_BY_CODE[c].name if c else '???'}" for n, c in zip(active_lanes(f).tolist(), codes, strict=True)
@@ -74,8 +74,7 @@ def active_rates(f: Fabric) -> list[str]:
 
 
 def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
-    """The whole file. Ports without a known peer have no line, nor have nodes that are
-    ``left_out``."""
+    """Return the whole file. Ports without a known peer and nodes in ``left_out`` have no line."""
     lid, lmc = f.lid.tolist(), f.lmc.tolist()
     node_of, num_of, peer_of = f.port_node.tolist(), f.port_num.tolist(), f.port_peer.tolist()
     port_guid, base = f.port_guid.tolist(), f.node_base.tolist()
@@ -92,7 +91,7 @@ def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
         word, _, guid_word = KINDS[kind]
         is_switch = kind == NodeType.SWITCH
         guid = f"{guid_word}={names.guid[node]:#x}" + (f"({names.guid[node]:x})" if is_switch else "")
-        # What the fabric's own source did not state is stated by no file that softib writes either.
+        # Values that the fabric's source did not state are not written.
         ids = f"vendid={vendor[node]:#x}\n" if stated[node] & Stated.VENDOR else ""
         ids += f"devid={device[node]:#x}\n" if stated[node] & Stated.DEVICE else ""
         out.append(f"\n{ids}sysimgguid={sys_guid[node]:#x}\n{guid}\n")
@@ -122,13 +121,13 @@ def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
 
 
 def write(f: Fabric, path: Path) -> list[str]:
-    """Write ``f`` as ibnetdiscover text. Returns notes on what the form cannot say."""
+    """Write ``f`` as ibnetdiscover text. Returns notes on content that the format cannot hold."""
     notes = []
     desc = descriptions(f)
     clean = ["".join(c if c.isprintable() or "\udc80" <= c <= "\udcff" else " " for c in d) for d in desc]
     changed = sum(a != b for a, b in zip(desc, clean, strict=True))
     if changed:
-        notes.append(f"{changed} descriptions hold control characters; blanks stand in their place")
+        notes.append(f"{changed} descriptions have control characters, which are replaced by blanks")
     notes += cable_notes(f)
     if f.port_label:
         notes.append(f"{len(f.port_label)} port labels are not part of this format")
@@ -141,13 +140,13 @@ def write(f: Fabric, path: Path) -> list[str]:
 
 
 def cable_notes(f: Fabric) -> list[str]:
-    """Notes on cables that a list of port records cannot hold as they are."""
+    """Return notes on cables that a list of port records cannot represent."""
     notes = []
     lost = np.flatnonzero(f.cable_port[:, 1] < 0)
     if len(lost):
         ports = ", ".join(f.port_name(int(f.cable_port[i, 0])) for i in lost[:3])
         notes.append(
-            f"{counted(len(lost), 'cable')} with an unknown peer are left out: {ports}"
+            f"{counted(len(lost), 'cable')} with an unknown peer are omitted: {ports}"
             + (", …" if len(lost) > 3 else "")
         )
     one_sided = int(((f.cable_listed == 1) & (f.cable_port[:, 1] >= 0)).sum())
@@ -163,12 +162,12 @@ _SPARE_GUID = 0x0250F1B0FFFF0000
 
 
 def write_ibsim(f: Fabric, path: Path) -> list[str]:
-    """Write ``f`` as an ibsim netlist. Returns a note for each thing changed to make it loadable."""
+    """Write ``f`` as an ibsim netlist. Returns a note for each change that makes it loadable."""
     notes: list[str] = []
     empty = np.flatnonzero(f.node_nports == 0).tolist()
     if empty:
         notes.append(
-            f"{counted(len(empty), 'node')} without ports are left out: {f.node_name(empty[0])}"
+            f"{counted(len(empty), 'node')} without ports are omitted: {f.node_name(empty[0])}"
             + (", …" if empty[1:] else "")
         )
     guid = _unique_guids(f, notes)
@@ -189,7 +188,8 @@ def write_ibsim(f: Fabric, path: Path) -> list[str]:
 
 
 def _unique_guids(f: Fabric, notes: list[str]) -> list[int]:
-    """NodeGUIDs; of equal ones (and for 0) all but the first node get a spare one."""
+    """Return unique NodeGUIDs: of nodes with equal GUIDs (or 0), all but the first get a spare
+    one."""
     guid = f.node_guid.tolist()
     seen: set[int] = {0}
     spare = _SPARE_GUID
@@ -225,11 +225,13 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
     lanes = active_lanes(f)
     up = f.linked
     peer = np.where(up, f.port_peer, np.arange(f.sizes.ports))
-    # 2x and 8x share no width bit with the others in ibsim.
+    # In ibsim, 2x and 8x share no width bit with the other widths.
     clash = up & (lanes != lanes[peer]) & (np.isin(lanes, (2, 8)) | np.isin(lanes[peer], (2, 8)))
     if clash.any():
         lanes = np.where(clash, np.minimum(lanes, lanes[peer]), lanes)
-        notes.append(f"{int(clash.sum()) // 2} links with different widths at their ends have the narrower at both")
+        notes.append(
+            f"{int(clash.sum()) // 2} links have different widths at their ends; the narrower is written at both"
+        )
     fastest = SPEED_BY_NAME[FASTEST].code
     if (up & (code > fastest)).any():
         names = "/".join(SPEED_BY_CODE[c].name for c in np.unique(code[up & (code > fastest)]).tolist())
@@ -245,12 +247,13 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
 
 
 def _port_guid_note(f: Fabric, guid: list[int], notes: list[str]) -> None:
-    """ibsim makes PortGUIDs itself; say where they differ from the fabric's, and where they clash."""
+    """Return notes on PortGUIDs, which ibsim generates: where they differ from the fabric's, and
+    where they clash."""
     ca = np.flatnonzero(~f.is_switch[f.port_node])
     of_ibsim = np.array(guid, np.uint64)[f.port_node[ca]] + f.port_num[ca].astype(np.uint64)
     differ = int((of_ibsim != f.port_guid[ca]).sum())
     if differ:
-        notes.append(f"ibsim gives {differ} CA ports another PortGUID: NodeGUID + port number")
+        notes.append(f"ibsim gives {differ} CA ports another PortGUID (NodeGUID + port number)")
     clashes = len(of_ibsim) - len(np.unique(of_ibsim))
     if clashes:
         notes.append(f"{clashes} of these PortGUIDs occur twice: a subnet manager will complain")

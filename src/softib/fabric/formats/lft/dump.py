@@ -1,16 +1,14 @@
-"""Forwarding tables in files: reads every dump that stock tools write, writes the form of
+"""Forwarding tables in files: read every dump format of the stock tools, write the format of
 dump_lfts.
 
 Readable: dump_lfts.sh, dump_fts, ibroute and ``opensm -D`` (``Unicast lids [0x0-0x1c] of switch Lid
 3 guid 0x… (name):``), OpenSM's osm.fdbs / opensm.fdbs (``Switch 0x…``, ``LID : Port : Hops :
 Optimal``), and the flit simulator's ``.fdbs`` (one row of zero-based ports a switch; a file of the
-same name + ``.ini`` names the switch of each row).
-
-A table belongs to the switch with its GUID; where the heading has none, to the one of that name,
-then of that LID. Kept: every entry of a known switch. Problems: tables of unknown switches,
-switches without a table, ports beyond NumPorts and LIDs beyond the table (left out), LIDs that no
-port of the fabric has, a LID twice in one table (the first counts), and a table that says it has
-another number of entries than it has.
+same name + ``.ini`` names the switch of each row). A table belongs to the switch with its GUID; if
+the heading has no GUID, to the switch with its name, then its LID. All entries of known switches
+are kept. Problems: tables of unknown switches, switches without a table, ports beyond NumPorts and
+LIDs beyond the table (left out), LIDs of no port in the fabric, a repeated LID in one table (the
+first counts), and a table whose stated number of entries is wrong.
 """
 
 from __future__ import annotations
@@ -34,11 +32,9 @@ __all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
 
 
 def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """Tables ``uint8[switches, lft_cap]`` (255 = no route) in the fabric's order of switches, and
-    what was wrong.
-
-    Raises :class:`UnreadableFile` where the file cannot be read or holds no table of a switch of
-    ``fabric``.
+    """Return the tables (``uint8[switches, lft_cap]``, 255 = no route) in the fabric's order of
+    switches, and the problems. Raises :class:`UnreadableFile` if the file cannot be read or holds no
+    table of a switch of ``fabric``.
     """
     got = text_content(path, what="dump of tables")
     data = got.data
@@ -73,17 +69,16 @@ _DESTINATION = re.compile(
 )
 
 LIDS_WITHIN = 8 << 20
-"""Characters after which a dump tells no new LID: a table of all 49,151 unicast LIDs has fewer."""
+"""Number of characters after which a dump has no new LIDs: a table of all 49,151 unicast LIDs is
+shorter."""
 
 
 def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """LIDs that the destinations of a dump_lfts dump state: ``uint16[ports]``, 0 = not stated; and
-    what was wrong.
-
-    For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be
-    judged. A destination is found by PortGUID, else by the name of exactly one node: port 0 of a
-    switch, the first linked port of a CA. The flit simulator's rows state none: its ``.hcas``
-    beside them does.
+    """Return the LIDs that a dump_lfts dump states for its destinations (``uint16[ports]``, 0 = not
+    stated), and the problems. This allows checking tables of fabrics whose file has no LIDs (netlists,
+    ``.topo``). A destination is found by PortGUID, otherwise by the name of exactly one node: port 0 of
+    a switch, the first linked port of a CA. The flit simulator's rows have no LIDs; they are in its
+    ``.hcas`` file.
     """
     data = text_content(path, what="dump of tables").data
     if not data.strip(b"\0 \t\r\n"):
@@ -123,7 +118,7 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
 
 
 def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
-    """Row of the switch arrays, -1 = not in the fabric, -2 = no unicast table."""
+    """Return the row of the switch arrays, -1 = not in the fabric, -2 = no unicast table."""
     if not section.unicast:
         return -2
     if section.guid is not None:
@@ -139,7 +134,7 @@ def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
     if len(hits) == 1:
         return int(hits[0])
     owners = f"{counted(len(hits), 'switch')} {plural(len(hits), 'has', 'have')}" if len(hits) else "no switch has"
-    problems.add(section.line, f"{owners} {called}: this table is left out")
+    problems.add(section.line, f"{owners} {called}: this table is skipped")
     return -1
 
 
@@ -147,7 +142,7 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
     lft = np.full((fabric.sizes.switches, fabric.sizes.lft_cap), LFT_NO_ROUTE, np.uint8)
     switch = np.where(dump.section >= 0, owner[np.maximum(dump.section, 0)], -3).astype(np.int32)
     for i in np.flatnonzero(switch == -3):
-        problems.add(int(dump.line[i]), "an entry before any table's heading: whose is it?")
+        problems.add(int(dump.line[i]), "an entry before any table's heading: its switch is unknown")
     in_fabric = switch >= 0
     node = fabric.switch_node[np.where(in_fabric, switch, 0)]
     nports = fabric.node_nports[node]
@@ -163,8 +158,8 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
         )
     rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
     switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
-    # Backwards, so that of two entries for one LID the first one stays (of copies: NumPy walks a
-    # reversed view forwards).
+    # Written backwards, so that the first of two entries for one LID stays (of copies: NumPy walks
+    # a reversed view forwards).
     lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
     conflicting = np.flatnonzero(lft[switch, lid] != portnum)
     if len(conflicting):
@@ -174,13 +169,13 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
         first_line = line[concerned[first[np.searchsorted(keys, key[conflicting])]]]
         for k, earlier in zip(conflicting.tolist(), first_line.tolist(), strict=True):
             used = int(lft[switch[k], lid[k]])
-            problems.add(int(line[k]), f"LID {int(lid[k])} leaves by port {used} at line {earlier}; that one is used")
+            problems.add(int(line[k]), f"LID {int(lid[k])} has port {used} at line {earlier}; that one is used")
     _unknown_lids(lid, line, fabric, problems)
     return lft
 
 
 def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: Problems) -> None:
-    """Once a LID. A fabric without any LID (a plan, a netlist) cannot judge."""
+    """Report each unknown LID once. Skipped for a fabric without LIDs (a plan, a netlist)."""
     ends = fabric.end_ports()
     base, lmc = fabric.lid[ends].astype(np.int64), fabric.lmc[ends].astype(np.int64)
     if not base.any():
@@ -194,8 +189,8 @@ def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: P
         if not has[value]:
             problems.add(
                 int(line[at]),
-                f"LID {int(value)}: {counted(int(n), 'switch')} {plural(int(n), 'routes', 'route')} to it, no port "
-                f"of the fabric has it",
+                f"LID {int(value)}: {counted(int(n), 'switch')} {plural(int(n), 'routes', 'route')} to it, but no "
+                f"port of the fabric has it",
             )
 
 
@@ -206,16 +201,13 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
             line, stated = section.total
             problems.add(
                 line,
-                f"the dump says {counted(stated, 'LID')}, {int(n)} stand in the table that begins at line "
-                f"{section.line}",
+                f"the dump says {counted(stated, 'LID')}, {int(n)} are in the table that begins at line {section.line}",
             )
 
 
 def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
-    """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the
-    same tables back.
-
-    Raises :class:`InputError` where the path cannot be written.
+    """Write tables ``uint8[switches, n]`` in the format of dump_lfts; :func:`read_lfts` returns the
+    same tables. Raises :class:`InputError` if the path cannot be written.
     """
     switch_lid = fabric.lid[fabric.node_base[fabric.switch_node]]
     subnet, ends = subnet_of(fabric), fabric.end_ports()
@@ -243,16 +235,21 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
 
 
 def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:
-    """The tables that ``fabric`` holds now (registry's writer); a note where there are none."""
+    """Write the current tables of ``fabric`` (registry's writer); return a note if there are none."""
     write_lfts(fabric, fabric.lft, path)
     if (fabric.lft != LFT_NO_ROUTE).any():
         return []
-    return ["the source holds no forwarding tables, so the dump is empty; softib route --dump computes and writes some"]
+    return [
+        (
+            "the source holds no forwarding tables, so the dump is empty; use softib route --dump to compute and write "
+            "them"
+        )
+    ]
 
 
 def _destinations(fabric: Fabric, ends: np.ndarray, n: int) -> list[str]:
-    """By LID of the end ports ``ends`` of one subnet: the port's device, as infiniband-diags writes
-    it."""
+    """Return the device of each end port in ``ends`` of one subnet by LID, as infiniband-diags
+    writes it."""
     kind_names = {NodeType.CA: "Channel Adapter", NodeType.SWITCH: "Switch", NodeType.ROUTER: "Router"}
     out = [" : (path unknown)\n"] * n
     lids, lmc = fabric.lid, fabric.lmc

@@ -1,10 +1,7 @@
-"""Finds tables and entries in dumps of forwarding tables, whole columns at a time.
-
-Two line forms carry an entry: ``0x00a6 029 : (…`` (dump_lfts.sh, dump_fts, ibroute, ``opensm -D``)
-and
+"""Find tables and entries in dumps of forwarding tables with array operations. An entry has one of
+two forms: ``0x00a6 029 : (…`` (dump_lfts.sh, dump_fts, ibroute, ``opensm -D``) and
 ``0x0001 : 005  : 05   : yes`` (OpenSM's osm.fdbs / opensm.fdbs). Both have fixed columns, so the tens of millions of
-lines of a large fabric are read with array operations; only lines that fit neither form are looked
-at one by one.
+lines of a large fabric are read quickly; only lines that fit neither form are parsed one by one.
 """
 
 from __future__ import annotations
@@ -35,8 +32,8 @@ NO_ROUTE = 255
 
 @dataclass
 class Section:
-    """The table of one switch as its heading names it. ``line`` counts from 1; ``total`` is what
-    the dump says it has."""
+    """The table of one switch, identified by its heading. ``line`` counts from 1; ``total`` is the
+    stated number of entries."""
 
     line: int
     guid: int | None = None
@@ -49,7 +46,7 @@ class Section:
 @dataclass
 class Dump:
     """``lid``, ``portnum``, ``line`` (from 1), all int32, of all entries in file order; ``section``
-    is the row of ``sections`` they stand under, -1 = before the first."""
+    is the row of ``sections`` above them, -1 = before the first."""
 
     lid: np.ndarray
     portnum: np.ndarray
@@ -59,7 +56,7 @@ class Dump:
 
 
 CHUNK = 16 << 20
-"""Bytes parsed together: enough for speed, little compared with the tables."""
+"""Bytes parsed together: enough for speed, small compared with the tables."""
 
 _HEX = np.full(256, 255, np.uint8)
 _HEX[np.frombuffer(b"0123456789", np.uint8)] = np.arange(10)
@@ -68,7 +65,7 @@ _HEX[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
 
 
 def parse_dump(data: bytes, problems: Problems) -> Dump:
-    """Every table and entry in ``data``; lines that are neither are added to ``problems``."""
+    """Return every table and entry in ``data``; other lines are added to ``problems``."""
     sections: list[Section] = []
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     at, line = 0, 1
@@ -79,7 +76,7 @@ def parse_dump(data: bytes, problems: Problems) -> Dump:
         at, line = end, line + lines
     line -= 1
     if data and not data.endswith((b"\n", b"\r")):
-        problems.add(line, "the file ends within this line: it may be cut off")
+        problems.add(line, "the file ends within this line: it may be truncated")
     lid, portnum, where = (np.concatenate([p[i] for p in parts]) if parts else np.zeros(0, np.int32) for i in range(3))
     heads = np.array([s.line for s in sections], np.int32)
     return Dump(lid, portnum, where, (np.searchsorted(heads, where) - 1).astype(np.int32), sections)
@@ -88,8 +85,8 @@ def parse_dump(data: bytes, problems: Problems) -> Dump:
 def _parse_chunk(
     data: bytes, first: int, sections: list[Section], problems: Problems
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-    """LIDs, ports and lines of the entries of ``data``, whose first line is ``first``; and how many
-    lines it has."""
+    """Return LIDs, ports and lines of the entries of ``data``, whose first line is ``first``, and
+    its number of lines."""
     raw = np.frombuffer(data + b"\n" + b"\0" * 16, np.uint8)
     ends = np.flatnonzero(raw == 10)
     if data.endswith(b"\n"):
@@ -115,7 +112,7 @@ def _parse_chunk(
 
 
 def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """LID and port of every line in one of the fixed forms, and which lines those are."""
+    """Return LID and port of every line in one of the fixed forms, and which lines these are."""
     lid, portnum = np.zeros(len(starts), np.int32), np.zeros(len(starts), np.int32)
     fast = np.zeros(len(starts), bool)
     rows = np.flatnonzero((ends - starts >= 10) & (raw[starts] == ord("0")) & (raw[starts + 1] == ord("x")))
@@ -123,7 +120,7 @@ def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tup
     digits = [_HEX[raw[at + k]] for k in (2, 3, 4, 5)]
     good = (digits[0] < 16) & (digits[1] < 16) & (digits[2] < 16) & (digits[3] < 16) & (raw[at + 6] == ord(" "))
     rows, at, digits = rows[good], at[good], [d[good] for d in digits]
-    # The port stands at column 7, or at column 9 behind " : ".
+    # The port is at column 7, or at column 9 after " : ".
     colon = raw[at + 7] == ord(":")
     port_at = at + np.where(colon, 9, 7)
     p = [_HEX[raw[port_at + k]] for k in range(3)]
@@ -159,7 +156,7 @@ def _other_line(
         portnum = NO_ROUTE if entry.group(2) == "UNREACHABLE" else int(entry.group(2))
         wide.append((line, int(entry.group(1), 16), portnum))
     elif not (sections and not sections[-1].unicast):
-        problems.add(line, f"neither a table's heading nor '0xLID port': {text.strip()[:60]!r}")
+        problems.add(line, f"not a table's heading nor '0xLID port': {text.strip()[:60]!r}")
 
 
 def _heading(text: str, line: int) -> Section | None:
@@ -183,20 +180,20 @@ _HCA = re.compile(r"^\s*(\S+)/(\d{1,3})\s+(\d{1,5})\s*$")
 
 
 def looks_like_omnet(data: bytes) -> bool:
-    """True where the first line that is not empty is a row of ports."""
+    """Return whether the first non-empty line is a row of ports."""
     first = next((x for x in data[: 1 << 16].split(b"\n") if x.strip()), b"")
     return bool(_ROW.match(first.rstrip(b"\r")) or re.match(rb"^[ \t]*\d{1,6}:(?:[ \t]+\d{1,6}){2}", first))
 
 
 def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> tuple[Dump, np.ndarray]:
-    """Tables and the switch of each (-1 = not in the fabric). Raises :class:`UnreadableFile`
-    without the ``.ini``."""
+    """Return the tables and the switch of each (-1 = not in the fabric). Raises
+    :class:`UnreadableFile` if the ``.ini`` is missing."""
     ini = path.with_name(path.name + ".ini")
     try:
         users = _users(read_text(ini, "list of rows", errors="replace"), str(ini), problems)
     except UnreadableFile as error:
         reason = (
-            f"{path}: its rows belong to switches that {ini.name} names, and that cannot be read: "
+            f"{path}: its rows need the switch names in {ini.name}, which cannot be read: "
             f"{str(error).removeprefix(f'{ini}: ')}"
         )
         raise UnreadableFile(reason) from None
@@ -215,7 +212,7 @@ def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> t
         ports = np.array(match.group(2).split(), np.int64)
         for switch in _switches(int(match.group(1)), users, modules, line, problems):
             n = len(ports)
-            # 254 + 1 is no "no route" but a port that no switch has.
+            # 254 + 1 is not "no route" but a port that no switch has.
             portnum = np.where(ports == NO_ROUTE, NO_ROUTE, ports + 1 + (ports == NO_ROUTE - 1))
             parts.append(np.stack([np.arange(n), portnum, np.full(n, line), np.full(n, len(sections))]))
             sections.append(Section(line))
@@ -237,32 +234,30 @@ def _users(text: str, file: str, problems: Problems) -> dict[int, list[str]]:
 
 def _switches(row: int, users: dict[int, list[str]], modules: list[str], line: int, problems: Problems) -> list[int]:
     if row not in users:
-        problems.add(line, f"row {row} is used by no module of the .ini file: this table is left out")
+        problems.add(line, f"row {row} is used by no module of the .ini file: this table is skipped")
         return [-1]
     out: list[int] = []
     for pattern in users[row]:
         hits = [s for s, name in enumerate(modules) if fnmatch.fnmatchcase(name, pattern)]
         if not hits:
-            problems.add(line, f"no switch is called {pattern} (row {row}): this table is left out")
+            problems.add(line, f"no switch is called {pattern} (row {row}): this table is skipped")
         out += hits or [-1]
     return out
 
 
 def hcas_of(path: Path) -> Path:
-    """The ``.hcas`` of the tables ``path``: of the same name, else the only one beside them. Raises
-    :class:`UnreadableFile` where none or several are there."""
+    """Return the ``.hcas`` file of the tables ``path``: the one of the same name, otherwise the
+    only one in the folder. Raises :class:`UnreadableFile` if there is none or several."""
     named = path.with_suffix(".hcas")
     candidates = [named] if named.exists() else sorted(path.parent.glob("*.hcas"))
     if len(candidates) != 1:
-        there = f"{len(candidates)} .hcas files are there" if candidates else "no .hcas file is there"
-        raise UnreadableFile(
-            f"{path}: its LIDs stand in a .hcas file beside it, and {there}; name the one of these tables {named.name}"
-        )
+        there = f"{len(candidates)} .hcas files are in its folder" if candidates else "its folder has none"
+        raise UnreadableFile(f"{path}: its LIDs are in a .hcas file, but {there}; rename the right one to {named.name}")
     return candidates[0]
 
 
 def read_hcas(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """LIDs that a ``.hcas`` file gives: ``uint16[ports]``, 0 = none; and what was wrong."""
+    """Read the LIDs of a ``.hcas`` file (``uint16[ports]``, 0 = none), and its problems."""
     problems = Problems(str(path))
     lid = np.zeros(fabric.sizes.ports, np.uint16)
     nodes = {name: i for i, name in enumerate(fabric.node_names())}
@@ -274,7 +269,7 @@ def read_hcas(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
             continue
         node, portnum, value = nodes.get(match.group(1), -1), int(match.group(2)), int(match.group(3))
         if node < 0 or not 1 <= portnum <= int(fabric.node_nports[node]) or not 0 < value < 0xC000:
-            problems.add(line, f"no port {portnum} of {match.group(1)} in the fabric, or {value} is no unicast LID")
+            problems.add(line, f"no port {portnum} of {match.group(1)} in the fabric, or {value} is not a unicast LID")
             continue
         lid[fabric.port(node, portnum)] = value
     return lid, list(problems)

@@ -1,4 +1,4 @@
-"""Makes a fabric of systems whose inside is known and of the cables between their front panels."""
+"""Build a fabric from systems with known internals and the cables between their front panels."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["TopoCable", "TopoSystem", "build_fabric"]
 
 _DEVICE = re.compile(r"^MT?0*(\d{4,5})$")
 SUGGESTIONS = 100
-"""Problems after which near names are no longer looked for."""
+"""Number of problems after which similar names are no longer searched."""
 DEFAULT_LANES, DEFAULT_SPEED = 4, "SDR"
-"""What ibdm gives a link that no one describes (-4x-2.5G)."""
+"""ibdm's default for a link without a description (-4x-2.5G)."""
 
 
 @dataclass
 class TopoSystem:
-    """A system of the file. ``line`` is its first mention; ``other_kinds`` are types other lines
-    give it."""
+    """A system of the file. ``line`` is its first mention; ``other_kinds`` are types that other
+    lines state."""
 
     name: str
     kind: str
@@ -42,7 +42,7 @@ class TopoSystem:
 
 @dataclass
 class TopoCable:
-    """A cable between two front panels. ``usable`` turns False where a port does not exist or is
+    """A cable between two front panels. ``usable`` becomes False if a port does not exist or is
     taken."""
 
     a: str
@@ -56,7 +56,7 @@ class TopoCable:
 
 
 def build_fabric(systems: dict[str, TopoSystem], cables: list[TopoCable], name: str, problems: Problems) -> Fabric:
-    """The fabric. Cables that cannot be plugged are named in ``problems`` and marked not usable."""
+    """Build the fabric. Impossible cables are added to ``problems`` and marked not usable."""
     count = 0
     for system in systems.values():
         system.first = count
@@ -105,7 +105,7 @@ def _outer_links(systems: dict[str, TopoSystem], cables: list[TopoCable], proble
                     problems.add(c.line, wrong)
                 continue
             system, port = next(e for e in ends if e in taken)
-            wrong = f"{system} {port} already has a cable (line {earlier.line}); this one is left out"
+            wrong = f"{system} {port} already has a cable (line {earlier.line}); this one is skipped"
         if not wrong and ends[0] == ends[1]:
             wrong = f"{c.a} {c.a_port} is cabled to itself; a cable has two ends"
         if wrong:
@@ -121,7 +121,8 @@ def _outer_links(systems: dict[str, TopoSystem], cables: list[TopoCable], proble
 def _link(systems: dict[str, TopoSystem], c: TopoCable) -> Link:
     a, b = systems[c.a], systems[c.b]
     (chip_a, port_a, _, _), (chip_b, port_b, _, _) = a.template.panel[c.a_port], b.template.panel[c.b_port]
-    # The cable alone decides: ibdm takes 4x-2.5G for one that says nothing, whatever the panels are wired with.
+    # Only the cable decides: ibdm uses 4x-2.5G for a cable without a rate, regardless of the
+    # panels' wiring.
     return a.first + chip_a, port_a, b.first + chip_b, port_b, c.lanes or DEFAULT_LANES, _code(c.speed)
 
 
@@ -156,7 +157,7 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
     for node, name in enumerate(speed_names):
         fastest[node] = max(fastest[node], _code(name))
     device = [_device(chip) for chip in chips]
-    # The description of a chip beats what its part number is known for.
+    # A chip's description overrides the known speed of its part number.
     supports = [
         max(int(speed), 0 if name else _generation(d))
         for d, speed, name in zip(device, fastest, speed_names, strict=True)
@@ -174,8 +175,8 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
 
 
 def _device(chip: Chip) -> int:
-    """``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 where the
-    name has none."""
+    """``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 if the name
+    has none."""
     match = _DEVICE.match(chip.device)
     return int(match.group(1)) if match and int(match.group(1)) <= 0xFFFF else 0
 

@@ -1,13 +1,12 @@
-"""IBNL: what is inside a system (chassis) that a ``.topo`` file names — boards, chips, and how they
-are wired.
+"""IBNL: boards, chips and wiring inside a system (chassis) of a ``.topo`` file.
 
 One file describes one system type under one or more names (``TOPSYSTEM``), made of boards
 (``SYSTEM``), each of which holds chips (``NODE SW|CA|HCA ports device name``) and other boards
 (``SUBSYSTEM board name``). Source: manual page ibdm-ibnl-file(1) of ibutils and the 25 system files
 it ships; where the two differ (upper-case widths, comments, spaces after commas, instance
-attributes such as ``U1=isChaBma``) the files win. One attribute is ours, ``leaf1/U1=speed=EDR``:
-what the chip's ports support, and what its inner links run at where their arrows do not say (ibdm's
-arrows end at 10G).
+attributes such as ``U1=isChaBma``) the files win. One attribute is specific to softib,
+``leaf1/U1=speed=EDR``: the speed that the chip's ports support, and the speed of its inner links if
+their arrows state none (ibdm's arrows end at 10G).
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _TOP_NAMES = re.compile(rb"^[ \t]*TOPSYSTEM[ \t]+([^\r\n#]+)", re.MULTILINE)
 LANES = (1, 2, 4, 8, 12)
 MAX_FILE = 8 << 20
 INSTALLED = ("/usr/lib/*/ibdm*/ibnl", "/usr/lib/ibdm*/ibnl", "/usr/lib64/ibdm*/ibnl", "/usr/local/lib*/ibdm*/ibnl")
-"""Where Debian's and upstream's ibutils put their system descriptions."""
+"""Folders of the system descriptions of Debian's and upstream's ibutils."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Wire:
 
 @dataclass
 class Chip:
-    """A switch chip or an adapter. ``wires`` by its own port number."""
+    """A switch chip or an adapter. ``wires`` by its port number."""
 
     name: str
     node_type: int
@@ -79,7 +78,7 @@ class Chip:
 
 @dataclass
 class SubBoard:
-    """A board plugged into another. ``wires`` by the label of the plugged board's port."""
+    """A board plugged into another one. ``wires`` by the label of the plugged board's port."""
 
     name: str
     board: str
@@ -96,7 +95,7 @@ class Board:
     parts: dict[str, Chip | SubBoard] = field(default_factory=dict)
 
     def inner_ends(self) -> dict[str, list[tuple[str, str]]]:
-        """Label of a port of this board → (part, port of the part) wired to it inside."""
+        """Return label of a port of this board → (part, port of the part) wired to it inside."""
         ends: dict[str, list[tuple[str, str]]] = {}
         for name, part in self.parts.items():
             for port, wire in part.wires.items():
@@ -107,8 +106,8 @@ class Board:
 
 @dataclass
 class Ibnl:
-    """A system type: its top board and the boards by every name. ``problems`` are lines that could
-    not be used."""
+    """A system type: its top board and the boards by every name. ``problems`` are lines that cannot
+    be used."""
 
     file: str
     top: Board | None
@@ -117,18 +116,17 @@ class Ibnl:
     problems: list[Problem]
 
     def chip_speeds(self) -> dict[str, str]:
-        """Path of a chip → speed that an attribute ``path=speed=EDR`` states."""
+        """Return path of a chip → speed of its attribute ``path=speed=EDR``."""
         parts = (a.replace(" ", "").split("=") for a in self.attributes)
         return {p[0]: p[2] for p in parts if len(p) == 3 and p[1] == "speed" and p[2] in SPEED_BY_NAME}
 
     def board_of(self, sub: SubBoard, modifier: str | None) -> Board | None:
-        """The board that sits in a slot under ``modifier`` (``12x``), None where the file has none."""
+        """Return the board in a slot under ``modifier`` (``12x``), None if the file has none."""
         return self.boards.get(f"{sub.board}:{modifier}" if modifier else sub.board)
 
 
 def parse_arrow(match: re.Match[str]) -> tuple[int, str, str]:
-    """Lanes (0 = not stated), speed name ("" = not stated), and what is wrong with them ("" =
-    nothing)."""
+    """Return lanes (0 = not stated), speed name ("" = not stated), and the error ("" = none)."""
     width, speed = match.group("width"), match.group("speed")
     lanes = int(width) if width else 0
     if lanes and lanes not in LANES:
@@ -144,7 +142,7 @@ def parse_ibnl(text: str, file: str) -> Ibnl:
 
 
 class _Parser:
-    """Board and part that the following wires belong to."""
+    """Parser state: the board and part of the following wires."""
 
     def __init__(self, file: str):
         self.problems = Problems(file)
@@ -172,7 +170,7 @@ class _Parser:
         if _ATTRIBUTE.match(line):
             self.attributes.append(line)
         else:
-            self.problems.add(number, f"neither SYSTEM, TOPSYSTEM, NODE, SUBSYSTEM nor 'port -> …': {line[:60]!r}")
+            self.problems.add(number, f"not SYSTEM, TOPSYSTEM, NODE, SUBSYSTEM or 'port -> …': {line[:60]!r}")
 
     def _head(self, match: re.Match[str], number: int) -> None:
         names = [n.strip() for n in match.group("names").split(",") if n.strip()]
@@ -193,7 +191,7 @@ class _Parser:
         ports = int(match.group("ports"))
         self.part = None
         if not 1 <= ports <= MAX_SWITCH_PORTS:
-            self.problems.add(number, f"a chip of {counted(ports, 'port')}; 1 to {MAX_SWITCH_PORTS} are possible")
+            self.problems.add(number, f"a chip of {counted(ports, 'port')}; a chip has 1 to {MAX_SWITCH_PORTS}")
             return
         kind = NodeType.SWITCH if match.group("type") == "SW" else NodeType.CA
         self._add(Chip(match.group("name"), kind, ports, match.group("device")), number)
@@ -204,7 +202,7 @@ class _Parser:
 
     def _add(self, part: Chip | SubBoard, number: int) -> None:
         if self.board is None:
-            self.problems.add(number, f"{part.name} stands before any SYSTEM or TOPSYSTEM line")
+            self.problems.add(number, f"{part.name} comes before any SYSTEM or TOPSYSTEM line")
         elif part.name in self.board.parts:
             self.problems.add(number, f"{part.name} exists twice in {self.board.names[0]}; the first is used")
         else:
@@ -214,7 +212,7 @@ class _Parser:
         lanes, speed, wrong = parse_arrow(match)
         part, port = self.part, match.group("port")
         if part is None:
-            wrong = wrong or "a connection that belongs to no NODE or SUBSYSTEM"
+            wrong = wrong or "a connection without a NODE or SUBSYSTEM"
         elif isinstance(part, Chip) and not (port.isascii() and port.isdigit() and 1 <= int(port[:4]) <= part.nports):
             wrong = wrong or f"{part.name} has no port {port}; its ports are 1 to {part.nports}"
         if wrong or part is None:
@@ -230,13 +228,12 @@ class _Parser:
 
 
 def read_ibnl(path: str | Path) -> Ibnl:
-    """Read one file; raises :class:`UnreadableFile` where that is impossible."""
+    """Read one file; raises :class:`UnreadableFile` if it cannot be read."""
     return parse_ibnl(read_text(path, "system description", MAX_FILE, "replace"), str(path))
 
 
 class IbnlLibrary:
-    """System descriptions by type name, read when first asked for; the first folder that has a name
-    wins."""
+    """System descriptions by type name, read on first use; the first folder with a name wins."""
 
     def __init__(self, dirs: Iterable[str | Path]):
         self.dirs = [Path(d) for d in dirs]
@@ -249,14 +246,13 @@ class IbnlLibrary:
 
     @classmethod
     def search(cls, dirs: Sequence[str | Path] = (), file: str | Path | None = None) -> IbnlLibrary:
-        """``--ibnl`` folders, then the folder of the file ``file``, then those of installed
-        ibutils.
-
-        Raises :class:`UnreadableFile` where one of ``dirs`` is none.
+        """Return the library of the ``--ibnl`` folders, the folder of ``file``, and the folders of
+        installed ibutils, in this order. Raises :class:`UnreadableFile` if one of ``dirs`` is not a
+        folder.
         """
         for folder in dirs:
             if not Path(folder).is_dir():
-                raise UnreadableFile(f"{folder}: no folder to seek IBNL files in")
+                raise UnreadableFile(f"{folder}: no such folder for IBNL files")
         file_dir = [Path(file).parent] if file is not None else []
         installed = [p for pattern in INSTALLED for p in sorted(Path("/").glob(pattern[1:]))]
         return cls([*map(Path, dirs), *file_dir, *installed])
@@ -272,12 +268,12 @@ class IbnlLibrary:
 
     @property
     def names(self) -> list[str]:
-        """Every known system type."""
+        """Return every known system type."""
         return sorted(self._paths)
 
     def find(self, name: str) -> Ibnl | None:
-        """The description of system type ``name``; its own problems are added to :attr:`problems`
-        once."""
+        """Return the description of system type ``name``; its problems are added to
+        :attr:`problems` once."""
         path = self._paths.get(name)
         if path is None:
             return None

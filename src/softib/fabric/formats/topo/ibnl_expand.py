@@ -1,4 +1,4 @@
-"""Expands an IBNL system description into chips, internal links and front-panel ports, as ibdm
+"""Expand an IBNL system description into chips, internal links and front-panel ports, as ibdm
 does.
 
 ibdm's rules, checked against the stock library in tests/fabric/formats/cabling/test_ibdm_oracle.py:
@@ -6,12 +6,12 @@ ibdm's rules, checked against the stock library in tests/fabric/formats/cabling/
 * a chip is named ``SYSTEM/board/…/chip``; a slot's board is chosen by ``CFG: slot=modifier``, and
   ``R`` or ``Removed`` leaves the slot empty;
 * a wire is followed from every chip port: out through the board's port into the board above, or
-  down into a part; where it ends at an empty slot or at a label no one continues, the port is
-  simply unused (manual page, NOTE-1);
-* width and speed stated at the lowest level win (NOTE-2), and of two ends the lesser; where nothing
-  is stated, 4x and 2.5G. ibutils 1.5.7 itself takes the arrow of the highest level alone, and of
-  the two ends the one it walks last. The manual is followed; the 25 shipped systems say the same on
-  every level, so for them it makes no difference.
+  down into a part; if it ends at an empty slot or at an unconnected label, the port is unused
+  (manual page, NOTE-1);
+* width and speed stated at the lowest level win (NOTE-2), then the lesser of the two ends; the
+  default is 4x and 2.5G. ibutils 1.5.7 deviates from its manual: it uses only the arrow of the
+  highest level, of the end that it walks last. softib follows the manual; the 25 shipped systems
+  state the same on every level, so they are not affected.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Template:
     """One system type under one configuration; every system of that kind is a copy.
 
     ``links`` are (chip, port, chip, port, lanes, speed); ``panel`` maps a front-panel label to
-    (chip, port, lanes, speed); ``chip_speeds`` are what chips support. Lanes 0 and speed "" = the
-    description does not say. ``problems`` are (line of the IBNL file, reason).
+    (chip, port, lanes, speed); ``chip_speeds`` are the supported speeds of chips. Lanes 0 and speed
+    "" = not stated. ``problems`` are (line of the IBNL file, reason).
     """
 
     paths: list[str] = field(default_factory=list)
@@ -96,11 +96,12 @@ class _Expander:
                 self._place(child, depth + 1)
 
     def _full(self, depth: int, line: int) -> bool:
-        """Boards that hold each other would never end; reported once."""
+        """Return whether the limits are reached: boards that contain each other would never end.
+        Reported once."""
         self.placed += 1
         if not self.full and (depth > MAX_DEPTH or self.placed > MAX_PARTS):
             self.full = True
-            reason = f"boards nested deeper than {MAX_DEPTH}, or more than {MAX_PARTS} parts; the rest is left out"
+            reason = f"boards nested deeper than {MAX_DEPTH}, or more than {MAX_PARTS} parts; the rest is skipped"
             self.out.problems.append((line, reason))
         return self.full
 
@@ -170,7 +171,7 @@ class _Expander:
             return
         if a in peer or b in peer or a == b:
             taken = a if a in peer else b
-            reason = f"port {taken[1]} of {self.out.paths[taken[0]]} is wired to two places; the first is used"
+            reason = f"port {taken[1]} of {self.out.paths[taken[0]]} is wired to two ports; the first is used"
             self.out.problems.append((line, reason))
             return
         peer[a], peer[b] = b, a
@@ -180,7 +181,7 @@ class _Expander:
         self.out.links.append((*a, *b, lanes, speed))
 
     def _agree(self, a: Port, lanes: int, speed: str) -> None:
-        """The other end of a link was walked too: the lesser of what both tell."""
+        """Combine the two ends of a link: the lesser of the stated values."""
         *ends, lanes0, speed0 = self.out.links[self.link_of[a]]
         stated = [s for s in (speed0, speed) if s]
         slower = min(stated, key=lambda s: SPEED_BY_NAME[s].code, default="")
@@ -189,11 +190,12 @@ class _Expander:
 
 
 def expand(ibnl: Ibnl, modifiers: dict[str, str]) -> Template:
-    """The chips, links and front panel of a system under ``modifiers`` (slot path → modifier)."""
+    """Return the chips, links and front panel of a system under ``modifiers`` (slot path →
+    modifier)."""
     return _Expander(ibnl, modifiers).run()
 
 
 def generic(node_type: int, nports: int, labels: dict[str, int]) -> Template:
-    """A system of one chip ``U1`` whose front-panel ``labels`` are its port numbers."""
+    """Return a system of one chip ``U1`` whose front-panel ``labels`` are its port numbers."""
     chip = Chip("U1", node_type, nports, "")
     return Template(["U1"], [chip], [], {label: (0, portnum, 0, "") for label, portnum in labels.items()}, [""])

@@ -1,23 +1,22 @@
 """ibdm ``.topo`` files: systems by type and name, and the cables between their front panels.
 
 Sections begin with ``TYPE NAME [CFG: slot=modifier, …]``; the lines below, ``port [-4x-5G]-> TYPE
-NAME port``, are cables. A cable may stand in one section or in both. ibdm's cable lists
+NAME port``, are cables. A cable may be listed in one section or in both. ibdm's cable lists
 (``.cables``: ``TYPE NAME port TYPE NAME port``) are the same without sections and are read here
 too. Types are looked up in IBNL (:mod:`.ibnl`); source: manual pages ibdm-topo-file(1) and
 ibdm-ibnl-file(1), behaviour compared with the stock library.
 
-What ibdm refuses and we read, each named as a problem:
+softib reads the following, which ibdm rejects, and reports each as a problem:
 
 * a type without IBNL: the system becomes one chip ``U1``. Labels ``P<n>`` or ``<n>`` are its port
-  numbers; other labels are numbered in natural order. It is a CA where no system of that type has
-  more than two cables or heads a section, else a switch with as many ports as the highest number
-  any system of the type uses.
-* a bad line, an unknown port, a port used twice: that line is left out, the rest stands.
-
-Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows
-state no speed run at that (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). Where nothing
-says, links are 4x and 2.5 Gb/s (SDR), ibdm's default. GUIDs do not exist in these files: node *i*
-gets the builder's *i*-th GUID, and all chips of a system share the first one's as SystemImageGUID.
+  numbers; other labels are numbered in natural order. It is a CA if no system of that type has more
+  than two cables or heads a section, otherwise a switch whose number of ports is the highest port
+  number of any system of the type.
+* a bad line, an unknown port, a port used twice: that line is skipped, the rest is kept. A comment
+line ``# speed: EDR`` is specific to softib: it sets the speed of the following cables whose arrows
+state none (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). The default is 4x and 2.5 Gb/s
+(SDR), as in ibdm. GUIDs do not exist in these files: node *i* gets the builder's *i*-th GUID, and
+all chips of a system share the first one's as SystemImageGUID.
 """
 
 from __future__ import annotations
@@ -51,7 +50,8 @@ _NUMBERED = re.compile(r"^[Pp]?0*([1-9]\d{0,2})$")
 
 @dataclass
 class _Parsed:
-    """A file's records before types are looked up; ``systems`` by name in order of first mention."""
+    """A file's records before system types are resolved; ``systems`` by name in order of first
+    mention."""
 
     problems: Problems
     systems: dict[str, TopoSystem] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _Parsed:
 
 
 def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_map: Any = None) -> ReadResult:
-    """Read a ``.topo`` file; raises :class:`UnreadableFile` where no record in it can be read.
+    """Read a ``.topo`` file; raises :class:`UnreadableFile` if no record in it can be read.
 
     ``ibnl_dirs`` are searched first, then the file's folder, then installed ibutils'.
     """
@@ -74,11 +74,11 @@ def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_ma
 
 
 def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
-    """The fabric of a ``.topo`` file's ``text``; ``file`` names it in problems, IBNL is also sought
-    in its folder."""
+    """The fabric of a ``.topo`` file's ``text``; ``file`` is its name in problems; IBNL files are
+    also searched in its folder."""
     parsed = _parse_lines(text, file)
     if text and text[-1] not in "\r\n":
-        parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be cut off")
+        parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be truncated")
     if not parsed.systems:
         raise UnreadableFile(f"{file}: no system and no 'port -> TYPE NAME port' line that can be read")
     library = IbnlLibrary.search(ibnl_dirs, file=file)
@@ -106,7 +106,8 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
 
 
 def _all_speeds_stated(parsed: _Parsed) -> bool:
-    """Where one link gets ibdm's default, no one may conclude that it is slow."""
+    """Return whether every link has a stated speed: a link with ibdm's default must not be reported
+    as slow."""
     inner = (speed for s in parsed.systems.values() for *_, speed in s.template.links)
     return all(c.speed for c in parsed.cables) and all(inner)
 
@@ -166,7 +167,7 @@ def _cable(match: re.Match[str], number: int, current: TopoSystem | None, defaul
     lanes, speed, wrong = parse_arrow(match)
     speed = speed or default
     if current is None:
-        wrong = "a cable before any 'TYPE NAME' line: whose port is it?"
+        wrong = "a cable before any 'TYPE NAME' line: its system is unknown"
     if wrong or current is None:
         parsed.problems.add(number, wrong)
         return
@@ -177,13 +178,13 @@ def _cable(match: re.Match[str], number: int, current: TopoSystem | None, defaul
 
 
 def _system_links(cables: list[TopoCable]) -> int:
-    """Cables between systems: each pair of front-panel ports once, however often it is listed, less
-    refused lines."""
+    """Count cables between systems: each pair of front-panel ports counts once, rejected lines do
+    not count."""
     return len({frozenset(((c.a, c.a_port), (c.b, c.b_port))) for c in cables if c.usable})
 
 
 def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, Template]]:
-    """Every system with its expanded description; equal types under equal CFG share one."""
+    """Return every system with its expanded description; equal types with equal CFG share one."""
     cache: dict[tuple[str, tuple[tuple[str, str], ...]], Template] = {}
     unknown: dict[str, list[TopoSystem]] = {}
     out: list[tuple[TopoSystem, Template]] = []
@@ -209,7 +210,7 @@ def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, 
     for kind, systems in unknown.items():
         for system in systems:
             if system.name not in cabled:
-                # Any two words look like the heading of a section.
+                # Any two words look like a section heading.
                 parsed.problems.add(
                     system.line, f"no IBNL description of {kind}, and no cable of {system.name}: left out"
                 )
@@ -233,7 +234,7 @@ def _generic(kind: str, systems: list[TopoSystem], parsed: _Parsed, library: Ibn
     top = max(number.values(), default=1)
     is_ca = top <= 2 and not any(s.heads for s in systems)
     how = (
-        f"port numbers from labels {labels[0]} … {labels[-1]}"
+        f"port numbers are the labels {labels[0]} … {labels[-1]}"
         if by_number and labels
         else "labels numbered in natural order"
     )
@@ -241,7 +242,7 @@ def _generic(kind: str, systems: list[TopoSystem], parsed: _Parsed, library: Ibn
     kind_of = "adapter" if is_ca else "switch"
     parsed.problems.add(
         systems[0].line,
-        f"no IBNL description of {kind} (sought in {where}); read as a one-chip {kind_of} of "
+        f"no IBNL description of {kind} (searched in {where}); read as a one-chip {kind_of} of "
         f"{counted(top, 'port')}, {how}",
     )
     return generic(NodeType.CA if is_ca else NodeType.SWITCH, top, number)

@@ -1,21 +1,19 @@
-"""Writes ``.topo`` files and, in the same folder, the IBNL descriptions of the system types they
-use.
-
-Types are generic and tell only what the fabric knows: ``SW36-MT52000-EDR`` is one switch chip of 36
+"""Write ``.topo`` files and, in the same folder, the IBNL descriptions of their system types. Types
+are generic and contain only data of the fabric: ``SW36-MT52000-EDR`` is one switch chip of 36
 ports labelled P1 … P36 with DeviceID 52000, ``CA2-…`` an adapter; any other system (several chips,
 other labels) gets a type ``NAME-SYS1``, ``NAME-SYS2`` … where NAME is the file's stem, shared by
 systems that are built alike. :func:`softib.fabric.formats.topo.reader.read` finds the descriptions
-in the file's folder; ibdm finds them with ``IBDM_IBNL_PATH=DIR``. Naming real products instead
-would claim a product that the fabric may not be made of.
+in the file's folder; ibdm finds them with ``IBDM_IBNL_PATH=DIR``. Types are not named after real
+products, since the fabric may consist of others.
 
-ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x (noted where it
-happens). So FDR10 and faster stand in a comment line before the cables, ``# speed: EDR``, and
-inside systems in an attribute, ``leaf1/U1=speed=EDR``; ibdm passes over both, our reader
-understands them.
+ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x (each is noted).
+So FDR10 and faster speeds are written in a comment line before the cables, ``# speed: EDR``, and
+inside systems in an attribute, ``leaf1/U1=speed=EDR``; ibdm ignores both, softib's reader uses
+them.
 
-A node called ``SYSTEM/part`` is chip ``part`` of system SYSTEM where the fabric says so
-(``node_system``); any other is a system of its own whose chip is ``U1``. Names lose characters that
-ibdm's grammar lacks, and equal names get the GUID appended; each is noted.
+A node called ``SYSTEM/part`` is chip ``part`` of system SYSTEM if the fabric says so
+(``node_system``); any other node is a separate system with one chip ``U1``. Characters outside
+ibdm's grammar are removed from names, and equal names get the GUID appended; each change is noted.
 """
 
 from __future__ import annotations
@@ -37,15 +35,15 @@ from softib.whole_files import write_text
 __all__ = ["write"]
 
 _BAD = re.compile(r"[^A-Za-z0-9_.%@~/-]")
-"""ibdm's NAME takes more, but its Tcl shell splits names at ':' and its reports read brackets as
-patterns."""
+"""ibdm's NAME allows more characters, but its Tcl shell splits names at ':' and its reports treat
+brackets as patterns."""
 _IBDM_G = {name: g for g, name in SPEED_OF_G.items() if g in ("2.5", "5", "10")}
 
 
 @dataclass
 class _System:
-    """Chips are (path, node); ``labels`` name the front-panel ports; ``inner`` are cables between
-    own chips."""
+    """A system: chips are (path, node); ``labels`` are the front-panel ports; ``inner`` are cables
+    between its chips."""
 
     name: str
     chips: list[tuple[str, int]] = field(default_factory=list)
@@ -55,8 +53,8 @@ class _System:
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``fabric`` to ``path`` and the ``.ibnl`` files to its folder. Returns what was changed,
-    and what to set."""
+    """Write ``fabric`` to ``path`` and the ``.ibnl`` files to its folder. Returns notes on changes
+    and on the environment variable to set."""
     path = Path(path)
     notes: list[str] = []
     systems, of_node = _systems(fabric, notes)
@@ -65,9 +63,9 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
     for cable, (a, b) in enumerate(fabric.cable_port.tolist()):
         if a < 0 or b < 0:
             known_end = fabric.port_name(a if a >= 0 else b)
-            notes.append(f"the cable in {known_end} is left out: its other end is unknown, and a .topo file names both")
+            notes.append(f"the cable in {known_end} is omitted: its other end is unknown, and a .topo file needs both")
         elif a == b:
-            notes.append(f"the cable from {fabric.port_name(a)} to itself is left out: ibdm has no such thing")
+            notes.append(f"the cable from {fabric.port_name(a)} to itself is omitted: ibdm does not support it")
         elif of_node[fabric.port_node[a]] == of_node[fabric.port_node[b]]:
             systems[of_node[fabric.port_node[a]]].inner.append(cable)
         else:
@@ -75,7 +73,9 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
     for system in systems:
         _label(fabric, system, notes)
     if any(arrow.startswith("-2x") for arrow, _ in arrows):
-        notes.append("2x cables are written as -2x->: ibdm (ibutils 1.5.7) knows 4x, 8x and 12x only and ignores them")
+        notes.append(
+            "2x cables are written as -2x->: ibdm (ibutils 1.5.7) supports only 4x, 8x and 12x and ignores them"
+        )
     files = _types(fabric, systems, arrows, path.stem)
     for name, text in files.items():
         write_text(path.parent / f"{name}.ibnl", text)
@@ -90,7 +90,7 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
 
 
 def _systems(fabric: Fabric, notes: list[str]) -> tuple[list[_System], np.ndarray]:
-    """Systems in order of their first node, and the system of every node."""
+    """Return the systems in order of their first node, and the system of every node."""
     of_node = np.zeros(fabric.sizes.nodes, np.int64)
     systems: list[_System] = []
     by_name: dict[str, int] = {}
@@ -117,8 +117,8 @@ def _systems(fabric: Fabric, notes: list[str]) -> tuple[list[_System], np.ndarra
 
 
 def _arrows(fabric: Fabric) -> list[tuple[str, str]]:
-    """For each cable, its arrow, and the speed that ibdm's arrow cannot say ("" where it can, or
-    none is known)."""
+    """Return for each cable its arrow, and the speed that ibdm's arrow cannot express ("" if it
+    can, or if the speed is unknown)."""
     port = np.maximum(fabric.cable_port[:, 0], 0)
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[port] if len(port) else port
     width = PortInfo.link_width_active.get(fabric.port_info)[port] if len(port) else port
@@ -132,7 +132,7 @@ def _arrows(fabric: Fabric) -> list[tuple[str, str]]:
 
 
 def supported_speed(fabric: Fabric) -> list[str]:
-    """By node: the fastest speed that any of its ports supports."""
+    """Return the fastest speed that any port of each node supports."""
     info, best = fabric.port_info, np.zeros(fabric.sizes.ports, np.int64)
     for s in SPEEDS:
         bits = (
@@ -151,8 +151,8 @@ def supported_speed(fabric: Fabric) -> list[str]:
 
 
 def _label(fabric: Fabric, system: _System, notes: list[str]) -> None:
-    """Front-panel labels of all ports: those of the fabric where they are words of the grammar and
-    all different."""
+    """Return front-panel labels of all ports: the fabric's labels if they fit the grammar and are
+    distinct."""
     alone = len(system.chips) == 1
     taken: set[str] = set()
     for part, node in system.chips:
@@ -176,7 +176,7 @@ def _label(fabric: Fabric, system: _System, notes: list[str]) -> None:
 
 
 def _types(fabric: Fabric, systems: list[_System], arrows: list[tuple[str, str]], stem: str) -> dict[str, str]:
-    """Give every system its type; IBNL text by type name."""
+    """Give every system its type; return the IBNL text by type name."""
     stem = _BAD.sub("_", stem).replace("/", "_")
     speeds = supported_speed(fabric)
     body_type: dict[str, str] = {}
@@ -192,7 +192,7 @@ def _types(fabric: Fabric, systems: list[_System], arrows: list[tuple[str, str]]
                 custom += 1
                 body_type[body] = f"{stem}-SYS{custom}"
         system.kind = body_type[body]
-    # No comment in there: ibdm's grammar of system files has none.
+    # No comments here: ibdm's grammar of system files has none.
     return {kind: f"TOPSYSTEM {kind}\n\n{body}" for body, kind in body_type.items()}
 
 

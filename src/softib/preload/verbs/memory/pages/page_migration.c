@@ -17,6 +17,18 @@
 #define ENTRIES 512        /* of the pagemap, read at a time */
 #define THERE (3ull << 62) /* a page is in memory, or swapped out (Documentation/admin-guide/mm/pagemap.rst) */
 
+/*
+ * Is this the pagemap's entry of a page that was never touched? Since Linux 6.4 a guard's write protection leaves a marker in it, which
+ * the pagemap shows as a page of swap device 31, which no device has (PTE_MARKER_UFFD_WP and SWP_PTE_MARKER of include/linux/swapops.h).
+ * Bits 55 to 58 do not say whether there is a page.
+ */
+static bool is_untouched(uint64_t entry)
+{
+    const uint64_t marker = 1ull << 62 | 1ull << 5 | 31;
+
+    return !(entry & THERE) || (entry & ~(15ull << 55)) == marker;
+}
+
 /* Writes octets [from, to), of which every page is there, to the file. */
 static bool put(int fd, uint64_t from, uint64_t to, uint64_t at)
 {
@@ -54,7 +66,7 @@ static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t
         if (got <= 0 || got % 8 || mincore((void *)(uintptr_t)page, (size_t)got / 8 * size, in_memory))
             return false;
         for (ssize_t i = 0; i < got / 8; i++, page += size) {
-            if (entry[i] & THERE || in_memory[i] & 1)
+            if (!is_untouched(entry[i]) || in_memory[i] & 1)
                 continue;
             if (begin < page && !put(fd, begin, page, at + (begin - from)))
                 return false;

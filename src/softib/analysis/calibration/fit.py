@@ -1,4 +1,5 @@
-"""Fitting a few parameters at once by least squares (Levenberg, Marquardt), each on a logarithmic scale: what two of them do alike is told apart as far as the data does."""
+"""Fit a few parameters at once by least squares (Levenberg, Marquardt), each on a logarithmic scale, so that
+parameters with similar effects are told apart as far as the data does."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Residuals = Callable[[dict[str, float]], np.ndarray]
 
 
 def fit(start: Mapping[str, float], residuals: Residuals, rounds: int = 8) -> dict[str, float]:
-    """Values of the parameters of ``start`` (positive) with the smallest sum of squares of ``residuals``, in at most so many rounds."""
+    """Values of the parameters of ``start`` (positive) with the smallest sum of squares of ``residuals``, after at
+    most ``rounds``."""
     names = sorted(start)
     low = np.log([start[n] * SMALLEST for n in names])
     x = np.log([start[n] for n in names])

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Give a Slurm job its InfiniBand partition, and take it back: for PrologSlurmctld, EpilogSlurmctld and cron.
+
+    partition.py begin    the job's partition, with every port of its nodes, when the tables of the ports hold it
+    partition.py end      removes it
+    partition.py sweep    removes partitions of jobs that squeue does not list any more
+
+SOFTIB_URL (https://host:8471), SOFTIB_TOKEN_FILE (a token of POST /tenants/v1/tokens) and SOFTIB_CA (PEM, for TLS) say
+where `softib serve --tenants` is. Needs only Python's library. Each request has an id made of cluster, job and restart,
+so that a script that is killed anywhere can be run again: the service does a request with the same id once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+WAIT_S = float(os.environ.get("SOFTIB_WAIT_S", "30"))
+TRIES = 3
+
+
+def ask(method: str, path: str, body: Any = None, request_id: str = "") -> Any:
+    """One request; it is repeated if the service does not answer, or is busy."""
+    with open(os.environ["SOFTIB_TOKEN_FILE"]) as file:
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {file.read().strip()}"}
+    if request_id:
+        headers["X-Request-Id"] = request_id
+    data = None if body is None else json.dumps(body).encode()
+    context = ssl.create_default_context(cafile=os.environ.get("SOFTIB_CA") or None)
+    left = TRIES
+    while True:
+        left -= 1
+        request = urllib.request.Request(os.environ["SOFTIB_URL"].rstrip("/") + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code != 503 or not left:
+                sys.exit(f"{method} {path}: {error.code}: {error.read().decode('utf-8', 'replace')[:500]}")
+        except OSError as error:
+            if not left:
+                sys.exit(f"{method} {path}: {error}")
+        time.sleep(1)
+
+
+def job_name() -> str:
+    """Name of the job's partition: cluster, job and restart."""
+    cluster = re.sub(r"[^A-Za-z0-9_.-]", "_", os.environ.get("SLURM_CLUSTER_NAME", "cluster"))
+    return f"slurm-{cluster}-{int(os.environ['SLURM_JOB_ID'])}-{int(os.environ.get('SLURM_RESTART_COUNT') or 0)}"
+
+
+def lines(*command: str) -> list[str]:
+    """Lines that a program of Slurm prints."""
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=30).stdout.split()
+
+
+def partitions(prefix: str) -> dict[str, str]:
+    """P_Key -> name of the partitions with this prefix."""
+    listed = ask("GET", "/ufmRestV3/resources/pkeys?guids_data=false")
+    named = {key: value["partition"] if isinstance(value, dict) else value for key, value in listed.items()}
+    return {key: name for key, name in named.items() if name.startswith(prefix)}
+
+
+def begin() -> None:
+    """Both changes are idempotent by their ids; the job starts when every port holds the P_Key."""
+    name, nodes = job_name(), lines("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"])
+    pkey = ask("POST", "/tenants/v1/partitions", {"name": name}, f"{name}/partition")["pkey"]
+    ask("POST", "/ufmRestV3/resources/pkeys/hosts", {"pkey": pkey, "hosts_names": nodes}, f"{name}/hosts")
+    until = time.monotonic() + WAIT_S
+    while True:
+        guids = ask("GET", f"/ufmRestV3/resources/pkeys/{pkey}?guids_data=true").get("guids", [])
+        waits = [guid["guid"] for guid in guids if not guid["programmed"]]
+        if guids and not waits:
+            print(pkey)
+            return
+        if time.monotonic() > until:
+            end()
+            missing = f"is missing in {', '.join(waits[:4])}" if waits else "has no ports"
+            sys.exit(f"{name}: P_Key {pkey} {missing} after {WAIT_S:g} s")
+        time.sleep(0.1)
+
+
+def end() -> None:
+    """A partition that is not there any more is no error."""
+    for pkey, name in partitions(job_name()).items():
+        if name == job_name():
+            remove(pkey, name)
+
+
+def sweep() -> None:
+    """What prologs and epilogs left that never ended, because the controller died or the service was away."""
+    cluster = job_name_prefix()
+    left = partitions(cluster)
+    alive = set(lines("squeue", "--all", "--noheader", "--format=%A"))  # after the list: a job that begins now is in it
+    for pkey, name in left.items():
+        if name.removeprefix(cluster).split("-")[0] not in alive:
+            remove(pkey, name)
+
+
+def job_name_prefix() -> str:
+    """The prefix of this cluster's partitions."""
+    os.environ.setdefault("SLURM_JOB_ID", "0")
+    return job_name().rsplit("-", 2)[0] + "-"
+
+
+def remove(pkey: str, name: str) -> None:
+    """Delete a partition; once for each P_Key that it had."""
+    ask("DELETE", f"/ufmRestV3/resources/pkeys/{pkey}", None, f"{name}/end/{pkey}")
+
+
+if __name__ == "__main__":
+    commands = {"begin": begin, "end": end, "sweep": sweep}
+    if len(sys.argv) != 2 or sys.argv[1] not in commands:
+        sys.exit(f"usage: partition.py {'|'.join(commands)}")
+    commands[sys.argv[1]]()

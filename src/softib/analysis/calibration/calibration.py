@@ -1,0 +1,145 @@
+"""Fit what a log tells of a machine: constants that its rows depend on, judged by halves of the rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from softib.analysis.calibration.fit import fit
+from softib.analysis.calibration.predicting import log_ratio
+from softib.errors import InputError
+from softib.plural import counted
+from softib.workloads.benchmark_logs.log import BenchmarkLog
+
+__all__ = ["INSIDE", "Calibrated", "Knob", "calibrated", "half_width"]
+
+INSIDE = 0.9
+"""Of measurements that lie inside a range."""
+CHANGE = 1.25
+"""Times a constant, to see which rows depend on it."""
+LEAST = 0.03
+"""Of a row's time, that such a change must move."""
+ROWS = 2
+"""Rows that it must move."""
+SHARES = (1.0, 0.6, 0.36)
+"""Of a rate that may be hidden, at which fits begin."""
+MOST = 0.35
+"""Of the logarithm of predicted over measured, beyond which an error counts no more in a fit."""
+
+Predict = Callable[[Mapping[str, float]], np.ndarray]
+"""Values of the log's rows for values of the knobs."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A constant of a machine that a log may tell. ``now``: its value without the log. ``limit``: it is a
+    rate that others hide until it is low, and never above that value."""
+
+    name: str
+    now: float
+    unit: str
+    limit: bool = False
+
+    @property
+    def start(self) -> float:
+        """Where a fit begins: above 0, for it is on a logarithmic scale."""
+        return self.now or 1.0
+
+    @property
+    def most(self) -> float:
+        """Its largest value."""
+        return self.start if self.limit else math.inf
+
+    @property
+    def starts(self) -> tuple[float, ...]:
+        """Where fits begin."""
+        return tuple(self.start * share for share in SHARES) if self.limit else (self.start,)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """``values`` of the fitted knobs; ``kept``: knobs on which the rows do not depend. ``before``, ``after``:
+    logarithms of measured over predicted time by row; ``left_out``: the same of each half, predicted by a
+    fit to the other."""
+
+    values: dict[str, float]
+    kept: tuple[str, ...]
+    before: np.ndarray
+    after: np.ndarray
+    left_out: np.ndarray
+
+
+def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> Calibrated:
+    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` where it depends
+    on none, and where it has too few rows for them."""
+    predict = _remembered(predict)
+    start = {k.name: k.start for k in knobs}
+    moved = {k.name: _moved(start, k, predict) for k in knobs}
+    fitted = [k for k in knobs if moved[k.name] >= ROWS]
+    if not fitted:
+        raise InputError(
+            f"{log.path}: no row depends on {', '.join(start)}; give a log of other sizes, or of more nodes"
+        )
+    least = 2 * (len(fitted) + 1)
+    if len(log.rows) < least:
+        raise InputError(
+            f"{log.path}: {counted(len(log.rows), 'row')} for {counted(len(fitted), 'constant')} "
+            f"({', '.join(k.name for k in fitted)}); a log takes at least {least} sizes"
+        )
+    start |= {k.name: k.now for k in knobs if k not in fitted}
+    every = np.ones(len(log.rows), bool)
+    values = _fitted(log, fitted, start, predict, every)
+    left_out = np.zeros(len(log.rows))
+    for half in (0, 1):
+        out = np.arange(len(log.rows)) % 2 == half
+        left_out[out] = log_ratio(log, predict(start | _fitted(log, fitted, start, predict, ~out)))[out]
+    return Calibrated(
+        values,
+        tuple(k.name for k in knobs if k not in fitted),
+        log_ratio(log, predict({k.name: k.now for k in knobs})),
+        log_ratio(log, predict(start | values)),
+        left_out,
+    )
+
+
+def _remembered(predict: Predict) -> Predict:
+    """``predict``, which runs once for the same values."""
+    known: dict[tuple[tuple[str, float], ...], np.ndarray] = {}
+
+    def once(values: Mapping[str, float]) -> np.ndarray:
+        key = tuple(sorted(values.items()))
+        if key not in known:
+            known[key] = predict(values)
+        return known[key]
+
+    return once
+
+
+def _moved(start: Mapping[str, float], knob: Knob, predict: Predict) -> int:
+    """How many rows depend on ``knob``."""
+    first = predict(start)
+    tries = (min(knob.start * CHANGE, knob.most), *(value / CHANGE for value in knob.starts))
+    changes = [np.abs(predict({**start, knob.name: value}) / first - 1) for value in tries]
+    return int((np.max(changes, axis=0) > LEAST).sum())
+
+
+def _fitted(
+    log: BenchmarkLog, knobs: list[Knob], start: Mapping[str, float], predict: Predict, rows: np.ndarray
+) -> dict[str, float]:
+    """Values of ``knobs`` with the smallest squares of the logarithms of ``rows``."""
+    within = lambda v: {k.name: min(v[k.name], k.most) for k in knobs}
+    residuals = lambda v: np.clip(log_ratio(log, predict({**start, **within(v)}))[rows], -MOST, MOST)
+    starts = [dict(zip([k.name for k in knobs], s, strict=True)) for s in product(*(k.starts for k in knobs))]
+    fits = [fit(s, residuals) for s in starts]
+    return within(min(fits, key=lambda v: float(residuals(v) @ residuals(v))))
+
+
+def half_width(ratios: np.ndarray) -> float:
+    """Half the width of a range that holds :data:`INSIDE` of rows to come, as a logarithm: the quantile that
+    covers one more row than there are (split conformal prediction)."""
+    ordered = np.sort(np.abs(ratios))
+    return float(ordered[min(math.ceil(INSIDE * (len(ordered) + 1)), len(ordered)) - 1])

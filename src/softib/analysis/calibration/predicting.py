@@ -1,0 +1,95 @@
+"""Predictions of the rows of a benchmark's log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.analysis.simulation.run import run_workload
+from softib.errors import InputError
+from softib.workloads.hosts import Hosts, rows_of
+from softib.workloads.machine_file import MachineFile
+from softib.workloads.nccl.job import machine_of_job, run_of
+from softib.workloads.nccl.law import predicted_us
+from softib.workloads.nccl_jobs import Nccl
+from softib.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from softib.analysis.routing import Routed
+    from softib.workloads.benchmark_logs.log import BenchmarkLog
+    from softib.workloads.job import Job
+
+__all__ = ["Simulated", "log_ratio", "of_law", "values_of"]
+
+WINDOW = 64
+"""Messages of osu_bw at once."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Runs of a job by a layer of the simulator, on tables that ``engine`` made."""
+
+    tables: Routed
+    engine: str
+    layer: str = "fluid"
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    hosts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, job: Job) -> float:
+        """µs of ``job``."""
+        run = run_workload(
+            self.tables,
+            Workload(job.pattern_name, (job,)),
+            self.layer,
+            engine=self.engine,
+            seed=self.seed,
+            options=self.options,
+            hosts=self.hosts,
+        )
+        if not run.ok:
+            raise InputError(f"{job.pattern_name} of {job.size:,} bytes did not complete; softib simulate says why")
+        return run.outcome.end_ps / 1e6
+
+
+def values_of(log: BenchmarkLog, job: Job, run: Callable[[Job], float]) -> np.ndarray:
+    """What ``log`` has of each size, in its unit, as ``run`` (µs of a job) predicts it."""
+    return np.array([_value(log.pattern, job, size, run) for size, _ in log.rows])
+
+
+def _value(pattern: str, job: Job, size: int, run: Callable[[Job], float]) -> float:
+    changed = lambda **more: job.model_copy(update={"size": size, **more})
+    if pattern == "mpi-latency":  # half a round trip
+        return run(changed(iterations=1)) / 2
+    if pattern == "mpi-bandwidth":  # between two windows nothing starts up
+        one, two = (run(changed(iterations=n)) for n in (1, 2))
+        return WINDOW * size / (two - one)
+    return run(changed())
+
+
+def of_law(job: Nccl, hosts: Hosts, machine: MachineFile) -> Callable[[Job], float]:
+    """Runs of an NCCL ``job`` by the law of an idle network, on nodes as ``machine`` describes them."""
+    rows = rows_of(job, hosts)
+    placed = machine_of_job(job, hosts.name, rows, hosts.gbps)
+    changes: dict[str, Any] = {"constants": machine.nccl}
+    if machine.gpu_nic_gbps is not None:
+        changes["gpu_nic_gbps"] = machine.gpu_nic_gbps
+    if machine.nvlink_gbytes is not None:
+        changes["gpu"] = placed.machine.gpu.but(nvlink_gbytes=machine.nvlink_gbytes)
+    node = placed.machine.but(**changes)
+
+    def took(sized: Job) -> float:
+        assert isinstance(sized, Nccl)
+        run = run_of(sized, hosts.name, rows, hosts.gbps)
+        return predicted_us(run.collective, run.by, run.size, node, run.nodes)
+
+    return took
+
+
+def log_ratio(log: BenchmarkLog, predicted: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Logarithm of measured over predicted time of each row."""
+    ratio = np.log(np.array([value for _, value in log.rows]) / np.maximum(predicted, 1e-9))
+    return ratio if log.unit == "us" else -ratio

@@ -1,0 +1,1 @@
+"""Laboratories: exercises on fabrics with a fault, and what judges a student's answer."""

@@ -1,0 +1,112 @@
+"""An exercise as its file in ``exercises/`` declares it: a story, files, commands, a question, and the
+right answers."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ANSWERS", "FOLDER", "Answer", "Exercise", "Repair", "exercises"]
+
+FOLDER = Path(__file__).with_name("exercises")
+"""One file an exercise: ``01-missing-cable.toml`` is laboratory 1."""
+ANSWERS = "answers.yaml"
+"""The file in which a student answers."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question with a short answer. ``kind``: ``cable`` (either end), ``port``, ``node``, ``nodes`` (all of
+    them, in any order), ``number`` or ``word``. ``within``: the relative error that a number may have."""
+
+    name: str
+    ask: str
+    kind: str
+    right: Any
+    within: float = 0.02
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A file that a student mends. ``goal`` is what is judged, one of :data:`softib.api.labs.judging.GOALS`;
+    ``needs`` are its arguments, ``done`` a right content of the file. ``free``: the keys of a YAML file that may
+    change, at any depth (none: the file is no YAML)."""
+
+    file: str
+    goal: str
+    done: str
+    needs: dict[str, Any]
+    free: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One laboratory. ``fabrics``: files that are written from a fabric.yaml, in the format of their suffix;
+    ``files``: files as they stand. ``programs``: stock programs that its commands run."""
+
+    number: int
+    stem: str
+    title: str
+    story: str
+    commands: tuple[str, ...]
+    question: str
+    hints: tuple[str, ...]
+    lesson: str
+    read: str
+    fabrics: dict[str, str]
+    files: dict[str, str]
+    answers: tuple[Answer, ...]
+    repairs: tuple[Repair, ...]
+    programs: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """The folder in which a student works."""
+        return f"lab-{self.number:02}"
+
+    @property
+    def drawn(self) -> str:
+        """The fabric file that the answers and the picture are about."""
+        return next(iter(self.fabrics))
+
+    @property
+    def answer_sheet(self) -> str:
+        """The text of :data:`ANSWERS`, not filled in; empty where nothing is asked."""
+        lines = [f"# {a.ask}\n{a.name}:\n" for a in self.answers]
+        return (
+            f"# Laboratory {self.number}. Write each answer behind its colon.\n\n" + "\n".join(lines) if lines else ""
+        )
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The files that a student gets, but those of :attr:`fabrics`."""
+        sheet = {ANSWERS: self.answer_sheet} if self.answers else {}
+        return {**self.files, **sheet}
+
+
+@functools.cache
+def exercises() -> dict[int, Exercise]:
+    """All laboratories by number."""
+    return {one.number: one for one in map(_read, sorted(FOLDER.glob("*.toml")))}
+
+
+def _read(path: Path) -> Exercise:
+    stated = tomllib.loads(path.read_text("utf-8"))
+    answers = stated.pop("answers", {})
+    repairs = stated.pop("repairs", [])
+    for name in ("story", "question", "lesson"):
+        stated[name] = " ".join(stated[name].split())
+    for name in ("commands", "hints", "programs"):
+        stated[name] = tuple(stated.get(name, ()))
+    return Exercise(
+        number=int(path.stem[:2]),
+        stem=path.stem,
+        fabrics=stated.pop("fabrics", {}),
+        files=stated.pop("files", {}),
+        answers=tuple(Answer(name, **one) for name, one in answers.items()),
+        repairs=tuple(Repair(**one) for one in repairs),
+        **stated,
+    )

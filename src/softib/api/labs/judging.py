@@ -1,0 +1,264 @@
+"""What judges the answers and repairs of a laboratory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from softib.api.labs.exercise import ANSWERS, Answer, Exercise, Repair
+from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile
+from softib.plural import counted
+
+__all__ = ["GOALS", "answer_error", "answers_of", "repair_error", "required"]
+
+
+def required(path: Path, number: int) -> Path:
+    """``path``. Raises :class:`UnreadableFile` if it is gone."""
+    if not path.is_file():
+        raise UnreadableFile(f"{path}: this file of laboratory {number} is missing; 'softib lab {number}' writes it")
+    return path
+
+
+def answers_of(exercise: Exercise, folder: Path) -> dict[str, Any]:
+    """The answers that stand in the file of answers, None if there is none yet. Raises
+    :class:`UnreadableFile` for a file that is missing or is no list of answers."""
+    from softib.input_files import read_text
+    from softib.plain_yaml import load_plain_yaml
+
+    path = required(folder / ANSWERS, exercise.number)
+    read = load_plain_yaml(read_text(path, "file of answers"), str(path), "file of answers")
+    names = [a.name for a in exercise.answers]
+    if not isinstance(read, dict):
+        raise UnreadableFile(f"{path}: no answers; write '{names[0]}: …'")
+    for name in read:
+        if name not in names:
+            raise UnreadableFile(f"{path}: {name!r} is not asked; this laboratory asks {', '.join(names)}")
+    return {name: read.get(name) for name in names}
+
+
+def answer_error(answer: Answer, given: Any, fabric: Any) -> str:
+    """What is wrong with an answer; "" if nothing is. ``fabric``: the :class:`~softib.api.fabric.Fabric` whose
+    names count."""
+    if given is None or given == "":
+        return "no answer yet"
+    try:
+        return _KINDS[answer.kind](answer, given, fabric)
+    except UnknownName as error:
+        return str(error)
+    except SoftibError:
+        return (
+            f"{given}: a {answer.kind} is asked, such as leaf-1[3]"
+            if answer.kind in ("port", "cable")
+            else f"{given}: no {answer.kind}"
+        )
+
+
+def _number(answer: Answer, given: Any, fabric: Any) -> str:
+    try:
+        value = float(str(given).split()[0].rstrip("%").replace(",", ""))
+    except ValueError:
+        return f"{given}: a number is asked"
+    right = float(answer.right)
+    if abs(value - right) <= answer.within * abs(right):
+        return ""
+    return f"{given} is too {'much' if value > right else 'little'}"
+
+
+def _word(answer: Answer, given: Any, fabric: Any) -> str:
+    right = answer.right if isinstance(answer.right, list) else [answer.right]
+    known = {str(one).casefold().strip() for one in right}
+    return "" if str(given).casefold().strip() in known else f"{given} is not it"
+
+
+def _ends(place: str, fabric: Any, either: bool) -> set[str]:
+    row = fabric[place]
+    if not isinstance(row, dict):
+        raise UnknownName("port", place, [])
+    own = f"{row['node']}[{row['port']}]"
+    return {own, str(row["peer"])} if either else {own}
+
+
+def _port(answer: Answer, given: Any, fabric: Any) -> str:
+    right = answer.right if isinstance(answer.right, list) else [answer.right]
+    ports = {end for place in right for end in _ends(place, fabric, False)}
+    return "" if _ends(str(given), fabric, False) <= ports else f"{given} is not it"
+
+
+def _cable(answer: Answer, given: Any, fabric: Any) -> str:
+    named = [part.strip() for part in str(given).replace("↔", ",").replace(" to ", ",").split(",") if part.strip()]
+    right = answer.right if isinstance(answer.right, list) else [answer.right]
+    ends = {end for place in right for end in _ends(str(place), fabric, True)}
+    return "" if all(_ends(place, fabric, False) <= ends for place in named) else f"{given} is not it"
+
+
+def _nodes(answer: Answer, given: Any, fabric: Any) -> str:
+    names = given if isinstance(given, list) else str(given).split(",")
+    found = {fabric[str(name).strip()].name for name in names}
+    right = set(answer.right if isinstance(answer.right, list) else [answer.right])
+    if found == right:
+        return ""
+    if found < right:
+        return f"{', '.join(sorted(found))}: right, and {counted(len(right - found), 'node')} more"
+    return f"{', '.join(sorted(found - right))} is not it"
+
+
+_KINDS: dict[str, Callable[[Answer, Any, Any], str]] = {
+    "number": _number,
+    "word": _word,
+    "port": _port,
+    "cable": _cable,
+    "node": _nodes,
+    "nodes": _nodes,
+}
+
+
+def repair_error(repair: Repair, exercise: Exercise, folder: Path) -> str:
+    """What is still wrong after a repair; "" if nothing is."""
+    path = required(folder / repair.file, exercise.number)
+    try:
+        if repair.free:
+            _check_rest(path, {**exercise.fabrics, **exercise.files}[repair.file], repair.free)
+        return GOALS[repair.goal](path, **repair.needs)
+    except SoftibError as error:
+        return str(error)
+
+
+def _check_rest(path: Path, given_out: str, free: Sequence[str]) -> None:
+    """Nothing but the keys ``free`` differs from what was given out. Raises :class:`InputError`."""
+    from softib.input_files import read_text
+    from softib.plain_yaml import load_plain_yaml
+
+    def rest(text: str) -> Any:
+        return _without(load_plain_yaml(text, str(path), "YAML file"), free)
+
+    if rest(read_text(path, "YAML file")) != rest(given_out):
+        raise InputError(f"only {' and '.join(free)} may change; delete the file and begin again to get it back")
+
+
+def _without(value: Any, keys: Sequence[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(one, keys) for name, one in value.items() if name not in keys}
+    return [_without(one, keys) for one in value] if isinstance(value, list) else value
+
+
+def _as_planned(path: Path, plan: str) -> str:
+    """The fabric has the cables of ``plan``, a fabric.yaml, and no finding."""
+    import softib
+    from softib.api.labs.lab import fabric_of
+
+    findings = softib.check(path, severity="warning")
+    if len(findings):
+        worst = findings[0]
+        return f"{worst.code}: {worst.message}"
+    other = softib.diff(fabric_of(plan), softib.load(path))
+    return (
+        f"no finding, but {counted(len(other), 'difference')} from the fabric as planned: {other[0].message}"
+        if len(other)
+        else ""
+    )
+
+
+def _deadlock_free(path: Path, hops: float) -> str:
+    """No credit loop, no pair without a path, and paths no longer than ``hops`` in the mean."""
+    import softib
+
+    routing = softib.route(path)
+    if not routing.deadlock_free:
+        return f"{routing.engine}: a credit loop can form"
+    if routing.unreachable:
+        return f"{routing.engine}: {counted(routing.unreachable, 'pair')} without a path"
+    shares = routing.hops
+    mean = sum(passed * share for passed, share in shares.items()) / sum(shares.values())
+    return (
+        f"{routing.engine}: no credit loop, but paths pass {mean:.2f} switches in the mean; {hops:.2f} is possible"
+        if mean > hops * 1.001
+        else ""
+    )
+
+
+def _partitions(path: Path, fabric: str, meet: Sequence[Sequence[str]], apart: Sequence[Sequence[str]]) -> str:
+    """On ``fabric``, every pair of ``meet`` shares a partition of which one is a full member, and no pair of
+    ``apart`` does."""
+    import softib
+
+    routing = softib.route(path.with_name(fabric))
+    for a, b in meet:
+        if "drops the packets" in (ended := routing.path(a, b).ended):
+            return f"{a} and {b}: {ended}"
+    for a, b in apart:
+        if "drops the packets" not in routing.path(a, b).ended:
+            return f"{a} reaches {b}, and should not"
+    return ""
+
+
+def _no_shared_link(path: Path, fabric: str, sources: Sequence[str], leaves: dict[str, int]) -> str:
+    """The flows of a traffic file leave ``sources``, one each, for as many hosts of ``leaves`` as these say, and no
+    link between switches makes them take longer than the hosts' own links."""
+    import csv
+
+    import softib
+    from softib.input_files import read_text
+
+    flows = [row for row in csv.reader(read_text(path, "traffic matrix").split()) if row][1:]
+    if sorted(row[0] for row in flows) != sorted(sources):
+        return f"one flow from each of {', '.join(sources)} is asked"
+    loaded = softib.load(path.with_name(fabric))
+    for leaf, number in leaves.items():
+        there = {row[1] for row in flows} & set(loaded[leaf].peers)  # type: ignore[union-attr]
+        if len(there) != number:
+            return f"{counted(number, 'host')} of {leaf} are to receive, here {counted(len(there), 'host')}"
+    traffic = softib.predict(loaded, traffic=os.fspath(path)).traffic
+    assert traffic is not None
+    if traffic["relative"] >= 1.0:
+        return ""
+    worst = traffic["busiest"][0]
+    return (
+        f"{worst['place']} carries two flows"
+        if "place" in worst
+        else f"a link between switches carries two flows: {worst}"
+    )
+
+
+def _in_time(path: Path, fabric: str, job: str, p99_us: float) -> str:
+    """The workload in ``path`` completes on ``fabric``, and the messages of ``job`` have a p99 latency of at most
+    ``p99_us``."""
+    import softib
+
+    run = softib.simulate(path.with_name(fabric), str(path), layer="packet")
+    latency = {one["job"]: one["latency_us"]["p99"] for one in run.to_json()["jobs"]}
+    if job not in latency:
+        return f"{path.name}: no job {job!r}; rename none"
+    p99 = latency[job]
+    return f"{job}: p99 {p99:.1f} µs, at most {p99_us:g} is asked" if p99 > p99_us else ""
+
+
+def _protected(path: Path, codes: Sequence[str]) -> str:
+    """An audit of the options file has none of these findings."""
+    import softib
+
+    found = [f for f in softib.audit(options=path) if f.code in codes]
+    return f"{found[0].code}: {found[0].message}" if found else ""
+
+
+def _standby(path: Path) -> str:
+    """The running fabric of this name has a master and a standby manager."""
+    import softib
+    from softib.input_files import read_text
+
+    name = read_text(path, "name of a running fabric").strip()
+    missing = [f for f in softib.check(name) if f.code == "sm-no-standby"]
+    return missing[0].message if missing else ""
+
+
+GOALS: dict[str, Callable[..., str]] = {
+    "as-planned": _as_planned,
+    "deadlock-free": _deadlock_free,
+    "partitions": _partitions,
+    "no-shared-link": _no_shared_link,
+    "in-time": _in_time,
+    "protected": _protected,
+    "standby": _standby,
+}
+"""Goal of a repair → what judges it: the path of the file and the arguments in, what is wrong out."""

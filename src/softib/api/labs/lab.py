@@ -1,0 +1,243 @@
+"""Laboratories: an exercise in a folder, and whether it is solved."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from softib.api.arguments import Suggests
+from softib.api.labs.exercise import ANSWERS, Exercise, exercises
+from softib.errors import InputError
+from softib.result import HIDDEN, Result
+
+if TYPE_CHECKING:
+    from softib.api.fabric import Fabric
+    from softib.api.graph import Drawing
+
+__all__ = ["Lab", "LabCheck", "LabItem", "fabric_of", "lab", "labs"]
+
+MISTAKES = ".mistakes"
+"""The file in a laboratory's folder that counts the wrong checks: each shows one hint more."""
+
+
+@dataclass(frozen=True)
+class LabItem(Result):
+    """One answer, or one repaired file."""
+
+    name: str
+    right: bool
+    message: str
+    """What is wrong; empty where nothing is."""
+
+
+@dataclass(frozen=True)
+class LabCheck(Suggests, Result):
+    """Whether a laboratory is solved."""
+
+    document = "lab-check"
+
+    number: int
+    title: str
+    right: bool
+    items: list[LabItem]
+    hints: list[str]
+    """One for each wrong check so far."""
+    lesson: str
+    """What the laboratory shows; empty until it is solved."""
+
+    def lines(self) -> list[str]:
+        """For people."""
+        rows = [
+            f"{'right' if one.right else 'wrong'}  {one.name}" + (f": {one.message}" if one.message else "")
+            for one in self.items
+        ]
+        return [
+            *rows,
+            *(f"hint {i}: {text}" for i, text in enumerate(self.hints, 1)),
+            *([f"Solved. {self.lesson}"] if self.right else []),
+        ]
+
+
+@dataclass(frozen=True)
+class Lab(Suggests, Result):
+    """A laboratory."""
+
+    document = "lab"
+
+    number: int
+    title: str
+    story: str
+    commands: list[str]
+    """Typed in its folder."""
+    question: str
+    files: list[str]
+    """In its folder; the student edits those that ``question`` names."""
+    read: str
+    """The page of the documentation on its subject."""
+    programs: list[str]
+    """Stock programs that its commands run."""
+    exercise: Exercise = field(metadata=HIDDEN)
+
+    def begin(self, folder: str | os.PathLike[str] = ".") -> Path:
+        """Write the laboratory's folder into ``folder``, which may also be that folder, and return its path.
+        Files that are there stay as they are. Raises :class:`InputError` where it cannot be written."""
+        from softib.whole_files import write_text
+
+        place = self._place(folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{place}: {error.strerror}") from None
+        for name, text in self.exercise.texts.items():
+            if not (place / name).exists():
+                write_text(place / name, text)
+        for name, text in self.exercise.fabrics.items():
+            if (place / name).exists():
+                continue
+            if name.endswith(".yaml"):
+                write_text(place / name, text)
+            else:
+                fabric_of(text).save(place / name)
+        return place
+
+    def check(self, folder: str | os.PathLike[str] = ".") -> LabCheck:
+        """Judge the answers and repairs in the laboratory's folder, which is in ``folder`` or is ``folder``.
+
+        A wrong check shows one hint more than the last. Raises :class:`UnreadableFile` for a file that is
+        missing or cannot be read.
+        """
+        from softib.api.labs.judging import required
+
+        place = self._place(folder)
+        if not place.is_dir():
+            raise InputError(f"{place}: not begun; 'softib lab {self.number}' writes it")
+        for name in self.files:
+            required(place / name, self.number)
+        items = self._items(place)
+        right = all(one.right for one in items)
+        mistakes = _mistakes(place) + (not right)
+        if not right:
+            _keep(place, mistakes)
+        return self._checked(items, 0 if right else mistakes)
+
+    def check_texts(self, texts: dict[str, str], mistakes: int = 0) -> LabCheck:
+        """Judge files that a student sends, such as those of a browser; ``mistakes``: wrong checks before this
+        one. A file that is not among ``texts`` is as it was given out."""
+        with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
+            place = self.begin(scratch)
+            for name in self.edited:
+                if name in texts:
+                    (place / name).write_text(texts[name], "utf-8")
+            items = self._items(place)
+        wrong = not all(one.right for one in items)
+        return self._checked(items, mistakes + 1 if wrong else 0)
+
+    @property
+    def edited(self) -> dict[str, str]:
+        """The files that a student edits, with the texts that are given out."""
+        names = {ANSWERS, *(one.file for one in self.exercise.repairs)}
+        given_out = {**self.exercise.fabrics, **self.exercise.texts}
+        return {name: text for name, text in given_out.items() if name in names}
+
+    def plot(self) -> Drawing:
+        """The fabric as it was found."""
+        with self._found() as fabric:
+            return fabric.plot()
+
+    def lines(self) -> list[str]:
+        """For people."""
+        import textwrap
+
+        folder = self.exercise.folder
+        told = [f"Laboratory {self.number}: {self.title}", "", *textwrap.wrap(" ".join(self.story.split()), 100), ""]
+        told += [f"  cd {folder}", *(f"  {one}" for one in self.commands), ""]
+        told += textwrap.wrap(" ".join(self.question.split()), 100)
+        return [*told, "", f"'softib lab {self.number} --check', judges it."]
+
+    @contextlib.contextmanager
+    def _found(self) -> Iterator[Fabric]:
+        """The fabric as it was found, whatever was repaired since."""
+        import softib
+
+        with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
+            yield softib.load(self.begin(scratch) / self.exercise.drawn)
+
+    def _place(self, folder: str | os.PathLike[str]) -> Path:
+        inside = Path(folder).resolve().name == self.exercise.folder
+        return Path(folder) if inside else Path(folder) / self.exercise.folder
+
+    def _items(self, place: Path) -> list[LabItem]:
+        from softib.api.labs.judging import answer_error, answers_of, repair_error
+
+        errors = {r.file: repair_error(r, self.exercise, place) for r in self.exercise.repairs}
+        if self.exercise.answers:
+            given = answers_of(self.exercise, place)
+            with self._found() as fabric:
+                errors |= {a.name: answer_error(a, given[a.name], fabric) for a in self.exercise.answers}
+        return [LabItem(name, not error, error) for name, error in errors.items()]
+
+    def _checked(self, items: list[LabItem], mistakes: int) -> LabCheck:
+        right = all(one.right for one in items)
+        lesson = f"{self.exercise.lesson.strip()} Read on: docs/{self.read}" if right else ""
+        return LabCheck(self.number, self.title, right, items, list(self.exercise.hints[:mistakes]), lesson)
+
+
+def labs() -> list[Lab]:
+    """All laboratories, from a missing cable to the plan of a cluster."""
+    return [_lab(one) for one in exercises().values()]
+
+
+def lab(number: int) -> Lab:
+    """Laboratory ``number``. Raises :class:`InputError` if there is none.
+
+    >>> import softib
+    >>> softib.lab(1).title
+    'A missing cable'
+    """
+    known = exercises()
+    if number not in known:
+        raise InputError(f"no laboratory {number}; there are {len(known)}, which 'softib lab' lists")
+    return _lab(known[number])
+
+
+def fabric_of(text: str) -> Fabric:
+    """The fabric that the text of a fabric.yaml describes."""
+    import softib
+
+    with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
+        path = Path(scratch) / "fabric.yaml"
+        path.write_text(text, "utf-8")
+        return softib.load(path)
+
+
+def _lab(one: Exercise) -> Lab:
+    files = [*one.fabrics, *one.texts]
+    return Lab(
+        one.number,
+        one.title,
+        one.story.strip(),
+        list(one.commands),
+        one.question.strip(),
+        files,
+        one.read,
+        list(one.programs),
+        one,
+    )
+
+
+def _mistakes(place: Path) -> int:
+    try:
+        return max(int(json.loads((place / MISTAKES).read_text("utf-8"))), 0)
+    except (OSError, ValueError, TypeError):
+        return 0
+
+
+def _keep(place: Path, mistakes: int) -> None:
+    with contextlib.suppress(OSError):  # no hint is lost but the next
+        (place / MISTAKES).write_text(json.dumps(mistakes), "utf-8")

@@ -1,0 +1,281 @@
+"""Isolate the cables that findings name: what softib would do, or does, on a live subnet."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from softib.analysis.isolation import Choice
+from softib.api.arguments import Suggests
+from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.monitor.diagnosing import diagnose
+from softib.api.progress import Steps, unwatched
+from softib.errors import InputError, UnknownName
+from softib.monitor.isolation.records import Isolated
+from softib.plural import counted
+from softib.result import Result
+
+if TYPE_CHECKING:
+    from softib.monitor.isolation.records import Records
+    from softib.monitor.opening import Opened
+
+__all__ = ["Isolation", "IsolationLedger", "isolate", "isolations", "release_isolated"]
+
+PATIENCE_S = 30.0
+"""Time for the manager to route around a disabled port."""
+
+
+@dataclass(frozen=True)
+class Isolation(Suggests, Result):
+    """Cables that were, or would be, isolated and released."""
+
+    document = "isolate"
+
+    source: str
+    acted: bool
+    """False: shadow mode, nothing was changed."""
+    budget: int
+    standing: int
+    """Cables that are isolated now."""
+    choices: list[Choice]
+    """One for each cable that a finding asks to isolate."""
+    released: list[Isolated]
+    """Cables that were (or are to be) enabled again, and why."""
+    proof: str
+    """What was proven of the fabric without the chosen cables; empty: none was chosen."""
+
+    @property
+    def good(self) -> bool:
+        """No finding asks to isolate a cable."""
+        return not self.choices
+
+    def lines(self) -> list[str]:
+        """For people."""
+        verbs = ("isolated", "released") if self.acted else ("would isolate", "would release")
+        out = [f"{verbs[1]} {r.cable}: {r.why}" for r in self.released]
+        for c in self.choices:
+            if c.isolate:
+                out.append(f"{verbs[0]}: {c.message}")
+                out += [f"  {node} keeps {left} cables to other switches" for node, left in c.cables_left.items()]
+                out += [] if self.acted else [f"  the same: {one}" for one in c.commands]
+            else:
+                out.append(f"left in use, since {c.why}: {c.message}")
+        if self.proof:
+            out.append(f"proven: {self.proof}")
+        out.append(f"{counted(self.standing, 'cable')} isolated; budget {self.budget}")
+        return out
+
+
+@dataclass(frozen=True)
+class IsolationLedger(Result):
+    """All isolations on a subnet, the newest first."""
+
+    document = "isolate-ledger"
+
+    isolations: list[Isolated]
+
+    def lines(self) -> list[str]:
+        """For people, a line each."""
+        from datetime import datetime
+
+        at = lambda seconds: datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
+        return [
+            f"{r.cable}: {r.code}, isolated {at(r.begun)} at {r.port}, "
+            + (f"trial due {at(r.due)}" if r.ended is None else f"released {at(r.ended)}: {r.why}")
+            for r in self.isolations
+        ]
+
+
+def isolate(
+    observed: Any,
+    source: Any = None,
+    *,
+    act: bool = False,
+    budget: int | None = None,
+    hold: float = 3600.0,
+    thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    steps: Steps = unwatched,
+) -> Isolation:
+    """Isolate the cables that :func:`diagnose` of ``observed`` (see :func:`observe`) wants isolated, or
+    show which (``act`` false). ``source``: a running fabric's name or ``umad:DEVICE``; without ``act``
+    also a file, or None: the ports observed.
+
+    Only cables between switches, at most ``budget`` at once (None: max(10, 0.5 % of the cables)),
+    never the last path between two hosts, at least half of each switch's cables left. An isolated
+    cable has one port disabled; it is enabled for a trial after ``hold`` seconds (twice as long each
+    further time in a month), when the exporter's ledger says that it was repaired, or when the fabric
+    needs it.
+
+    Raises :class:`InputError` where ``act`` has no live source, :class:`PeerError` where it does not
+    answer.
+    """
+    from softib.analysis.isolation import budget_of, choose, proven, without_cables
+    from softib.diags.cable_rules.thresholds import load_thresholds
+    from softib.fabric.formats.base import ReadResult
+    from softib.monitor.opening import is_live
+
+    name = getattr(source, "name", source)
+    live = isinstance(name, str) and is_live(name)
+    if act and not live:
+        raise InputError("act: ports are disabled on a running fabric or umad:DEVICE; name it as source")
+    if budget is not None and budget < 0:
+        raise InputError(f"budget={budget}: use 0 or more")
+    with _opened(name if live else None) as (opened, records):
+        released = [] if records is None else _releases(opened, records, act)
+        fabric = _fabric(source, opened)
+        findings = diagnose(observed, fabric, thresholds=thresholds, severity="warning", steps=steps)
+        result = ReadResult(findings._report.fabric, [], "observed") if fabric is None else result_of(fabric)
+        standing = [] if records is None else [r for r in records.standing if r.ends not in [x.ends for x in released]]
+        away = [r.ends for r in standing]
+        limits = load_thresholds(thresholds)
+        most = budget_of(
+            result.fabric.sizes.cables + len(away), limits["isolations_at_least"], limits["isolations_share"]
+        )
+        most = most if budget is None else min(budget, most)
+        choices = choose(result.fabric, findings, most, away)
+        if records is not None:
+            choices = [_fresh(c, records, observed) for c in choices]
+        less = ReadResult(without_cables(result.fabric, away), [], result.format, result.extra)
+        choices, proof = proven(less, choices, steps)
+        if act and opened is not None and records is not None:
+            choices = [_act(c, opened, records, hold) if c.isolate else c for c in choices]
+        count = len(standing) if records is None or not act else len(records.standing)
+    return Isolation(str(name or "observed"), act, most, count, choices, released, proof if _any(choices) else "")
+
+
+def isolations(source: Any) -> IsolationLedger:
+    """All isolations on ``source`` (a running fabric or ``umad:DEVICE``), the newest first."""
+    from softib.monitor.isolation.records import Records
+    from softib.monitor.opening import memory_of
+
+    return IsolationLedger(Records(memory_of(str(getattr(source, "name", source)))).every[::-1])
+
+
+def release_isolated(source: Any, *names: str) -> IsolationLedger:
+    """Enable isolated cables again: those with an end in ``names`` (``leaf-1[3]``), or all. Raises
+    :class:`UnknownName` for a port that is not isolated, :class:`PeerError` where a switch refuses."""
+    name = str(getattr(source, "name", source))
+    with _opened(name) as (opened, records):
+        assert opened is not None and records is not None
+        ends = {end for r in records.standing for end in r.cable.split(" ↔ ")}
+        for one in names:
+            if one not in ends:
+                raise UnknownName("isolated port", one, sorted(ends))
+        chosen = [r for r in records.standing if not names or set(names) & set(r.cable.split(" ↔ "))]
+        return IsolationLedger([_release(opened, records, r, "released by hand") for r in chosen])
+
+
+@contextmanager
+def _opened(name: str | None) -> Iterator[tuple[Opened | None, Records | None]]:
+    from softib.monitor.isolation.records import Records
+    from softib.monitor.opening import open_source
+
+    if name is None:
+        yield None, None
+        return
+    opened = open_source(name)
+    try:
+        yield opened, Records(opened.memory) if opened.memory is not None else None
+    finally:
+        opened.close()
+
+
+def _any(choices: list[Choice]) -> bool:
+    return any(c.isolate for c in choices)
+
+
+def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
+    """The fabric; a live one is read by MADs."""
+    from softib.live.subnet_reader import read_wire
+
+    if opened is not None:
+        return Fabric(read_wire(opened.wire, opened.name), opened.name)
+    return None if source is None else as_fabric(source)
+
+
+def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
+    """The choice, left in use where its evidence is from before the cable was last released."""
+    seen = getattr(observed, "observations", observed)
+    begun_s = float(seen.begin_ns[seen.end_ns > seen.begin_ns].min(initial=2**63 - 1)) / 1e9
+    if choice.isolate and begun_s < records.released_s(choice.ends):
+        why = "the counters are from before it was released; read later ones"
+        return replace(choice, isolate=False, why=why, cables_left={}, commands=[])
+    return choice
+
+
+def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolated]:
+    """Isolations that end: repaired, needed, due for a trial, or enabled by somebody else."""
+    from softib.iba.constants import PhysState
+    from softib.live.subnet_reader import read_wire
+    from softib.monitor.isolation.ports import joins_parts, link_states
+    from softib.monitor.ledger import Ledger, ledger_of
+
+    if opened is None or not records.standing or opened.memory is None:
+        return []
+    now = time.time()
+    states = link_states(opened.wire, [r.end for r in records.standing])
+    faults = Ledger(ledger_of(opened.memory)).faults.values()
+    fabric = read_wire(opened.wire, opened.name).fabric
+    out = []
+    for r in records.standing:
+        repaired = max((f.repaired_s for f in faults if set(f.names) & set(r.cable.split(" ↔ "))), default=0.0)
+        if r.end in states and states[r.end][1] != PhysState.DISABLED:
+            why = "its port was enabled by another program"
+        elif repaired > r.begun:
+            why = "it was repaired"
+        elif joins_parts(fabric, [r.ends]):
+            why = "no other path is left between its ends"
+        elif now >= r.due:
+            why = "a trial: no counter can accuse a cable without a link"
+        else:
+            continue
+        out.append(_release(opened, records, r, why) if act else replace(r, ended=now, why=why))
+    return out
+
+
+def _release(opened: Opened, records: Records, r: Isolated, why: str) -> Isolated:
+    from softib.errors import PeerError
+    from softib.monitor.isolation.ports import enable
+
+    failed = enable(opened.wire, r.end)
+    if failed:
+        raise PeerError(f"{r.port}: {failed}; it stays isolated")
+    return records.release(r, time.time(), why)
+
+
+def _act(choice: Choice, opened: Opened, records: Records, hold: float) -> Choice:
+    """Disable the cable, and enable it again where the manager does not route around it."""
+    from softib.monitor.isolation.ports import disable, enable, rerouted
+
+    now = time.time()
+    seconds = hold * 2 ** records.times(choice.ends, now)
+    names = dict(zip(choice.ends, choice.cable.split(" ↔ "), strict=True))
+    end, why = disable(opened.wire, choice.ends)
+    if end is None:
+        return replace(choice, isolate=False, why=why)
+    one = Isolated(
+        choice.cable,
+        names[end],
+        choice.code,
+        choice.message,
+        now,
+        now + seconds,
+        None,
+        "",
+        (choice.ends[0], choice.ends[1]),
+        end,
+    )
+    try:
+        records.add(one)
+        why = rerouted(opened.wire, opened.name, end, PATIENCE_S)
+    except BaseException:
+        enable(opened.wire, end)
+        raise
+    if not why:
+        return choice
+    _release(opened, records, one, f"undone: {why}")
+    return replace(choice, isolate=False, why=f"undone after {PATIENCE_S:g} s: {why}")

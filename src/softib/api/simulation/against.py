@@ -1,0 +1,141 @@
+"""A log of a benchmark beside the predictions of a simulation, size by size."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.result import Result
+
+if TYPE_CHECKING:
+    from softib.analysis.calibration.predicting import Simulated
+    from softib.workloads.benchmark_logs.log import BenchmarkLog
+    from softib.workloads.hosts import Hosts
+    from softib.workloads.job import Job
+    from softib.workloads.trust import Dataset
+    from softib.workloads.workload import Workload
+
+__all__ = ["Against", "AgainstRow", "against", "dataset_of", "nodes_of_log"]
+
+
+@dataclass(frozen=True)
+class AgainstRow(Result):
+    """One size of the log."""
+
+    bytes: int
+    measured: float
+    predicted: float
+    error: float
+    """Predicted over measured, less 1."""
+    low: float | None
+    """With ``high`` the range of the prediction without this log; null: its library was never measured."""
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Against(Result):
+    """A log beside the predictions of a job."""
+
+    log: str
+    program: str
+    job: str
+    unit: str
+    """Of measured and predicted: us or MB/s."""
+    mean_error: float
+    """Mean of the errors without their signs."""
+    inside: int | None
+    """Rows inside their ranges."""
+    rows: list[AgainstRow]
+
+
+def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Simulated) -> tuple[Against, Dataset]:
+    """The log in ``path`` beside what ``run`` predicts of its job in ``work``; and the log as measurements of
+    the machine. Raises :class:`InputError`, one line, where it is of another benchmark or of other nodes."""
+    from softib.analysis.calibration.calibration import half_width
+    from softib.analysis.calibration.predicting import log_ratio, values_of
+    from softib.workloads.benchmark_logs.log import read_log
+
+    log = read_log(path, [job.pattern_name for job in work.jobs])
+    job = next(j for j in work.jobs if j.pattern_name == log.pattern)
+    nodes = nodes_of_log(log, job, hosts)
+    predicted = values_of(log, job, run)
+    rows = [
+        _row(log, job, hosts, size, measured, float(value))
+        for (size, measured), value in zip(log.rows, predicted, strict=True)
+    ]
+    inside = None if any(r.low is None for r in rows) else sum(r.low <= r.measured <= r.high for r in rows)  # type: ignore[operator]
+    error = float(np.mean([abs(r.error) for r in rows]))
+    ratios = log_ratio(log, predicted)
+    return (
+        Against(log.path, log.program, job.name or log.pattern, log.unit, error, inside, rows),
+        dataset_of(log, job, hosts, nodes, error, half_width(ratios)),
+    )
+
+
+def dataset_of(log: BenchmarkLog, job: Job, hosts: Hosts, nodes: int, error: float, half: float) -> Dataset:
+    """``log`` as measurements of a machine: of ``job`` on ``nodes``."""
+    from softib.workloads.trust import Dataset
+
+    version = log.version or str(getattr(job, "nccl", "")) if log.library == "nccl" else ""
+    return Dataset(
+        os.path.basename(log.path),
+        log.library,
+        log.what,
+        hosts.profile.name,
+        (nodes, nodes),
+        log.sizes,
+        error,
+        log.gpu or _gpu(job, hosts),
+        version,
+        half,
+    )
+
+
+def _gpu(job: Job, hosts: Hosts) -> str:
+    from softib.workloads.hosts import rows_of
+    from softib.workloads.nccl.job import machine_of_job
+    from softib.workloads.nccl_jobs import Gpus
+
+    return (
+        machine_of_job(job, hosts.name, rows_of(job, hosts), hosts.gbps).machine.gpu.name
+        if isinstance(job, Gpus)
+        else ""
+    )
+
+
+def nodes_of_log(log: BenchmarkLog, job: Job, hosts: Hosts) -> int:
+    """Nodes of ``job``. Raises :class:`InputError` where the log names others, or other GPUs."""
+    from softib.errors import InputError
+    from softib.plural import counted
+    from softib.workloads.hosts import rows_of
+    from softib.workloads.mpi_jobs import Mpi
+    from softib.workloads.nccl.job import run_of
+    from softib.workloads.nccl_jobs import Nccl
+
+    if isinstance(job, Mpi):
+        return job.nodes(hosts)
+    assert isinstance(job, Nccl)
+    run = run_of(job, hosts.name, rows_of(job, hosts), hosts.gbps)
+    ranks = run.nodes * run.machine.gpus
+    if log.ranks and (log.nodes, log.ranks) != (run.nodes, ranks):
+        raise InputError(
+            f"{log.path} ran on {counted(log.ranks, 'GPU')} of {counted(log.nodes, 'node')}, the workload on "
+            f"{ranks:,} of {run.nodes:,}; set hosts and gpus of the workload"
+        )
+    if log.gpu and log.gpu != run.machine.gpu.name:
+        raise InputError(
+            f"{log.path} ran on {log.gpu}, the workload on {run.machine.gpu.name}; set machine={log.gpu.lower()}"
+        )
+    return run.nodes
+
+
+def _row(log: BenchmarkLog, job: Job, hosts: Hosts, size: int, measured: float, predicted: float) -> AgainstRow:
+    took_us = predicted if log.unit == "us" else size / predicted
+    trust: dict[str, Any] = job.model_copy(update={"size": size}).figures(hosts, took_us).get("trust", {})
+    limits = [trust["low_us"], trust["high_us"]] if trust else [None, None]
+    if log.unit != "us" and trust:
+        limits = [size / trust["high_us"], size / trust["low_us"]]
+    return AgainstRow(size, measured, predicted, predicted / measured - 1, *limits)

@@ -1,0 +1,111 @@
+"""``softib isolate``: take bad cables out of use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.clock import clock
+from softib.cli.shared.named_files import InputFile
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import Compiling, Steps, print_json, print_notice
+from softib.foreign_text import shown
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.sources)
+@click.option("--shadow/--act", default=True, help="Show what would be done, or do it.  [default: shadow]")
+@click.option(
+    "--budget", type=click.IntRange(0), metavar="N", help="Cables isolated at once (default, and most: max(10, 0.5 %))."
+)
+@click.option(
+    "--hold",
+    type=click.FloatRange(1.0),
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time until a cable is enabled for a trial; doubled each time.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(2),
+    default=2,
+    show_default=True,
+    help="Readings of a running fabric or umad:DEVICE.",
+)
+@click.option(
+    "--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
+)
+@click.option("--since", metavar="TIME", help="Of a history: from then on, as softib diagnose has it.")
+@click.option(
+    "--fabric",
+    metavar="SOURCE",
+    shell_complete=completing.sources,
+    help="The fabric, where SOURCE is a history or files.",
+)
+@click.option("--thresholds", type=InputFile(), metavar="FILE", help="Other thresholds than the shipped ones, YAML.")
+@json_option
+def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """Isolate the cables that softib diagnose wants isolated: disable a switch port, see that the
+    manager routes around it, and enable it again when the reason is gone.
+
+    Only cables between switches; never the last path between two hosts; never more than the budget;
+    each switch keeps half of its cables to other switches. Works with softib's manager and with
+    OpenSM. Exit 1 when a finding asks to isolate a cable.
+
+    \b
+    softib isolate pod --rounds 5 --every 60          # what would be done
+    softib isolate pod --act --rounds 5 --every 60    # do it; run it again from a timer
+    softib isolate kept/ --fabric pod --since 20m --act
+    softib isolate ledger pod                         # what was done, and why
+    softib isolate release pod 'leaf-2[7]'            # enable it now
+    """
+    import softib
+
+    softib.on_compiling(Compiling())
+    if sources[0] in ("ledger", "release"):
+        if len(sources) < 2:
+            raise softib.InputError(f"{sources[0]}: name the SOURCE: softib isolate {sources[0]} SOURCE")
+        if sources[0] == "ledger" and len(sources) > 2:
+            raise softib.InputError("ledger: name one SOURCE")
+        ledger = softib.isolations(sources[1]) if sources[0] == "ledger" else softib.release_isolated(*sources[1:])
+        _show(ledger, as_json, "no cable is isolated" if sources[0] == "release" else "nothing was isolated")
+        return 0
+    fabric = options["fabric"]
+    seen = softib.observe(
+        *sources,
+        rounds=options["rounds"],
+        every=options["every"],
+        fabric=fabric,
+        since=clock("--since", options["since"]),
+    )
+    for problem in seen.problems:
+        print_notice(str(problem))
+    result = softib.isolate(
+        seen,
+        fabric or (sources[0] if len(sources) == 1 and not _is_record(sources[0]) else None),
+        act=not options["shadow"],
+        budget=options["budget"],
+        hold=options["hold"],
+        thresholds=options["thresholds"],
+        steps=Steps(),
+    )
+    _show(result, as_json, "")
+    return 0 if result.good else 1
+
+
+def _show(result: Any, as_json: bool, nothing: str) -> None:
+    if as_json:
+        print_json(result.to_json())
+        return
+    for line in result.lines() or [nothing]:
+        click.echo(shown(line))
+
+
+def _is_record(source: str) -> bool:
+    """A history or a Prometheus server, which is no fabric."""
+    from pathlib import Path
+
+    return source.startswith("http") or Path(source).is_dir()

@@ -1,0 +1,43 @@
+"""``softib stack``: are the hosts' drivers, firmware and settings what they should be?"""
+
+from __future__ import annotations
+
+import click
+
+from softib.cli.shared.named_files import InputFile
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import print_json
+from softib.foreign_text import shown
+
+
+@click.command()
+@click.argument("sources", nargs=-1, type=InputFile(), metavar="[FOLDER|ARCHIVE]...")
+@click.option("--ssh", metavar="HOST", multiple=True, help="Collect from this host by ssh; may be given several times.")
+@click.option("--matrix", metavar="F", type=InputFile(), help="Rows of the support matrix, added to softib's (TOML).")
+@click.option("--collector", is_flag=True, help="Print the shell script that makes a host's archive, and exit.")
+@json_option
+def command(sources: tuple[str, ...], ssh: tuple[str, ...], matrix: str | None, collector: bool, as_json: bool) -> int:
+    """Compare the software stacks of hosts: driver, firmware, kernel, libraries and settings, with each other, with
+    their hardware and with a support matrix. Without FOLDER, ARCHIVE and --ssh: of this host, in a second.
+
+    Exit 1 for a fault, or where a host does not answer, for a scheduler's prolog.
+
+    \b
+    softib stack --ssh node1 --ssh node2 --ssh node3
+    softib stack --collector | ssh node4 sh > node4.tgz
+    softib stack node4.tgz node5.tgz --matrix site.toml
+    """
+    import softib
+
+    if collector:
+        if sources or ssh or matrix or as_json:
+            raise click.UsageError("--collector prints a script and takes no other option; remove the others")
+        click.echo(softib.stack_collector(), nl=False)
+        return 0
+    result = softib.stack(sources, ssh=ssh, matrix=matrix)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        for line in result.lines():
+            click.echo(shown(line))
+    return 0 if result.good else 1

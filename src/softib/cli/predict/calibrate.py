@@ -1,0 +1,55 @@
+"""``softib calibrate``: a machine described by its own benchmark."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
+from softib.cli.shared.options import Load, json_option, source_options
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
+
+
+@click.command()
+@click.argument("log", type=InputFile(), shell_complete=completing.files)
+@click.option("--source", metavar="SOURCE", help="The fabric on which the benchmark ran; OSU's logs need it.")
+@click.option(
+    "--workload",
+    metavar="W",
+    default="",
+    help="What ran, as far as the log does not state it, such as nccl-all-reduce,gpudirect=phb or "
+    "mpi-allreduce,ranks-per-host=8.",
+)
+@click.option(
+    "--machine",
+    metavar="F",
+    type=OutputFile(),
+    help="Write the machine to this file; one that is there is calibrated further.",
+)
+@json_option
+@source_options
+def command(log: str, source: str | None, workload: str, machine: str | None, as_json: bool, load: Load) -> int:
+    """Fit the description of a machine to LOG, of nccl-tests or an OSU benchmark.
+
+    Each constant on which sizes of the log depend is fitted, the others are kept. The file of --machine
+    is what softib simulate --machine F takes.
+    """
+    import softib
+
+    fabric = None if source is None else load(source, Steps())
+    there = machine if machine is not None and os.path.isfile(machine) and os.path.getsize(machine) else ""
+    result = softib.calibrate(log, fabric, workload=workload, machine=there)
+    if machine is not None:
+        result.write(machine)
+        print_notice(f"machine written to {machine}")
+    if as_json:
+        print_json(result.to_json())
+    else:
+        if fabric is not None:
+            print_problems(fabric.problems)
+        result.print()
+        if machine is None:
+            click.echo(f"\n{result.text}", nl=False)
+    return 0

@@ -1,0 +1,112 @@
+"""The support matrix: requirements of facts, each with its source, from a TOML file that a site can extend."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from typing import Any
+
+from softib.errors import InputError
+from softib.foreign_text import shown
+from softib.host_facts.stack_facts import HostStack, StackFact
+from softib.input_files import read_text
+
+__all__ = ["MatrixRow", "read_matrix", "requirements_of"]
+
+MOST = 1 << 20
+"""Bytes of a file."""
+KEYS = ("fact", "kind", "minimum", "equals", "differs", "when", "source", "required", "remove")
+CONDITIONS = ("minimum", "equals", "differs")
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """A requirement. ``required``: a host without the fact does not meet it."""
+
+    fact: str
+    kind: str = ""
+    minimum: str = ""
+    equals: str = ""
+    differs: str = ""
+    when: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    required: bool = False
+    remove: bool = False
+
+    def applies(self, host: HostStack) -> bool:
+        """Does the host have the facts of ``when``?"""
+        return all(any(fnmatchcase(v, pattern) for v in host.values(name)) for name, pattern in self.when.items())
+
+    def concerns(self, fact: StackFact) -> bool:
+        """Is this one of its facts?"""
+        return fact.name == self.fact and self.kind in ("", fact.kind)
+
+    def met(self, value: str) -> bool:
+        """Is the value as required?"""
+        if self.minimum:
+            return _order(value) >= _order(self.minimum)
+        return value == self.equals if self.equals else value != self.differs
+
+    def __str__(self) -> str:
+        if self.minimum:
+            return f"{self.minimum} or more"
+        return self.equals or f"not {self.differs}"
+
+
+def _order(version: str) -> tuple[float, ...]:
+    """Numbers of a version, for comparison."""
+    if version == "unlimited":
+        return (float("inf"),)
+    return tuple(float(n) for n in re.findall(r"\d{1,15}", version)) or (-1.0,)
+
+
+def read_matrix(path: str | os.PathLike[str] | None = None) -> list[MatrixRow]:
+    """softib's rows, with those of the file ``path``. Raises :class:`InputError` in one line."""
+    own = _rows(files("softib.host_facts").joinpath("support_matrix.toml").read_text(), "support_matrix.toml")
+    rows = {(r.fact, r.kind): r for r in own}
+    if path is not None:
+        rows |= {(r.fact, r.kind): r for r in _rows(read_text(path, "support matrix", MOST), shown(os.fspath(path)))}
+    return [r for r in rows.values() if not r.remove]
+
+
+def _rows(text: str, where: str) -> Iterator[MatrixRow]:
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{where}: {shown(str(error))}") from None
+    listed = document.get("row", [])
+    if not isinstance(listed, list) or set(document) - {"row"}:
+        raise InputError(f"{where}: use [[row]] tables only")
+    for number, row in enumerate(listed, 1):
+        yield _row(row, f"{where}: row {number}")
+
+
+def _row(row: Any, where: str) -> MatrixRow:
+    if not isinstance(row, dict) or (unknown := sorted(set(row) - set(KEYS))):
+        name = shown(str(unknown[0])) if isinstance(row, dict) else shown(str(row))
+        raise InputError(f"{where}: unknown key {name[:40]!r}; use {', '.join(KEYS)}")
+    for key, value in row.items():
+        wanted: type = bool if key in ("required", "remove") else dict if key == "when" else str
+        if not isinstance(value, wanted):
+            raise InputError(f"{where}: {key}: use a {'text in quotation marks' if wanted is str else wanted.__name__}")
+    if not row.get("fact") or not all(isinstance(v, str) for v in row.get("when", {}).values()):
+        raise InputError(f'{where}: name the fact, for example fact = "firmware"; when: texts in quotation marks')
+    if not row.get("remove") and sum(bool(row.get(c)) for c in CONDITIONS) != 1:
+        raise InputError(f"{where}: use one of {', '.join(CONDITIONS)}")
+    return MatrixRow(**row)
+
+
+def requirements_of(host: HostStack, rows: list[MatrixRow]) -> Iterator[tuple[MatrixRow, StackFact | None]]:
+    """Requirements that the host does not meet, with the fact; None: the host lacks it."""
+    for row in rows:
+        if not row.applies(host):
+            continue
+        facts = [f for f in host.settings if row.concerns(f)]
+        yield from ((row, f) for f in facts if not row.met(f.value))
+        if row.required and not facts:
+            yield row, None

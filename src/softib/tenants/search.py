@@ -1,0 +1,47 @@
+"""A search of the whole subnet beside the programmer: it takes seconds on thousands of hosts, and no change waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from softib.tenants.subnet import SubnetView
+
+__all__ = ["Search"]
+
+
+class Search:
+    """Discovers the subnet in a thread and over a wire of its own; ``whole``: reads every port's table, too. When
+    ``over``, the result is in ``view``, or ``error`` is set; ``ended`` is called in the thread."""
+
+    def __init__(self, view: SubnetView, whole: bool, ended: Callable[[], None]):
+        self.view, self.whole, self._ended = view, whole, ended
+        self.error: Exception | None = None
+        self.took_s = 0.0
+        self.programmed: set[int] = set()
+        """PortGUIDs programmed since it began: their tables may have been read before that."""
+        self.over = self._unwanted = False
+        self._lock = threading.Lock()
+        threading.Thread(target=self._run, name="softib-tenants-search", daemon=True).start()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        try:
+            self.view.discover()
+            if self.whole:
+                self.view.read(self.view.ports)
+        except Exception as error:
+            self.error = error
+        with self._lock:
+            self.took_s, self.over = time.monotonic() - began, True
+            if self._unwanted or self.error is not None:
+                self.view.close()
+        self._ended()
+
+    def close(self) -> None:
+        """The result is not wanted any more."""
+        with self._lock:
+            self._unwanted = True
+            if self.over:
+                self.view.close()

@@ -1,0 +1,129 @@
+"""OpenStack Neutron's calls: its ML2 driver mlnx_sdn_assist (networking-mlnx) sends networks and ports as Neutron has
+them, below a domain (``cloudx`` by default).
+
+A network is a partition whose P_Key is its segmentation ID, and whose name is the network's ID. A port is a member: a
+bare-metal host by the DHCP client ID that Ironic makes of its GUID, a virtual function by the GUID that Neutron's
+agent makes of its MAC address. Each answer names a job, which the driver asks for until it is completed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from fastapi import FastAPI, HTTPException, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from softib.tenants import changes
+from softib.tenants.changes import Change, NotThere, Options, Refused
+from softib.tenants.model import Member, Partition, parse_pkey
+from softib.tenants.service import TenantService
+from softib.tenants.state import Draft
+from softib.web.ufm.partitions import make
+
+__all__ = ["add_neutron_calls"]
+
+CLIENT_ID = ("client-id", "61")
+"""The DHCP option by name and number."""
+Kind = Annotated[Literal["Network", "Port"], Path()]
+Id = Annotated[str, Field(max_length=64)]
+
+
+class _Option(BaseModel):
+    opt_name: str | int | None = None
+    opt_value: str | None = None
+
+
+class _Object(BaseModel):
+    """The keys that matter of Neutron's networks and ports."""
+
+    model_config = ConfigDict(populate_by_name=True)
+    id: Id
+    segmentation_id: Annotated[int | None, Field(alias="provider:segmentation_id")] = None
+    network_id: Id = ""
+    mac_address: str | None = None
+    host: Annotated[str | None, Field(alias="binding:host_id", max_length=255)] = None
+    vnic_type: Annotated[str | None, Field(alias="binding:vnic_type")] = None
+    extra_dhcp_opts: list[_Option] = []
+
+
+def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
+    """Enter the calls."""
+
+    def done(request: Request, body: _Object, action: str, change: Change) -> str:
+        return f"app/jobs/{make(service, request, f'{action} {body.id}', change).revision}"
+
+    @app.post("/{domain}/{kind}")
+    def create(request: Request, domain: str, kind: Kind, body: _Object) -> str:
+        """A network or port was made, or bound."""
+        return update(request, domain, kind, body.id, body)
+
+    @app.put("/{domain}/{kind}/{number}")
+    def update(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
+        """It was changed."""
+        if kind == "Network":
+            pkey = _pkey(body)
+            service.refuse_held_key(pkey)
+            return done(request, body, "Neutron network", lambda draft: _put_network(draft, pkey, body.id))
+        guid = _guid(body)
+
+        def add(draft: Draft) -> str:
+            partition = _of_network(draft, service, body.network_id)
+            members = {guid: Member(host=body.host or "")}
+            return changes.add_members(draft, partition.pkey, members, Options(), service.view.room)
+
+        return done(request, body, "Neutron port", add)
+
+    @app.delete("/{domain}/{kind}/{number}")
+    def remove(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
+        """It was deleted; 404 if it is not there, which the driver takes for done."""
+        if kind == "Network":
+
+            def delete(draft: Draft) -> str:
+                pkey = _of_network(draft, service, body.id).pkey
+                return changes.delete_partition(draft, pkey, service.clock())
+
+            return done(request, body, "Neutron network deleted", delete)
+        guid = _guid(body)
+
+        def take(draft: Draft) -> str:
+            return changes.remove_members(draft, _of_network(draft, service, body.network_id).pkey, [guid])
+
+        return done(request, body, "Neutron port deleted", take)
+
+
+def _pkey(network: _Object) -> int:
+    if network.segmentation_id is None:
+        raise HTTPException(501, f"network {network.id} has no segmentation ID; it has no partition")
+    return parse_pkey(f"{network.segmentation_id:x}")
+
+
+def _put_network(draft: Draft, pkey: int, name: str) -> str:
+    """A request that is repeated changes nothing; a P_Key of something else is refused."""
+    partition = draft.partition(pkey)
+    if partition is None:
+        return changes.create(draft, pkey, Options(name=name))
+    if partition.name != name:
+        raise Refused(f"P_Key {pkey:#x} belongs to {partition.name}; give the network another segmentation ID")
+    return f"{name} is {pkey:#x}"
+
+
+def _of_network(draft: Draft, service: TenantService, name: str) -> Partition:
+    listed = {*service.state.partitions, *draft.partitions, *getattr(draft.base, "partitions", ())}
+    matches = (draft.partition(pkey) for pkey in listed)
+    partition = next((p for p in matches if p is not None and p.name == name), None)
+    if partition is None:
+        raise NotThere(f"there is no partition of network {name}; send the network first")
+    return partition
+
+
+def _guid(port: _Object) -> int:
+    """The GUID of a port. Status 501, which the driver takes for done, for a port that is not InfiniBand's."""
+    for option in port.extra_dhcp_opts:
+        client = re.fullmatch(r"ff(?::[0-9a-fA-F]{2}){11}((?::[0-9a-fA-F]{2}){8})", option.opt_value or "")
+        if str(option.opt_name) in CLIENT_ID and client:
+            return int(client[1].replace(":", ""), 16)
+    octets = (port.mac_address or "").replace(":", "")
+    if port.vnic_type == "direct" and re.fullmatch("[0-9a-fA-F]{12}", octets):
+        return int(f"{octets[:6]}0000{octets[6:]}", 16)
+    raise HTTPException(501, f"port {port.id} has neither a client ID of InfiniBand nor a virtual function's address")

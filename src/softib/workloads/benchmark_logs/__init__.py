@@ -1,0 +1,1 @@
+"""Logs of benchmarks that users have: nccl-tests and the OSU microbenchmarks."""

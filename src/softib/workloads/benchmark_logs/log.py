@@ -1,0 +1,73 @@
+"""One benchmark's log: the measured value of each size, and what the log states of the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from softib.errors import InputError
+from softib.input_files import read_text, shown_name
+
+__all__ = ["BenchmarkLog", "by_size", "read_log"]
+
+MOST = 16 << 20
+"""Bytes of a log."""
+
+
+@dataclass(frozen=True)
+class BenchmarkLog:
+    """``rows``: (bytes, value), ascending, the median of repeated sizes; ``unit`` of the values: us, or
+    MB/s. ``pattern``: the pattern of workloads that predicts them. What the log states of the machine, 0
+    or empty where it does not: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs of a process) and
+    ``version`` of the library."""
+
+    path: str
+    program: str
+    pattern: str
+    rows: tuple[tuple[int, float], ...]
+    unit: str = "us"
+    ranks: int = 0
+    nodes: int = 0
+    gpu: str = ""
+    per_process: int = 0
+    version: str = ""
+
+    @property
+    def library(self) -> str:
+        """``nccl`` or ``mpi``."""
+        return self.pattern.partition("-")[0]
+
+    @property
+    def what(self) -> str:
+        """The collective or test without its library."""
+        return self.pattern.partition("-")[2]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The least and the most bytes."""
+        return self.rows[0][0], self.rows[-1][0]
+
+
+def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """(bytes, median of the values) of sizes and values above 0, ascending."""
+    values: dict[int, list[float]] = {}
+    for size, value in pairs:
+        if size > 0 and value > 0:
+            values.setdefault(size, []).append(value)
+    return tuple((size, median(values[size])) for size in sorted(values))
+
+
+def read_log(path: str | os.PathLike[str], patterns: Sequence[str] = ()) -> BenchmarkLog:
+    """The log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: those of the workload that it is
+    compared with; the log must be of one of them. Raises :class:`InputError`, one line."""
+    from softib.workloads.benchmark_logs.nccl_tests import nccl_log
+    from softib.workloads.benchmark_logs.osu import osu_log
+
+    text, name = read_text(path, "benchmark log", MOST, errors="replace"), shown_name(path)
+    if "# OSU " in text:
+        return osu_log(text, name, patterns)
+    if "algbw" in text and "busbw" in text:
+        return nccl_log(text, name, patterns)
+    raise InputError(f"{name}: neither a log of nccl-tests (algbw, busbw) nor of an OSU benchmark (# OSU …)")

@@ -1,0 +1,150 @@
+"""Logs of nccl-tests: a table of sizes, times and bandwidths, and the list of devices above it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from softib.errors import InputError
+from softib.foreign_text import shown
+from softib.workloads.benchmark_logs.log import BenchmarkLog, by_size
+from softib.workloads.nccl.constants import Collective, busbw_factor
+from softib.workloads.nccl.machine import GPUS
+
+__all__ = ["nccl_log"]
+
+PROGRAMS = {
+    "all_reduce_perf": "all-reduce",
+    "all_gather_perf": "all-gather",
+    "reduce_scatter_perf": "reduce-scatter",
+    "broadcast_perf": "broadcast",
+    "alltoall_perf": "all-to-all",
+    "sendrecv_perf": "send-recv",
+}
+"""Program → collective."""
+UNKNOWN = ("reduce_perf", "gather_perf", "scatter_perf", "hypercube_perf")
+"""Programs whose collective is no pattern."""
+_PROGRAM = re.compile(r"\b(?<!_)((?:\w+_)?\w+_perf)\b")
+_PREFIX = re.compile(r"^\s*(?:\[[^\]]*\](?:<std\w+>)?:?|\d+:)\s*")
+"""What mpirun --tag-output and srun --label write in front of a line."""
+_RANK = re.compile(
+    r"^#?\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d+) on\s+(?P<host>\S+) device.*?\]\s+(?P<gpu>.*)$"
+)
+_VERSION = re.compile(r"NCCL version (\d+\.\d+(?:\.\d+)?)|nccl-library=(\d)(\d\d)(\d\d)")
+_UNITS = re.compile(r"^#?\s*\(B\)\s+\(elements\)")
+REDUCING = {"sum", "prod", "max", "min", "avg", "mulsum"}
+"""Operations in the column redop; sendrecv_perf states one, too."""
+TOLERANCE = 0.02
+"""Of the ratio of bus bandwidth and algorithm bandwidth, as far as two decimals tell it."""
+LEAST_GBYTES = 1.0
+"""Algorithm bandwidth in GB/s from which its decimals do."""
+
+
+def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
+    """The log ``text`` of one program. Raises :class:`InputError`, one line, for foreign units, for a table
+    of another collective than ``patterns``, and for one that several collectives could have written."""
+    lines = [_PREFIX.sub("", line) for line in text.splitlines()]
+    for line in lines:
+        if _UNITS.match(line) and "(us)" not in line:
+            raise InputError(f"{path}: times in {shown(line.split('(elements)')[1].split()[0])}; nccl-tests prints them in (us)")
+    table = list(_rows(lines))
+    rows = by_size((row.size, row.us) for row in table)
+    if not rows:
+        raise InputError(f"{path}: the table of nccl-tests has no rows")
+    devices = [hit for line in lines if (hit := _RANK.match(line))]
+    ranks = len({hit["rank"] for hit in devices})
+    hosts, processes = {hit["host"] for hit in devices}, {(hit["host"], hit["pid"]) for hit in devices}
+    collective = _collective(path, "\n".join(lines), table, ranks, _wanted(path, patterns))
+    version = _VERSION.search(text)
+    return BenchmarkLog(
+        path,
+        "nccl-tests",
+        f"nccl-{collective}",
+        rows,
+        ranks=ranks,
+        nodes=len(hosts),
+        gpu=_gpu(path, devices[0]["gpu"]) if devices else "",
+        per_process=round(ranks / len(processes)) if processes else 0,
+        version="" if version is None else version[1] or ".".join(str(int(part)) for part in version.groups()[1:]),
+    )
+
+
+class _Row(NamedTuple):
+    """One row, out of place: ``ratio`` of bus and algorithm bandwidth (0: too few decimals); does it have an
+    operation, and a root?"""
+
+    size: int
+    us: float
+    ratio: float
+    reduces: bool
+    rooted: bool
+
+
+def _rows(lines: list[str]) -> Iterator[_Row]:
+    head: list[str] = []
+    for line in lines:
+        words = line.lstrip("#").split()
+        if words[:2] == ["size", "count"] and "time" in words:
+            head = words
+        elif head and len(words) >= len(head) - 2 and words[0].isdecimal() and words[1].isdecimal():
+            at = head.index("time") - max(len(head) - len(words), 0)  # columns redop and root are blank in old releases
+            try:
+                us, algorithm, bus = (float(word) for word in words[at : at + 3])
+            except ValueError:
+                continue
+            ratio = bus / algorithm if algorithm >= LEAST_GBYTES else 0.0
+            rooted = "root" in head and words[at - 1].isdecimal() and at > 3
+            yield _Row(int(words[0]), us, ratio, bool(REDUCING & set(words[:at])), rooted)
+
+
+def _wanted(path: str, patterns: Sequence[str]) -> str:
+    """The collective of ``patterns``; empty without one."""
+    wanted = [p.removeprefix("nccl-") for p in patterns if p.startswith("nccl-")]
+    if patterns and not wanted:
+        raise InputError(f"{path} is a log of nccl-tests; the workload is {patterns[0]}")
+    return wanted[0] if wanted else ""
+
+
+def _collective(path: str, text: str, table: list[_Row], ranks: int, wanted: str) -> str:
+    """The collective of the log: its program's where the log or its file names that, else ``wanted``, else
+    the only one that prints such columns and bandwidths."""
+    programs = set(_PROGRAM.findall(text)) | set(_PROGRAM.findall(os.path.basename(path)))
+    named = {PROGRAMS[p] for p in programs if p in PROGRAMS}
+    if not named and programs & set(UNKNOWN):
+        raise InputError(f"{path} is of {min(programs & set(UNKNOWN))}; softib predicts {', '.join(PROGRAMS)}")
+    possible = named or _by_columns(path, table[-1], [row.ratio for row in table if row.ratio], ranks)
+    if wanted:
+        if wanted not in possible:
+            raise InputError(f"{path} is of {' or '.join(sorted(possible))}, not of {wanted}")
+        return wanted
+    if len(possible) == 1:
+        return min(possible)
+    choice = " or ".join(f"nccl-{name}" for name in sorted(possible))
+    raise InputError(f"{path} does not name its collective; add --workload {choice}")
+
+
+def _by_columns(path: str, row: _Row, ratios: list[float], ranks: int) -> set[str]:
+    """Collectives that print these columns, and where the largest row tells the ratio of bandwidths, that."""
+    if row.reduces and row.rooted:
+        raise InputError(f"{path} is of reduce_perf; softib predicts {', '.join(PROGRAMS)}")
+    columns = {
+        (True, False): {"all-reduce", "reduce-scatter", "send-recv"},
+        (False, True): {"broadcast"},
+        (False, False): {"all-gather", "all-to-all", "send-recv"},
+    }[row.reduces, row.rooted]
+    if not ratios:
+        return columns
+    if ranks > 1:
+        fit = {c for c in columns if abs(ratios[-1] / busbw_factor(Collective(c), ranks) - 1) < TOLERANCE}
+        return fit or columns
+    return columns & {"all-reduce"} if ratios[-1] > 1 + TOLERANCE else columns
+
+
+def _gpu(path: str, text: str) -> str:
+    """The GPU of the list of devices, by its longest known name."""
+    names = [name for name in GPUS if name.lower() in text.lower()]
+    if not names:
+        raise InputError(f"{path}: GPU {shown(text.strip())!r} is not described; known are {', '.join(GPUS)}")
+    return max(names, key=len)

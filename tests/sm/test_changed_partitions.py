@@ -1,0 +1,95 @@
+"""Partitions that change without a sweep: devices, paths and groups are those of a manager that read the final file, and the work is that of the
+change, however many other partitions there are."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import numpy as np
+
+from softib.fabric.topologies.registry import generate
+from softib.iba import sa
+from softib.iba.sa import SaMethod
+from softib.sm.managers.partitions import parse_changes, parse_partitions
+from tests.sm.asking import Asked, hosts
+
+DEFAULT = "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
+
+
+def tree() -> object:
+    return generate("fat-tree", radix=4, levels=2)
+
+
+def line(pkey: int, guids: dict[int, bool]) -> str:
+    members = ", ".join(f"{g:#x}={'full' if full else 'limited'}" for g, full in sorted(guids.items()))
+    return f"p{pkey}={pkey:#x}, ipoib, sl={pkey % 3}{', indx0' * (pkey == 3)} : {members} ;\n"
+
+
+def seen(a: Asked) -> dict[str, object]:
+    """Answers that depend on partitions: devices' tables, paths between all pairs, groups that each host sees."""
+    f, out = a.fabric, dict[str, object]()
+    for port in [*hosts(a).tolist(), *f.port_peer[hosts(a)].tolist()]:
+        first = int(f.pkey_base[port])
+        keys = f.pkeys[first : first + int(f.pkey_cap[port])]
+        out[f"table {port}"] = int(keys[0]), sorted(keys[keys > 0].tolist())
+    P, G = sa.PathRecord, sa.MCMemberRecord
+    for s in hosts(a).tolist():
+        for t in hosts(a).tolist():
+            for key in (None, 3):
+                wanted = {} if key is None else {"pkey": key | 0x8000}
+                status, records = a.ask(P, SaMethod.GET, sgid=a.gid(s), dgid=a.gid(t), frm=s, **wanted)
+                out[f"path {s} {t} {key}"] = status, [(int(P.pkey.get(r)), int(P.sl.get(r))) for r in records]
+        out[f"groups {s}"] = sorted(bytes(G.mgid.get(r).tobytes()) for r in a.ask(G, frm=s)[1])
+    return out
+
+
+def test_changes_give_what_the_final_file_gives():
+    chosen = random.Random(2034)
+    fabric = tree()
+    guids = [int(g) for g in fabric.port_guid[np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])]]
+    now = {pkey: dict.fromkeys(guids[pkey : pkey + 3], True) for pkey in range(1, 5)}
+    changing = Asked(fabric, partitions=tuple(parse_partitions(DEFAULT + "".join(line(k, v) for k, v in now.items()))))
+    sweeps = changing.sm.sweeps
+    for _ in range(12):
+        text = ""
+        for pkey in chosen.sample(range(1, 12), 3):
+            now[pkey] = {g: chosen.random() < 0.6 for g in guids if chosen.random() < 0.4}
+            text += line(pkey, now[pkey])
+        assert changing.sm.repartition(parse_changes(text, "changes"))
+        changing.run()
+    assert changing.sm.sweeps == sweeps
+    file = DEFAULT + "".join(line(k, v) for k, v in sorted(now.items()) if v)
+    assert seen(changing) == seen(Asked(tree(), partitions=tuple(parse_partitions(file))))
+    changing.sweep()
+    assert changing.sm.report.sets == 0, "a sweep finds nothing to do"
+
+
+def calls_of_a_change(partitions: int) -> int:
+    """Function calls that one change of two members costs among this many partitions."""
+    fabric = tree()
+    guids = [int(g) for g in fabric.port_guid[np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])]]
+    every = [line(k, {guids[4 + k % 4]: True}) for k in range(1, partitions + 1)]
+    a = Asked(fabric, partitions=tuple(parse_partitions(DEFAULT + "".join(every))))
+    change = lambda *members: parse_changes(line(7, dict.fromkeys(members, True)), "change")
+    assert a.sm.repartition(change(guids[1]))
+    a.run()
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    changed = change(guids[2], guids[3])
+    sys.setprofile(count)
+    try:
+        assert a.sm.repartition(changed)
+        a.run()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_change_costs_the_same_among_many_partitions():
+    few, many = calls_of_a_change(20), calls_of_a_change(400)
+    assert many <= 1.2 * few, (few, many)

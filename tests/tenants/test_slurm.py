@@ -1,0 +1,127 @@
+"""A Slurm job's partition: a prolog or epilog that is killed between any two of its requests can be run again, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve)")
+
+import uvicorn
+
+from softib.tenants.accounts import Account
+from tests.tenants.subnet_lab import SubnetLab
+
+SCRIPT = Path(__file__).parents[2] / "examples/slurm/partition.py"
+POINTS = [(request, moment) for request in (1, 2, 3) for moment in ("before", "after")]
+
+
+class Controller:
+    """Runs the script as slurmctld would, with the programs of Slurm that it calls; ``kill_at``: (request, before or after
+    the service did it) at which SIGKILL hits it."""
+
+    def __init__(self, folder: Path, lab: SubnetLab, served):
+        from softib.web.ufm.app import gate_of
+
+        self.lab, self.folder, self.kill_at, self.seen = lab, folder, (0, ""), 0
+        self.child: subprocess.Popen[str] | None = None
+        self.service = lab.service
+        self.service.accounts.put(Account("slurm", "operator"), "a long password")
+        (folder / "token").write_text(self.service.accounts.new_token(Account("slurm", "operator")))
+        gate = gate_of(lambda scope, receive, send: None, served, self.service)
+
+        async def watched(scope, receive, send):
+            self.seen += scope["type"] == "http"
+            number = self.seen
+            if (number, "before") == self.kill_at:
+                self.child.kill()
+                return
+
+            async def answering(message):
+                if (number, "after") == self.kill_at:
+                    self.child.kill()
+                await send(message)
+
+            await gate(scope, receive, answering)
+
+        config = uvicorn.Config(watched, port=0, log_level="critical", lifespan="off", access_log=False)
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        nodes = " ".join(n for n in list(self.service.view.names)[1:4])
+        for name, text in (("scontrol", f"printf '%s\\n' {nodes}"), ("squeue", f"cat {folder}/queue")):
+            (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (folder / name).chmod(0o755)
+        self.env = {
+            "PATH": f"{folder}:{os.environ['PATH']}", "SOFTIB_URL": f"http://127.0.0.1:{port}", "SOFTIB_TOKEN_FILE": str(folder / "token"),
+            "SLURM_CLUSTER_NAME": "c1", "SLURM_JOB_NODELIST": "host-000[2-4]",
+        }  # fmt: skip
+
+    def run(self, command: str, job: int, kill_at: tuple[int, str] = (0, "")) -> tuple[int, str]:
+        self.kill_at, self.seen = kill_at, 0
+        env = {**self.env, "SLURM_JOB_ID": str(job)}
+        words = [sys.executable, "-S", "-E", str(SCRIPT), command]
+        self.child = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, problem = self.child.communicate(timeout=60)
+        return self.child.returncode, out.strip() or problem
+
+    @property
+    def partitions(self) -> dict[str, int]:
+        """Name → number of members, of the partitions of jobs."""
+        return {p.name: len(p.members) for p in self.service.state.partitions.values() if p.name.startswith("slurm-")}
+
+    def close(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory, served):
+    lab = SubnetLab(tmp_path_factory.mktemp("lab"))
+    controller = Controller(tmp_path_factory.mktemp("slurm"), lab, served)
+    try:
+        yield controller
+    finally:
+        controller.close()
+        lab.close()
+
+
+def test_a_job_has_its_partition_while_it_runs(slurm):
+    code, pkey = slurm.run("begin", 7)
+    assert code == 0, pkey
+    assert slurm.partitions == {"slurm-c1-7-0": 3}
+    (partition,) = [p for p in slurm.service.state.partitions.values() if p.name == "slurm-c1-7-0"]
+    assert all(int(pkey, 16) | 0x8000 in slurm.lab.table(guid) for guid in partition.members)
+    assert slurm.run("begin", 7) == (0, pkey), "the same job again: the same partition"
+    assert slurm.run("end", 7)[0] == 0 and slurm.partitions == {}
+    assert slurm.run("end", 7)[0] == 0, "twice is no error"
+    (slurm.folder / "queue").write_text("8\n")
+    assert [slurm.run("begin", job)[0] for job in (8, 9)] == [0, 0]
+    assert slurm.run("sweep", 0)[0] == 0 and slurm.partitions == {"slurm-c1-8-0": 3}
+    assert slurm.run("end", 8)[0] == 0 and slurm.partitions == {}
+
+
+@pytest.mark.parametrize(("point", "moment"), [
+    pytest.param(*p, marks=() if p in ((1, "after"), (2, "after")) else pytest.mark.slow) for p in POINTS
+])  # fmt: skip
+def test_a_script_that_is_killed_can_be_run_again(slurm, point, moment):
+    job = 100 + 10 * point + (moment == "after")
+    assert slurm.run("begin", job, (point, moment))[0] == -signal.SIGKILL
+    code, pkey = slurm.run("begin", job)
+    assert code == 0 and slurm.partitions == {f"slurm-c1-{job}-0": 3}, pkey
+    if point < 3:  # an epilog has two requests
+        assert slurm.run("end", job, (point, moment))[0] == -signal.SIGKILL
+    assert slurm.run("end", job)[0] == 0 and slurm.partitions == {}
+    assert slurm.run("begin", job + 500, (point, moment))[0] == -signal.SIGKILL
+    assert slurm.run("end", job + 500)[0] == 0 and slurm.partitions == {}, "the job was cancelled meanwhile"
