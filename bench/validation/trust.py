@@ -78,7 +78,12 @@ def coverage(left: Sequence[Row]) -> dict[str, tuple[int, float, float, float]]:
         off = np.array([abs(np.log(_ratio(r))) for r in mine])
         half = _halves(mine, ranges(others), others)
         inside = lambda halves, off=off: float(np.mean(off <= halves))
-        out[" ".join(name)] = (len(mine), inside(_halves(mine, every, others)), inside(half), float(np.median(half) / np.median(off)))
+        out[" ".join(name)] = (
+            len(mine),
+            inside(_halves(mine, every, others)),
+            inside(half),
+            float(np.median(half) / np.median(off)),
+        )
     return out
 
 

@@ -220,12 +220,20 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
         console.print()
         _table(
             console,
-            ("GPUs", "step", "efficiency", "relative"),
+            ("GPUs", "step", "efficiency", "relative", f"network, {currency}", f"{currency} for a useful GPU-hour"),
             (
-                (f"{r['gpus']:,}", time_text(r["step_us"] * 1e6), _percent(r["efficiency"]), _percent(r["relative"]))
+                (
+                    f"{r['gpus']:,}",
+                    time_text(r["step_us"] * 1e6),
+                    _percent(r["efficiency"]),
+                    _percent(r["relative"]),
+                    _money(r["price"]),
+                    UNKNOWN if r["gpu_hour"] is None else f"{r['gpu_hour']['low']:.3f} to {r['gpu_hour']['high']:.3f}",
+                )
                 for r in c["scaling"]
             ),
         )
+        console.print(text("network: the first design for that many GPUs, with whole switches, without energy"))
 
 
 def _networks(networks: Sequence[dict[str, Any]], currency: str, console: Console) -> None:

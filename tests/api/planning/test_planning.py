@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
+from xml.etree import ElementTree
 
 import pytest
 
@@ -54,6 +56,27 @@ def test_cost_is_bill_and_energy():
     assert cost.energy.low == pytest.approx(kwh * 0.06 * 1.1) and cost.energy.high == pytest.approx(kwh * 0.2 * 1.6)
     assert cost.total.low == pytest.approx(cost.bill.low + cost.energy.low)
     assert cost.per_gpu_hour().low == pytest.approx(cost.total.low / (248 * 8766 * 5))
+
+
+def test_a_scaling_curve_has_time_efficiency_and_money(tmp_path):
+    """Rows of fewer GPUs do not change that of all; 8 GPUs cost a switch, 8 adapters and 8 cables of the book."""
+    pod = softib.generate("rail-optimized", nodes=2, rails=8, radix=64, ufm=False)
+    step = "training-step:1,layers=2,hidden=1024,tensor=8,batch=16,micro-batch=1"
+    (alone,) = softib.plan_cost(pod, FLOOR, gpus=16, workload=step).rows
+    cost = softib.plan_cost(pod, FLOOR, gpus=16, workload=step, scale=[8])
+    first, last = cost.rows
+    assert (last.gpus, last.step_us, last.efficiency) == (16, alone.step_us, alone.efficiency)
+    low, high = (8 * (1599 + 586) + 11_000, 8 * (2188 + 2000) + 50_000)
+    assert (first.relative, first.price.low, first.price.high) == (1.0, low, high)
+    assert first.gpu_hour.high == pytest.approx(high / (8 * 8766 * 5 * first.efficiency))
+    cost.save(tmp_path / "curve.svg")
+    cost.save(tmp_path / "curve.csv")
+    lines = ElementTree.parse(tmp_path / "curve.svg").getroot().iter("{http://www.w3.org/2000/svg}polyline")
+    assert [len(line.get("points").split()) for line in lines] == [2, 2, 2, 2]
+    (_, row, _) = list(csv.reader((tmp_path / "curve.csv").open()))
+    assert [float(v) for v in row[:2]] == [8, first.step_us] and float(row[4]) == low
+    with pytest.raises(softib.InputError, match="two numbers of GPUs"):
+        softib.plan_cost(pod, FLOOR).save(tmp_path / "curve.svg")
 
 
 def test_ethernet_for_the_same_money():

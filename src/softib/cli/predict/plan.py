@@ -181,13 +181,28 @@ def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **o
 @click.option(
     "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of the cluster: gives the cost of a GPU-hour."
 )
-@click.option("--workload", metavar="W", help="A training step, as softib simulate takes it: useful GPU-hours.")
+@click.option("--workload", metavar="W", help="A training step of all GPUs, as softib simulate takes it.")
 @click.option("--scale", metavar="N,N", default="", help="Numbers of GPUs of a scaling curve, besides --gpus.")
+@click.option(
+    "--save",
+    "outputs",
+    metavar="FILE",
+    multiple=True,
+    type=OutputFile(),
+    help="Write FILE by its suffix: .svg or .csv (scaling curve), .xlsx (bill).",
+)
 @json_option
 @_floor
 @source_options
 def cost(
-    source: str, gpus: int | None, workload: str | None, scale: str, as_json: bool, load: Load, **options: Any
+    source: str,
+    gpus: int | None,
+    workload: str | None,
+    scale: str,
+    outputs: tuple[str, ...],
+    as_json: bool,
+    load: Load,
+    **options: Any,
 ) -> int:
     """Show the bill of SOURCE on a floor plan, energy over five years, and the network's share of a GPU-hour."""
     import softib
@@ -198,6 +213,9 @@ def cost(
         raise click.UsageError(f"--scale {scale}: give numbers of GPUs with commas, for example 64,256") from None
     fabric = load(source, Steps())
     result = softib.plan_cost(fabric, gpus=gpus, workload=workload, scale=counts, **options)
+    for path in outputs:
+        result.save(path)
+        print_notice(f"written: {path}")
     if as_json:
         print_json(result.to_json())
     else:
