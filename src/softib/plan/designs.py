@@ -119,13 +119,14 @@ def _attempts(demand: Demand) -> Iterator[Candidate]:
     """Every design that could meet the demand, cheapest shape first."""
     common = {"generation": demand.generation, **({"radix": demand.radix} if demand.radix else {})}
     radix, ports = demand.switch_ports, demand.ports
+    named = {**common, **({"adapters": demand.adapters} if demand.adapters > 1 else {})}
     if ports <= radix:
-        yield Candidate("one switch", FAT_TREE, {**common, "levels": 1, "hosts": ports}, radix // demand.adapters)
+        yield Candidate("one switch", FAT_TREE, {**named, "levels": 1, "hosts": ports}, radix // demand.adapters)
         return
     if demand.adapters > 1 and demand.oversubscription == 1:
         yield from _rail_optimized(demand, common)
-    yield from _fat_trees(demand, common)
-    design = _dragonfly_plus(demand, common)
+    yield from _fat_trees(demand, named)
+    design = _dragonfly_plus(demand, named)
     if design is not None:
         yield design
 

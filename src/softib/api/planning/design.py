@@ -177,8 +177,8 @@ class Designs(Suggests):
         paths = []
         for prefix, designs in (("", self._designs), ("storage ", self._storage)):
             for design in designs:
-                words = f"{prefix}{design.candidate.label}"
-                stem = "-".join("".join(c if c.isalnum() else " " for c in words).split())
+                label = f"{prefix}{design.candidate.label}"
+                stem = "-".join("".join(c if c.isalnum() else " " for c in label).split())
                 path = directory / f"{stem}.yaml"
                 write_text(path, _fabric(design).to_yaml())
                 paths.append(str(path))
