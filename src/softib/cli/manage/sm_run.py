@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from softib import AttributeChange, PlannedChanges, UmadManager, UmadManagers
 
 LINE_S = 0.5
-GC_EVERY = 200_000
 SHOWN_ROWS = 12
 """Lines of one node's changes on a terminal; JSON has all."""
 SHOWN_NOTES = 12
@@ -98,11 +97,8 @@ def command(
     of OpenSM's options for this one, in place of --sm-config. A live master is left alone, unless
     --priority N says to take part in the election, or --take-over. SIGHUP reads the files again.
     """
-    import gc
-
     import softib
 
-    gc.set_threshold(GC_EVERY)  # columns hold nearly all that there is; a bring-up makes no cycles to look for
     given, sm_config, partitions = given_settings(manager)
 
     def of(device: str | None) -> UmadManager:
