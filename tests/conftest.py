@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 from collections import Counter
@@ -46,13 +45,6 @@ def rank(path: Path) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files in :data:`ORDER`; the tests of each stay as they are."""
     items.sort(key=lambda item: rank(item.path))
-
-
-def pytest_collection_finish() -> None:
-    """Modules and items live until the end: collections of cycles need not look at these two gigabytes."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000)
 
 
 def find_shared_data() -> Path | None:
