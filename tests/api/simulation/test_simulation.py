@@ -161,11 +161,11 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("shift:1MB", {"what_if": "engin=updn"}, "did you mean engine"),
         ("shift:1MB", {"network": "roce"}, "only the packet layer supports that"),
         ("shift:1MB", {"network": "rocev2", "layer": "packet"}, "no network named"),
-        ("shift:1MB", {"network": "roce,pfc", "layer": "packet"}, "write options as name=value"),
+        ("shift:1MB", {"network": "roce,pfc", "layer": "packet"}, "use name=value for options"),
         ("shift:1MB", {"network": "roce,pfc=maybe", "layer": "packet"}, "write on or off"),
         ("shift:1MB", {"network": "tcp,gbps=fast", "layer": "packet"}, "write a number"),
         ("shift:1MB", {"what_if": "network=tcp,mtu=20", "layer": "packet"}, "mtu 20 is not possible"),
-        ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "a socket has none"),
+        ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "which sockets do not have"),
         ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "need the fluid layer"),
         ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
         ("all-to-all:1MB,barrier=yes", {"record": softib.Record(counters=["leaf-1:1"])}, "or counters of their own"),
@@ -354,7 +354,8 @@ def managed(tmp_path, partitions: str, policy: str = ""):
 
 @pytest.mark.parametrize("layer", ["packet", "fluid"])
 def test_the_sl_is_the_path_records(tmp_path, layer):
-    """The partition's SL, as the administration states it, and its VL; a job's own SL goes before."""
+    """The partition's SL, as the administration states it, and its VL; a job's own SL goes before.
+    """
     fabric = managed(tmp_path, "Default=0x7fff, sl=2 : ALL=full;\n")
     run = softib.simulate(fabric, "shift:100KB", layer=layer)
     assert run.busy_ports[0]["vls"] == [2] and not any("no path record" in note for note in run.to_json()["notes"])
