@@ -354,8 +354,7 @@ def managed(tmp_path, partitions: str, policy: str = ""):
 
 @pytest.mark.parametrize("layer", ["packet", "fluid"])
 def test_the_sl_is_the_path_records(tmp_path, layer):
-    """The partition's SL, as the administration states it, and its VL; a job's own SL goes before.
-    """
+    """The partition's SL, as the administration states it, and its VL; a job's own SL goes before."""
     fabric = managed(tmp_path, "Default=0x7fff, sl=2 : ALL=full;\n")
     run = softib.simulate(fabric, "shift:100KB", layer=layer)
     assert run.busy_ports[0]["vls"] == [2] and not any("no path record" in note for note in run.to_json()["notes"])

@@ -139,8 +139,12 @@ def accept(
 
     given = Options(**options)
     with steps("paths"):
-        place = where_to_measure(source, hosts, devices, steps)
-        started_by = launcher_of(place, launcher, "" if ssh_config is None else os.fspath(ssh_config), launcher_named)
+        fabric = fabric_of(source)
+        if launcher is None and fabric is not None and fabric.format != "running":
+            _refuse_ssh_unasked(fabric)
+        place = where_to_measure(source if fabric is None else fabric, hosts, devices, steps)
+        ssh = "" if ssh_config is None else os.fspath(ssh_config)
+        started_by = launcher_of(place.name, place.running, launcher, ssh, launcher_named)
         plan = plan_batches(
             place.ends,
             place.expectation,
@@ -253,18 +257,25 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
 
 
 def launcher_of(
-    place: AcceptanceSource, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
+    source: str, running: str, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
 ) -> Launcher:
-    if name is None and place.result is not None and not place.running:
-        n = len(set(place.ends.host))
-        raise InputError(
-            f"{place.name} describes {counted(n, 'host')}; use --launcher ssh or --launcher srun to run perftest on "
-            f"{'them' if n != 1 else 'it'}"
-        )
-    chosen = name or (LOCAL if place.running else "ssh")
-    if chosen == LOCAL and not place.running:
-        raise InputError(f"{place.name} is not a running fabric; use ssh or srun to reach its hosts (--launcher)")
-    return launcher_named(chosen, place.running, ssh_config)
+    """The launcher ``name``; by default that of a running fabric, else ssh."""
+    chosen = name or (LOCAL if running else "ssh")
+    if chosen == LOCAL and not running:
+        raise InputError(f"{source} is not a running fabric; use --launcher ssh or --launcher srun to reach its hosts")
+    return launcher_named(chosen, running, ssh_config)
+
+
+def _refuse_ssh_unasked(fabric: Fabric) -> None:
+    """The hosts of a file may be those of a plan."""
+    from softib.iba.node_description import address_of
+
+    whole = result_of(fabric).fabric
+    hosts = len({address_of(whole.node_name(n)).system for n in whole.is_host.nonzero()[0].tolist()})
+    raise InputError(
+        f"{fabric.source} describes {counted(hosts, 'host')}; use --launcher ssh or --launcher srun to run perftest on "
+        f"{'them' if hosts != 1 else 'it'}, or --cover to prove all cables in virtual time"
+    )
 
 
 def _at_once(place: AcceptanceSource, launcher: str) -> int | None:

@@ -232,7 +232,9 @@ class _measurer:
         from softib.live.acceptance.launchers import launcher_named
         from softib.monitor.opening import open_source
 
-        started_by = launcher_of(place.source, self.name, os.fspath(self.given.ssh_config), launcher_named)
+        started_by = launcher_of(
+            place.source.name, place.source.running, self.name, os.fspath(self.given.ssh_config), launcher_named
+        )
         opened = open_source(place.source.running or place.source.name)
         self.close = opened.close
         data = PortData(opened, place.found.fabric)

@@ -194,7 +194,9 @@ def observe(
         )
     if rounds < 2:
         raise InputError(f"rounds={rounds}: an increase needs two readings; use 2 or more")
-    if len(names) > 1:
+    from softib.monitor.opening import is_live
+
+    if len(names) > 1 or (os.path.isfile(names[0]) and not is_live(names[0])):
         from softib.monitor.files import observations_of_files
 
         return Observed(*observations_of_files(names, fabric))
@@ -233,11 +235,9 @@ def _kept(history: History, since: float | None, until: float | None) -> Observe
 def _rounds(source: str, rounds: int, every: float, on_round: Callable[[dict[str, Any]], None]) -> Observed:
     import time
 
-    from softib.monitor.opening import is_live, open_source
+    from softib.monitor.opening import open_source
     from softib.monitor.watch import Watch
 
-    if not is_live(source) and os.path.exists(source):
-        raise InputError(f"{source}: one file is one reading; add a second, later one")
     opened = open_source(source)
     lines: list[dict[str, Any]] = []
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,15 @@ class Tray(Result):
 
 
 @dataclass(frozen=True)
+class RackPower(Result):
+    """Power of the devices in a rack, as the floor plan states it."""
+
+    rack: str
+    devices: int
+    kw: float
+
+
+@dataclass(frozen=True)
 class SwitchPlace(Result):
     """The racks of switches at one place of the floor."""
 
@@ -89,6 +99,9 @@ class CableList(Result):
     links: int
     racks: int
     """In use."""
+    rack_power: list[RackPower]
+    rack_kw: float | None
+    """Limit of a rack in the floor plan."""
     lengths: list[CableKind]
     bundles: list[RackPair]
     crowded_trays: list[Tray]
@@ -141,6 +154,15 @@ class CablePlan(Suggests):
     def racks(self) -> int:
         """Racks in use."""
         return len({e.rack for e in self._cables.layout.elevations})
+
+    @property
+    def rack_power(self) -> list[RackPower]:
+        """Each rack in use, with the power of its devices."""
+        layout = self._cables.layout
+        devices = Counter(e.rack for e in layout.elevations)
+        return [
+            RackPower(layout.floor.rack_name(r), n, round(float(layout.kw[r]), 3)) for r, n in sorted(devices.items())
+        ]
 
     def table(self) -> Table:
         """One row a link: both ends with rack and unit, ``path_m`` along the trays, ``length_m``
@@ -221,6 +243,8 @@ class CablePlan(Suggests):
             c.links.generation,
             len(c),
             self.racks,
+            self.rack_power,
+            c.layout.floor.kw,
             [CableKind(*kind) for kind in c.by_kind()],
             [RackPair(*pair) for pair in c.bundles()],
             [Tray(*tray) for tray in c.crowded_trays()],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ from softib.api.planning.bill import BillOfMaterials, bill_of_materials
 from softib.api.planning.design import DeviceCount, PriceRange
 from softib.errors import InputError
 from softib.result import Result
+from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
     from softib.api.planning.cables import CablePlan
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Cost", "CostSheet", "plan_cost"]
 
 HOURS_A_YEAR = 8766.0
+CURVE = ("gpus", "step_us", "efficiency", "relative", "price_low", "price_high", "gpu_hour_low", "gpu_hour_high")
+"""Columns of a saved scaling curve."""
 LANES = 4
 """Lanes of a standard link (4x)."""
 
@@ -35,6 +41,10 @@ class ScalingRow(Result):
     """Share of the GPUs' achieved rate that remains with communication."""
     relative: float
     """Throughput of a GPU over that of the first row."""
+    price: PriceRange | None = None
+    """The first design for this number of GPUs: adapters, whole switches and cables."""
+    gpu_hour: PriceRange | None = None
+    """The price's share of a useful GPU-hour over the book's years, without energy."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,24 @@ class Cost(Suggests):
         hours = count * HOURS_A_YEAR * self._book.running.years * efficiency
         return PriceRange(self.total.low / hours, self.total.high / hours)
 
+    def row(self, point: dict[str, Any], first: dict[str, Any]) -> ScalingRow:
+        """A row of the scaling curve from one of :func:`softib.scaling` and its first."""
+        from softib.analysis.planning import price_of_size
+        from softib.plan.designs import Demand
+
+        cables, gpus = self._plan._cables, int(point["gpus"])
+        ports, hosts = int(cables.links.host.sum()), sum(not e.is_switch for e in cables.layout.elevations)
+        adapters = max(1, round(ports / hosts))
+        demand = Demand(math.ceil(ports * gpus / (self._gpus or gpus) / adapters), adapters, cables.links.generation)
+        price = price_of_size(demand, self._book)
+        paid = hour = None
+        if not price.missing:
+            paid = PriceRange(price.low, price.high)
+            hours = gpus * HOURS_A_YEAR * self._book.running.years * point["efficiency"]
+            hour = PriceRange(price.low / hours, price.high / hours)
+        per_gpu = [p["tokens_per_s"] / p["gpus"] for p in (point, first)]
+        return ScalingRow(gpus, point["step_us"], point["efficiency"], per_gpu[0] / per_gpu[1], paid, hour)
+
     @property
     def networks(self) -> list[NetworkPrice]:
         """The fabric's own network and Ethernet of the same rate, by the same items."""
@@ -167,6 +195,38 @@ class Cost(Suggests):
 
         print_cost(self.to_json(), console())
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the scaling curve as a plot (.svg) or a table (.csv), or the bill (.xlsx). Raises
+        :class:`InputError`."""
+        from softib.plan.bill import workbook
+        from softib.render.charts import scaling_curve
+
+        suffix = os.path.splitext(os.fspath(path))[1].lower()
+        rows = [_flat(row) for row in self.rows]
+        if suffix == ".xlsx":
+            content = workbook(self.bill)
+            write_file(path, lambda temporary: temporary.write_bytes(content))
+        elif suffix not in (".svg", ".csv"):
+            raise InputError(f"{os.fspath(path)}: use .svg or .csv for the scaling curve, .xlsx for the bill")
+        elif len(rows) < 2:
+            raise InputError(f"{os.fspath(path)}: a scaling curve needs a workload and two numbers of GPUs")
+        elif suffix == ".svg":
+            write_text(path, scaling_curve(rows, self.bill.currency))
+        else:
+            out = io.StringIO()
+            writer = csv.DictWriter(out, CURVE, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({k: "unknown" if v is None else v for k, v in row.items()} for row in rows)
+            write_text(path, out.getvalue())
+
+
+def _flat(row: ScalingRow) -> dict[str, float | None]:
+    """The values of :data:`CURVE`."""
+    values: list[float | None] = [row.gpus, row.step_us, row.efficiency, row.relative]
+    for paid in (row.price, row.gpu_hour):
+        values += [None, None] if paid is None else [paid.low, paid.high]
+    return dict(zip(CURVE, values, strict=True))
+
 
 def plan_cost(
     source: Fabric | str | os.PathLike[str],
@@ -181,8 +241,8 @@ def plan_cost(
     """The bill of ``source`` on ``floor`` with energy over the cost book's years; with ``gpus`` the
     cost of the network for a GPU-hour.
 
-    ``workload``: a training step; its efficiency on ``gpus`` GPUs (and on each number of ``scale``)
-    makes it the cost of a useful GPU-hour. Raises :class:`InputError`.
+    ``workload``: a training step of all ``gpus``; its efficiency makes it the cost of a useful GPU-hour. Each number
+    of ``scale`` is a row of the scaling curve, with the batch in proportion. Raises :class:`InputError`.
     """
     from softib.api.fabric import as_fabric
     from softib.api.planning.cables import plan_cables
@@ -195,9 +255,7 @@ def plan_cost(
     plan = plan_cables(fabric, floor, generation=generation, prices=prices)
     cost = Cost(plan, read_book(prices), gpus, [])
     if workload is not None and gpus is not None:
-        counts = sorted({*scale, gpus})
-        cost.rows = [
-            ScalingRow(row["gpus"], row["step_us"], row["efficiency"], row["relative"])
-            for row in scaling(fabric, workload, counts)
-        ]
+        counts = [gpus, *sorted({*scale} - {gpus})]
+        points = sorted(scaling(fabric, workload, counts), key=lambda row: int(row["gpus"]))
+        cost.rows = [cost.row(point, points[0]) for point in points]
     return cost

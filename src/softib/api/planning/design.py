@@ -164,25 +164,24 @@ class Designs(Suggests):
     def fabric(self, label: str | None = None) -> Fabric:
         """The fabric of a design (default: the first), as :func:`softib.generate` makes it. Raises
         :class:`UnknownName`."""
-        from softib.api.fabric import generate
-
-        design = self._design(label)
-        return generate(design.candidate.kind, name=self._demand.name, **design.candidate.parameters)
+        return _fabric(self._design(label))
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
-        """Write the fabric.yaml of each design into ``folder`` (made where it is missing); returns
-        their paths. Raises :class:`InputError`."""
+        """Write the fabric.yaml of each design, also of the storage fabric, into ``folder`` (made where it is
+        missing); returns their paths. Raises :class:`InputError`."""
         directory = Path(folder)
         try:
             directory.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"{directory}: {error.strerror}; give a folder whose parent exists") from None
         paths = []
-        for label in self.labels:
-            stem = "-".join("".join(c if c.isalnum() else " " for c in label).split())
-            path = directory / f"{stem}.yaml"
-            write_text(path, self.fabric(label).to_yaml())
-            paths.append(str(path))
+        for prefix, designs in (("", self._designs), ("storage ", self._storage)):
+            for design in designs:
+                label = f"{prefix}{design.candidate.label}"
+                stem = "-".join("".join(c if c.isalnum() else " " for c in label).split())
+                path = directory / f"{stem}.yaml"
+                write_text(path, _fabric(design).to_yaml())
+                paths.append(str(path))
         return paths
 
     def rows(self) -> list[DesignRow]:
@@ -230,6 +229,12 @@ class Designs(Suggests):
         return f"<Designs for {counted(self._demand.hosts, 'host')}: {', '.join(self.labels)}>"
 
 
+def _fabric(design: Design) -> Fabric:
+    from softib.api.fabric import generate
+
+    return generate(design.candidate.kind, name=design.fabric.name, **design.candidate.parameters)
+
+
 def _row(design: Design) -> DesignRow:
     shape, price, power, growth = design.candidate, design.price, design.power, design.growth
     return DesignRow(
@@ -260,6 +265,7 @@ def _row(design: Design) -> DesignRow:
 def plan_design(
     demand: Demand,
     *,
+    budget: float | None = None,
     storage_ports: int = 0,
     storage_hosts: int = 0,
     prices: str | os.PathLike[str] | None = None,
@@ -268,20 +274,23 @@ def plan_design(
 ) -> Designs:
     """Designs for ``demand``.
 
+    ``budget``: in place of the demand's hosts, as many as the first design connects for this sum (middle prices).
     ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a storage fabric
-    of its own. ``prices``: a cost book. Each design is built, brought up by the subnet manager, and
-    brought up again without one leaf, one spine and one cable. ``steps`` is entered with the name
-    of each. Raises :class:`InputError` for a demand that no design meets.
+    of its own. ``prices``: a cost book. Each design is built and brought up by the subnet manager, which then routes
+    around one dead switch of each tier and one cable. ``steps`` is entered with the name
+    of each. Raises :class:`InputError` for a demand that no design meets, and a budget that buys none.
 
     >>> import softib
     >>> designs = softib.plan_design(softib.Demand.of_gpus(256))
     >>> designs.rows()[0].design, designs.rows()[0].switches
     ('rail-optimized, 2 tiers', 12)
     """
-    from softib.analysis.planning import designs
+    from softib.analysis.planning import designs, largest_demand
     from softib.plan.price_book import read_book
 
     book = read_book(prices)
+    if budget is not None:
+        demand = largest_demand(demand, book, budget)
     accepted, refused = designs(demand, book, seed=seed, steps=steps)
     storage = []
     if storage_ports or storage_hosts:

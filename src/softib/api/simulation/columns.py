@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from softib.analysis.simulation.run import message_row
 from softib.errors import InputError
-from softib.sim.packet.timeline import timeline
+from softib.sim.packet import constants
+from softib.sim.packet.timeline import KINDS, timeline
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.sim.packet.log import PacketLog
     from softib.sim.packet.timeline import Flight, Hop
 
-__all__ = ["jobs", "messages", "phases", "ports", "rows", "trace_of"]
+__all__ = ["jobs", "messages", "packets", "phases", "ports", "rows", "trace_of"]
 
 
 def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
@@ -108,6 +109,41 @@ def messages(run: RunResult) -> dict[str, Any]:
         "latency_us": _us_of(run.took_ps[rows]),
         "gbps": o.gbps(m.size)[rows],
         "message": rows,
+    }
+
+
+EVENTS = {constants.LOG_SENT: "sent", constants.LOG_RECEIVED: "received", constants.LOG_LOST: "lost"}
+
+
+def packets(run: RunResult) -> dict[str, Any]:
+    """One row for each thing that a packet did at a port, by time; times in ps. ``sent``: its turn came at
+    ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``; ``received``: its last octet was
+    there, it left the receive buffer, and was in memory; ``lost``."""
+    log, m = run.outcome.log, run.messages
+    rows = np.flatnonzero(np.isin(log.kind, list(EVENTS)))
+    of = np.full(len(rows), -1)
+    of[log.stream[rows] >= 0] = log.message_of(rows[log.stream[rows] >= 0])
+    named = lambda names: np.where(of >= 0, names[np.maximum(of, 0)], "")
+    ports = np.unique(log.port[rows])
+    port_names = np.array([run.fabric.port_name(int(p)) for p in ports], object)
+    kinds = {k: KINDS.get(k, str(k)) for k in np.unique(log.what[rows]).tolist()}
+    return {
+        "event": [EVENTS[k] for k in log.kind[rows].tolist()],
+        "packet": [
+            "MAD" if s < 0 else kinds[k]
+            for k, s in zip(log.what[rows].tolist(), log.stream[rows].tolist(), strict=True)
+        ],
+        "message": of,
+        "source": named(run.names[m.src]).tolist(),
+        "destination": named(run.names[m.dst]).tolist(),
+        "psn": log.psn[rows],
+        "bytes": log.octets[rows],
+        "port": port_names[np.searchsorted(ports, log.port[rows])].tolist(),
+        "sl": log.sl[rows],
+        "vl": log.vl[rows],
+        "time_ps": log.now[rows],
+        "start_ps": log.start[rows],
+        "end_ps": log.end[rows],
     }
 
 

@@ -56,6 +56,8 @@ class Figures(Result):
     """Results that agree with the packet layer within 5 %."""
     why_not: list[str]
     notes: list[str]
+    interrupted: bool | None = field(default=None, metadata=OPTIONAL)
+    """Ctrl-C ended the run: the figures are of the virtual time until then."""
     messages: int = 0
     """Messages on links, without computations."""
     phases: int | None = field(default=None, metadata=OPTIONAL)
@@ -230,6 +232,7 @@ def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
         Agreed(**vars(run.agreement)),
         list(run.why_not),
         list(run.notes),
+        interrupted=run.interrupted or None,
     )
     if run.phases is not None:
         return _with_phases(stated, run.phases)

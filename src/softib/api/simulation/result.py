@@ -110,6 +110,11 @@ class Simulation(Suggests):
         return self._plain.good
 
     @property
+    def interrupted(self) -> bool:
+        """Did Ctrl-C end the run? Then it is what there was at that time."""
+        return self._plain.interrupted
+
+    @property
     def against(self) -> Against | None:
         """The log of ``record.against`` beside predictions; None without one."""
         return self._plain.against
@@ -223,7 +228,7 @@ class Simulation(Suggests):
         (``verified``), with the ratio of their time and p99 latency to this run's."""
         from softib.api.simulation.remedies import remedies
 
-        return [] if self._run is None else remedies(self._plain)
+        return [] if self._run is None or self.interrupted else remedies(self._plain)
 
     def counters(self, place: str) -> dict[str, int]:
         """Return the increase of the counters of ``leaf-1[3]`` in the run, by PortCounters' fields:
@@ -280,6 +285,17 @@ class Simulation(Suggests):
         :class:`MissingLibrary`."""
         table = self.table("messages" if self._phases is None else "phases")
         write_file(path, table.to_polars().write_parquet)
+
+    def packets_to_parquet(self, path: str | os.PathLike[str]) -> int:
+        """Write what packets did at every port as a Parquet file, a row an event; returns how many. Raises
+        :class:`InputError` without ``record=softib.Record(packets=True)``, :class:`MissingLibrary`."""
+        from softib.api.simulation.columns import packets
+
+        if not self._plain.settings.record.packets:
+            raise InputError("no packets were logged; take record=softib.Record(packets=True) and layer packet")
+        table = Table(packets(self._details))
+        write_file(path, table.to_polars().write_parquet)
+        return len(table)
 
     def plot(self, kind: str = "latencies") -> Drawing:
         """``latencies``: how long messages took, cumulative, a curve a job; ``links``: the load of

@@ -45,7 +45,10 @@ class Record:
     ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md). ``machine``: a file of
     :func:`softib.calibrate` that describes nodes and hosts, for jobs and costs that do not say
     otherwise; ``against``: a log of nccl-tests or an OSU benchmark, which
-    :attr:`Simulation.against` has beside predictions (docs/calibrate.md)."""
+    :attr:`Simulation.against` has beside predictions (docs/calibrate.md).
+    ``packets`` (packet layer): log what every packet does at every port, for
+    :meth:`Simulation.packets_to_parquet`. ``interruptible`` (packet layer): Ctrl-C ends the run and
+    :attr:`Simulation.interrupted` is set, in place of KeyboardInterrupt."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -56,6 +59,8 @@ class Record:
     hosts: Mapping[str, Any] = field(default_factory=dict)
     machine: str | os.PathLike[str] = ""
     against: str | os.PathLike[str] = ""
+    packets: bool = False
+    interruptible: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -102,6 +107,11 @@ class Run:
     def good(self) -> bool:
         """Did every message complete, on the other fabrics too?"""
         return (self.result is None or self.result.ok) and all(other.good for other in self.others.values())
+
+    @property
+    def interrupted(self) -> bool:
+        """Did Ctrl-C end it?"""
+        return self.result is not None and self.result.outcome.interrupted
 
     @property
     def agreement(self) -> Agreement:
@@ -240,6 +250,8 @@ class Runs:
             OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS
         }
         options |= over
+        if self.record.interruptible and self.layer == "packet":
+            options["interruptible"] = True
         network = changed.get("network", "infiniband").partition(",")[0]
         options |= {} if network == "tcp" else packet_options(self.record.queue_pairs, self.layer)
         shown = Fabric(replace(result, fabric=tables.fabric), self.fabric.source)
@@ -268,7 +280,7 @@ class Runs:
             run.outcome.notes = (*run.outcome.notes, still)
         run.outcome.wall_s = time.perf_counter() - began
         made = Run(self, run, None, shown, run.outcome.wall_s, named)
-        if self.record.machine or self.record.against:
+        if (self.record.machine or self.record.against) and not made.interrupted:
             made.with_measurements(Simulated(tables, named, self.layer, self.seed, options, costs), changes is None)
         return made
 
@@ -288,15 +300,15 @@ class Runs:
         r = self.record
         for name in r.counters:
             named_port(fabric, name)
-        if (r.ports or r.trace is not None) and self.layer != "packet":
+        if (r.ports or r.trace is not None or r.packets) and self.layer != "packet":
             raise InputError(f"the {self.layer} layer has no packets to record; use layer packet")
-        if (r.ports or r.trace is not None) and self.network != "infiniband":
-            raise InputError(f"frames and timelines exist only for InfiniBand, not for {self.network}")
+        if (r.ports or r.trace is not None or r.packets) and self.network != "infiniband":
+            raise InputError(f"frames, packets and timelines exist only for InfiniBand, not for {self.network}")
         if r.samples and self.layer == "static":
             raise InputError("the static layer has no clock, so nothing changes over time; use layer fluid or packet")
         interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
         ports = tuple(port_row(fabric, name) for name in r.ports)
-        return Recording(bool(r.samples), interval, ports, r.trace, apart)
+        return Recording(bool(r.samples), interval, ports, r.trace, apart, packets=r.packets)
 
     def _phases(self, tables: Routed, scale: Scale) -> Phases:
         """Run an all-to-all with barriers. It takes all hosts, and no option but a size."""

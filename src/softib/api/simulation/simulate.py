@@ -140,7 +140,7 @@ def simulate(
         return Runs(as_fabric(source), here, *common, work.on_one_fabric(), elsewhere)
 
     simulation = Simulation.of(runs)
-    for text, changes in wanted:
+    for text, changes in () if simulation.interrupted else wanted:
         for number, variant in enumerate(variants_of(changes)):
             simulation.add_variant(text if number == 0 else text_of(variant), variant)
     return simulation

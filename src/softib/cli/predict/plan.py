@@ -51,6 +51,12 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Hosts.")
 @click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs, instead of hosts.")
 @click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SUM",
+    help="The price of the network, in place of hosts: as many hosts with GPUs as it connects.",
+)
+@click.option(
     "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a host."
 )
 @click.option(
@@ -87,6 +93,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 def design(
     hosts: int | None,
     gpus: int | None,
+    budget: float | None,
     gpus_per_host: int,
     adapters: int | None,
     save: str | None,
@@ -97,18 +104,18 @@ def design(
     failures, growth.
 
     Each design is a fabric.yaml (--save), built and brought up by the subnet manager, whole and
-    without a leaf, a spine and a cable. check, simulate, up and plan cables accept it.
+    with a dead leaf, spine and cable. check, simulate, up and plan cables accept it.
     """
     import softib
 
-    if (hosts is None) == (gpus is None):
-        raise click.UsageError("use one of --hosts and --gpus")
+    if sum(value is not None for value in (hosts, gpus, budget)) != 1:
+        raise click.UsageError("use one of --hosts, --gpus and --budget")
     links = {key: options.pop(key) for key in ("generation", "radix", "oversubscription", "name")}
-    if gpus is not None:
-        demand = softib.Demand.of_gpus(gpus, gpus_per_host, adapters, **links)
+    if hosts is None:
+        demand = softib.Demand.of_gpus(gpus or gpus_per_host, gpus_per_host, adapters, **links)
     else:
-        demand = softib.Demand(hosts or 0, adapters or 1, **links)
-    result = softib.plan_design(demand, steps=Steps(), **options)
+        demand = softib.Demand(hosts, adapters or 1, **links)
+    result = softib.plan_design(demand, budget=budget, steps=Steps(), **options)
     if save is not None:
         for path in result.save(save):
             print_notice(f"written: {path}")
@@ -176,13 +183,28 @@ def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **o
 @click.option(
     "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of the cluster: gives the cost of a GPU-hour."
 )
-@click.option("--workload", metavar="W", help="A training step, as softib simulate takes it: useful GPU-hours.")
+@click.option("--workload", metavar="W", help="A training step of all GPUs, as softib simulate takes it.")
 @click.option("--scale", metavar="N,N", default="", help="Numbers of GPUs of a scaling curve, besides --gpus.")
+@click.option(
+    "--save",
+    "outputs",
+    metavar="FILE",
+    multiple=True,
+    type=OutputFile(),
+    help="Write FILE by its suffix: .svg or .csv (scaling curve), .xlsx (bill).",
+)
 @json_option
 @_floor
 @source_options
 def cost(
-    source: str, gpus: int | None, workload: str | None, scale: str, as_json: bool, load: Load, **options: Any
+    source: str,
+    gpus: int | None,
+    workload: str | None,
+    scale: str,
+    outputs: tuple[str, ...],
+    as_json: bool,
+    load: Load,
+    **options: Any,
 ) -> int:
     """Show the bill of SOURCE on a floor plan, energy over five years, and the network's share of a
     GPU-hour."""
@@ -194,6 +216,9 @@ def cost(
         raise click.UsageError(f"--scale {scale}: use comma-separated numbers of GPUs, for example 64,256") from None
     fabric = load(source, Steps())
     result = softib.plan_cost(fabric, gpus=gpus, workload=workload, scale=counts, **options)
+    for path in outputs:
+        result.save(path)
+        print_notice(f"written: {path}")
     if as_json:
         print_json(result.to_json())
     else:

@@ -167,6 +167,12 @@ SMS = ("internal", "off")
     help="Write every message (of a sweep: every run) as a row of a Parquet file.",
 )
 @click.option(
+    "--packets",
+    metavar="F",
+    type=OutputFile(),
+    help="Packet layer: write what every packet did at every port as rows of a Parquet file.",
+)
+@click.option(
     "--html",
     "html",
     metavar="F",
@@ -183,7 +189,8 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
     all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
     message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule or
     Chakra traces, or their file alone). A fabric without forwarding tables is brought up by the
-    subnet manager first. Exit 1 if a message did not complete, 2 for invalid input.
+    subnet manager first. Exit 1 if a message did not complete, 2 for invalid input. Ctrl-C in the
+    packet layer prints what there is until then, and exits as interrupted programs do (130).
     """
     import softib
 
@@ -207,6 +214,8 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         hosts=_costs(given["hosts"]),
         machine=given["machine"] or "",
         against=given["against"] or "",
+        packets=given["packets"] is not None,
+        interruptible=True,
     )
     result = softib.simulate(
         fabric,
@@ -220,7 +229,9 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         record=record,
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
     )
-    if given["alone"]:
+    if result.interrupted:
+        show_line("")
+    elif given["alone"]:
         result.run_jobs_alone()
     _write(result, given)
     if given["as_json"]:
@@ -231,6 +242,8 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         result.print()
         for place in given["counters"]:
             click.echo(f"\n# Port counters: {place}\n{result.perfquery(place)}")
+    if result.interrupted:
+        raise KeyboardInterrupt  # the exit code of the signal, behind what was printed
     return 0 if result.good else 1
 
 
@@ -269,6 +282,9 @@ def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
 def _write(result: softib.Simulation, given: dict[str, Any]) -> None:
     if given["pcap"]:
         print_notice(f"{result.to_pcap(given['pcap']):,} frames written to {given['pcap']}")
+    if given["packets"]:
+        n = result.packets_to_parquet(given["packets"])
+        print_notice(f"{counted(n, 'event')} of packets written to {given['packets']}")
     for what, path, write in (
         ("messages", given["parquet"], result.to_parquet),
         ("page", given["html"], result.to_html),

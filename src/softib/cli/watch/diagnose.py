@@ -9,6 +9,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
 from softib.cli.shared.named_files import InputFile
+from softib.cli.shared.observed import observed_fabric
 from softib.cli.shared.options import all_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
 from softib.plural import counted
@@ -94,12 +95,9 @@ def command(
     )
     for problem in seen.problems:
         print_notice(str(problem))
-    place = fabric or (
-        sources[0] if len(sources) == 1 and not sources[0].startswith("http") and not _is_history(sources[0]) else None
-    )
     diagnosis = softib.diagnose(
         seen,
-        place,
+        observed_fabric(sources, fabric),
         jobs=jobs_file,
         thresholds=options["thresholds"],
         severity=options["severity"],
@@ -112,9 +110,3 @@ def command(
         print_problems(diagnosis.problems)
         diagnosis.print(options["every_finding"])
     return 0 if diagnosis.good else 1
-
-
-def _is_history(source: str) -> bool:
-    from pathlib import Path
-
-    return Path(source).is_dir()

@@ -155,7 +155,9 @@ def stated_ratios(case: Case) -> Iterator[Suspicion]:
         kinds = [kind for kind in worst if worst[kind][row] >= limits[kind][0]]
         severe = any(worst[kind][row] >= limits[kind][1] for kind in kinds)
         stated = " and ".join(
-            f"{kind} bit error ratio {worst[kind][row]:.2g} (limit {limits[kind][0]:g})" for kind in kinds
+            f"{'an' if kind == 'effective' else 'a'} {kind} bit error ratio of {worst[kind][row]:.2g} "
+            f"(limit {limits[kind][0]:g})"
+            for kind in kinds
         )
         evidence = {f"{kind}_ber": {str(case.location(r)): float(worst[kind][r]) for r in ends} for kind in kinds}
         source = {
@@ -166,7 +168,7 @@ def stated_ratios(case: Case) -> Iterator[Suspicion]:
             finding(
                 LINK_BIT_ERRORS,
                 case.ends(row),
-                f"{case.link(row)}: {case.location(row)} states a {stated}",
+                f"{case.link(row)}: {case.location(row)} states {stated}",
                 {**evidence, **source},
                 severity=Severity.ERROR if severe else Severity.WARNING,
             ),
