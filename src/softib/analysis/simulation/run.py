@@ -1,7 +1,5 @@
-"""Run a workload on a fabric by one of the simulator's layers: the way from jobs to the times of
-their messages.
-
-What a run records beside its outcome is a :class:`Recording`: samples over time, frames of ports,
+"""Run a workload on a fabric by one of the simulator's layers: from jobs to the times of their
+messages. Additional records of a run are a :class:`Recording`: samples over time, frames of ports,
 the timeline of a message.
 """
 
@@ -48,7 +46,7 @@ __all__ = ["LAYERS", "Recording", "message_row", "phases_of", "run_layer", "run_
 
 
 AT_ONCE = 1 << 20
-"""Pairs whose SLs are asked for together."""
+"""Number of pairs whose SLs are queried together."""
 
 
 def phases_of(
@@ -62,7 +60,7 @@ def phases_of(
     plane = Plane(tables.fabric, scale=scale)
     hosts = plane.phase_tables.hosts
     if hosts < 2:
-        raise InputError(f"{tables.fabric.name or 'the fabric'} has {hosts} hosts with an address; traffic takes two")
+        raise InputError(f"{tables.fabric.name or 'the fabric'} has {hosts} hosts with an address; traffic needs two")
     path_sl = _path_sl(tables, plane, hosts)
     return shift_phases(plane if path_sl is None else Plane(tables.fabric, path_sl, scale), size, progress=progress)
 
@@ -176,7 +174,7 @@ def run_workload(
     fabric, recording = tables.fabric, recording or Recording()
     ends = hosts_of(fabric, hosts)
     if len(ends) < 2:
-        raise InputError(f"{fabric.name or 'the fabric'} has {len(ends)} hosts with an address; traffic takes two")
+        raise InputError(f"{fabric.name or 'the fabric'} has {len(ends)} hosts with an address; traffic needs two")
     messages, jobs = workload.messages(ends, seed)
     notes_of_workload = tuple(workload.notes(ends))
     figures = host_figures(hosts or {})
@@ -296,8 +294,8 @@ def _manager_settings(tables: Routed, workload: Workload) -> ManagerSettings:
 
 
 def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: FailureRun | None = None) -> RunResult:
-    """``frame`` with the outcome of ``m``, and notes on deadlocks and on cables that are longer than
-    credits reach."""
+    """``frame`` with the outcome of ``m``, and notes on deadlocks and on cables that are longer
+    than credits reach."""
     if outcome.network == "infiniband":
         outcome.notes = (*outcome.notes, *credit_note(frame.plane, frame.plane.lay(m)))
     for cycle, end in ((outcome.deadlock, "for ever"), (outcome.dissolved, "until discards dissolved it")):
@@ -343,7 +341,7 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
     source, arrow, target = (part.strip() for part in ends.partition("->"))
     if not arrow or (number and whole_number(number) is None):
         raise InputError(
-            f"{word!r} is no message: write its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 "
+            f"{word!r} is not a message: use its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 "
             f"for the second one"
         )
     for name in (source, target):

@@ -25,11 +25,11 @@ __all__ = ["jobs", "messages", "packets", "phases", "ports", "rows", "trace_of"]
 
 
 def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
-    """The ``message`` that was to be traced: its times in µs, its packets hop by hop, and the parts
-    of the packet with which it arrived. Raises :class:`InputError` where none was to be traced."""
+    """Return the traced ``message``: its times in µs, its packets hop by hop, and the parts
+    of the packet with which it arrived. Raises :class:`InputError` if none was traced."""
     if message is None or run.outcome.log is None:
         raise InputError(
-            "no message was to be traced; take record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
+            "no message was traced; use record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
         )
     row, log, m = message_row(message, run.names, run.messages), run.outcome.log, run.messages
     of_message = timeline(log, row)
@@ -93,8 +93,8 @@ def _hop(run: RunResult, h: Hop) -> dict[str, Any]:
 
 
 def messages(run: RunResult) -> dict[str, Any]:
-    """One row a message, without the computations of programs; times in µs, NaN where they did not
-    happen. ``message``: its number, which a trace takes."""
+    """Return one row per message, without the computations of programs; times in µs, NaN if they
+    did not happen. ``message``: its number, for a trace."""
     m, o = run.messages, run.outcome
     rows = np.flatnonzero(~m.computes)
     return {

@@ -1,4 +1,4 @@
-"""What a workload did on a fabric in virtual time: the result of :func:`softib.simulate`."""
+"""A workload on a fabric in virtual time: the result of :func:`softib.simulate`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ NOTHING = {
 
 
 class Simulation(Suggests):
-    """What a workload did on a fabric.
-
-    ``fabric`` has the tables that were taken; ``wall_s``: seconds that the layer took.
+    """Result of a workload on a fabric. ``fabric`` has the tables of the run; ``wall_s``: seconds
+    that the layer took.
     """
 
     def __init__(self, run: Run):
@@ -87,7 +86,7 @@ class Simulation(Suggests):
 
     @property
     def jobs_alone(self) -> dict[str, dict[str, float]]:
-        """What each job does without the others, after :meth:`run_jobs_alone`."""
+        """Figures of each job without the others, after :meth:`run_jobs_alone`."""
         return self._plain.alone
 
     @property
@@ -122,8 +121,8 @@ class Simulation(Suggests):
 
     @property
     def agreement(self) -> Agreement:
-        """What of it the packet layer would give too, to 5 %: ``.end`` of the run, ``.mean`` latency,
-        all single ``.messages``. ``why_not`` has the reasons against the rest."""
+        """Results that agree with the packet layer within 5 %: ``.end`` of the run, ``.mean``
+        latency, each of the ``.messages``. ``why_not`` has the reasons for the others."""
         return self._plain.agreement
 
     @property
@@ -192,7 +191,7 @@ class Simulation(Suggests):
 
     @cached_property
     def busy_ports(self) -> list[dict[str, Any]]:
-        """The ports with the largest loads, each with its cause and what would help."""
+        """The ports with the largest loads, each with its cause and remedies."""
         from softib.api.simulation.figures import busy_ports
 
         return busy_ports(self._plain)
@@ -232,7 +231,7 @@ class Simulation(Suggests):
         return [] if self._run is None or self.interrupted else remedies(self._plain)
 
     def counters(self, place: str) -> dict[str, int]:
-        """Return what the run added to the counters of ``leaf-1[3]``, as PortCounters has them:
+        """Return the increase of the counters of ``leaf-1[3]`` in the run, by PortCounters' fields:
         each stops at its largest value (IBA 16.1.3.5)."""
         from softib.analysis.simulation.result import port_counters
 
@@ -267,9 +266,7 @@ class Simulation(Suggests):
         names = self._plain.settings.record.ports
         log = self._details.outcome.log
         if not names or log is None:
-            raise InputError(
-                "no port was to be captured; take record=softib.Record(ports=['leaf-1[3]']) and layer packet"
-            )
+            raise InputError("no port was captured; use record=softib.Record(ports=['leaf-1[3]']) and layer packet")
         rows = [port_row(self._details.fabric, name) for name in names]
         return write_capture(log, self._details.fabric, rows, path)
 

@@ -34,19 +34,18 @@ all, and the virtual time in ps."""
 
 @dataclass(frozen=True)
 class Record:
-    """How a run goes, and what it writes down beside its result. ``samples``: loads and queues over
-    time, at an interval such as ``"1us"`` (True: about a hundredth of the run). Of the packet
-    layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``),
-    and ``trace``, the message whose timeline :attr:`Simulation.trace` is (a row, or
-    ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be asked
-    about; a name that is none is refused before the run. ``progress`` is called while the run goes
-    on. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and ``rnr_retry`` of the
-    packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none). ``hosts``: what
-    messages cost the hosts, in place of the fabric file's ``hosts``:
+    """Options and additional records of a run. ``samples``: loads and queues over time, at an
+    interval like ``"1us"`` (True: about a hundredth of the run). For the packet layer: ``ports``
+    whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``,
+    the message whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``).
+    ``counters``: ports for :meth:`Simulation.counters`; an unknown name is rejected before the
+    run. ``progress`` is called while the run goes on. ``queue_pairs``: ``timeout``, ``retry_cnt``,
+    ``min_rnr_timer`` and ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has
+    them (TCP has none). ``hosts``: host costs of messages, instead of the fabric file's ``hosts``:
     ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md). ``machine``: a file of
-    :func:`softib.calibrate` that describes nodes and hosts, for jobs and costs that do not say otherwise;
-    ``against``: a log of nccl-tests or an OSU benchmark, which :attr:`Simulation.against` has beside
-    predictions (docs/calibrate.md).
+    :func:`softib.calibrate` that describes nodes and hosts, for jobs and costs that do not say
+    otherwise; ``against``: a log of nccl-tests or an OSU benchmark, which
+    :attr:`Simulation.against` has beside predictions (docs/calibrate.md).
     ``packets`` (packet layer): log what every packet does at every port, for
     :meth:`Simulation.packets_to_parquet`. ``interruptible`` (packet layer): Ctrl-C ends the run and
     :attr:`Simulation.interrupted` is set, in place of KeyboardInterrupt."""
@@ -69,7 +68,7 @@ class Record:
 
 @dataclass
 class Run:
-    """One run, and what follows from it. It has ``result``, or ``phases`` (an all-to-all with
+    """One run with its derived results. It has ``result``, or ``phases`` (an all-to-all with
     barriers).
 
     ``settings``: what it is a run of; ``fabric`` has the tables that it took, which ``engine``
@@ -101,7 +100,7 @@ class Run:
     def details(self) -> RunResult:
         """``result``. Raises :class:`InputError` for phases, which have no messages."""
         if self.result is None:
-            raise InputError("phases with barriers have no messages of their own; run the workload without barrier")
+            raise InputError("phases with barriers have no messages; run the workload without barrier")
         return self.result
 
     @property
@@ -215,8 +214,8 @@ class Runs:
     elsewhere: Mapping[str, Runs] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
-        """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises
-        :class:`InputError` where the workload does not fit."""
+        """Run it, with ``changes`` (then on tables of ``engine``). Raises :class:`InputError` if
+        the workload does not fit."""
         import time
         from contextlib import nullcontext
         from dataclasses import replace
@@ -302,11 +301,11 @@ class Runs:
         for name in r.counters:
             named_port(fabric, name)
         if (r.ports or r.trace is not None or r.packets) and self.layer != "packet":
-            raise InputError(f"the {self.layer} layer has no packets to write down; take layer packet")
+            raise InputError(f"the {self.layer} layer has no packets to record; use layer packet")
         if (r.ports or r.trace is not None or r.packets) and self.network != "infiniband":
-            raise InputError(f"frames, packets and timelines are those of InfiniBand, not of {self.network}")
+            raise InputError(f"frames, packets and timelines exist only for InfiniBand, not for {self.network}")
         if r.samples and self.layer == "static":
-            raise InputError("the static layer has no clock, so nothing changes over time; take layer fluid or packet")
+            raise InputError("the static layer has no clock, so nothing changes over time; use layer fluid or packet")
         interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
         ports = tuple(port_row(fabric, name) for name in r.ports)
         return Recording(bool(r.samples), interval, ports, r.trace, apart, packets=r.packets)
@@ -329,9 +328,7 @@ class Runs:
                 "their own"
             )
         if self.work.faults:
-            raise InputError(
-                f"{self.work.name}: only the packet layer knows faults at a time, and it no barriers; leave faults out"
-            )
+            raise InputError(f"{self.work.name}: faults need the packet layer, which has no barriers; leave out faults")
         return phases_of(tables, job.size, scale, self.record.progress)
 
 
