@@ -212,7 +212,7 @@ class PacketOptions:
     sender accepts (7: no limit); ``sample_ps``: take samples at this interval (0: none);
     ``watch_ports`` (rows) and ``watch_messages`` (rows): whose packets are logged
     (:class:`~softib.sim.packet.log.PacketLog`); ``interruptible``: Ctrl-C ends the run, and the
-    outcome has the results so far; ``network``: ``infiniband``, or the same cables and
+    outcome is partial; ``network``: ``infiniband``, or the same cables and
     switches as Ethernet, with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
     ``ethernet``, figures of :class:`~softib.sim.packet.options.EthernetOptions` by name."""
 
