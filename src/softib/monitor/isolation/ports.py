@@ -97,12 +97,12 @@ def link_states(wire: MadWire, ends: Iterable[End]) -> dict[End, tuple[PortState
 
 
 def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
-    """Do cables between these ends join parts of the fabric that nothing else joins?"""
+    """Do cables between these ends join parts of the fabric that nothing else joins? A node that cannot be seen is
+    such a part."""
     cables = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[cables[:, 0]], fabric.port_node[cables[:, 1]])
     rows = {int(g): i for i, g in enumerate(fabric.node_guid.tolist())}
-    pairs = [[rows[guid] for guid, _ in both if guid in rows] for both in ends]
-    return any(len(p) == 2 and part[p[0]] != part[p[1]] for p in pairs)
+    return any(len({int(part[rows[guid]]) if guid in rows else -1 for guid, _ in both}) > 1 for both in ends)
 
 
 def rerouted(wire: MadWire, source: str, end: End, patience_s: float) -> str:
