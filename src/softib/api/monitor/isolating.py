@@ -116,6 +116,7 @@ def isolate(
     from softib.analysis.isolation import budget_of, choose, proven, without_cables
     from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.fabric.formats.base import ReadResult
+    from softib.monitor.isolation.ports import lost_pairs
     from softib.monitor.opening import is_live
 
     name = getattr(source, "name", source)
@@ -142,7 +143,8 @@ def isolate(
         less = ReadResult(without_cables(result.fabric, away), [], result.format, result.extra)
         choices, proof = proven(less, choices, steps)
         if act and opened is not None and records is not None:
-            choices = [_act(c, opened, records, hold) if c.isolate else c for c in choices]
+            lost = lost_pairs(result) if _any(choices) else 0
+            choices = [_act(c, opened, records, hold, lost) if c.isolate else c for c in choices]
         count = 0 if records is None else len(records.standing)
     return Isolation(str(name or "observed"), act, most, count, choices, released, proof if _any(choices) else "")
 
@@ -251,7 +253,7 @@ def _release(opened: Opened, records: Records, r: Isolated, why: str) -> Isolate
     return records.release(r, time.time(), why)
 
 
-def _act(choice: Choice, opened: Opened, records: Records, hold: float) -> Choice:
+def _act(choice: Choice, opened: Opened, records: Records, hold: float, lost: int) -> Choice:
     """Disable the cable, and enable it again where the manager does not route around it."""
     from softib.monitor.isolation.ports import disable, enable, rerouted
 
@@ -275,7 +277,7 @@ def _act(choice: Choice, opened: Opened, records: Records, hold: float) -> Choic
     )
     try:
         records.add(one)
-        why = rerouted(opened.wire, opened.name, end, PATIENCE_S)
+        why = rerouted(opened.wire, opened.name, end, lost, PATIENCE_S)
     except BaseException:
         enable(opened.wire, end)
         raise
