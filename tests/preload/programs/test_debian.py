@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.preload.programs.trial import CHECKED
-from tests.preload.verbs.applications import A, B
+from tests.preload.verbs.applications import A, B, ended, stop
 
 pytestmark = [pytest.mark.stock, pytest.mark.slow]
 
@@ -16,10 +16,15 @@ def test_gloo_reduces_by_its_ibverbs_transport(trial):
 
 
 def test_librpma_writes_flushes_and_reads(trial):
-    """Over rdma_cm; the client asks again until the server listens."""
+    """Over rdma_cm, to a server that listens."""
     program, port, before = trial.compiled("rpma.c", "-lrpma", "-libverbs"), str(next(trial.apps.ports)), trial.sent()
-    address = trial.apps.address(A)
-    output = "\n".join(
-        trial.apps.pair([program, "server", address, port], [program, "client", address, port], nodes=(A, B))
-    )
-    trial.count(sum(map(int, CHECKED.findall(output))), before)
+    words = [trial.apps.address(A), port]
+    server = trial.apps.begin(A, program, "server", *words)
+    try:
+        assert server.stdout.readline() == "listening\n"
+        output = "\n".join(ended(server, trial.apps.begin(B, program, "client", *words), 150))
+    finally:
+        stop(server)
+    checked = [int(size) for size in CHECKED.findall(output)]
+    assert len(checked) == 2, output
+    trial.count(sum(checked), before)
