@@ -132,7 +132,14 @@ def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 MOST_OF_HOSTS = 1e9
-EXAMPLES = {"program_ns": 200, "post_ns": 170, "fetch_ns": 400, "message_gap_ns": 5, "copy_gbytes": 7.3, "switch_ns": 200}
+EXAMPLES = {
+    "program_ns": 200,
+    "post_ns": 170,
+    "fetch_ns": 400,
+    "message_gap_ns": 5,
+    "copy_gbytes": 7.3,
+    "switch_ns": 200,
+}
 
 
 def no_adaptive_routing(fabric: Fabric) -> str:

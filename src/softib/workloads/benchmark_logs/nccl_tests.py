@@ -48,7 +48,9 @@ def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     for line in lines:
         if _UNITS.match(line) and "(us)" not in line:
-            raise InputError(f"{path}: times in {shown(line.split('(elements)')[1].split()[0])}; nccl-tests prints them in (us)")
+            raise InputError(
+                f"{path}: times in {shown(line.split('(elements)')[1].split()[0])}; nccl-tests prints them in (us)"
+            )
     table = list(_rows(lines))
     rows = by_size((row.size, row.us) for row in table)
     if not rows:
