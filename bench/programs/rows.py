@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 __all__ = ["PROGRAMS", "Program"]
 
-WHEELS, SOURCES = "tests/preload/programs/test_wheels.py", "tests/preload/programs/test_sources.py"
-DEBIAN, STOCK = "tests/preload/programs/test_debian.py", "tests/preload/verbs/test_programs.py"
+WHEELS, SOURCES = "tests/preload/verbs/test_foreign_wheels.py", "tests/preload/verbs/test_foreign_sources.py"
+DEBIAN, STOCK = "tests/preload/verbs/test_foreign_libraries.py", "tests/preload/verbs/test_programs.py"
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.preload.programs.trial import CHECKED
 from tests.preload.verbs.applications import A, B, ended, stop
+from tests.preload.verbs.foreign.trial import CHECKED
 
 pytestmark = [pytest.mark.stock, pytest.mark.slow]
 
