@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -82,6 +83,42 @@ def test_a_figure_without_a_source_is_refused(tmp_path, monkeypatch):
         (tmp_path / "cables.toml").write_text(f'[[part]]\nname = "a"\nmedium = "DAC"\ngeneration = "EDR"\n{row}\n')
         with pytest.raises(ValueError, match="a figure must be"):
             catalogue._rows(catalogue.Cable, "cables.toml")
+
+
+def test_no_other_file_is_a_table_of_devices():
+    """A product's name in a table of numbers outside the catalogue: in Python a name and a number in one literal, in data
+    files a name and a figure in one line. A price book has prices of products, and sources name them."""
+    root = Path(__file__).resolve().parents[2] / "src/softib"
+    names = {name for part in (*ADAPTERS, *SWITCHES) for name in (part.name, *getattr(part, "systems", ()))}
+    orders = {part for cable in CABLES for part in cable.orders.values()}
+    wrong = []
+    for path in (p for p in root.rglob("*") if p.suffix in (".py", ".toml", ".yaml", ".h")):
+        if "iba/catalogue" in path.as_posix() or path.name == "prices.yaml":
+            continue
+        text = path.read_text("utf-8")
+        if path.suffix == ".py":
+            literals = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Dict | ast.Tuple | ast.List)]
+            for literal in literals:
+                values = [n.value for n in ast.walk(literal) if isinstance(n, ast.Constant)]
+                if any(v in names | orders for v in values if isinstance(v, str)) and any(
+                    type(v) in (int, float) for v in values
+                ):
+                    wrong.append(f"{path.relative_to(root)}:{literal.lineno}")
+        else:
+            wrong += [
+                f"{path.relative_to(root)}:{number}"
+                for number, line in enumerate(text.splitlines(), 1)
+                if re.search(r"[=:,{]\s*[\d.]+", line) and any(f'"{n}"' in line for n in names | orders)
+            ]
+    assert not wrong
+
+
+def test_at_least_twenty_devices_and_their_unknown_figures_are_counted():
+    devices = (*ADAPTERS, *SWITCHES, *ETHERNET_SWITCHES)
+    assert len(devices) >= 20
+    unknown = sum(len(part.unknown) for part in (*devices, *CABLES))
+    page = (Path(__file__).resolve().parents[2] / "docs/devices.md").read_text("utf-8")
+    assert f"{unknown} figures are unknown" in page
 
 
 def test_the_page_lists_the_catalogue():

@@ -47,6 +47,54 @@ def test_the_list_reads_back_as_the_plan_and_a_swap_is_its_only_finding(demand, 
     assert wrong.counts["swapped"] == 2 and wrong.counts["matched"] == fabric.sizes.cables - 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("demand", DEMANDS, ids=str)
+def test_every_planted_swap_is_the_only_finding(demand, tmp_path):
+    """Forty exchanges of two plugs a design, between any two cables and either ends: the plan names both cables and no
+    other."""
+    fabric, layout = placed(demand)
+    write_plan(cables_of(fabric, layout, demand.generation).plan(), tmp_path / "list.csv")
+    plan = read_plan(tmp_path / "list.csv")
+    random = np.random.default_rng(35)
+    for _ in range(40):
+        built = fabric.copy()
+        cables, ends = random.choice(fabric.sizes.cables, 2, replace=False), random.integers(0, 2, 2)
+        swap_cables(built, *(built.port_name(int(built.cable_port[c, e])) for c, e in zip(cables, ends, strict=True)))
+        wrong = compare(built, plan).counts
+        assert (wrong["swapped"], wrong["matched"]) == (2, fabric.sizes.cables - 2), (cables, ends, wrong)
+
+
+OFFER = """Item;Description;Qty
+1;MQM9700-NS2F Quantum-2 switch 64 ports;1
+2;MCX75310AAS-NEAT ConnectX-7 adapter;{adapters}
+3;Passive copper splitter cable OSFP to 2xOSFP, 1.5 m, MCP7Y00-N01A;{splitters}
+4;Installation on site;1
+"""
+
+
+@pytest.mark.parametrize(
+    ("offer", "lacks"),
+    [
+        ({"adapters": 16, "splitters": 8}, []),
+        ({"adapters": 16, "splitters": 7}, [(8, 7)]),
+        ({"adapters": 8, "splitters": 8}, [(16, 8)]),  # one adapter a host where the design has two rails
+        ({"adapters": 16, "splitters": 16}, [(0, 8)]),  # a splitter a host port, though each serves two
+    ],
+)
+def test_an_offer_by_hand(tmp_path, offer, lacks):
+    """8 hosts with two ports each beside their switch: 16 adapters' ports, 8 splitters and a switch. Row 4 is no part."""
+    demand = Demand(8, 2)
+    fabric = candidates(demand)[0][0].fabric
+    layout = lay_out(
+        fabric, read_floor({"racks": 1, "rack_units": 9, "host": {"units": 1, "kw": 1}, "slack_m": 1, "adapters": 2})
+    )
+    bill = bill_of("NDR", 1, 16, cables_of(fabric, layout, "NDR").orders, read_book())
+    (tmp_path / "offer.csv").write_text(OFFER.format(**offer))
+    differences, notes = check_quote(bill, read_quote(tmp_path / "offer.csv"))
+    assert [(d.needed, d.offered) for d in differences] == lacks
+    assert [note for note in notes if "Installation" in note] == notes and len(notes) == 1
+
+
 @pytest.mark.parametrize("demand", DEMANDS, ids=str)
 def test_laws_of_racks_and_cables(demand):
     fabric, layout = placed(demand)
@@ -85,6 +133,20 @@ def test_a_way_by_hand():
     assert (order.role, order.metres, order.count) == ("splitter", 2.5, 1)
 
 
+def test_another_room_and_a_bend_by_hand():
+    """Rows of two rooms, tops of two racks: 3 m of pitch, 60 m between the rooms, twice 0.5 m up, 0.5 m of slack; a half
+    circle of 0.1 m inside a rack."""
+    fabric = candidates(Demand(2, 1, "NDR"))[0][0].fabric
+    floor = read_floor({
+        "rows": 2, "racks": 1, "rack_units": 10, "host": {"units": 1, "kw": 1}, "gaps_m": {1: 60}, "bend_radius_m": 0.1,
+        "placed": [{"node": "leaf-1", "rack": "A01", "u": 10}, {"node": "host-0001", "rack": "B01", "u": 10},
+                   {"node": "host-0002", "rack": "A01", "u": 9}],
+    })  # fmt: skip
+    cables = cables_of(fabric, lay_out(fabric, floor), "NDR")
+    assert sorted(cables.path_m.round(4).tolist()) == [round(np.pi * 0.1 + 0.5, 4), 64.5]
+    assert {medium for medium, _, _ in cables.by_kind()} == {"SMF"}  # multimode reaches 50 m, and one plug serves both
+
+
 @pytest.mark.parametrize(
     ("floor", "why"),
     [
@@ -95,6 +157,8 @@ def test_a_way_by_hand():
         ({"racks": 9, "placed": [{"node": "leaf-99", "rack": "A01", "u": 1}]}, "no device leaf-99"),
         ({"racks": 9, "placed": [{"node": "leaf-1", "rack": "C01", "u": 1}]}, "no rack C01"),
         ({"racks": 9, "placed": [{"node": n, "rack": "A01", "u": 1} for n in ("leaf-1", "leaf-2")]}, "overlap"),
+        ({"racks": 9, "gaps_m": {1: 50}}, "no row follows row 1"),
+        ({"racks": 9, "tray_m": 0.1, "bend_radius_m": 0.2}, "does not fit below a tray"),
         ({"rows": 60, "racks": 9, "row_pitch_m": 40, "kw": 11, "host": {"units": 8, "kw": 10}}, "no cable of EDR is longer"),
     ],
 )  # fmt: skip

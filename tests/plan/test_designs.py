@@ -6,6 +6,7 @@ import pytest
 
 from softib.errors import InputError
 from softib.plan.designs import Demand, candidates
+from softib.plan.floor import lay_out, read_floor
 from softib.plan.growth import growth
 
 H100 = [(31, 8, 4, 252, 256), (63, 16, 8, 508, 512), (95, 24, 16, 764, 768), (127, 32, 16, 1020, 1024)]
@@ -48,6 +49,16 @@ def test_every_candidate_holds_the_demand(demand):
         leaf = fabric.source.generator["node_level"] == 1
         assert candidate.room * demand.adapters <= leaf.sum() * demand.switch_ports  # no host beyond the leaves
         assert (fabric.port_peer[fabric.node_base[fabric.cas] + 1] >= 0).sum() >= demand.ports
+
+
+@pytest.mark.parametrize("gpus", [64, 200, 1024])
+def test_adapters_of_a_host_stand_in_one_place(gpus):
+    """Whatever the design, 8 GPUs and their adapters are one host of the floor plan."""
+    for candidate in candidates(Demand.of_gpus(gpus))[0]:
+        layout = lay_out(candidate.fabric, read_floor({"rows": 20, "racks": 20}))
+        spare = 2 if candidate.kind == "rail-optimized" else 0  # UFM's hosts
+        hosts = sum(not e.is_switch for e in layout.elevations)
+        assert gpus // 8 + spare >= hosts >= gpus // 8 or hosts == candidate.room
 
 
 def test_impossible_demands_are_one_line():

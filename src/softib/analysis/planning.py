@@ -1,4 +1,4 @@
-"""What a design can do: its counts, its bisection, and what is left when a part of it fails.
+"""Figures of a design: counts, bisection, and the effect of a failed part.
 
 Each figure is computed on the fabric that the design builds, brought up by the subnet manager over
 MADs as any other fabric is.
@@ -16,10 +16,11 @@ from softib.analysis.endpoints import endpoints_of
 from softib.analysis.pipeline import Steps, quietly
 from softib.analysis.prediction import network_of
 from softib.diags.structure.recognise import recognise
+from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.cables import apply_cables
 from softib.iba.catalogue import CABLES
-from softib.plan.designs import Candidate, Demand, candidates
+from softib.plan.designs import Candidate, Demand, candidates, first_candidate
 from softib.plan.growth import Growth, growth
 from softib.plan.plugs import links_of, media_of, power_of, share_cages
 from softib.plan.price_book import CostBook, Price, price_of
@@ -28,20 +29,20 @@ from softib.scenario.bring_up import BringUp, bring_up
 from softib.sim import static
 from softib.sm.config import config_of
 
-__all__ = ["Design", "Failure", "Power", "design_of", "designs"]
+__all__ = ["Design", "Failure", "Power", "design_of", "designs", "largest_demand", "price_of_size"]
 
 SAMPLES = 10
 """Random matchings of an effective bisection of a design: its standard error is below 1 % from 500
 hosts on."""
 TIERS = ("host", "leaf", "spine", "core")
 HOST_M, FABRIC_M = 3.0, 20.0
-"""Lengths of cables to hosts and between switches where no floor plan says otherwise: inside a row
-and across it. Assumed; ``softib plan cables`` computes them."""
+"""Lengths of cables to hosts and between switches without a floor plan: inside a row and between
+rows. Assumed; ``softib plan cables`` computes them."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """``part``: the device or cable that fails; ``lost``: host ports that no longer reach anything;
+    """``part``: the device or cable that fails; ``lost``: host ports without a path;
     ``effective``: effective bisection of the other host ports, relative to their own links, after
     the subnet manager has routed around it."""
 
@@ -117,7 +118,7 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
     fabric = shape.fabric
     fabric.name = name
     generator = fabric.source.generator
-    apply_cables(fabric, "auto", {t: HOST_M if t == "host-leaf" else FABRIC_M for t in generator["tiers"]})
+    _cut_cables(fabric)
     up = _brought_up(fabric)
     effective, hops, _ = _figures(up, seed)
     level = generator["node_level"]
@@ -137,6 +138,43 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
         _power(fabric, shape.parameters["generation"]),
         price_of(book, fabric, shape.parameters["generation"], whole=True),
     )
+
+
+def _cut_cables(fabric: Fabric) -> None:
+    """Give each cable the length of its tier."""
+    apply_cables(
+        fabric, "auto", {t: HOST_M if t == "host-leaf" else FABRIC_M for t in fabric.source.generator["tiers"]}
+    )
+
+
+def price_of_size(demand: Demand, book: CostBook) -> Price:
+    """The price of the first design for ``demand``, as :class:`Design` states it."""
+    fabric = first_candidate(demand).fabric
+    _cut_cables(fabric)
+    return price_of(book, fabric, demand.generation, whole=True)
+
+
+def largest_demand(demand: Demand, book: CostBook, budget: float) -> Demand:
+    """``demand`` with the most hosts whose first design costs at most ``budget``, by the mean of its price range.
+
+    Raises :class:`~softib.errors.InputError` if one host costs more, or if the book lacks a price.
+    """
+
+    def affordable(hosts: int) -> bool:
+        price = price_of_size(replace(demand, hosts=hosts), book)
+        if price.missing:
+            raise InputError(f"a budget needs the price of {', '.join(price.missing)}; add it to a cost book")
+        return price.middle <= budget
+
+    if not affordable(1):
+        raise InputError(f"budget {budget:,.0f}: one host, a switch and their cables cost more; use a larger one")
+    fits, over = 1, 2
+    while affordable(over):
+        fits, over = over, 2 * over
+    while over - fits > 1:
+        half = (fits + over) // 2
+        fits, over = (half, over) if affordable(half) else (fits, half)
+    return replace(demand, hosts=fits)
 
 
 def _family(shape: Candidate) -> str:

@@ -17,7 +17,7 @@ from softib.fabric.topologies.params import default_radix
 from softib.fabric.topologies.registry import generate
 from softib.plural import counted
 
-__all__ = ["Candidate", "Demand", "candidates"]
+__all__ = ["Candidate", "Demand", "candidates", "first_candidate"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
@@ -90,32 +90,43 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
 
     Raises :class:`InputError` if none can.
     """
-    designs: list[Candidate] = []
     refused: list[str] = []
-    for attempt in _attempts(demand):
-        try:
-            _ = attempt.fabric
-        except SoftibError as error:
-            refused.append(f"{attempt.label}: {error}")
-            continue
-        designs.append(attempt)
+    designs = list(_possible(demand, refused))
     if not designs:
         reasons = "; ".join(refused) or f"no switch of {demand.switch_ports} ports holds it"
         raise InputError(f"no design for {counted(demand.hosts, 'host')} x {demand.adapters}: {reasons}")
     return designs, refused
 
 
+def first_candidate(demand: Demand) -> Candidate:
+    """The first of :func:`candidates`, without building the others."""
+    design = next(_possible(demand, []), None)
+    return candidates(demand)[0][0] if design is None else design
+
+
+def _possible(demand: Demand, refused: list[str]) -> Iterator[Candidate]:
+    """The attempts that can be built; ``refused`` gets a line for each of the others."""
+    for attempt in _attempts(demand):
+        try:
+            _ = attempt.fabric
+        except SoftibError as error:
+            refused.append(f"{attempt.label}: {error}")
+        else:
+            yield attempt
+
+
 def _attempts(demand: Demand) -> Iterator[Candidate]:
     """Every design that could meet the demand, cheapest shape first."""
     common = {"generation": demand.generation, **({"radix": demand.radix} if demand.radix else {})}
     radix, ports = demand.switch_ports, demand.ports
+    named = {**common, **({"adapters": demand.adapters} if demand.adapters > 1 else {})}
     if ports <= radix:
-        yield Candidate("one switch", FAT_TREE, {**common, "levels": 1, "hosts": ports}, radix // demand.adapters)
+        yield Candidate("one switch", FAT_TREE, {**named, "levels": 1, "hosts": ports}, radix // demand.adapters)
         return
     if demand.adapters > 1 and demand.oversubscription == 1:
         yield from _rail_optimized(demand, common)
-    yield from _fat_trees(demand, common)
-    design = _dragonfly_plus(demand, common)
+    yield from _fat_trees(demand, named)
+    design = _dragonfly_plus(demand, named)
     if design is not None:
         yield design
 

@@ -10,10 +10,10 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
@@ -55,7 +55,9 @@ class Floor(BaseModel):
     so that copper reaches them). ``crossing``: position of trays between rows.
     ``adapters``: adapters of a host if names do not show it (fat trees). Lengths in
     metres: ``rack_pitch_m`` and ``row_pitch_m`` from one rack or row to the next, ``tray_m`` from
-    the top of a rack to the tray, ``slack_m`` of each cable. ``tray_cables``: cables that a tray
+    the top of a rack to the tray, ``slack_m`` of each cable. ``gaps_m``: metres in addition to ``row_pitch_m`` after
+    a row (from 1), for example to the next room. ``bend_radius_m``: the smallest bend of a cable: it must fit below
+    the tray, and a cable inside a rack is at least a half circle. ``tray_cables``: cables that a tray
     holds; ``bundle_cables``: cables in one bundle.
 
     Defaults of a host: 8 U and 10.2 kW, the maximum in NVIDIA's data sheet of DGX H100; of a
@@ -72,6 +74,8 @@ class Floor(BaseModel):
     row_pitch_m: float = Field(3.0, gt=0, le=50)
     tray_m: float = Field(0.5, ge=0, le=10)
     slack_m: float = Field(0.5, ge=0, le=20)
+    gaps_m: dict[int, Annotated[float, Field(gt=0, le=2000)]] = Field(default_factory=dict)
+    bend_radius_m: float | None = Field(None, gt=0, le=1)
     host: Device = Device(units=8, kw=10.2)
     switch: Device = Device(units=1, kw=1.7)
     switches: Where = "middle"
@@ -81,6 +85,23 @@ class Floor(BaseModel):
     tray_cables: int | None = Field(None, ge=1)
     bundle_cables: int = Field(24, ge=1)
     placed: tuple[Placed, ...] = ()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Floor:
+        for row in self.gaps_m:
+            if not 1 <= row < self.rows:
+                raise ValueError(f"gaps_m: no row follows row {row}; rows are 1 to {self.rows}")
+        if self.bend_radius_m is not None and self.bend_radius_m > self.tray_m:
+            raise ValueError(
+                f"bend_radius_m {self.bend_radius_m:g} does not fit below a tray at {self.tray_m:g} m; raise tray_m"
+            )
+        return self
+
+    @property
+    def row_at_m(self) -> np.ndarray:
+        """Position of each row in metres (float64[rows])."""
+        steps = [self.row_pitch_m + self.gaps_m.get(row, 0.0) for row in range(1, self.rows)]
+        return np.concatenate([[0.0], np.cumsum(steps)])
 
     @property
     def n_racks(self) -> int:
@@ -130,8 +151,8 @@ class Layout:
         if f.crossing == "ends":
             around = np.minimum(x_a + x_b, 2 * (f.racks - 1) - x_a - x_b)
             along = np.where(row_a == row_b, along, around)
-        over = up_a + up_b + along * f.rack_pitch_m + np.abs(row_a - row_b) * f.row_pitch_m
-        inside = np.abs(self.u[a] - self.u[b]) * UNIT_M
+        over = up_a + up_b + along * f.rack_pitch_m + np.abs(f.row_at_m[row_a] - f.row_at_m[row_b])
+        inside = np.maximum(np.abs(self.u[a] - self.u[b]) * UNIT_M, math.pi * (f.bend_radius_m or 0.0))
         return np.where(self.rack[a] == self.rack[b], inside, over) + f.slack_m
 
     def tray_loads(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -163,8 +184,9 @@ def read_floor(source: str | os.PathLike[str] | Mapping[str, Any]) -> Floor:
         return Floor.model_validate(data)
     except ValidationError as invalid:
         first = invalid.errors()[0]
-        key = ".".join(str(p) for p in first["loc"])
-        raise InputError(f"{where}: {key}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+        key = "".join(f"{p}: " for p in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{where}: {key}{message[:1].lower()}{message[1:]}") from None
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from markupsafe import escape
@@ -10,7 +10,7 @@ from markupsafe import escape
 from softib.plural import counted
 from softib.render.bundles import load_class
 
-__all__ = ["bars", "heat_map", "hop_bars", "load_curves"]
+__all__ = ["bars", "heat_map", "hop_bars", "load_curves", "scaling_curve"]
 
 CURVE_POINTS = 160
 NAME_LETTERS = 22
@@ -117,3 +117,47 @@ def bars(rows: Sequence[tuple[str, float | None, str]], label: str) -> str:
             )
         parts.append(f'<text class="axis" x="{left + wide + 6:.1f}" y="{i * high + 16}">{escape(text)}</text>')
     return "".join([*parts, "</svg>"])
+
+
+STYLE = (
+    "text{font:12px sans-serif;fill:#1a1a1a} .grid{stroke:#d5d8dc} polyline{fill:none;stroke:#1f5fa8;stroke-width:2} "
+    ".high{stroke-dasharray:5 4}"
+)
+
+
+def scaling_curve(rows: Sequence[Mapping[str, float | None]], currency: str) -> str:
+    """Step time, efficiency and the network's cost of a useful GPU-hour over the number of GPUs (logarithmic), one
+    panel each; the dashed line is the high end of a price. Complete SVG."""
+    panels = (
+        ("time of a step, ms", [(("step_us", 1e-3), "")]),
+        ("efficiency, %", [(("efficiency", 100.0), "")]),
+        (f"network for a useful GPU-hour, {currency}", [(("gpu_hour_low", 1.0), ""), (("gpu_hour_high", 1.0), "high")]),
+    )
+    doublings = np.log2([float(row["gpus"] or 1) for row in rows])
+    share = (doublings - doublings.min()) / max(float(np.ptp(doublings)), 1e-9)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {W:.0f} {len(panels) * (H + 24):.0f}" '
+        f'role="img" aria-label="scaling curve"><style>{STYLE}</style>'
+    ]
+    for number, (title, lines) in enumerate(panels):
+        parts.append(
+            f'<g transform="translate(0 {number * (H + 24) + 20:.0f})"><text x="0" y="0">{escape(title)}</text>'
+        )
+        values = {
+            key: [None if row[key] is None else float(row[key] or 0) * by for row in rows] for (key, by), _ in lines
+        }
+        stated = [v for column in values.values() for v in column if v is not None]
+        top = _nice(max(stated)) if stated and max(stated) > 0 else 1.0
+        for i in range(5):
+            y = _y(top * i / 4, top)
+            parts.append(f'<line class="grid" x1="{LEFT}" x2="{W - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(f'<text x="{LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{top * i / 4:,g}</text>')
+        for x, row in zip(share, rows, strict=True):
+            parts.append(f'<text x="{_x(x):.1f}" y="{H - 16:.1f}" text-anchor="middle">{row["gpus"]:,.0f}</text>')
+        if not stated:
+            parts.append(f'<text x="{_x(0.5):.1f}" y="{H / 2:.0f}" text-anchor="middle">unknown: no price</text>')
+        for (key, _), style in lines:
+            points = [f"{_x(x):.1f},{_y(v, top):.1f}" for x, v in zip(share, values[key], strict=True) if v is not None]
+            parts.append(f'<polyline class="{style}" points="{" ".join(points)}"/>')
+        parts.append("</g>")
+    return "\n".join([*parts, "</svg>", ""])

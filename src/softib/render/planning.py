@@ -63,6 +63,10 @@ def print_designs(d: dict[str, Any], console: Console) -> None:
         console.print()
         console.print(text("storage fabric beside it", "bold"))
         _design_table(d["storage"], d, console)
+        prices = [rows[0]["price"] for rows in (d["designs"], d["storage"])]
+        if None not in prices:
+            both = {end: sum(p[end] for p in prices) for end in ("low", "high")}
+            console.print(text(f"the first design of both: {d['currency']} {_money(both)}, without management"))
     console.print()
     n = d["management_switches"]
     console.print(text(f"management: {counted(n, 'Ethernet switch')} of 48 ports for controllers and switches"))
@@ -120,6 +124,10 @@ def print_cables(c: dict[str, Any], console: Console) -> None:
     console.print(
         text(f"{c['fabric'] or c['source']}: {counted(c['links'], 'link')} in {counted(c['racks'], 'rack')}", "bold")
     )
+    most_kw = max((r["kw"] for r in c["rack_power"]), default=0.0)
+    limit = "" if c["rack_kw"] is None else f" of {c['rack_kw']:g}"
+    total = sum(r["kw"] for r in c["rack_power"])
+    console.print(text(f"power by the floor plan: up to {most_kw:g}{limit} kW in a rack, {total:,.0f} kW in all"))
     console.print()
     _table(
         console,
@@ -164,14 +172,19 @@ def _locations(locations: Sequence[dict[str, Any]], currency: str, console: Cons
     if len(possible) < 2:
         return
     middle = lambda p: (p["low"] + p["high"]) / 2
-    best, worst = min(possible, key=middle), max(possible, key=middle)
-    saved = middle(worst) - middle(best)
-    if saved:
+    key = lambda p: (middle(p), p["optical_links"], p["metres"])
+    best, worst = min(possible, key=key), max(possible, key=key)
+    if best == worst:
+        return
+    saved = [
+        f"{currency} {middle(worst) - middle(best):,.0f} (middle prices)",
+        f"{worst['optical_links'] - best['optical_links']:,} optical links",
+        f"{worst['metres'] - best['metres']:,.0f} m of cable",
+    ]
+    console.print(text(f"switches at the {best['switches']} save over the {worst['switches']}: {', '.join(saved)}"))
+    if worst["without_price"]:
         console.print(
-            text(
-                f"switches at the {best['switches']} save {currency} {saved:,.0f} over the {worst['switches']} "
-                "(middle prices)"
-            )
+            text(f"the saving leaves out {counted(worst['without_price'], 'item')} of unknown price", "yellow")
         )
 
 
@@ -204,8 +217,12 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
     console.print(text(f"power: {_watts(c['watts'], c['watts_unknown'])}"))
     energy = "the cost book has no tariff" if c["energy"] is None else f"{currency} {_money(c['energy'])}"
     partly = "  (only of the known power)" if c["watts_unknown"] else ""
+    if c["energy"] is not None and not c["watts"]:
+        energy, partly = UNKNOWN, ""
     console.print(text(f"energy and cooling: {energy}{partly}"))
-    console.print(text(f"total: {currency} {_money(c['total'])}", "bold"))
+    open_items = len(c["bill"]["without_price"])
+    left = f", without {counted(open_items, 'item')} of unknown price" if open_items else ""
+    console.print(text(f"total: {currency} {_money(c['total'])}{left}", "bold"))
     if c["gpu_hour"] is not None:
         useful = "useful " if c["scaling"] else ""
         low, high = c["gpu_hour"]["low"], c["gpu_hour"]["high"]
@@ -216,12 +233,20 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
         console.print()
         _table(
             console,
-            ("GPUs", "step", "efficiency", "relative"),
+            ("GPUs", "step", "efficiency", "relative", f"network, {currency}", f"{currency} for a useful GPU-hour"),
             (
-                (f"{r['gpus']:,}", time_text(r["step_us"] * 1e6), _percent(r["efficiency"]), _percent(r["relative"]))
+                (
+                    f"{r['gpus']:,}",
+                    time_text(r["step_us"] * 1e6),
+                    _percent(r["efficiency"]),
+                    _percent(r["relative"]),
+                    _money(r["price"]),
+                    UNKNOWN if r["gpu_hour"] is None else f"{r['gpu_hour']['low']:.3f} to {r['gpu_hour']['high']:.3f}",
+                )
                 for r in c["scaling"]
             ),
         )
+        console.print(text("network: the first design for that many GPUs, with whole switches, without energy"))
 
 
 def _networks(networks: Sequence[dict[str, Any]], currency: str, console: Console) -> None:

@@ -1,7 +1,10 @@
-"""What a fabric costs over years, and a GPU-hour on it."""
+"""Cost of a fabric over years, and of a GPU-hour on it."""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ from softib.api.planning.bill import BillOfMaterials, bill_of_materials
 from softib.api.planning.design import DeviceCount, PriceRange
 from softib.errors import InputError
 from softib.result import Result
+from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
     from softib.api.planning.cables import CablePlan
@@ -21,8 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Cost", "CostSheet", "plan_cost"]
 
 HOURS_A_YEAR = 8766.0
+CURVE = ("gpus", "step_us", "efficiency", "relative", "price_low", "price_high", "gpu_hour_low", "gpu_hour_high")
+"""Columns of a saved scaling curve."""
 LANES = 4
-"""Lanes of a link as it is sold (4x)."""
+"""Lanes of a standard link (4x)."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +38,13 @@ class ScalingRow(Result):
     gpus: int
     step_us: float
     efficiency: float
-    """Share of the GPUs' achieved rate that is left beside communication."""
+    """Share of the GPUs' achieved rate that remains with communication."""
     relative: float
     """Throughput of a GPU over that of the first row."""
+    price: PriceRange | None = None
+    """The first design for this number of GPUs: adapters, whole switches and cables."""
+    gpu_hour: PriceRange | None = None
+    """The price's share of a useful GPU-hour over the book's years, without energy."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +56,13 @@ class NetworkPrice(Result):
     price_missing: list[str]
     """Items that the cost book does not price."""
     host_ports_for_the_same_money: int | None
-    """Host ports that it joins, in the same shape, for the middle price of the fabric; hosts are not
-    counted."""
+    """Host ports that it joins, in the same shape, for the middle price of the fabric; hosts are
+    not counted."""
 
 
 @dataclass(frozen=True)
 class CostSheet(Result):
-    """What a fabric costs over years."""
+    """Cost of a fabric over years."""
 
     document = "plan-cost"
 
@@ -63,7 +73,8 @@ class CostSheet(Result):
     watts_unknown: list[DeviceCount]
     years: float
     energy: PriceRange | None
-    """Power and cooling of the devices whose figure is published; None: the cost book has no tariff."""
+    """Power and cooling of the devices whose figure is published; None: the cost book has no
+    tariff."""
     total: PriceRange
     gpus: int | None
     gpu_hour: PriceRange | None
@@ -92,8 +103,8 @@ class Cost(Suggests):
 
     @property
     def energy(self) -> PriceRange | None:
-        """Cost of power and cooling over the book's years, ``low`` and ``high``; None where the book
-        has no tariff."""
+        """Cost of power and cooling over the book's years, ``low`` and ``high``; None where the
+        book has no tariff."""
         running = self._book.running
         if running.kwh is None or running.pue is None:
             return None
@@ -114,6 +125,24 @@ class Cost(Suggests):
             return None
         hours = count * HOURS_A_YEAR * self._book.running.years * efficiency
         return PriceRange(self.total.low / hours, self.total.high / hours)
+
+    def row(self, point: dict[str, Any], first: dict[str, Any]) -> ScalingRow:
+        """A row of the scaling curve from one of :func:`softib.scaling` and its first."""
+        from softib.analysis.planning import price_of_size
+        from softib.plan.designs import Demand
+
+        cables, gpus = self._plan._cables, int(point["gpus"])
+        ports, hosts = int(cables.links.host.sum()), sum(not e.is_switch for e in cables.layout.elevations)
+        adapters = max(1, round(ports / hosts))
+        demand = Demand(math.ceil(ports * gpus / (self._gpus or gpus) / adapters), adapters, cables.links.generation)
+        price = price_of_size(demand, self._book)
+        paid = hour = None
+        if not price.missing:
+            paid = PriceRange(price.low, price.high)
+            hours = gpus * HOURS_A_YEAR * self._book.running.years * point["efficiency"]
+            hour = PriceRange(price.low / hours, price.high / hours)
+        per_gpu = [p["tokens_per_s"] / p["gpus"] for p in (point, first)]
+        return ScalingRow(gpus, point["step_us"], point["efficiency"], per_gpu[0] / per_gpu[1], paid, hour)
 
     @property
     def networks(self) -> list[NetworkPrice]:
@@ -166,6 +195,38 @@ class Cost(Suggests):
 
         print_cost(self.to_json(), console())
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the scaling curve as a plot (.svg) or a table (.csv), or the bill (.xlsx). Raises
+        :class:`InputError`."""
+        from softib.plan.bill import workbook
+        from softib.render.charts import scaling_curve
+
+        suffix = os.path.splitext(os.fspath(path))[1].lower()
+        rows = [_flat(row) for row in self.rows]
+        if suffix == ".xlsx":
+            content = workbook(self.bill)
+            write_file(path, lambda temporary: temporary.write_bytes(content))
+        elif suffix not in (".svg", ".csv"):
+            raise InputError(f"{os.fspath(path)}: use .svg or .csv for the scaling curve, .xlsx for the bill")
+        elif len(rows) < 2:
+            raise InputError(f"{os.fspath(path)}: a scaling curve needs a workload and two numbers of GPUs")
+        elif suffix == ".svg":
+            write_text(path, scaling_curve(rows, self.bill.currency))
+        else:
+            out = io.StringIO()
+            writer = csv.DictWriter(out, CURVE, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({k: "unknown" if v is None else v for k, v in row.items()} for row in rows)
+            write_text(path, out.getvalue())
+
+
+def _flat(row: ScalingRow) -> dict[str, float | None]:
+    """The values of :data:`CURVE`."""
+    values: list[float | None] = [row.gpus, row.step_us, row.efficiency, row.relative]
+    for paid in (row.price, row.gpu_hour):
+        values += [None, None] if paid is None else [paid.low, paid.high]
+    return dict(zip(CURVE, values, strict=True))
+
 
 def plan_cost(
     source: Fabric | str | os.PathLike[str],
@@ -180,8 +241,8 @@ def plan_cost(
     """The bill of ``source`` on ``floor`` with energy over the cost book's years; with ``gpus`` the
     cost of the network for a GPU-hour.
 
-    ``workload``: a training step; its efficiency on ``gpus`` GPUs (and on each number of ``scale``)
-    makes it the cost of a useful GPU-hour. Raises :class:`InputError`.
+    ``workload``: a training step of all ``gpus``; its efficiency makes it the cost of a useful GPU-hour. Each number
+    of ``scale`` is a row of the scaling curve, with the batch in proportion. Raises :class:`InputError`.
     """
     from softib.api.fabric import as_fabric
     from softib.api.planning.cables import plan_cables
@@ -189,14 +250,12 @@ def plan_cost(
     from softib.plan.price_book import read_book
 
     if workload is not None and gpus is None:
-        raise InputError("a workload gives the efficiency of GPUs; say how many with gpus")
+        raise InputError("a workload gives the efficiency of GPUs; add their number with gpus")
     fabric = as_fabric(source)
     plan = plan_cables(fabric, floor, generation=generation, prices=prices)
     cost = Cost(plan, read_book(prices), gpus, [])
     if workload is not None and gpus is not None:
-        counts = sorted({*scale, gpus})
-        cost.rows = [
-            ScalingRow(row["gpus"], row["step_us"], row["efficiency"], row["relative"])
-            for row in scaling(fabric, workload, counts)
-        ]
+        counts = [gpus, *sorted({*scale} - {gpus})]
+        points = sorted(scaling(fabric, workload, counts), key=lambda row: int(row["gpus"]))
+        cost.rows = [cost.row(point, points[0]) for point in points]
     return cost

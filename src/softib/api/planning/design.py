@@ -38,7 +38,7 @@ class DeviceCount(Result):
 
 @dataclass(frozen=True)
 class PriceRange(Result):
-    """From the least to the greatest, in the currency of the cost book."""
+    """Smallest and largest price, in the currency of the cost book."""
 
     low: float
     high: float
@@ -46,23 +46,23 @@ class PriceRange(Result):
 
 @dataclass(frozen=True)
 class FailureRow(Result):
-    """What is left when one part fails."""
+    """The effect of one failed part."""
 
     part: str
     lost_host_ports: int
-    """Host ports that reach nothing any more."""
+    """Host ports without any path left."""
     effective_bisection: float
-    """Of the other host ports, relative to their own links."""
+    """Effective bisection of the other host ports, relative to their links."""
 
 
 @dataclass(frozen=True)
 class GrowthRow(Result):
-    """What twice the hosts change."""
+    """Changes for twice the hosts."""
 
     switches: int
     """New ones."""
     idle_switches: int
-    """Those of today that are no longer used."""
+    """Current parts that are no longer used."""
     cables_kept: int
     cables_moved: int
     cables_new: int
@@ -84,7 +84,7 @@ class DesignRow(Result):
     parameters: dict[str, Any]
     """Of the generator."""
     room: int
-    """Hosts that it can take."""
+    """Maximum number of hosts."""
     host_ports: int
     switches: int
     switches_by_tier: dict[str, int]
@@ -95,9 +95,9 @@ class DesignRow(Result):
     bisection: float | None
     """Worst cut of the wiring, relative to the hosts' links."""
     effective_bisection: float
-    """What random pairs get of their links under the tables of the subnet manager."""
+    """Share of their link rate that random pairs get with the subnet manager's tables."""
     watts: float
-    """Of the devices and plugs whose figure is published."""
+    """Watts of devices and plugs with a published figure."""
     watts_unknown: list[DeviceCount]
     """Devices without a published figure."""
     price: PriceRange | None
@@ -130,17 +130,17 @@ class DesignComparison(Result):
     management_switches: int
     """Ethernet switches of 48 ports for management."""
     refused: list[str]
-    """Kinds of design that cannot, with the reason."""
+    """Kinds of design that do not fit, with the reason."""
     currency: str
     prices_of: str
 
 
 class Designs(Suggests):
-    """The designs that meet a demand: those of its own oversubscription and with the fewest switches
-    first.
+    """The designs that meet a demand: those of its own oversubscription and with the fewest
+    switches first.
 
-    ``refused``: one line for each kind of design that cannot; ``storage``: designs of the storage
-    fabric beside it, empty where none was asked for; ``management_switches``: 48-port Ethernet
+    ``refused``: one line for each kind of design that does not fit; ``storage``: designs of the
+    separate storage fabric, empty if none was requested; ``management_switches``: 48-port Ethernet
     switches for the management ports of hosts and switches, by the first design.
     """
 
@@ -164,25 +164,24 @@ class Designs(Suggests):
     def fabric(self, label: str | None = None) -> Fabric:
         """The fabric of a design (default: the first), as :func:`softib.generate` makes it. Raises
         :class:`UnknownName`."""
-        from softib.api.fabric import generate
-
-        design = self._design(label)
-        return generate(design.candidate.kind, name=self._demand.name, **design.candidate.parameters)
+        return _fabric(self._design(label))
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
-        """Write the fabric.yaml of each design into ``folder`` (made where it is missing); returns
-        their paths. Raises :class:`InputError`."""
+        """Write the fabric.yaml of each design, also of the storage fabric, into ``folder`` (made where it is
+        missing); returns their paths. Raises :class:`InputError`."""
         directory = Path(folder)
         try:
             directory.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"{directory}: {error.strerror}; give a folder whose parent exists") from None
         paths = []
-        for label in self.labels:
-            stem = "-".join("".join(c if c.isalnum() else " " for c in label).split())
-            path = directory / f"{stem}.yaml"
-            write_text(path, self.fabric(label).to_yaml())
-            paths.append(str(path))
+        for prefix, designs in (("", self._designs), ("storage ", self._storage)):
+            for design in designs:
+                label = f"{prefix}{design.candidate.label}"
+                stem = "-".join("".join(c if c.isalnum() else " " for c in label).split())
+                path = directory / f"{stem}.yaml"
+                write_text(path, _fabric(design).to_yaml())
+                paths.append(str(path))
         return paths
 
     def rows(self) -> list[DesignRow]:
@@ -230,6 +229,12 @@ class Designs(Suggests):
         return f"<Designs for {counted(self._demand.hosts, 'host')}: {', '.join(self.labels)}>"
 
 
+def _fabric(design: Design) -> Fabric:
+    from softib.api.fabric import generate
+
+    return generate(design.candidate.kind, name=design.fabric.name, **design.candidate.parameters)
+
+
 def _row(design: Design) -> DesignRow:
     shape, price, power, growth = design.candidate, design.price, design.power, design.growth
     return DesignRow(
@@ -260,6 +265,7 @@ def _row(design: Design) -> DesignRow:
 def plan_design(
     demand: Demand,
     *,
+    budget: float | None = None,
     storage_ports: int = 0,
     storage_hosts: int = 0,
     prices: str | os.PathLike[str] | None = None,
@@ -268,20 +274,23 @@ def plan_design(
 ) -> Designs:
     """Designs for ``demand``.
 
-    ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a storage fabric of
-    its own. ``prices``: a cost book. Each design is built, brought up by the subnet manager, and
-    brought up again without one leaf, one spine and one cable. ``steps`` is entered with the name of
-    each. Raises :class:`InputError` for a demand that no design meets.
+    ``budget``: in place of the demand's hosts, as many as the first design connects for this sum (middle prices).
+    ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a storage fabric
+    of its own. ``prices``: a cost book. Each design is built and brought up by the subnet manager, which then routes
+    around one dead switch of each tier and one cable. ``steps`` is entered with the name
+    of each. Raises :class:`InputError` for a demand that no design meets, and a budget that buys none.
 
     >>> import softib
     >>> designs = softib.plan_design(softib.Demand.of_gpus(256))
     >>> designs.rows()[0].design, designs.rows()[0].switches
     ('rail-optimized, 2 tiers', 12)
     """
-    from softib.analysis.planning import designs
+    from softib.analysis.planning import designs, largest_demand
     from softib.plan.price_book import read_book
 
     book = read_book(prices)
+    if budget is not None:
+        demand = largest_demand(demand, book, budget)
     accepted, refused = designs(demand, book, seed=seed, steps=steps)
     storage = []
     if storage_ports or storage_hosts:

@@ -34,9 +34,14 @@ def numbered(stem: str, count: int, width: int = 1) -> list[str]:
     return [f"{stem}-{i:0{width}d}" for i in range(1, count + 1)]
 
 
-def host_names(count: int) -> list[str]:
-    """``host-0001`` …: four digits, more where needed."""
-    return numbered("host", count, max(4, len(str(count))))
+def host_names(count: int, adapters: int = 1) -> list[str]:
+    """Names of ``count`` adapters: ``host-0001`` … (four digits, more where needed); if a host has several
+    ``adapters``, ``host-0001 mlx5_0``, ``host-0001 mlx5_1`` …"""
+    hosts = -(-count // adapters)
+    names = numbered("host", hosts, max(4, len(str(hosts))))
+    if adapters == 1:
+        return names
+    return [f"{names[i // adapters]} mlx5_{i % adapters}" for i in range(count)]
 
 
 def check_size(kind: str, hosts: int, switches: int, radix: int) -> None:
@@ -91,6 +96,11 @@ class Blueprint:
         index = self.builder.nodes(len(names), NodeType.CA, 1, desc=names, speed=speed, sys_guid=sys_guid)
         self._remember(index, 0, labels)
         return index
+
+    def end_hosts(self, count: int, adapters: int, **labels: Any) -> np.ndarray:
+        """Add hosts of ``count`` adapters in all, ``adapters`` of each (:func:`host_names`)."""
+        system = None if adapters == 1 else np.arange(count) // adapters * adapters
+        return self.hosts(host_names(count, adapters), system, **labels)
 
     def links(self, tier: str, node_a: Any, portnum_a: Any, node_b: Any, portnum_b: Any) -> None:
         """Add the cables of ``tier``; arguments broadcast against each other, any shape."""

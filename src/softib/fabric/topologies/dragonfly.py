@@ -21,7 +21,14 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
-from softib.fabric.topologies.params import Kind, Parameter, default_radix, impossible, radix_parameter
+from softib.fabric.topologies.params import (
+    Kind,
+    Parameter,
+    adapters_parameter,
+    default_radix,
+    impossible,
+    radix_parameter,
+)
 from softib.plural import counted, plural
 
 __all__ = ["KINDS"]
@@ -167,7 +174,7 @@ def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
         start + port_b // spines,
     )
     at = np.arange(g * leaves * p)
-    host = b.hosts(host_names(len(at)), group=at // (leaves * p))
+    host = b.end_hosts(len(at), values["adapters"], group=at // (leaves * p))
     b.links("host-leaf", leaf[at // p], at % p + 1, host, 1)
     return b.build()
 
@@ -200,6 +207,7 @@ DRAGONFLY_PLUS = Kind(
         Parameter("p", "whole", "hosts per leaf; by default half the radix", high=254),
         Parameter("h", "whole", "global cables per spine; by default half the radix", high=254),
         Parameter("parallel", "whole", "cables between a leaf and each spine of its group", 1, high=127),
+        adapters_parameter(),
         radix_parameter(),
     ),
     _dragonfly_plus,

@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
-from softib.fabric.topologies.params import MAX_PORTS, Kind, Parameter, default_radix, impossible, radix_parameter
+from softib.fabric.topologies.blueprint import Blueprint, check_size
+from softib.fabric.topologies.params import (
+    MAX_PORTS,
+    Kind,
+    Parameter,
+    adapters_parameter,
+    default_radix,
+    impossible,
+    radix_parameter,
+)
 from softib.fabric.topologies.tree import TreeShape, grow, wire_tree
 from softib.plural import counted
 
@@ -44,7 +52,7 @@ def build(values: dict[str, Any]) -> Fabric:
     tiers = wire_tree(b, shape, radix, max(1, shape.levels - 1))
     leaf = np.arange(hosts) // shape.m[0]
     pod_leaves = math.prod(shape.m[1 : shape.levels - 1])
-    host = b.hosts(host_names(hosts), leaf=leaf, pod=leaf // pod_leaves)
+    host = b.end_hosts(hosts, values["adapters"], leaf=leaf, pod=leaf // pod_leaves)
     b.links("host-leaf", tiers[0][leaf], np.arange(hosts) % shape.m[0] + 1, host, 1)
     return b.build()
 
@@ -178,7 +186,8 @@ KIND = Kind(
         Parameter(
             "levels", "whole", "tiers of switches; by default the fewest that hold the hosts, or 2", high=MAX_LEVELS
         ),
-        Parameter("hosts", "whole", "hosts, leaves filled in order; by default as many as fit", high=1 << 40),
+        Parameter("hosts", "whole", "host ports, leaves filled in order; by default as many as fit", high=1 << 40),
+        adapters_parameter(),
         Parameter("oversubscription", "ratio", 'host ports to uplinks at a leaf: 1, 2 or "2:1" …', 1.0),
         Parameter("hosts_per_leaf", "whole", "host ports per leaf; by default derived from oversubscription", high=254),
         Parameter("uplinks", "whole", "uplinks per leaf; by default derived from oversubscription", high=254),

@@ -12,7 +12,7 @@ from softib.iba.devices import DEVICES, SWITCH_BY_GENERATION
 from softib.iba.rates import speed_named
 from softib.result import HIDDEN, Result, also, key
 
-__all__ = ["COMMON", "FORMS", "Kind", "Parameter", "default_radix", "impossible"]
+__all__ = ["COMMON", "FORMS", "Kind", "Parameter", "adapters_parameter", "default_radix", "impossible"]
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,11 @@ def radix_parameter(low: int = 2) -> Parameter:
         low=low,
         high=MAX_PORTS,
     )
+
+
+def adapters_parameter() -> Parameter:
+    """The ``adapters`` of kinds whose hosts may have several on neighbouring ports."""
+    return Parameter("adapters", "whole", "adapters of a host, on neighbouring ports of a leaf", 1, high=64)
 
 
 def default_radix(generation: str) -> int:
