@@ -93,7 +93,7 @@ def plan_growth(source: Fabric | str | os.PathLike[str], hosts: int, *, adapters
     """Where ``hosts`` more hosts go on ``source`` (a dump, a fabric.yaml, a running fabric), with
     ``adapters`` ports each (default: as those that are there), and what is bought and moved.
 
-    Raises :class:`InputError` for a fabric that is no tree of one or two tiers.
+    Raises :class:`InputError` for a fabric that is no tree of one to three tiers.
 
     >>> import softib
     >>> softib.plan_growth(softib.generate("fat-tree", radix=8, levels=2, hosts=30), 2).table().rows()
