@@ -54,6 +54,12 @@ class Client:
         return document
 
 
+def processor_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
@@ -110,12 +116,15 @@ def main() -> None:
             while " at http://" not in line:
                 line = server.stderr.readline()
                 assert line, "the server ended"
+            status = subprocess.run([*SOFTIB, "status", "bench", "--json"], env=env, capture_output=True, check=True)
+            daemon = json.loads(status.stdout)["fabrics"][0]["pid"]
             measure(
                 Client(
                     int(line.strip().rstrip("/").rpartition(":")[2]),
                     Path(folder, "tenants", "admin-password").read_text().strip(),
                 ),
                 given,
+                {"server": server.pid, "fabric": daemon},
             )
         finally:
             server.terminate()
@@ -123,7 +132,7 @@ def main() -> None:
             subprocess.run([*SOFTIB, "down", "bench"], env=env)
 
 
-def measure(ask: Client, given: argparse.Namespace) -> None:
+def measure(ask: Client, given: argparse.Namespace, processes: dict[str, int]) -> None:
     ports = ask("GET", "/ufmRest/resources/ports?sys_type=Computer")
     guids = [p["guid"] for p in ports]
     began = time.monotonic()
@@ -136,6 +145,7 @@ def measure(ask: Client, given: argparse.Namespace) -> None:
     print(
         f"{total:,} partitions of {given.tenants:,} tenants on {len(guids):,} hosts: entered and {state} in {time.monotonic() - began:.1f} s"
     )
+    used = {name: processor_s(pid) for name, pid in processes.items()}
     taken = drive(ask, guids, total, given.rate, given.seconds)
     print(
         f"{given.rate} changes/s for {given.seconds} s: durable after {1e3 * percentile(taken, 0.5):.0f} ms, p99 {1e3 * percentile(taken, 0.99):.0f} ms"
@@ -154,6 +164,8 @@ def measure(ask: Client, given: argparse.Namespace) -> None:
     print(
         f"programmed and read back {1e3 * percentile(waits, 0.5):.0f} ms after that, p99 {1e3 * percentile(waits, 0.99):.0f} ms ({len(waits):,} changes{text})"
     )
+    costs = (f"{name} {1e3 * (processor_s(pid) - used[name]) / len(taken):.2f} ms" for name, pid in processes.items())
+    print(f"processor time a change, with what runs beside it: {', '.join(costs)}")
     print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 

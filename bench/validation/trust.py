@@ -20,6 +20,7 @@ __all__ = ["coverage", "lines", "width", "write"]
 FILE = Path(__file__).resolve().parents[2] / "src" / "softib" / "workloads" / "measured.yaml"
 LIBRARIES = ("nccl", "mpi", "perftest")
 INSIDE = 0.90
+MACHINES = 5
 LIBRARY = {"nccl": "nccl", "osu": "mpi"}
 
 
@@ -40,13 +41,15 @@ def _class(r: Row) -> int:
 
 def ranges(rows: Sequence[Row]) -> dict[str, list[float]]:
     """By library and class of sizes the half width of a range, as a logarithm of measured over predicted: what :data:`INSIDE` of the rows keep. A machine is off to
-    one side or to the other, so the range of one that is not known reaches as far to both. A class that fewer than two machines measured has the range of all sizes."""
+    one side or to the other, so the range of one that is not known reaches as far to both. A library that fewer than :data:`MACHINES` measured has one range for all sizes: nine
+    in ten of a class of three machines is whatever one of them does."""
     out = {}
     for name in LIBRARIES:
         found = [r for r in rows if library_of(r) == name]
         if found:
+            apart = len({r.machine for r in found}) >= MACHINES
             of = [[r for r in found if _class(r) == k] for k in range(len(CLASSES) + 1)]
-            out[name] = [_half(part if len({r.machine for r in part}) > 1 else found) for part in of]
+            out[name] = [_half(part if apart else found) for part in of]
     return out
 
 

@@ -1,4 +1,5 @@
-"""What is of the wrong type is one line that names function and argument. Oracle: hostile values in every argument of every public function."""
+"""What is of the wrong type is one line that names function and argument. Oracle: hostile values in
+every argument of every public function."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def test_an_argument_of_another_type_is_one_line_before_any_work(name):
     (lambda: softib.simulate(TREE, "shift:1KB", record=5), "simulate: record is a softib.Record or None, not 5"),
     (lambda: softib.Record(ports=5), "Record: ports is a list of texts, not 5"),
     (lambda: softib.simulate(TREE, "shift:1KB", faults=[None]), "fault None: use a line"),
-    (lambda: softib.diagnose(5), "diagnose: observed is what softib.observe gives"),
+    (lambda: softib.diagnose(5), "diagnose: observed is a result of softib.observe"),
     (lambda: softib.replay(TREE, 5), "replay: program is the path of a trace"),
     (lambda: softib.check(TREE).at_least(5), "Findings.at_least: severity is text, not 5"),
     (lambda: TREE.table(None), "Fabric.table: kind is text, not None"),

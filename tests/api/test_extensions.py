@@ -153,7 +153,7 @@ def test_a_package_at_fault_costs_one_line(site, group, what, ask, fault):
             "softib has a check of this name"
         )),
         ("softib.checks", "x = m_a:find", CHECK.format(code="absent-switch", body="yield"), (
-            "there is a finding code absent-switch already"
+            "finding code absent-switch already exists"
         )),
         ("softib.checks", "x = m_a:N", "N = 5", "it is not a function"),
         ("softib.topologies", "mesh = m_a:K", KIND.format(name="mesh", body="pass", parameters=""), (

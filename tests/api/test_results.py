@@ -1,4 +1,5 @@
-"""Results: filters, formats, pictures and answers to mistakes. Oracles: the command line, XML and JSON readers, set arithmetic."""
+"""Results: filters, formats, pictures and answers to mistakes. Oracles: the command line, XML and
+JSON readers, set arithmetic."""
 
 from __future__ import annotations
 
@@ -152,7 +153,7 @@ def test_load_says_what_would_be_right(wrong, says):
 
 
 def test_load_of_a_fabric_and_of_an_open_file(faulty):
-    with pytest.raises(softib.InputError, match="is a fabric already"):
+    with pytest.raises(softib.InputError, match="is already a fabric"):
         softib.load(faulty)
     with open(faulty.source) as file, pytest.raises(softib.InputError, match="open file"):
         softib.load(file)
@@ -184,7 +185,8 @@ def test_engines_by_name():
 
 
 def test_hosts_of_a_leaf_that_is_cut_off_are_no_proof(tmp_path):
-    """Ports that the manager cannot reach have no LID and are in no pair: the tables are not good for that, and a run says who is left out."""
+    """Ports that the manager cannot reach have no LID and are in no pair: the tables are not good
+    for that, and a run says who is left out."""
     path = tmp_path / "cut.yaml"
     lines = ["topology: {kind: fat-tree, radix: 8, levels: 2}", "faults:"]
     path.write_text(

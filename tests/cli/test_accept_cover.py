@@ -1,4 +1,5 @@
-"""``softib accept --cover`` as a user types it. Oracles: the schema, the fat tree's construction, a standard HTML parser, hostile input."""
+"""``softib accept --cover`` as a user types it. Oracles: the schema, the fat tree's construction, a
+standard HTML parser, hostile input."""
 
 from __future__ import annotations
 
@@ -82,4 +83,4 @@ def test_what_cannot_be_is_one_line(tree, arguments, words):
 def test_another_document_is_no_earlier_run(tree, tmp_path):
     (tmp_path / "x.json").write_text('{"schema": "softib/check/1"}')
     done = command("accept", tree, "--cover", "--compare", tmp_path / "x.json")
-    assert done.code == 2 and "no result of softib accept --cover" in one_line(done)
+    assert done.code == 2 and "not a result of softib accept --cover" in one_line(done)

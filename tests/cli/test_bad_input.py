@@ -36,7 +36,9 @@ def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
         "impossible.yaml": b"topology: {kind: rail-optimized, nodes: 4, radix: 7, rails: 8}\n",
         "kind.yaml": b"topology: {kind: fat-tre, radix: 8}\n",
         "list-kind.yaml": b"topology: {kind: [fat-tree], radix: 8}\n",
-        "fault.yaml": b'topology: {kind: fat-tree, radix: 8, levels: 2}\nfaults: [{cable: "nowhere[1]", remove: true}]\n',
+        "fault.yaml": (
+            b'topology: {kind: fat-tree, radix: 8, levels: 2}\nfaults: [{cable: "nowhere[1]", remove: true}]\n'
+        ),
         "huge.yaml": b"topology: {kind: fat-tree, radix: 9999, levels: 3}\n",
     }
     out = {}

@@ -110,8 +110,8 @@ def test_a_file_that_is_wrong_names_the_line(tmp_path, text, message):
 def test_usage_is_one_line(tmp_path):
     (tmp_path / "y.yaml").touch()
     for words, line in (
-        ((), "give a program (softib ci -- CMD ...) or --file FILE"),
-        (("--file", "y.yaml", "--", "true"), "give a program (softib ci -- CMD ...) or --file FILE"),
+        ((), "add a program (softib ci -- CMD ...) or --file FILE"),
+        (("--file", "y.yaml", "--", "true"), "add a program (softib ci -- CMD ...) or --file FILE"),
         (("--file", "y.yaml", "--node", "a"), "--file names the nodes; leave out --node"),
         (("--file", "x.yaml"), "x.yaml: No such file or directory"),
         (("--fault", "link-down", "--", "true"), "is not KIND[ PLACE[ RATE]]@TIME"),

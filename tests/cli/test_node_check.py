@@ -1,5 +1,5 @@
-"""``softib node-check`` as a prolog runs it. Oracles: exit codes, trees with planted faults, a scontrol and an API server that record what
-they are asked, NVSentinel's health_event.proto."""
+"""``softib node-check`` as a prolog runs it. Oracles: exit codes, trees with planted faults, a
+scontrol and an API server that record what they are asked, NVSentinel's health_event.proto."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_counters_are_kept_between_two_checks(tmp_path):
         "the second check kept its counters"
     )
     state.write_text("{}")
-    assert "no state of softib node-check" in one_line(
+    assert "not a state file of softib node-check" in one_line(
         command("node-check", "--root", tmp_path / "b", "--state", state)
     )
 

@@ -1,4 +1,5 @@
-"""``softib path``. Oracles: a walk through a dump of the tables, the fat tree's construction, OpenSM's tables in a file, a partition of limited members."""
+"""``softib path``. Oracles: a walk through a dump of the tables, the fat tree's construction,
+OpenSM's tables in a file, a partition of limited members."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def test_a_path_that_does_not_arrive_is_exit_1(tmp_path):
     conf.write_text("Default=0x7fff: ALL=limited, SELF=full;\n")
     source.write_text(TREE + "sm: {partitions: p.conf}\n")
     said = command("path", source, "host-0002", "host-0008")
-    assert said.code == 1 and "both are limited members of what they share" in said.out
+    assert said.code == 1 and "both are limited members of the shared partitions" in said.out
     dump = tmp_path / "t.lft"
     command("route", source, "--dump", dump)
     lid = command("path", source, "host-0001", "host-0008", "--json").json()["dlid"]
@@ -68,7 +69,7 @@ def test_a_path_that_does_not_arrive_is_exit_1(tmp_path):
         (("host-0001", "host-08"), "did you mean host-0008"),
         (("host-0001", "host-0008[2]"), "has no port 2"),
         (("host-0001", "host-0008", "--engine", "mihop"), "did you mean minhop"),
-        (("host-0001", "host-0008", "--engine", "minhop", "--lfts", "/dev/null"), "give one of the two"),
+        (("host-0001", "host-0008", "--engine", "minhop", "--lfts", "/dev/null"), "use one of the two"),
     ),
 )
 def test_wrong_arguments_are_one_line(tree, args, words):
@@ -76,7 +77,8 @@ def test_wrong_arguments_are_one_line(tree, args, words):
 
 
 def test_check_judges_the_tables_it_is_given(tmp_path):
-    """A ring's tables by minhop have a credit loop, those of updn none: the finding follows the engine and the dump, not the default."""
+    """A ring's tables by minhop have a credit loop, those of updn none: the finding follows the
+    engine and the dump, not the default."""
     ring, dump = tmp_path / "ring.yaml", tmp_path / "minhop.lft"
     ring.write_text("topology: {kind: ring, switches: 6}\n")
     codes = lambda found: {f.code for f in found}

@@ -122,6 +122,7 @@ def test_accept_of_a_file_needs_a_launcher(tmp_path, monkeypatch):
     (tmp_path / "t.yaml").write_text(FAULTY)
     ran = softib("accept", tmp_path / "t.yaml")
     assert ran.code == 2 and "32 hosts; use --launcher ssh" in ran.err and not mark.exists()
+    assert "bring-up" not in ran.err, "an option that is missing is an error before the work"
 
 
 def test_numbers_agree_with_their_nouns(tmp_path):

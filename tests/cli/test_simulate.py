@@ -138,8 +138,9 @@ def test_a_comparison_that_is_none_ends_with_2_and_one_line(tree, how):
 
 
 def test_attributes_of_queue_pairs(tree):
-    """ibv_modify_qp's names. 20 SENDs with one receive at a time: 19 RNR NAKs, each of the timer's code (IBA table 45: 13 is 0.96 ms); who bears
-    none loses them. A host whose link is down: the first packets of 64 messages and each of their retries are discarded."""
+    """ibv_modify_qp's names. 20 SENDs with one receive at a time: 19 RNR NAKs, each of the timer's
+    code (IBA table 45: 13 is 0.96 ms); who bears none loses them. A host whose link is down: the
+    first packets of 64 messages and each of their retries are discarded."""
     sends = (
         "simulate",
         tree,
@@ -173,10 +174,10 @@ def test_attributes_of_queue_pairs(tree):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (("--timeout", "10"), "only packets time out; add --layer packet"),
+        (("--timeout", "10"), "only the packet layer has timeouts; add --layer packet"),
         (("--layer", "packet", "--timeout", "3", "--network", "tcp"), "tcp has no queue pairs"),
         (("--layer", "packet", "--timeout", "32"), "use 1 to 31"),
-        (("--layer", "static", "--rnr-retry", "3"), "only packets time out"),
+        (("--layer", "static", "--rnr-retry", "3"), "only the packet layer has timeouts"),
     ],
 )
 def test_attributes_that_cannot_be_are_one_line(tree, given, why):

@@ -1,4 +1,5 @@
-"""SOURCE from stdin, from a FIFO and compressed: the same fabric, errors that name it, and a library that prints nothing."""
+"""SOURCE from stdin, from a FIFO and compressed: the same fabric, errors that name it, and a
+library that prints nothing."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def packed(path: Path, octets: bytes) -> Path:
 
 
 def test_a_cut_gzip_file_is_named(tmp_path):
-    """What stands before the cut is read and the cut is a problem; of a fabric.yaml nothing is taken."""
+    """What stands before the cut is read and the cut is a problem; of a fabric.yaml nothing is
+    taken."""
     path = packed(tmp_path / "cut.net.gz", NET.encode() + b"# end\n" * 99)
     path.write_bytes(path.read_bytes()[:-9])
     (problem,) = softib("check", path, "--json").json()["problems"]
@@ -84,7 +86,8 @@ def test_a_cut_gzip_file_is_named(tmp_path):
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_a_fifo_is_read_once_by_detection_and_reader(tmp_path, pack):
-    """A FIFO in the file system, its writer a thread that closes it: a second opening would wait for ever."""
+    """A FIFO in the file system, its writer a thread that closes it: a second opening would wait
+    for ever."""
     fifo = tmp_path / "fabric"
     os.mkfifo(fifo)
     for text, nodes in ((NET, 3), (NET.partition("Hca")[0], 1)):  # what it held is not kept for the next reading
@@ -134,7 +137,8 @@ NOT_READ = "sections that softib does not read: PM_PORT_SAMPLES_CONTROL (1 row)"
 
 
 def test_notices_go_to_the_caller(tmp_path):
-    """To a callback, else as a warning of Python; with the command line to stderr and, of report and check, into JSON."""
+    """To a callback, else as a warning of Python; with the command line to stderr and, of report
+    and check, into JSON."""
     path = tmp_path / "ibdiagnet2.db_csv"
     path.write_text(DB_CSV)
     notices: list[str] = []
@@ -171,10 +175,7 @@ def test_check_says_what_is_read_and_not_judged(tmp_path):
     path = tmp_path / "hot.db_csv"
     path.write_text(DB_CSV + "START_TEMP_SENSING\nNodeGUID,CurrentTemperature\n0x1,99\nEND_TEMP_SENSING\n")
     ran = softib("check", path)
-    assert ran.err.count("judged by no check") == 1
-    assert (
-        f"softib: {path}: read, but judged by no check: temperatures of chips (no file states their limits)\n"
-        in ran.err
-    )
+    assert ran.err.count("not checked") == 1
+    assert f"softib: {path}: read, but not checked: temperatures of chips (no file states their limits)\n" in ran.err
     path.write_text(DB_CSV)
-    assert "judged by no check" not in softib("check", path).err
+    assert "not checked" not in softib("check", path).err

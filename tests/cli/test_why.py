@@ -48,7 +48,7 @@ def test_a_gid_of_another_fabric_and_a_host_that_is_none_are_said(tmp_path):
     log = tmp_path / "job.log"
     log.write_text(ROCE.replace("::ffff:29.87.88.182", "fe80::dead:1").replace("::ffff:29.87.4.221", "fe80::dead:2"))
     ran = command("why", log, *POD, "--hosts", "nowhere-[1-2]")
-    assert ran.code == 0 and "GID fe80::dead:1 is no member of this fabric" in ran.out
+    assert ran.code == 0 and "GID fe80::dead:1 is not in this fabric" in ran.out
     assert "host nowhere-1 is not in this fabric, nor 1 more" in ran.out
 
 

@@ -85,7 +85,7 @@ def test_a_whole_host_in_anothers_place_is_one_piece_of_information() -> None:
         )
     (found,) = told(f)
     assert found.code == "swapped-hosts" and found.severity == Severity.INFO and len(found.where) == 16
-    assert found.message.startswith("cpu1002 and cpu1010 sit in each other's place, all 4 cables")
+    assert found.message.startswith("cpu1002 and cpu1010 are exchanged, all 4 cables")
 
 
 @pytest.mark.parametrize("seed", range(10))

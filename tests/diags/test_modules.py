@@ -62,12 +62,12 @@ def test_healthy_modules_give_no_finding(with_modules: Fabric) -> None:
 @pytest.mark.parametrize(
     ("values", "name", "message"),
     [
-        ({"temperature": 76 * 256}, "module-temperature", "its module is at 76 °C, above its own alarm threshold of 75 °C"),
+        ({"temperature": 76 * 256}, "module-temperature", "its module is at 76 °C, above its alarm threshold of 75 °C"),
         ({"temperature": 74 * 256, "temperature_high_th": 0}, "hot-module", "its module is at 74 °C, and states no alarm threshold"),
         ({"rx_power": np.array([[500, 500, 50, 500, 0, 0, 0, 0]])}, "module-rx-power",
-         "its module receives -13.0 dBm, below its own alarm threshold of -10.0 dBm"),
+         "its module receives -13.0 dBm, below its alarm threshold of -10.0 dBm"),
         ({"tx_power": np.array([[500, 500, 0, 500, 0, 0, 0, 0]])}, "module-tx-power",
-         "its laser sends -40.0 dBm, below its own alarm threshold of -10.0 dBm"),
+         "its laser sends -40.0 dBm, below its alarm threshold of -10.0 dBm"),
     ],
 )  # fmt: skip
 def test_a_module_beyond_its_alarm(with_modules: Fabric, values: dict, name: str, message: str) -> None:

@@ -1,4 +1,5 @@
-"""Facts of a host and what is wrong with it. Oracles: trees with planted faults, a real tree that procfs has, softib run's own view."""
+"""Facts of a host and what is wrong with it. Oracles: trees with planted faults, a real tree that
+procfs has, softib run's own view."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def test_missing_adapters(tmp_path):
 
 
 def test_counters_since_the_last_time(tmp_path):
-    """Twelve symbol errors in an hour are above ten, in two hours they are not; a counter that was cleared starts at zero."""
+    """Twelve symbol errors in an hour are above ten, in two hours they are not; a counter that was
+    cleared starts at zero."""
     before = counters_of(read_host(trees.host(tmp_path / "a", symbol_error=100)))
     now = read_host(trees.host(tmp_path / "b", symbol_error=112))
     found = node_faults(now, Manifest(), before, 1.0)
@@ -110,7 +112,7 @@ def test_counters_since_the_last_time(tmp_path):
         ("adapters: [1]", "use a mapping"),
         ("adaptors: {}", "unknown key 'adaptors'"),
         ("adapters: {mlx5_0: {firmware: 28.39}}", "quotation marks"),
-        ("adapters: {mlx5_0: {ports: {x: {}}}}", "no port number"),
+        ("adapters: {mlx5_0: {ports: {x: {}}}}", "not a port number"),
         ("adapters: {mlx5_0: {ports: {1: {pkeys: [70000]}}}}", "list of P_Keys"),
         ("adapters: {mlx5_0: {pcie: {gts: fast}}}", "use a number"),
         ("counters: {symbol_error: -1}", "use a number"),

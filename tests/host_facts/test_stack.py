@@ -161,6 +161,13 @@ def test_an_archive_is_its_folder(tmp_path):
     )
 
 
+def test_hosts_of_one_name_have_their_source_in_it(tmp_path):
+    good, bad = Host("node"), Host("node")
+    bad.lspci(acs="+")
+    paths = [good.folder(tmp_path / "a"), bad.folder(tmp_path / "b")]
+    assert {f.host for f in softib.stack(paths).faults} == {f"node ({paths[1]})"}
+
+
 def test_a_hostile_archive_writes_nothing_outside(tmp_path):
     path = tmp_path / "bad.tgz"
     with tarfile.open(path, "w:gz") as archive:

@@ -1,7 +1,9 @@
-"""Engines that break cycles by SLs and VLs: what ``softib`` says of a running fabric that stock OpenSM routed with them.
+"""Engines that break cycles by SLs and VLs: what ``softib`` says of a running fabric that stock
+OpenSM routed with them.
 
-The tables alone have credit loops there (but for lash's on some); with the SLs that the SA tells, through the SL2VL tables
-in the switches, they have none (Skeie et al. 2002, Domke et al. 2011 and 2016 prove it of their engines).
+The tables alone have credit loops there (but for lash's on some); with the SLs that the SA tells,
+through the SL2VL tables in the switches, they have none (Skeie et al. 2002, Domke et al. 2011 and
+2016 prove it of their engines).
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock):
         report = said(softib, "report", "sls")
         assert report["routing"]["deadlock_free"] and "credit-loop" not in [f["code"] for f in report["findings"]]
         if engine != "lash":  # lash's own tables may be free of cycles; else the SLs were asked for and are told
-            assert any("as the subnet administration tells them" in n for n in routing["notes"])
+            assert any("from the subnet administration" in n for n in routing["notes"])
             # Without the administration it is a loop "if all paths use one SL", and no more than a warning.
             ended(sm)
             blind = said(softib, "check", "sls", code=1)

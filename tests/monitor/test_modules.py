@@ -85,7 +85,7 @@ def test_a_hot_module_is_one_and_no_cable_is_accused(lab):
     lab.wire.plane.faults.optics.heat(port, 78.0)
     told = accused(lab)
     assert set(told) == {("module-temperature", lab.fabric.port_name(port))}
-    assert "above its own alarm threshold of 75 °C" in told["module-temperature", lab.fabric.port_name(port)].message
+    assert "above its alarm threshold of 75 °C" in told["module-temperature", lab.fabric.port_name(port)].message
 
 
 def test_a_link_near_the_limit_of_its_code_has_no_margin(lab):

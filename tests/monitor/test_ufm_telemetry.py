@@ -109,3 +109,22 @@ def test_stated_ratios_are_held_to_nvidias_levels_of_ndr(tmp_path, header, symbo
     )
     text = softib.Exporter.text_of(tmp_path / "b.csv")
     assert f'softib_port_symbol_ber{{guid="0x0c42a103007ab890",port="1"}} {float(symbol):.8e}'.split("e-")[0] in text
+
+
+def test_one_file_of_ratios_is_judged_by_nvidias_levels(tmp_path):
+    """NDR: effective 5e-12 a warning, 1e-11 an error; symbol 5e-15 and 1e-14 (NVIDIA's levels)."""
+    ratios = [
+        ("3e-9", "1e-16", "2e-14"),
+        ("3e-9", "1e-16", "1e-19"),
+        ("2e-6", "7e-12", "1e-16"),
+        ("2e-6", "4.9e-12", "4.9e-15"),
+    ]
+    lines = [f"0xb0cf0e0300d33f{i:02x},1,{raw},{eff},{sym}" for i, (raw, eff, sym) in enumerate(ratios)]
+    file = tmp_path / "ports.csv"
+    file.write_text("\n".join(["Node GUID,Port,Raw BER,Effective BER,Symbol BER", *lines]) + "\n")
+    found = softib.diagnose(softib.observe(file)).of("link-bit-errors")
+    assert [(f.where[0].guid & 0xFF, f.severity.name) for f in found] == [(0, "ERROR"), (2, "WARNING")]
+    assert all("not observed" not in f.message for f in found)
+    file.write_text("Node GUID,Port,Symbol_Errors\n0xb0cf0e0300d33fc0,1,4\n")
+    with pytest.raises(softib.InputError, match="one reading of its counters"):
+        softib.observe(file)

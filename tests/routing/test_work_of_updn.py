@@ -47,4 +47,4 @@ def test_detours_are_searched_once_and_only_where_they_can_win(radix, searches, 
     assert len(pairs) == searches and sum(pairs) <= searches * graph.n_switches * len(graph.end_lid)
     assert calls["all_hops"] <= 1 + RANKINGS and calls["legal_hops"] <= RANKINGS
     assert calls["least_loaded"] <= RANKINGS - 1, "a ranking with too many gaps gets no tables"
-    assert calls["count_paths"] <= 3 and calls["topological_order"] == searches
+    assert calls["count_paths"] <= 3 and calls["put_all"] == searches

@@ -1,4 +1,5 @@
-"""The LogGOPS layer: closed forms on a fabric without load, the fluid layer where nothing is congested, and 10,000 random programs' worth of order."""
+"""The LogGOPS layer: closed forms on a fabric without load, the fluid layer where nothing is
+congested, and 10,000 random programs' worth of order."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def fluid(fabric, text: str, tmp_path, options: str = ""):
     return float(run._details.outcome.arrived_ps.max()) / 1e6  # computations, too
 
 
-PING = "num_ranks 2\nrank 0 {{\na: calc 5000\nb: send {n}b to 1\nb requires a\n}}\nrank 1 {{\nc: recv {n}b from 0\nd: calc 700\nd requires c\n}}\n"
+PING = (
+    "num_ranks 2\nrank 0 {{\na: calc 5000\nb: send {n}b to 1\nb requires a\n}}\nrank 1 {{\nc: recv {n}b from 0\nd: "
+    "calc 700\nd requires c\n}}\n"
+)
 
 
 @pytest.mark.parametrize("size", [1, 100, 4096, 1_000_000])
@@ -39,7 +43,8 @@ def test_a_message_that_is_alone_takes_what_it_takes_in_the_fluid_layer(fabric, 
 
 
 def test_overheads_occupy_the_processor_and_two_computations_take_turns(fabric):
-    """Two computations of 3 us on one processor, one beside them on another: 6 us; a send costs 2 us of the first processor more."""
+    """Two computations of 3 us on one processor, one beside them on another: 6 us; a send costs 2
+    us of the first processor more."""
     text = "num_ranks 2\nrank 0 {\na: calc 3000\nb: calc 3000\nc: calc 5000 cpu 1\n}\nrank 1 {\n}\n"
     assert replay(fabric, text).simulated_us == 6.0
     plain, costly = (
@@ -49,7 +54,8 @@ def test_overheads_occupy_the_processor_and_two_computations_take_turns(fabric):
 
 
 def test_an_adapter_sends_and_receives_one_message_after_another(fabric):
-    """Three of 1 MB from one rank, and three to one rank: three times the wire's time each; the fabric itself is wide enough."""
+    """Three of 1 MB from one rank, and three to one rank: three times the wire's time each; the
+    fabric itself is wide enough."""
     one = replay(fabric, PING.format(n=1_000_000)).simulated_us - 5.7
     out = "num_ranks 4\nrank 0 {\n" + "".join(f"send 1000000b to {k}\n" for k in (1, 2, 3)) + "}\n"
     out += "".join(f"rank {k} {{\nrecv 1000000b from 0\n}}\n" for k in (1, 2, 3))
@@ -61,8 +67,9 @@ def test_an_adapter_sends_and_receives_one_message_after_another(fabric):
 
 @pytest.mark.parametrize("layout", ["before", "within", "behind"])
 def test_short_messages_beside_a_long_one_cost_what_they_take_of_the_link(fabric, tmp_path, layout):
-    """A link is never idle while something waits for it: 10 MB from one rank and ten times 100 kB from another into one host end when the link has carried all 11 MB, wherever the
-    short ones fall, as the fluid layer says."""
+    """A link is never idle while something waits for it: 10 MB from one rank and ten times 100 kB
+    from another into one host end when the link has carried all 11 MB, wherever the short ones
+    fall, as the fluid layer says."""
     pause = {"before": 1000, "within": 18_000, "behind": 21_000}[layout]
     lines = [f"c0: calc {pause}"]
     for k in range(10):
@@ -83,15 +90,22 @@ def test_short_messages_beside_a_long_one_cost_what_they_take_of_the_link(fabric
 
 
 def test_rendezvous_waits_for_the_receive_and_reads(fabric, tmp_path):
-    """1 MB over the limit: the receiver computes 300 us first; nothing moves before, in both layers."""
-    text = "num_ranks 2\nrank 0 {\nb: send 1000000b to 1\n}\nrank 1 {\na: calc 300000\nc: recv 1000000b from 0\nc requires a\n}\n"
+    """1 MB over the limit: the receiver computes 300 us first; nothing moves before, in both
+    layers."""
+    text = (
+        "num_ranks 2\nrank 0 {\nb: send 1000000b to 1\n}\nrank 1 {\na: calc 300000\nc: recv 1000000b from 0\nc "
+        "requires a\n}\n"
+    )
     eager, late = (replay(fabric, text, eager_limit=n).simulated_us for n in ("2GB", "8kB"))
     assert eager == pytest.approx(300, abs=1) and late > 315
     assert late == pytest.approx(fluid(fabric, text, tmp_path, ",eager-limit=8kB"), rel=0.03)
 
 
 def test_what_waits_for_a_begin_and_ranks_of_one_host(fabric):
-    text = "num_ranks 2\nrank 0 {\na: calc 9000\nb: calc 100 cpu 1\nb irequires a\nc: send 1000b to 1 cpu 1\nc requires b\n}\nrank 1 {\nrecv 1000b from 0\n}\n"
+    text = (
+        "num_ranks 2\nrank 0 {\na: calc 9000\nb: calc 100 cpu 1\nb irequires a\nc: send 1000b to 1 cpu 1\nc "
+        "requires b\n}\nrank 1 {\nrecv 1000b from 0\n}\n"
+    )
     found = replay(fabric, text, ranks_per_host=2)
     assert found.rank_ends_us == [9.0, pytest.approx(0.1 + 0.3 + 0.1, abs=1e-6)]
 
@@ -120,7 +134,10 @@ def test_matching_is_by_source_target_and_tag_in_order():
 
 
 def test_a_program_that_waits_for_itself_is_named(fabric):
-    text = "num_ranks 2\nrank 0 {\na: recv 8b from 1\nb: send 8b to 1\nb requires a\n}\nrank 1 {\nc: recv 8b from 0\nd: send 8b to 0\nd requires c\n}\n"
+    text = (
+        "num_ranks 2\nrank 0 {\na: recv 8b from 1\nb: send 8b to 1\nb requires a\n}\nrank 1 {\nc: recv 8b from "
+        "0\nd: send 8b to 0\nd requires c\n}\n"
+    )
     with pytest.raises(InputError, match=r"rank 0, a: it waits for ever"):
         replay(fabric, text)
     with pytest.raises(InputError, match="ranks"):
@@ -149,7 +166,8 @@ def test_sensitivity_names_what_a_program_depends_on(fabric, tmp_path):
 
 
 def test_congestion_is_of_links_between_switches(fabric):
-    """Eight hosts on four leaves, all to the next leaf: with half the rate between switches it takes twice as long, to the same leaf nothing changes."""
+    """Eight hosts on four leaves, all to the next leaf: with half the rate between switches it
+    takes twice as long, to the same leaf nothing changes."""
     far = softib.simulate(fabric, "shift:1MB,k=2", what_if="sensitivity").to_json()["sensitivity"]["congestion"]
     near = softib.simulate(fabric, "incast:1MB,senders=1,target=host-0001,hosts=0-1", what_if="congestion=2")
     assert far["double"] == pytest.approx(2, rel=0.05)
@@ -167,7 +185,7 @@ def test_congestion_is_of_links_between_switches(fabric):
 def test_factors_are_numbers(fabric, change, wrong):
     with pytest.raises(InputError, match=wrong):
         softib.simulate(fabric, "shift:1MB", what_if=change)
-    with pytest.raises(InputError, match="packet layer takes the fabric as it is"):
+    with pytest.raises(InputError, match="packet layer has no such factors"):
         softib.simulate(fabric, "shift:1MB", layer="packet", what_if="latency=2")
 
 
@@ -182,7 +200,8 @@ def test_computations_are_no_messages(fabric, tmp_path):
 
 @pytest.mark.parametrize(("size", "targets"), [(8, 1), (256, 1), (4096, 1), (4096, 3)])
 def test_an_adapter_sends_single_packets_no_faster_than_its_link_and_its_message_rate(fabric, tmp_path, size, targets):
-    """400 messages at once, all from one rank, and all to one: law: octets over the link's rate, or messages over the adapter's (profiles), as in the fluid layer."""
+    """400 messages at once, all from one rank, and all to one: law: octets over the link's rate, or
+    messages over the adapter's (profiles), as in the fluid layer."""
     each = 400 // targets
     send, receive = (
         "".join(f"{word} {size}b {way} {{}} tag {i} cpu {i % 50}\n" for i in range(each))
@@ -196,14 +215,22 @@ def test_an_adapter_sends_single_packets_no_faster_than_its_link_and_its_message
 
 
 def test_messages_of_a_queue_pair_arrive_in_their_order(fabric, tmp_path):
-    """IBA 9.7: 8 octets behind 10 MB of the same pair do not come first; to another rank they need not wait."""
-    text = "num_ranks 3\nrank 0 {\nsend 10000000b to 1\nsend 8b to 1\nsend 8b to 2\n}\nrank 1 {\nrecv 10000000b from 0\na: recv 8b from 0\nb: calc 100000\nb requires a\n}\nrank 2 {\nrecv 8b from 0\n}\n"
+    """IBA 9.7: 8 octets behind 10 MB of the same pair do not come first; to another rank they need
+    not wait."""
+    text = (
+        "num_ranks 3\nrank 0 {\nsend 10000000b to 1\nsend 8b to 1\nsend 8b to 2\n}\nrank 1 {\nrecv 10000000b from "
+        "0\na: recv 8b from 0\nb: calc 100000\nb requires a\n}\nrank 2 {\nrecv 8b from 0\n}\n"
+    )
     found = replay(fabric, text)
     assert found.simulated_us == pytest.approx(fluid(fabric, text, tmp_path), rel=0.01)
     assert found.rank_ends_us[2] < 2
 
 
 def test_a_rank_copies_one_message_after_another_to_others_of_its_host(fabric):
-    """Two of 1 MB: the processor writes 2 x 100 us, and the second is seen 0.3 us later, as the other layers have it."""
-    text = "num_ranks 2\nrank 0 {\nsend 1000000b to 1\nsend 1000000b to 1\n}\nrank 1 {\nrecv 1000000b from 0\nrecv 1000000b from 0\n}\n"
+    """Two of 1 MB: the processor writes 2 x 100 us, and the second is seen 0.3 us later, as the
+    other layers have it."""
+    text = (
+        "num_ranks 2\nrank 0 {\nsend 1000000b to 1\nsend 1000000b to 1\n}\nrank 1 {\nrecv 1000000b from 0\nrecv "
+        "1000000b from 0\n}\n"
+    )
     assert replay(fabric, text, ranks_per_host=2).simulated_us == pytest.approx(200.3, abs=1e-6)

@@ -12,6 +12,9 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_BLOCK, SmpAttr
 from softib.iba.smp import ATTR_AT, METHOD_AT, MODIFIER_AT
 from softib.jit.functions import Kernel
+from softib.jit.interpreted import python_of
+from softib.routing.engines import ftree
+from softib.routing.lft_kernels import least_loaded
 from softib.scenario import bring_up as scenario
 from softib.sm.tables import lft_plan
 from softib.sm.tables.lft_order import LftUpdate
@@ -109,3 +112,32 @@ def test_each_block_is_written_once(monkeypatch):
     assert set(seen.values()) == {1} and {block for _, block in seen} == set(range(blocks))
     assert len(seen) == len(subnet.routing.lft) * blocks
     assert (subnet.routing.lft == subnet.fabric.lft[:, : subnet.routing.lft.shape[1]]).all()
+
+
+@pytest.mark.parametrize("engine", ["minhop", "ftree"])
+def test_tables_of_a_tree_list_candidates_a_few_times_a_switch(engine, monkeypatch):
+    """In a tree a switch has two sets of several candidates, all links up and all down, and single links; one link down leads to a leaf, one
+    link up to a top switch. Lists are made for the sets, not for each of the n² pairs of switches."""
+    lists, run = Counter(), Kernel.__call__
+
+    def counting(name, function):
+        return lambda *args: (lists.update([name]), function(*args))[1]
+
+    fills = [python_of(k) for k in (least_loaded, ftree.fill_down, ftree.fill_up)]
+    for fill, names in zip(fills, (["_fill_counted", "_fill_uncounted"], [""], [""]), strict=True):
+        name = "candidate_list" if names[0] else "_links_nearer"
+        for inner in names:
+            scope = (fill.__globals__[inner] if inner else fill).__globals__
+            monkeypatch.setitem(scope, name, counting(name, scope[name]))
+
+    def interpreted(kernel, *args):
+        name = kernel.python.__name__
+        known = {"least_loaded": fills[0], "fill_down": fills[1], "fill_up": fills[2]}
+        return known[name](*args) if name in known else run(kernel, *args)
+
+    fabric = generate("fat-tree", radix=6, levels=3)
+    expected = scenario.bring_up(fabric.copy(), engine).routing.lft
+    monkeypatch.setattr(Kernel, "__call__", interpreted)
+    with np.errstate(over="ignore"):  # as in machine code
+        assert np.array_equal(scenario.bring_up(fabric, engine).routing.lft, expected)
+    assert 0 < lists["candidate_list"] <= 4 * fabric.sizes.switches and not lists["_links_nearer"], lists

@@ -90,6 +90,30 @@ def calls_of_a_change(partitions: int) -> int:
     return calls
 
 
+def test_a_partition_whose_group_had_no_member_ends_without_a_write_of_multicast_tables():
+    fabric = tree()
+    guids = [int(g) for g in fabric.port_guid[np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])]]
+    a = Asked(fabric, partitions=tuple(parse_partitions(DEFAULT + line(5, {guids[1]: True, guids[2]: True}))))
+    (group,) = [g for g in a.sm.sa_manager.groups.groups.values() if g.pkey == 0x8005]
+    port = int(np.flatnonzero(fabric.port_guid == guids[1])[0])
+    mgid = np.frombuffer(group.mgid, ">u8").astype(np.uint64)
+    ends = lambda: a.sm.repartition(parse_changes("p5=0x5, ipoib : ;", "end")) and set(a.sm.sa_manager.groups.changed)
+    assert ends() == set() and group.mgid not in a.sm.sa_manager.groups.groups
+    a.run()
+    assert a.sm.repartition(parse_changes(line(5, {guids[1]: True}), "again"))
+    a.run()
+    assert a.ask(sa.MCMemberRecord, SaMethod.SET, frm=port, mgid=mgid, port_gid=a.gid(port), join_state=1)[0] == 0
+    mlid = a.sm.sa_manager.groups.groups[group.mgid].mlid
+    assert a.ask(sa.MCMemberRecord, SaMethod.DELETE, frm=port, mgid=mgid, port_gid=a.gid(port), join_state=1)[0] == 0
+    assert not a.sm.sa_manager.groups.changed, "the tables were written without the member"
+    assert ends() == set()
+    a.run()
+    assert a.sm.repartition(parse_changes(line(5, {guids[1]: True}), "again"))
+    a.run()
+    assert a.ask(sa.MCMemberRecord, SaMethod.SET, frm=port, mgid=mgid, port_gid=a.gid(port), join_state=1)[0] == 0
+    assert ends() in ({mlid}, set()), "a group with a member outlives its partition, or its tables are written"
+
+
 def test_a_change_costs_the_same_among_many_partitions():
     few, many = calls_of_a_change(20), calls_of_a_change(400)
     assert many <= 1.2 * few, (few, many)

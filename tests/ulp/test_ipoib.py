@@ -257,7 +257,7 @@ def _runtime_of(pid: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     (
-        (("--net", "--stock-preload", "--", "true"), "--net goes with softib's library; leave out --stock-preload"),
+        (("--net", "--stock-preload", "--", "true"), "--net needs softib's library; leave out --stock-preload"),
         (("--pcap", "x.pcap", "--", "true"), "--pcap captures the network of a node; add --net"),
         (
             ("--net", "--pcap", "/no/such/folder/x.pcap", "--", "true"),

@@ -1,1 +1,1 @@
-"""The pipeline that report, check and route share: read, bring up, prove, check, predict."""
+"""The common pipeline of report, check and route: read, bring up, prove, check, predict."""

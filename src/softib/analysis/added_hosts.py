@@ -1,9 +1,8 @@
-"""More hosts on a fabric that exists: which ports take them, what is bought, what is recabled.
-
-Hosts go to free ports of leaves as long as no leaf becomes more oversubscribed than the most
-oversubscribed one is today. The rest get leaves like those that exist, with as many uplinks, on free
-ports of the switches above. If these have too few ports, new ones are added beside them, and each
-leaf gives them an equal share of its uplinks: those cables move.
+"""Add hosts to an existing fabric: ports to use, parts to buy, cables to move. Hosts go to free
+ports of leaves as long as no leaf becomes more oversubscribed than the currently most
+oversubscribed one. The rest get new leaves with the same number of uplinks, on free ports of the
+switches above. If these have too few ports, switches are added beside them, and each leaf moves an
+equal share of its uplinks to them.
 
 In a tree of three tiers, new leaves go to pods whose spines have free ports, then to new pods with the spines of the
 largest pod. Each new spine joins the cores of the spine that it copies, by the same rule as leaves join spines.
@@ -54,14 +53,14 @@ class _Leaf:
     rail: int
 
     def takes(self, ratio: float) -> bool:
-        """Can it take one more host?"""
+        """Return whether one more host fits."""
         return bool(self.free) and (self.up == 0 or self.down + 1 <= self.up * ratio + 1e-9)
 
 
 def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Addition:
     """Add ``hosts`` with ``adapters`` ports each (default: a port a rail of the fabric, else one).
 
-    Raises :class:`InputError` for a fabric that is no tree of at most three tiers.
+    Raises :class:`InputError` if the fabric is not a tree of at most three tiers.
     """
     structure = recognise(fabric)
     if structure.kind not in TREES or structure.levels > 3:
@@ -72,7 +71,7 @@ def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Additi
     each = adapters or max(1, structure.rails)
     leaves = _leaves(fabric, structure)
     if not leaves:
-        raise InputError("no switch has hosts: there is nothing that more of them could be added to")
+        raise InputError("no switch has hosts, so none can be added")
     ratio = max([leaf.down / leaf.up for leaf in leaves if leaf.up], default=math.inf)
     ratio = max(1.0, ratio)
     addition = Addition(hosts, each)
@@ -86,7 +85,7 @@ def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Additi
 
 
 def _leaves(fabric: Fabric, structure: Structure) -> list[_Leaf]:
-    """Every leaf with its free ports, host ports and uplinks."""
+    """Return every leaf with its free ports, host ports and uplinks."""
     leaves = []
     for node in structure.leaf.tolist():
         ports = np.array(list(fabric.ports_of(node)))
@@ -150,7 +149,7 @@ def _new_leaves(
     uplinks = max((leaf.up for leaf in leaves), default=0)
     if uplinks == 0:
         raise InputError(
-            f"{counted(len(names), 'host')} find no port, and no switch stands above the leaves: "
+            f"{counted(len(names), 'host')} do not fit, and there is no switch above the leaves: "
             "use softib plan design for the whole size"
         )
     slots = min(radix - uplinks, int(uplinks * ratio + 1e-9))

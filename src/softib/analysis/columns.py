@@ -1,4 +1,4 @@
-"""The tables of a fabric as columns: what users read of nodes, ports and links, and of counters."""
+"""Tables of a fabric for users: nodes, ports, links and counters as columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPES = {NodeType.SWITCH: "switch", NodeType.CA: "ca", NodeType.ROUTER: "router"
 
 
 def nodes(f: Fabric) -> dict[str, Any]:
-    """One row a device."""
+    """Return one row per device."""
     return {
         "name": f.node_names(),
         "type": [TYPES.get(t, "unknown") for t in f.node_type.tolist()],
@@ -37,7 +37,7 @@ def nodes(f: Fabric) -> dict[str, Any]:
 
 
 def ports(f: Fabric) -> dict[str, Any]:
-    """One row a port; a switch's management port has number 0."""
+    """Return one row per port; a switch's management port has number 0."""
     names = np.array(f.node_names(), object)
     peer = np.where(f.linked, f.port_peer, 0)
     peers = [p if linked else None for p, linked in zip(_place(f, peer, names), f.linked.tolist(), strict=True)]
@@ -58,7 +58,7 @@ def ports(f: Fabric) -> dict[str, Any]:
 
 
 def links(f: Fabric) -> dict[str, Any]:
-    """One row a cable with both ends known; speed and width are those of its first end."""
+    """Return one row per cable with two known ends; speed and width are those of its first end."""
     cable = np.flatnonzero((f.cable_port >= 0).all(axis=1))
     a, b = f.cable_port[cable].T
     names = np.array(f.node_names(), object)
@@ -76,8 +76,9 @@ def links(f: Fabric) -> dict[str, Any]:
 
 
 def counters(f: Fabric) -> dict[str, Any]:
-    """One row a port with its PerfMgt counters (:data:`softib.fabric.counters.COUNTER_NAMES`): data
-    in 4-byte words, wait in ticks, the rest in events."""
+    """Return one row per port with its PerfMgt counters
+    (:data:`softib.fabric.counters.COUNTER_NAMES`): data in 4-byte words, wait in ticks, the rest in
+    events."""
     names = np.array(f.node_names(), object)
     return {
         "node": names[f.port_node].tolist(),
@@ -87,7 +88,7 @@ def counters(f: Fabric) -> dict[str, Any]:
 
 
 def rate_counts(f: Fabric) -> dict[str, int]:
-    """Links by rate, as ``4x HDR``, the most frequent first."""
+    """Return the number of links by rate (``4x HDR``), the most frequent first."""
     rows = links(f)
     texts = [f"{w}x {s}" for w, s in zip(rows["lanes"].tolist(), rows["speed"], strict=True) if s]
     unique, n = np.unique(texts, return_counts=True) if texts else (np.array([]), np.array([], int))

@@ -1,4 +1,4 @@
-"""Which ports take part in predicted traffic, in what order, and on which rail."""
+"""Ports of predicted traffic, with their order and rail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from softib.routing.graph import SwitchGraph
 __all__ = ["Endpoints", "endpoints_of"]
 
 MAX_RAILS = 16
-"""A first word that more ports share names a kind of adapter (``MT4123 …``), not a host."""
+"""Number of ports with a common first word above which it names a kind of adapter (``MT4123 …``),
+not a host."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""Other routing engines on the same fabric, with the same hosts and traffic: what each would give,
-and what the wrong one costs a tree that ``ftree`` does not take as it stands."""
+"""Compare routing engines on the same fabric, with the same hosts and traffic, and the loss of a
+tree that ``ftree`` rejects."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["EngineRow", "FtreeUnfit", "compare_engines", "ftree_unfit"]
 
 
 LEAST = 0.02
-"""Share of the bisection bandwidth from which the other engine's cost is worth a word."""
+"""Share of the bisection bandwidth from which the loss is reported."""
 
 
 @dataclass(frozen=True)
 class FtreeUnfit:
-    """``reason``: why ftree does not fit, with names of nodes. ``bisection`` is what random pairs
-    get of their links' rate under the tables in use, ``with_files`` what they get under ftree with
-    ``options``' roots and I/O nodes."""
+    """``reason``: why ftree does not fit, with names of nodes. ``bisection`` is the share of their
+    links' rate that random pairs get with the tables in use, ``with_files`` the share with ftree
+    and the roots and I/O nodes in ``options``."""
 
     reason: str
     bisection: float
@@ -41,18 +41,16 @@ class FtreeUnfit:
 
     @property
     def cost(self) -> float:
-        """Share of the bandwidth that is lost for want of the files."""
+        """Return the share of the bandwidth that is lost without the files."""
         return 1 - self.bisection / self.with_files
 
 
 def ftree_unfit(
     fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, options: RouteOptions | None = None, seed: int = 0
 ) -> FtreeUnfit | None:
-    """None where ftree fits, where no files make it fit, or where it would carry no more than
-    ``lft`` does.
-
-    Random pairs as the report draws them (:func:`softib.sim.static.effective_bisection`, same seed
-    and number).
+    """Return None if ftree fits, if no files make it fit, or if it would not carry more than
+    ``lft``. Random pairs are the same as in the report
+    (:func:`softib.sim.static.effective_bisection`, same seed and number).
     """
     choice = remedy(graph, options)
     if choice is None:
@@ -71,11 +69,11 @@ def ftree_unfit(
 
 QUICK = ("minhop", "updn", "dnup", "ftree")
 MOST_SWITCHES = 640
-"""Switches up to which every engine is tried but those of :data:`BREAK_LOOPS`: nue takes 2 s on
-248. Above, :data:`QUICK`."""
+"""Largest number of switches for which every engine except :data:`BREAK_LOOPS` is tried: nue takes
+2 s on 248 switches. Above, only :data:`QUICK`."""
 BREAK_LOOPS = ("dfsssp", "lash")
-"""They share shortest paths out over VLs until none has a credit loop: 24 s and more on a torus of
-512 switches, a second where shortest paths make none."""
+"""Engines that distribute shortest paths over VLs until none has a credit loop: 24 s and more on a
+torus of 512 switches, a second where shortest paths make none."""
 MOST_WITH_LOOPS = 128
 """Switches up to which :data:`BREAK_LOOPS` are tried where shortest paths make credit loops: dfsssp
 takes 3 s on 192."""
@@ -83,14 +81,14 @@ takes 3 s on 192."""
 
 @dataclass(frozen=True)
 class EngineRow(Result):
-    """What one routing engine would give; null where it refused."""
+    """Result of one routing engine; null if it failed."""
 
     engine: str
     """``file`` for tables that come from one."""
     tables: str
-    """The engine that made the tables, another where this one fell back."""
+    """The engine that computed the tables, different after a fallback."""
     used: bool
-    """The tables that the report is about."""
+    """Whether these are the report's tables."""
     bisection: float | None
     """Random pairs, relative as in the prediction."""
     shift: float | None
@@ -98,9 +96,9 @@ class EngineRow(Result):
     deadlock_free: bool | None
     unreachable: int | None
     note: str = ""
-    """Why the engine refused, or what it fell back to."""
+    """Why the engine failed, or the engine it fell back to."""
     tried: bool = True
-    """False for an engine that takes long on a fabric of this size."""
+    """False for an engine that is too slow for a fabric of this size."""
 
 
 def compare_engines(
@@ -116,8 +114,8 @@ def compare_engines(
     """Route with every engine and predict random pairs and shifts, all with the prediction's draws;
     best bisection first.
 
-    ``part`` and ``lft`` are the tables in use: their row is about them, as they are, not about new
-    ones; ``predicted`` are its two figures, if at hand.
+    ``part`` and ``lft`` are the tables in use, which have a row too; ``predicted`` are its two
+    figures, if known.
     """
     bisection, shift = predicted or _traffic(fabric, graph, ends, lft, seed)
     rows = [
@@ -145,21 +143,21 @@ def compare_engines(
 
 
 def _ready(options: RouteOptions | None) -> list[str]:
-    """Engines that have what they need; minhop, which tells whether shortest paths make credit
-    loops, is the first."""
+    """Return the engines whose required options are set; minhop, which shows whether shortest paths
+    make credit loops, is the first."""
     return [name for name in engines() if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
 
 
 def _takes_long(name: str, switches: int, loops: bool) -> bool:
-    """Would engine ``name`` take longer than the rest of a report? ``loops``: shortest paths make
-    credit loops."""
+    """Return whether engine ``name`` would take longer than the rest of a report. ``loops``:
+    shortest paths make credit loops."""
     if name in BREAK_LOOPS and loops:
         return switches > MOST_WITH_LOOPS
     return switches > MOST_SWITCHES and name not in QUICK
 
 
 def _not_tried(name: str, switches: int) -> EngineRow:
-    note = f"not tried: takes long on {counted(switches, 'switch')}; softib route --engine {name} does it"
+    note = f"not tried: takes long on {counted(switches, 'switch')}; use softib route --engine {name}"
     return EngineRow(name, name, False, None, None, None, None, note, tried=False)
 
 

@@ -9,11 +9,11 @@ __all__ = ["distinct_parts", "short_name"]
 
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[\W_]")
 MIN_SAVED = 3
-"""Fewer letters in common are not worth a pattern that has to be put together again by eye."""
+"""Minimum number of common letters for a shortened label."""
 
 
 def short_name(name: str) -> str:
-    """What people call a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``, the chip
+    """Return the short name of a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``, the chip
     ``MF0;core:MCS8500/L16/U2`` of a director ``core/L16/U2``."""
     match = re.fullmatch(r"[^;]*;([^:;]+):[^/]*/?(.*)", name)
     if not match:
@@ -22,11 +22,9 @@ def short_name(name: str) -> str:
 
 
 def distinct_parts(names: Sequence[str]) -> tuple[list[str], str]:
-    """(what tells the names apart, what they have in common as ``leaf-…``): whole words and numbers
-    only.
-
-    Nothing is taken away where the names have less than :data:`MIN_SAVED` letters in common, or
-    where one is empty then.
+    """Return (distinct parts of the names, common part as ``leaf-…``): whole words and numbers
+    only. Nothing is removed if the names have fewer than :data:`MIN_SAVED` common letters, or if one
+    would become empty.
     """
     rows = [_TOKEN.findall(n) for n in names]
     if len(set(names)) < 2:
@@ -42,6 +40,6 @@ def distinct_parts(names: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _alike(rows: list[list[str]]) -> int:
-    """Words that all rows begin with."""
+    """Return the words with which all rows begin."""
     low, high = min(rows), max(rows)
     return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

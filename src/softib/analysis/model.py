@@ -1,4 +1,4 @@
-"""The report as data: what :mod:`softib.analysis.pipeline` gathers and every form of output shows."""
+"""The report as data: filled by :mod:`softib.analysis.pipeline`, shown by every output format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Counts(Result):
-    """Name and sizes of a fabric, as COUNTS.tsv defines them; null where the source does not say."""
+    """Name and sizes of a fabric, as COUNTS.tsv defines them; null if the source does not state
+    it."""
 
     name: str
     switches: int | None
@@ -53,14 +54,14 @@ class Counts(Result):
     """Channel adapters, SHARP aggregation nodes among them."""
     sharp_nodes: int | None
     links: int | None
-    """Cables, also those of which one end is unknown."""
+    """Cables, including those with one unknown end."""
     system_links: int | None
     """Cables between systems of a .topo file."""
 
 
 @dataclass
 class BringUpPart(Result):
-    """What the subnet manager did."""
+    """Actions of the subnet manager."""
 
     node: str
     """The port where it ran."""
@@ -78,7 +79,7 @@ class BringUpPart(Result):
     """It ran on the master's node."""
 
     def facts(self) -> list[tuple[str, str]]:
-        """(label, text) for people."""
+        """Return (label, text) pairs for printing."""
         sweep = self.sweep
         nodes = (counted(sweep.switches, "switch"), counted(sweep.cas, "channel adapter"), counted(sweep.links, "link"))
         return [
@@ -97,7 +98,7 @@ Step = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class AllPairs(Result):
-    """Pairs by what they are: channel adapters and port 0 of switches."""
+    """Pairs by type of end: channel adapters and port 0 of switches."""
 
     ca_ca: Pairs
     ca_switch: Pairs
@@ -123,7 +124,7 @@ class TierLoad(Result):
 
 @dataclass(frozen=True)
 class PathSpread(Result):
-    """How evenly paths of all-to-all traffic are spread over links."""
+    """Balance of paths of all-to-all traffic over links."""
 
     paths_most: int
     paths_mean: float
@@ -135,7 +136,7 @@ class PathSpread(Result):
 
 @dataclass(frozen=True)
 class LostPair(Result):
-    """A pair that packets do not get between, and what happens to them."""
+    """A pair whose packets do not arrive, and their fate."""
 
     kind: str
     switch: str
@@ -182,17 +183,17 @@ class RoutingPart(Result):
     credit_loop: list[Step] | None
     """A shortest credit loop."""
     unreachable: int
-    """Pairs of a CA and another CA or switch that no path connects."""
+    """Pairs of a CA and another CA or switch without a path."""
     hops: dict[int, int] = field(metadata=key(json=lambda hops: dict(sorted(hops.items())), type=dict[str, int]))
     """Pairs by switches that a packet passes."""
     tables: str
-    """The engine that made the tables in the end, where ``engine`` fell back to it."""
+    """The engine that computed the tables if ``engine`` fell back to it."""
     loops: int
-    """Pairs of ``unreachable`` whose packets run in circles."""
+    """Pairs of ``unreachable`` whose packets loop."""
     ports_without_lid: int
     """Cabled ports of channel adapters that have no LID, and so are in no pair."""
     switch_unreachable: int | None
-    """Pairs of a switch itself and a CA or another switch that no path connects."""
+    """Pairs of a switch itself and a CA or another switch without a path."""
     origin: str
     """Where the tables come from."""
     notes: list[str]
@@ -204,10 +205,10 @@ class RoutingPart(Result):
     vls: int
     """Virtual lanes in use."""
     sls_assumed: str
-    """Why the paths' SLs are not known; empty where they are."""
+    """Why the paths' SLs are unknown; empty if they are known."""
     answer_loop: list[Step] | None
-    """A cycle that takes answers on the SL of the request, as connections by the connection manager
-    send them."""
+    """A cycle that includes answers on the SL of the request, as in connections of the connection
+    manager."""
     switch_loop: list[Step] | None
     failures: list[LostPair]
     balance: PathSpread
@@ -248,7 +249,7 @@ class RoutingPart(Result):
 
 @dataclass
 class Route(Result):
-    """Forwarding tables and their proof, as ``softib route`` prints them."""
+    """Forwarding tables and their proof, printed by ``softib route``."""
 
     document = "route"
 
@@ -258,7 +259,7 @@ class Route(Result):
 
 @dataclass(frozen=True)
 class Made:
-    """When (a text, for people), by which version and by which command a report was made."""
+    """Time (as text), version and command of a report."""
 
     when: str
     version: str
@@ -277,7 +278,7 @@ class JudgedTables(Result):
 
 @dataclass
 class Checked(Result):
-    """What a check of one source and a report on it both hold."""
+    """Common part of a check and a report of one source."""
 
     source: str
     format: str
@@ -286,21 +287,21 @@ class Checked(Result):
     problems: list[Problem]
     structure: StructureSummary | None = None
     notes: list[str] = field(default_factory=list)
-    """Steps that could not run, and why."""
+    """Skipped steps, with reasons."""
     source_notes: list[str] = field(default_factory=list)
-    """What softib does not use of a source that is in order."""
+    """Data of a valid source that softib does not use."""
     comparison: PlanComparison | None = field(default=None, metadata=key("plan"))
-    """What became of each cable of the plan."""
+    """Result for each cable of the plan."""
 
 
 @dataclass
 class Report(Checked):
-    """Everything about one source, as ``softib report`` prints it."""
+    """All results for one source, printed by ``softib report``."""
 
     document = "report"
 
     bring_up: BringUpPart | None = None
-    """Null for tables that were there already."""
+    """Null for existing tables."""
     routing: RoutingPart | None = None
     prediction: Prediction | None = None
     traffic: Traffic | None = None
@@ -310,7 +311,7 @@ class Report(Checked):
     )
     """Wall time of each step."""
     fabric: Fabric = field(kw_only=True, metadata=HIDDEN)
-    """The fabric as it was judged."""
+    """The checked fabric."""
     recognised: Structure | None = field(default=None, metadata=HIDDEN)
     """Its topology; ``structure`` is the summary of it."""
     graph: SwitchGraph | None = field(default=None, metadata=HIDDEN)
@@ -329,7 +330,7 @@ class Report(Checked):
 
 @dataclass
 class CheckResult(Result):
-    """What a check found, as ``softib check`` prints it."""
+    """Result of a check, printed by ``softib check``."""
 
     document = "check"
 
@@ -338,6 +339,6 @@ class CheckResult(Result):
 
     @classmethod
     def of(cls, report: Report) -> CheckResult:
-        """The check that is in ``report``."""
+        """Return the check part of ``report``."""
         r = report.routing
         return cls(report, None if r is None else JudgedTables(r.engine, r.tables, r.origin))

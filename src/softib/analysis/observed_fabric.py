@@ -1,5 +1,5 @@
-"""A fabric from what was observed of its ports alone, for results that show it beside their
-findings; and its bisection without the cables that findings want isolated."""
+"""A fabric derived from observations of its ports, for results that show it with their findings;
+and its bisection without the cables to isolate."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ __all__ = ["cable_at", "fabric_of_ports", "with_bisection"]
 
 
 def with_bisection(fabric: Fabric, findings: Sequence[Finding]) -> list[Finding]:
-    """The same findings; those with a cable between switches to isolate say in
-    ``evidence["isolate"]`` the bisection in percent of full, now and without all the cables that
-    are to be isolated now. A search (``softib.diags.capacity.bisection``) that is asked only where
-    there is such a cable."""
+    """Add the bisection in percent of full, now and without all cables to isolate, to
+    ``evidence["isolate"]`` of findings with a cable between switches to isolate. The search
+    (``softib.diags.capacity.bisection``) runs only if there is such a cable."""
     between = [i for i, f in enumerate(findings) if "capacity_between_switches_left" in f.evidence.get("isolate", {})]
     named = [f.where[0] for f in findings if f.evidence.get("isolate", {}).get("now")]
     away = [c for w in named if (c := cable_at(fabric, w.guid, w.portnum)) >= 0]
@@ -48,7 +47,7 @@ def _percent(bisection: object) -> float | None:
 
 
 def cable_at(fabric: Fabric, guid: int, portnum: int | None) -> int:
-    """The cable at a port; -1 where the fabric has none there."""
+    """Return the cable at a port; -1 if it has none."""
     nodes = np.flatnonzero(fabric.node_guid == np.uint64(guid))
     if not len(nodes) or portnum is None or not 0 < portnum <= int(fabric.node_nports[nodes[0]]):
         return -1
@@ -56,8 +55,8 @@ def cable_at(fabric: Fabric, guid: int, portnum: int | None) -> int:
 
 
 def fabric_of_ports(ports: ObservedPorts, name: str = "observed") -> Fabric:
-    """Its nodes and cables. What the ports did not say (devices, LIDs of switches, tables) is as
-    :class:`FabricBuilder` has it, and not recorded."""
+    """Return a fabric of the observed nodes and cables. Unobserved data (devices, LIDs of switches,
+    tables) has the defaults of :class:`FabricBuilder` and is not recorded."""
     guid, first, node = np.unique(ports.node_guid, return_index=True, return_inverse=True)
     node = node.reshape(-1)
     switch = np.asarray(ports.switch, bool)[first]

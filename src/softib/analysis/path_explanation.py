@@ -1,5 +1,5 @@
-"""Why packets from one port to another take the path they take: the tables, hop by hop, and what
-else was possible."""
+"""Explain the path of packets from one port to another: the tables, hop by hop, and the
+alternatives."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Alternative(Result):
 
 @dataclass(frozen=True)
 class Hop(Result):
-    """A node that sends the packet on."""
+    """A node that forwards the packet."""
 
     node: str
     in_port: int | None
@@ -66,7 +66,7 @@ class Hop(Result):
 
 @dataclass
 class Explanation(Result):
-    """The path of packets from one port to another, and why it is this one."""
+    """The path of packets from one port to another, with its reasons."""
 
     a: str
     """The port where it begins, ``host-1[1]``."""
@@ -79,10 +79,10 @@ class Explanation(Result):
     sl: int
     """Service level."""
     sl_source: str
-    """Who states the service level."""
+    """Source of the service level."""
     hops: list[Hop] = field(default_factory=list)
     ended: str = ""
-    """Empty where the packet arrives, else where and why it does not."""
+    """Empty if the packet arrives, otherwise where and why it does not."""
     shortest: int | None = None
     """Switches on a shortest path; None: there is none."""
     reasons: list[str] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Explanation(Result):
         return f"<Explanation of {self.a} → {self.b} by {self.engine}: {end}, SL {self.sl}>"
 
     def lines(self) -> list[str]:
-        """For people: the hops, why this path, and what would change it."""
+        """Return text lines: the hops, the reasons, and what would change the path."""
         ends = f"{self.a} (LID {self.slid}) to {self.b} (LID {self.dlid})"
         return [
             f"{ends}; engine {self.engine}; SL {self.sl} ({self.sl_source})",
@@ -107,8 +107,8 @@ class Explanation(Result):
 
 
 def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str = "") -> Explanation:
-    """The path from port row ``a`` to port row ``b`` by the tables of ``f``. ``engine`` and ``sl``
-    are what its manager says."""
+    """Return the path from port row ``a`` to port row ``b`` by the tables of ``f``. ``engine`` and
+    ``sl`` come from its manager."""
     names = distinct_names(f)
     path = Explanation(_place(f, names, a), _place(f, names, b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
     graph = graph_of(f)
@@ -134,8 +134,8 @@ def _place(f: Fabric, names: list[str], port: int) -> str:
 
 
 def ends_of(f: Fabric, a: str, b: str) -> tuple[int, int]:
-    """Port rows that the names ``a`` and ``b`` mean: of hosts without a port number the first
-    cabled ports that are on one subnet, if any are. Raises as
+    """Return the port rows of the names ``a`` and ``b``: for hosts without a port number, the first
+    cabled ports on a common subnet, if any. Raises the errors of
     :meth:`~softib.fabric.node_finder.NodeFinder.end`."""
     finder, subnet = NodeFinder(f), subnet_of(f)
     first = finder.end(a), finder.end(b)
@@ -144,8 +144,8 @@ def ends_of(f: Fabric, a: str, b: str) -> tuple[int, int]:
 
 
 def explain_routed(tables: Routed, a: int, b: int) -> Explanation:
-    """The path from port row ``a`` to port row ``b`` by tables that were judged, with the SL of the
-    path record where softib's subnet administration, or that of a running fabric, states one."""
+    """The path from port row ``a`` to port row ``b`` by analysed tables, with the SL of the path
+    record if softib's subnet administration, or that of a running fabric, has one."""
     every = [tables, *tables.others]
     tables = next((o for o in every if o.fabric.lid[a]), tables)
     f = tables.fabric
@@ -159,7 +159,7 @@ def explain_routed(tables: Routed, a: int, b: int) -> Explanation:
 
 
 def _stated_sl(tables: Routed, a: int, b: int) -> tuple[int, str, str]:
-    """SL, where it comes from, and why no path record exists (empty where one does)."""
+    """Return the SL, its source, and why there is no path record (empty if there is one)."""
     from softib.scenario.sa_requests import NO_RECORD, path_record_sls
 
     f, ports = tables.fabric, (np.array([a]), np.array([b]))
@@ -178,15 +178,15 @@ def _stated_sl(tables: Routed, a: int, b: int) -> tuple[int, str, str]:
         return (
             0,
             source,
-            "the subnet administration has no path record: the ports share no partition of which one is a full "
-            "member, or no route leads there",
+            "the subnet administration has no path record: the ports share no partition with a full member, or "
+            "there is no route",
         )
     return sl, source, ""
 
 
 def _apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, a: int, b: int) -> str:
-    """Why no cables join ``a`` and ``b``, and which other ports of their nodes are joined; "" where
-    they are. ``distance`` is that of ``b``."""
+    """Return why no cables join ``a`` and ``b``, and which other ports of their nodes are joined;
+    "" if they are. ``distance`` is that of ``b``."""
     if a == b or f.port_peer[a] == b or _on(f, distance, a):
         return ""
     for port in (a, b):
@@ -206,8 +206,8 @@ def _why_no_lid(f: Fabric, distance: np.ndarray) -> str:
     ends = ends[f.lid[ends] > 0]
     node = np.where(f.is_switch[f.port_node[ends]], f.port_node[ends], f.port_node[np.maximum(f.port_peer[ends], 0)])
     if (distance[node] >= 0).any():
-        return "the subnet manager has given it none"
-    return "the subnet manager is on another subnet" if len(ends) else "no subnet manager was there yet"
+        return "the subnet manager did not assign one"
+    return "the subnet manager is on another subnet" if len(ends) else "no subnet manager has run yet"
 
 
 def _switch_at(f: Fabric, port: int) -> int:
@@ -232,8 +232,8 @@ def _other_ports(f: Fabric, port: int) -> list[int]:
 
 
 def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
-    """Why each of two adapters drops the other's packets: no P_Key is shared by a full member and
-    another one (IBA 10.9.3); "" where one is, and where one end is a switch (management alone)."""
+    """Return why each of two adapters drops the other's packets: they share no P_Key of which one
+    is a full member (IBA 10.9.3); "" if they do, or if one end is a switch (only management)."""
     if f.is_switch[f.port_node[[a, b]]].any():
         return ""
     held = [pkeys_of(f, port) for port in (a, b)]
@@ -244,7 +244,7 @@ def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
         f"{_place(f, names, port)} holds {', '.join(f'{k:#06x}' for k in keys) or 'none'}"
         for port, keys in zip((a, b), held, strict=True)
     ]
-    why = "both are limited members of what they share" if shared else "no P_Key is shared"
+    why = "both are limited members of the shared partitions" if shared else "no P_Key is shared"
     return f"{why}, so each drops the packets of the other: {'; '.join(lists)}"
 
 
@@ -312,11 +312,11 @@ def _walk(
         here = int(f.node_base[node]) + out
         peer = int(f.port_peer[here])
         if peer < 0:
-            path.ended = f"{name} sends LID {path.dlid} through port {out}, where no cable is"
+            path.ended = f"{name} sends LID {path.dlid} through port {out}, which has no cable"
             return
         path.hops.append(_hop(f, names, distance, path, node, in_port, out, peer))
         port, node, in_port = peer, int(f.port_node[peer]), int(f.port_num[peer])
-    path.ended = f"the packet goes in a circle: {MOST_HOPS} hops without arriving"
+    path.ended = f"the packet loops: {MOST_HOPS} hops without arriving"
 
 
 def _hop(
@@ -362,7 +362,7 @@ def _ports(numbers: str) -> str:
 
 
 def _judge(f: Fabric, path: Explanation, b: int) -> None:
-    """Sentences: why this path, and what would change it."""
+    """Return sentences: why this path, and what would change it."""
     switches = [h for h in path.hops if h.in_port is not None or h.lids]
     if path.ended or not switches:
         return
@@ -371,9 +371,8 @@ def _judge(f: Fabric, path: Explanation, b: int) -> None:
         path.reasons.append(f"It is a shortest path: {counted(passed, 'switch')}.")
     elif path.shortest is not None:
         path.reasons.append(
-            f"It passes {counted(passed, 'switch')}; a shortest path passes {path.shortest}. {path.engine} leaves "
-            f"shorter paths out where they"
-            " would turn from down to up, or where links that stand in its order of ranks are missing."
+            f"It passes {counted(passed, 'switch')}; a shortest path passes {path.shortest}. {path.engine} excludes "
+            f"shorter paths that turn from down to up, or that need links missing in its order of ranks."
         )
     for hop in switches:
         if not hop.alternatives:

@@ -1,4 +1,4 @@
-"""Gathers everything about one source into a :class:`~softib.analysis.model.Report`."""
+"""Collect all results about one source into a :class:`~softib.analysis.model.Report`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Steps = Callable[[str], AbstractContextManager[None]]
 
 
 def quietly(step: str) -> AbstractContextManager[None]:
-    """Steps that no one watches."""
+    """Run steps without progress output."""
     return nullcontext()
 
 
 def counts_of(result: ReadResult) -> Counts:
-    """What the file holds (its reader's counts), else what the fabric does."""
+    """Return the counts of the file (from its reader), otherwise of the fabric."""
     f, counted = result.fabric, result.counts
     sharp = is_aggregation_node(f.node_desc[f.cas])
     of_fabric: dict[str, int | None] = {
@@ -53,7 +53,7 @@ def checked(
     guid_files: Mapping[str, str | None] | None = None,
     steps: Steps = quietly,
 ) -> Report:
-    """Findings only: what ``softib check`` says."""
+    """Return only the findings, for ``softib check``."""
     return build(
         source, result, plan=plan, engine=engine, lfts=lfts, guid_files=guid_files, steps=steps, predicted=False
     )
@@ -77,7 +77,7 @@ def build(
     are paths by OpenSM's option (``root_guid_file`` ...). ``steps`` is entered with the name of
     each step.
 
-    What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the
+    A step that is impossible on this fabric (too many LIDs, no answers) becomes a note of the
     report, not an error. Several files in ``plan`` make one plan. Raises :class:`InputError` for a
     plan, table file or engine that cannot be used.
     """
@@ -104,7 +104,7 @@ def build(
 def _predict(
     report: Report, tables: Routed, seed: int, traffic: TrafficFile | TrafficData | None, steps: Steps
 ) -> None:
-    """Loads of the patterns and of ``traffic``, and what other engines would make of them."""
+    """Return loads of the patterns and of ``traffic``, and the results of other engines."""
     from softib.analysis.prediction import predict
     from softib.analysis.traffic import traffic_of
 
@@ -180,9 +180,9 @@ def _read_plan(plan: str) -> Any:
 
 
 def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
-    """What ftree's GUID files would bring back, where ftree was wanted, or tables of a running
-    fabric or of a dump stand on a tree with a flaw: a dump does not tell which engine its manager
-    was to use."""
+    """Return the gain from ftree's GUID files, if ftree was requested, or if tables of a running
+    fabric or dump belong to a tree with a flaw: a dump does not state the engine that its manager
+    should use."""
     if tables is None or tables.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
     from softib.analysis.engines import ftree_unfit
@@ -192,8 +192,7 @@ def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) 
 
 
 def _check(report: Report, result: ReadResult, plan: Any, tables_judged: Routed | None, remedy: Any = None) -> None:
-    """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs,
-    states)."""
+    """Return findings about the fabric as read: a bring-up replaces recorded data (LIDs, states)."""
     from softib.diags.check import check_structure
     from softib.diags.context import SubnetTables
     from softib.diags.structure.recognise import summary
@@ -202,7 +201,7 @@ def _check(report: Report, result: ReadResult, plan: Any, tables_judged: Routed 
     if tables_judged is not None:
         tables = [SubnetTables(one.proof, one.balance, one.graph) for one in (tables_judged, *tables_judged.others)]
         routing = {"tables": tables, "remedy": remedy}
-        if tables_judged.bring_up is None:  # the tables were read, not chosen by us
+        if tables_judged.bring_up is None:  # the tables were read, not computed by softib
             routing["records"] = result.fabric.source.records | {"lfts"}
     if plan is not None:
         from softib.diags.cabling_plan.compare import compare

@@ -1,4 +1,4 @@
-"""What a design can do: its counts, its bisection, and what is left when a part of it fails.
+"""Figures of a design: counts, bisection, and the effect of a failed part.
 
 Each figure is computed on the fabric that the design builds, brought up by the subnet manager over
 MADs as any other fabric is.
@@ -36,13 +36,13 @@ SAMPLES = 10
 hosts on."""
 TIERS = ("host", "leaf", "spine", "core")
 HOST_M, FABRIC_M = 3.0, 20.0
-"""Lengths of cables to hosts and between switches where no floor plan says otherwise: inside a row
-and across it. Assumed; ``softib plan cables`` computes them."""
+"""Lengths of cables to hosts and between switches without a floor plan: inside a row and between
+rows. Assumed; ``softib plan cables`` computes them."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """``part``: the device or cable that fails; ``lost``: host ports that no longer reach anything;
+    """``part``: the device or cable that fails; ``lost``: host ports without a path;
     ``effective``: effective bisection of the other host ports, relative to their own links, after
     the subnet manager has routed around it."""
 

@@ -1,5 +1,4 @@
-"""What traffic will do on the routed fabric: the static layer's figures for the patterns people ask
-about."""
+"""Prediction of traffic on the routed fabric: the static layer's figures for common patterns."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class Pattern(Result):
     permutations: int
     of: int
     relative: float
-    """Mean over flows of the rate over what both hosts' own links can do."""
+    """Mean over flows of the rate relative to the slower of both hosts' links."""
     worst: float
     """The smallest relative of any permutation."""
     most: float = field(metadata=key("most_on_a_link"))
@@ -60,7 +59,7 @@ class Pattern(Result):
     load: np.ndarray = field(metadata=HIDDEN)
     """float64[channels]: flows on each channel, the mean over permutations."""
     peak: np.ndarray = field(metadata=HIDDEN)
-    """The same of the permutation with the smallest rates."""
+    """The same for the permutation with the smallest rates."""
     busiest: list[LoadedLink] = field(default_factory=list)
 
 
@@ -69,12 +68,12 @@ class EffectiveBisection(Result):
     """Random pairs between two halves of the hosts."""
 
     relative: float
-    """Mean rate over that of their own links."""
+    """Mean rate relative to their own links."""
     limit: float | None
-    """What the wiring allows random pairs (:func:`~softib.sim.static.random_pairs_limit`);
-    null: the structure is not known."""
+    """Limit of the wiring for random pairs (:func:`~softib.sim.static.random_pairs_limit`);
+    null: the structure is unknown."""
     narrowest_gbps: float | None
-    """What one half sends to the other across the narrowest bisection."""
+    """Rate from one half to the other across the narrowest bisection."""
     spread: float
     """Standard deviation of the means of the samples."""
     gbps: float
@@ -88,7 +87,7 @@ def _us(ps_by_size: dict[int, int]) -> dict[int, float]:
 
 @dataclass
 class Prediction(Result):
-    """What traffic will do on the routed fabric, by the static layer."""
+    """Prediction of traffic on the routed fabric by the static layer."""
 
     seed: int
     random_pairs: EffectiveBisection = field(metadata=key("effective_bisection"))
@@ -129,7 +128,7 @@ def predict(
     """Predict traffic of every CA port over tables ``lft`` (uint8[switches, LIDs]); None with fewer
     than two of them.
 
-    ``cut`` is the bisection of the wiring, if at hand: pairs across it are a pattern, and its
+    ``cut`` is the bisection of the wiring, if known: pairs across it are a pattern, and its
     partitions limit random pairs.
     """
     ends = endpoints_of(fabric, graph)
@@ -192,7 +191,7 @@ def predict(
 
 
 def sampled_shifts(network: Network, seed: int) -> np.ndarray:
-    """The shifts whose loads are computed: all of them, or as many as :data:`MAX_LOADS` allows."""
+    """Return the shifts whose loads are computed: all, or as many as :data:`MAX_LOADS` allows."""
     at_most = max(16, MAX_LOADS // network.n_channels)
     return patterns.sample_shifts(network.n_hosts, at_most, np.random.default_rng(seed))
 
@@ -295,7 +294,7 @@ def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:
 
 
 def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUSIEST) -> list[LoadedLink]:
-    """The switch links that are busy longest (load over rate), most first."""
+    """Return the switch links that are busy longest (load over rate), most first."""
     links = network.n_links
     busy = load[:links] / network.rate[:links]
     top = np.argsort(-busy, kind="stable")[:limit]

@@ -1,5 +1,5 @@
-"""Forwarding tables of a source, with their proof: those of a dump, those in the switches of a running
-fabric, or those that softib's subnet manager writes."""
+"""Forwarding tables of a source, with their proof: those of a dump, those in the switches of a
+running fabric, or those that softib's subnet manager writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DUMPS = "a dump of tables has none"
 RUNNING = "running"
 """Format of a source that is a running fabric."""
 PER_SUBNET = ("path_sls", "pair_sls")
-"""What of a running fabric is asked for at a port, as its reader's result has it."""
+"""Keys of a running fabric's reader result with data queried at a port."""
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
@@ -45,8 +45,8 @@ def routed(
     steps: Steps,
     guid_files: Mapping[str, str | None] | None = None,
 ) -> Routed:
-    """Tables for ``result``: those of the dump ``lfts``, those that a running fabric has, or new
-    ones (``engine`` or ``guid_files`` given, or nothing else there)."""
+    """Tables for ``result``: those of the dump ``lfts``, those of a running fabric, or new ones
+    (with ``engine`` or ``guid_files``, or if there are no others)."""
     if lfts:
         return from_file(result, lfts, steps)
     if result.format == RUNNING and engine is None and all(v is None for v in (guid_files or {}).values()):
@@ -55,18 +55,17 @@ def routed(
 
 
 def as_programmed(result: ReadResult, steps: Steps) -> Routed:
-    """Judge the tables in the switches of a running fabric, up to the LinearFDBTop of each: of each
-    subnet that has a manager of its own, the default port's first.
-
-    Where all traffic on one VL could deadlock, the paths' SLs are asked of the subnet
-    administration (``path_sls`` of the source) and followed through the SL2VL tables in the
-    switches; where they cannot be had, the proof says that it takes all paths on one SL. Raises
-    :class:`PeerError` where no manager was there yet.
+    """Analyse the tables in the switches of a running fabric, up to the LinearFDBTop of each: for
+    each subnet with its own manager, the default port's first. If all traffic on one VL could
+    deadlock, the paths' SLs are queried from the subnet administration (``path_sls`` of the
+    source) and followed through the SL2VL tables in the switches; if they are unavailable, the
+    proof states that all paths use one SL. Raises :class:`PeerError` if no manager has run yet.
     """
     fabric = result.fabric
     if not SwitchInfo.linear_fdb_top.get(fabric.switch_info).any() and (fabric.sizes.switches or not fabric.lid.any()):
         raise PeerError(
-            "no switch has forwarding tables: no subnet manager was there yet (an engine given routes a copy of it)"
+            "no switch has forwarding tables: no subnet manager has run yet (use an engine to route a copy of the "
+            "fabric)"
         )
     subnets = managed_subnets(fabric)
     if len(subnets) < 2:
@@ -81,8 +80,8 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
 
 
 def _first_of(fabric: Fabric, subnets: list[np.ndarray], names: list[str], every: list[Routed]) -> Routed:
-    """The first of ``every``, with a note which of the ``subnets`` it is, and what the tables of the
-    others are worth."""
+    """The first of ``every``, with a note which of the ``subnets`` it is, and what the tables of
+    the others are worth."""
     compute = fabric.is_host[fabric.port_node]
     for ends, of in zip(subnets, every, strict=True):
         of.part.ports_without_lid -= int(compute[np.setdiff1d(fabric.end_ports(), ends)].sum())
@@ -133,7 +132,7 @@ def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
     """``path_sl`` and a note of where it comes from, or ``assumed``: why there is none."""
     ask = result.extra.get("path_sls")
     if ask is None:
-        return {"assumed": "this source cannot be asked for them"}
+        return {"assumed": "this source does not provide them"}
     try:
         sls = ask(graph)
     except SoftibError as error:
@@ -141,16 +140,14 @@ def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
     used = np.unique(sls[sls != NO_PATH]).tolist()
     return {
         "path_sl": sls,
-        "notes": [f"paths' SLs as the subnet administration tells them: {', '.join(map(str, used))}"],
+        "notes": [f"paths' SLs from the subnet administration: {', '.join(map(str, used))}"],
     }
 
 
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
-    """Judge the tables of a dump.
-
-    Ports that have no LID of their own in the fabric's file (netlists, ``.topo``), or one that is
-    not theirs alone, take it from the dump's own destinations. Raises :class:`InputError` where
-    neither file tells any.
+    """Analyse the tables of a dump. Ports without a unique LID in the fabric's file (netlists,
+    ``.topo``) take it from the dump's destinations. Raises :class:`InputError` if neither file has
+    LIDs.
     """
     from softib.fabric.formats.lft.dump import read_lfts
 
@@ -203,7 +200,7 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
     lids, unknown = read_lids(path, fabric)
     if not valid.any() and not lids.any() and not fabric.lid.any():
         raise InputError(
-            f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
+            f"{fabric.source.path}: neither this file nor {path} has LIDs, which tables need; use a file with LIDs"
         )
     stated, dumped = (subnet_of(fabric)[ports] << 17 | lid[ports].astype(np.int64) for lid in (fabric.lid, lids))
     filled = ports[~valid & (lids[ports] > 0) & ~np.isin(dumped, stated[valid])]

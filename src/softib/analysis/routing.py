@@ -1,5 +1,5 @@
-"""A fabric with forwarding tables and their proof: the tables that softib's subnet manager writes, and what
-the report and ``softib route`` say about any tables."""
+"""A fabric with forwarding tables and their proof: the tables that softib's subnet manager writes,
+and the results of the report and ``softib route`` for any tables."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 
 @dataclass
 class Routed:
-    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were
-    judged. ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or
-    [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config``
-    and ``manager_node`` are those of our manager, where it wrote the tables; ``subnet``: the
-    manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for
-    the SLs from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say;
-    raises a :class:`~softib.errors.SoftibError` where that does not answer. ``others``: the other
-    subnets of a fabric that has several."""
+    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the analysed tables.
+    ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or [end, end]
+    of ``graph``: SLs that a manager states for paths (None: it states none). ``config`` and
+    ``manager_node`` are those of softib's manager, if it wrote the tables; ``subnet``: the manager
+    and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for the SLs
+    from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say; raises a
+    :class:`~softib.errors.SoftibError` where that does not answer. ``others``: the other subnets of
+    a fabric that has several."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -67,8 +67,8 @@ class Routed:
 def from_engine(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
 ) -> Routed:
-    """Bring a powered-on copy of the fabric up with the subnet manager, over MADs, and judge what
-    it wrote.
+    """Bring up a powered-on copy of the fabric with the subnet manager, over MADs, and analyse its
+    tables.
 
     ``engine`` and ``guid_files`` (OpenSM's option → path) override a fabric.yaml's ``sm`` section.
     Raises :class:`LimitError` for more LIDs than InfiniBand has.
@@ -86,12 +86,13 @@ def from_engine(
     fabric = result.fabric.copy()
     power_on(fabric, keep_lids=True)
     with steps("bring-up"):
-        # Where the file knows the master, ours stands in its place: what is judged is the subnet as that one sees it.
+        # If the file names the master, softib's manager runs on that node, so it sees the same
+        # subnet.
         master = master_of(result.fabric)
         up = bring_up(fabric, node=section.get("node", master), config=config)
     with steps("proof"):
         r = up.routing
-        origin = "written by our subnet manager over MADs"
+        origin = "written by softib's subnet manager over MADs"
         wanted = r.engine if "," in name else name
         part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
     part.tables = r.engine
@@ -146,7 +147,7 @@ def judge(
     data_vls: int = 8,
     assumed: str = "",
 ) -> tuple[RoutingPart, Proof, Balance]:
-    """Prove ``lft`` (uint8[switches, LIDs]) and put the proof in words. ``origin`` says where the
+    """Prove ``lft`` (uint8[switches, LIDs]) and describe the proof. ``origin`` says where the
     tables come from, ``assumed`` why the paths' SLs are not known ("" = they are)."""
     proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
     proof.assumed = assumed

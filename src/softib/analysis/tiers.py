@@ -1,8 +1,5 @@
-"""Where each switch stands in the drawing: its place in its tier, and boxes of switches where there
-are many.
-
-The tier itself is the structure's (:mod:`softib.diags.structure.ranks`): nothing is counted a
-second time here.
+"""Position of each switch in the drawing: its position in its tier, and boxes of several switches
+if there are many. Tiers come from the structure (:mod:`softib.diags.structure.ranks`).
 """
 
 from __future__ import annotations
@@ -20,9 +17,9 @@ from softib.routing.graph import SwitchGraph
 __all__ = ["MAX_BOXES", "Tiers", "tiers_of"]
 
 MAX_BOXES = 64
-"""Boxes of a tier: what a screen shows side by side."""
+"""Maximum number of boxes in a tier that a screen shows side by side."""
 SHARED_BOXES = 48
-"""About so many boxes where switches have to share them."""
+"""Approximate number of boxes if switches share them."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""What the user's own traffic matrix puts on the fabric: bytes on each link, and the least time
-that it takes."""
+"""Load of the user's traffic matrix on the fabric: bytes on each link, and the minimum time."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class TimedLink(Result):
     @property
     @also()
     def time_us(self) -> float:
-        """The least time that its bytes take."""
+        """Return the minimum time for its bytes."""
         return self.load * 8 / self.gbps / 1e3
 
 
@@ -41,14 +40,14 @@ def _us(ps: int) -> float:
 
 @dataclass(frozen=True)
 class Traffic(Result):
-    """The user's own traffic matrix."""
+    """The user's traffic matrix."""
 
     path: str
     entries: int
     flows: int
     total_bytes: float = field(metadata=key("bytes"))
     unrouted: int
-    """Flows that have no path; they are in no other figure."""
+    """Flows without a path; excluded from all other figures."""
     time_ps: int = field(metadata=key("time_us", json=_us, type=float))
     """Until the busiest channel has sent its bytes."""
     hosts_ps: int = field(metadata=key("hosts_us", json=_us, type=float))
@@ -59,8 +58,8 @@ class Traffic(Result):
     @property
     @also(before="busiest")
     def relative(self) -> float:
-        """1: the hosts' own links are the limit; 0.5: links between switches make it take twice as
-        long."""
+        """1: Ratio of times: 1 if the hosts' own links are the limit; 0.5 if links between switches
+        double the time."""
         return self.hosts_ps / self.time_ps if self.time_ps else 1.0
 
 

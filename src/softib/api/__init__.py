@@ -1,2 +1,2 @@
-"""What ``import softib`` offers: one module a concept. Take the names from :mod:`softib` itself,
+"""The public API of ``import softib``: one module per concept. Import the names from :mod:`softib`,
 not from here."""

@@ -1,6 +1,5 @@
-"""Arguments and names of the public functions and classes: an argument of another type than the
-signature says, or a name that an object does not have, raises one line. softib's own calls are not
-checked."""
+"""Arguments and names of the public functions and classes: an argument of a wrong type, or an
+unknown attribute, raises a one-line error. Calls inside softib are not checked."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ __all__ = ["Suggests", "check_choice", "check_fields", "checked", "checked_metho
 
 
 class Suggests:
-    """A name that an object does not have raises an :class:`AttributeError` with the names that
-    look like it; arguments of its methods are of the types that these say."""
+    """Base class: an unknown attribute raises :class:`AttributeError` with similar names; arguments
+    of methods are checked against their annotations."""
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
@@ -45,8 +44,7 @@ def totals(names: list[str]) -> str:
 
 Test = Callable[[Any], bool]
 SOURCES = ("source", "before", "after")
-"""Arguments that :func:`softib.load` judges, with what would be right for each thing that people
-give."""
+"""Arguments that :func:`softib.load` checks itself, with advice for common mistakes."""
 
 
 def _texts(value: Any) -> bool:
@@ -70,13 +68,13 @@ KINDS: dict[str, tuple[str, Test]] = {
     "Callable": ("a function", callable),
     "None": ("None", lambda v: v is None),
 }
-"""Parts of an annotation, as people call them, and what is of them."""
+"""Parts of an annotation, their names in messages, and their classes."""
 
 
 @functools.cache
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, which raises :class:`InputError` for an argument of another type than its
-    annotation says: ``check: severity is text, not 5``."""
+    """Return ``function`` wrapped: it raises :class:`InputError` for an argument of a wrong type:
+    ``check: severity is text, not 5``."""
     signature = inspect.signature(function)
     kinds = {name: _kinds(p.annotation, function) for name, p in signature.parameters.items() if name not in SOURCES}
     called_as = function.__qualname__.removesuffix(".__init__").rpartition(".<locals>.")[2]
@@ -102,14 +100,14 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def checked_methods(cls: type) -> None:
-    """:func:`checked` for every public method of ``cls``."""
+    """Apply :func:`checked` to every public method of ``cls``."""
     for name, thing in list(vars(cls).items()):
         if inspect.isfunction(thing) and not name.startswith("_"):
             setattr(cls, name, checked(thing))
 
 
 def check_fields(instance: Any) -> None:
-    """As :func:`checked`, of the fields of a dataclass."""
+    """Check the fields of a dataclass like :func:`checked`."""
     cls = type(instance)
     for field in dataclasses.fields(instance):
         _check(cls.__name__, field.name, getattr(instance, field.name), _kinds(field.type, cls.__init__))
@@ -132,8 +130,7 @@ def _shown(value: Any) -> str:
 
 
 def _kinds(annotation: Any, function: Callable[..., Any]) -> tuple[str, ...]:
-    """The parts of an annotation; empty where one is of another class, which nothing here can
-    judge."""
+    """Return the parts of an annotation; empty if one is of an unknown class."""
     if not isinstance(annotation, str):
         return ()
     parts: list[str] = []
@@ -162,7 +159,7 @@ def _parts(annotation: str) -> list[str]:
 
 @functools.cache
 def _classes() -> frozenset[str]:
-    """Public classes; whatever takes a Fabric takes more, and says itself what."""
+    """Return public classes; functions with a Fabric argument check it themselves."""
     import softib
 
     return frozenset(name for name in softib.__all__ if name[0].isupper()) - {"Fabric"}
@@ -173,13 +170,13 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
-    """Raise :class:`InputError` where both are given, or GUID files together with tables,
-    ``UnknownName`` where the engine does not exist."""
+    """Raise :class:`InputError` if both are given, or GUID files together with tables,
+    ``UnknownName`` if the engine does not exist."""
     from softib.routing.engine import chain
 
     if engine is not None and lfts is not None:
-        raise InputError("--engine computes tables and --lfts reads them; give one of the two")
+        raise InputError("--engine computes tables and --lfts reads them; use one of the two")
     if lfts is not None and any(v is not None for v in (guid_files or {}).values()):
-        raise InputError("GUID files are for an engine, and --lfts reads tables that are there; give one of the two")
+        raise InputError("GUID files are for an engine, and --lfts reads existing tables; use one of the two")
     if engine is not None:
         chain(engine)

@@ -1,4 +1,4 @@
-"""Whether a fabric's tenants are kept apart and its managers safe."""
+"""Audit whether a fabric's tenants are isolated and its managers protected."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ __all__ = ["Audit", "audit"]
 
 @dataclass(frozen=True)
 class AuditResult(Result):
-    """What an audit found."""
+    """Result of an audit."""
 
     document = "audit"
 
     source: str
-    """Empty: files alone were read."""
+    """Empty if only files were read."""
     ports: int
     """End ports that answered."""
     managers: list[str]
-    """Subnet managers: where they are, and their state."""
+    """Subnet managers: location and state."""
     findings: list[Finding]
     """Worst first."""
     unjudged: list[str]
-    """What could not be read, a line each."""
+    """Unread data, one line each."""
     attempts: list[Attempt] = field(default_factory=list)
-    """With ``rehearse``: the attacks on the twin, in the order in which they were tried."""
+    """With ``rehearse``: the attacks on the twin, in order."""
 
 
 class Audit(Rows[Finding]):
-    """Findings of an audit, worst first. ``unjudged``: what could not be read, a line each;
-    ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`;
-    ``good``: nothing but information, nothing unjudged, and no attack got through."""
+    """Findings of an audit, worst first. ``unjudged``: unread data, one line each; ``attempts``:
+    attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`; ``good``: no warning or
+    error, nothing unjudged, and no successful attack."""
 
     row, by = Finding, "severity"
 
@@ -54,7 +54,7 @@ class Audit(Rows[Finding]):
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """What could not be read."""
+        """Unread data."""
         return tuple(self._result.unjudged)
 
     @property
@@ -64,17 +64,18 @@ class Audit(Rows[Finding]):
 
     @property
     def good(self) -> bool:
-        """Does ``softib audit`` end with 0?"""
+        """Return whether ``softib audit`` exits with 0."""
         stopped = all(a.outcome in ("stopped", "not needed") for a in self.attempts)
         return not self.at_least("warning") and not self.unjudged and stopped
 
     def at_least(self, severity: str) -> Audit:
-        """Those of ``info``, ``warning`` or ``error`` and worse. Raises :class:`UnknownName`."""
+        """Return findings of ``info``, ``warning`` or ``error`` and worse. Raises
+        :class:`UnknownName`."""
         least = severity_named(severity)
         return self._with([f for f in self.rows if f.severity >= least])
 
     def of(self, *codes: str) -> Audit:
-        """Those of these codes."""
+        """Return findings with these codes."""
         return self._with([f for f in self.rows if f.code in codes])
 
     def to_json(self) -> dict[str, Any]:
@@ -103,13 +104,13 @@ def audit(
     rehearse: bool = False,
     steps: Steps = unwatched,
 ) -> Audit:
-    """Audit the running fabric, or the subnet behind ``umad:DEVICE``, ``source``, with Gets alone;
+    """Audit the running fabric, or the subnet behind ``umad:DEVICE``, ``source``, with Gets only;
     and the manager's files ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
 
-    Without ``mkey`` it asks as a host without the M_Key would; with it as the manager, and again
-    without, to see what is protected. ``managers``: a file of the PortGUIDs that may run a subnet
-    manager. ``rehearse``: ``source``, a file or a running fabric, is started a second time with
-    these files; a host of this twin attacks it, and the twin is audited.
+    Without ``mkey`` it sends requests like a host without the M_Key; with it like the manager, and
+    again without, to test the protection. ``managers``: a file of the PortGUIDs that may run a
+    subnet manager. ``rehearse``: start a twin of ``source``, a file or a running fabric, with these
+    files, attack it from one of its hosts, and audit the twin.
 
     Raises :class:`InputError` if there is nothing to audit, :class:`PeerError` if there is no
     answer.
@@ -118,9 +119,9 @@ def audit(
     from softib.diags.hardening.rules import judge
 
     if rehearse and (not source or source.startswith("umad:")):
-        raise InputError("a rehearsal attacks a twin: give a fabric's file or a running fabric")
+        raise InputError("a rehearsal attacks a twin; use a fabric's file or a running fabric")
     if not source and options is None and partitions is None:
-        raise InputError("give a running fabric or umad:DEVICE, or a manager's files")
+        raise InputError("use a running fabric or umad:DEVICE, or a manager's files")
     if not 0 <= mkey < 1 << 64:
         raise InputError(f"mkey={mkey:#x}: an M_Key has 64 bits")
     findings: list[Finding] = []
@@ -133,11 +134,11 @@ def audit(
         evidence = _read(source, mkey, managers, steps)
         findings += judge(evidence)
     elif managers is not None:
-        raise InputError("managers are compared with those that run; give a fabric too")
+        raise InputError("--managers is compared with running managers; add a fabric")
     findings += _of_files(options, partitions)
     unjudged = list(evidence.unread)
     if source and managers is None:
-        unjudged += ["which subnet managers are allowed: no one said (--managers FILE)"] * (len(evidence.managers) > 1)
+        unjudged += ["the allowed subnet managers are unknown (use --managers FILE)"] * (len(evidence.managers) > 1)
     seen = [f"{m.where}: {m.state}, priority {m.priority}" for m in evidence.managers]
     findings.sort(key=lambda f: -f.severity)
     return Audit(AuditResult(source, len(evidence.ports), seen, findings, unjudged, attempts))
@@ -151,7 +152,7 @@ def _rehearse(
     partitions: str | os.PathLike[str] | None,
     steps: Steps,
 ) -> tuple[Evidence, list[Attempt]]:
-    """What a twin of ``source`` shows, and what came of the attacks on it."""
+    """Return the evidence of a twin of ``source``, and the results of the attacks."""
     from softib.api.fabric import load
     from softib.api.running.serving import up
     from softib.api.running.staging import staged
@@ -185,7 +186,7 @@ def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps
     allowed = None if managers is None else frozenset(read_guids(os.fspath(managers)))
     if not is_live(source):
         raise InputError(
-            f"{source}: an audit asks devices; give a running fabric (softib status lists them) or umad:DEVICE"
+            f"{source}: an audit queries devices; use a running fabric (softib status lists them) or umad:DEVICE"
         )
     opened = open_source(source)
     try:
@@ -209,7 +210,7 @@ def _of_files(options: str | os.PathLike[str] | None, partitions: str | os.PathL
         name = os.fspath(options)
         stated = as_opensm_reads(read_text(name, "file of the subnet manager", errors="replace"))
         if not stated.lines:
-            raise InputError(f"{name}: this is no options file of OpenSM (opensm -c FILE writes one)")
+            raise InputError(f"{name}: this is not an options file of OpenSM (opensm -c FILE writes one)")
         findings += judge_options(stated, name)
     if partitions is not None:
         name = os.fspath(partitions)

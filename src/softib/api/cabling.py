@@ -1,4 +1,4 @@
-"""Cabling lists as they are read: which heading was taken for what, and which rows became cables."""
+"""Cabling lists with the interpretation of their headings and rows."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class CablingList:
 
     @property
     def cables(self) -> int:
-        """How many cables its rows are."""
+        """Number of cables in its rows."""
         return self._read.cables
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Rows that could not be used."""
+        """Unusable rows."""
         return self._read.problems
 
     def explain(self) -> str:
-        """Its headings, what each was taken for, and what became of its rows."""
+        """Return its headings with their meaning, and the result of its rows."""
         return "\n".join(self._read.lines())
 
     def to_json(self) -> dict[str, Any]:
-        """The same as ``softib convert --explain --json`` prints it."""
+        """Return the document of ``softib convert --explain --json``."""
         return self._read.to_json()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as a point-to-point sheet in CSV. Raises :class:`InputError` where no row could
-        be read, or the file cannot be written."""
+        """Write it as a point-to-point sheet in CSV. Raises :class:`InputError` if no row could be
+        read, or the file cannot be written."""
         from softib.errors import UnreadableFile
         from softib.fabric.formats.cabling.plan import write_plan
 
@@ -51,9 +51,9 @@ class CablingList:
         write_plan(self._read.plan, os.fspath(path))
 
     def match(self, fabric: Fabric | str | os.PathLike[str]) -> NameProposal:
-        """Which of its devices is which of ``fabric``, whose names are others: by the cables.
-        ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises
-        :class:`InputError` where the cables tell no names, or several."""
+        """Match its devices to those of ``fabric`` by cables if their names differ. ``.lines()``
+        shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises
+        :class:`InputError` if the cables imply no names, or several."""
         from softib.api.fabric import as_fabric, result_of
         from softib.errors import UnreadableFile
         from softib.fabric.formats.cabling.match import propose_names
@@ -67,8 +67,8 @@ class CablingList:
 
 
 def cabling_list(path: str | os.PathLike[str]) -> CablingList:
-    """Read a cabling list. One whose headings are not understood has no cables, and
-    :meth:`CablingList.explain` says why. Raises :class:`UnreadableFile` for what is no text and no
+    """Read a cabling list. If its headings are not understood it has no cables, and
+    :meth:`CablingList.explain` says why. Raises :class:`UnreadableFile` if it is neither text nor a
     workbook."""
     from softib.fabric.formats.cabling.explain import read_headings
 

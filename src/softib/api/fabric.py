@@ -1,4 +1,4 @@
-"""A fabric as users hold it: read from a source or generated, never changed by what is asked of it."""
+"""The public fabric object: read from a source or generated, never changed by queries."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ KINDS = ("nodes", "ports", "links")
 
 
 class Fabric(Suggests):
-    """One InfiniBand fabric: its devices, cables, and what its source records of them.
-
-    Made by :func:`load`, :func:`generate` and :func:`running`. Whatever is asked of it (``check``,
-    ``route``, ``report``) works on a copy: a fabric stays as it was read.
+    """One InfiniBand fabric: its devices, cables, and recorded data. Created by :func:`load`,
+    :func:`generate` and :func:`running`. All functions (``check``, ``route``, ``report``) work on a
+    copy: a fabric never changes.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)
@@ -54,15 +53,14 @@ class Fabric(Suggests):
         """``fabric["leaf-1"]``: the :class:`Node` of this name or GUID; ``fabric["leaf-1[3]"]``:
         the row of that port.
 
-        Raises :class:`UnknownName` with the near names, :class:`InputError` for a name that several
-        have.
+        Raises :class:`UnknownName` with similar names, :class:`InputError` for an ambiguous name.
         """
         from softib.api.node import item_of
 
         return item_of(self, name)
 
     def __contains__(self, name: object) -> bool:
-        """Is there a node or port of this name?"""
+        """Return whether a node or port has this name."""
         if not isinstance(name, str):
             return False
         try:
@@ -83,7 +81,7 @@ class Fabric(Suggests):
 
     @property
     def name(self) -> str:
-        """The fabric's name, or its source where it has none."""
+        """The fabric's name, or its source if it has none."""
         return self._result.fabric.name or self.source
 
     @property
@@ -93,48 +91,47 @@ class Fabric(Suggests):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What in the source could not be read: file, line, reason."""
+        """Unreadable records of the source: file, line, reason."""
         return tuple(self._result.problems)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What softib does not use of a source that is in order."""
+        """Data of a valid source that softib does not use."""
         return tuple(self._result.notes)
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Wall time of reading it."""
+        """Wall time of reading the source."""
         return dict(self._seconds)
 
     @property
     def arrays(self) -> model.Fabric:
-        """The columns behind it (:mod:`softib.fabric.columns`), a copy that is yours to change."""
+        """A modifiable copy of its columns (:mod:`softib.fabric.columns`)."""
         return self._result.fabric.copy()
 
     @property
     def switches(self) -> int:
-        """How many switches it has."""
+        """Number of switches."""
         return self._result.fabric.sizes.switches
 
     @property
     def hosts(self) -> int:
-        """How many adapters of hosts it has: channel adapters without SHARP aggregation nodes."""
+        """Number of host adapters: channel adapters without SHARP aggregation nodes."""
         return int(self._result.fabric.is_host.sum())
 
     @property
     def adapters(self) -> int:
-        """How many channel adapters it has, SHARP aggregation nodes among them."""
+        """Number of channel adapters, including SHARP aggregation nodes."""
         return len(self._result.fabric.cas)
 
     @property
     def cables(self) -> int:
-        """How many cables it has."""
+        """Number of cables."""
         return self._result.fabric.sizes.cables
 
     def table(self, kind: str = "nodes") -> Table:
-        """``nodes``, ``ports`` or ``links`` as a table.
-
-        Raises :class:`UnknownName` for another kind.
+        """Return ``nodes``, ``ports`` or ``links`` as a table. Raises :class:`UnknownName` for
+        another kind.
         """
         from softib.analysis import columns
 
@@ -146,43 +143,44 @@ class Fabric(Suggests):
 
     @property
     def nodes(self) -> Table:
-        """One row a device: name, type, GUIDs, ports, device and vendor, firmware and temperature
-        where recorded."""
+        """One row per device: name, type, GUIDs, ports, device and vendor, firmware and temperature
+        if recorded."""
         return self.table("nodes")
 
     @property
     def ports(self) -> Table:
-        """One row a port: node, number, label, GUID, LID, state, speed, width, Gb/s, and what its
-        cable leads to."""
+        """One row per port: node, number, label, GUID, LID, state, speed, width, Gb/s, and the peer
+        of its cable."""
         return self.table("ports")
 
     @property
     def links(self) -> Table:
-        """One row a cable between two ports: both ends, speed, lanes, Gb/s, length, medium, bit
+        """One row per cable between two ports: both ends, speed, lanes, Gb/s, length, medium, bit
         error rate."""
         return self.table("links")
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> tuple[str, ...]:
-        """Write it to ``path``; the format is that of the suffix, unless it is named
+        """Write it to ``path``; the format follows from the suffix, unless it is given
         (``ibnetdiscover``, ``ibsim``, ``topo`` …).
 
-        Returns what had to be changed so that the format's readers can load it, a line each. Raises
-        :class:`UnknownFormat`, :class:`UnknownName`, :class:`UnreadableFile` where the file cannot
-        be written.
+        Returns notes on the changes needed for the format's readers, one line each. Raises
+        :class:`UnknownFormat`, :class:`UnknownName`, :class:`UnreadableFile` if the file cannot be
+        written.
         """
         from softib.fabric.formats import registry
 
         return tuple(registry.write(self._result.fabric, os.fspath(path), format))
 
     def to_yaml(self) -> str:
-        """The fabric.yaml of a generated fabric. Raises :class:`InputError` for one that was read."""
+        """Return the fabric.yaml of a generated fabric. Raises :class:`InputError` for a fabric
+        read from a file."""
         from softib.fabric.topologies.registry import spec_text
 
         return spec_text(self._result.fabric, self._chosen)
 
     def to_networkx(self) -> networkx.MultiGraph:
-        """A multigraph: nodes by name with ``type`` and ``guid``, an edge a cable with ``ports``,
-        ``gbps``, ``length_m``.
+        """Return a multigraph: nodes by name with ``type`` and ``guid``, one edge per cable with
+        ``ports``, ``gbps``, ``length_m``.
 
         Two devices of one name are distinguished by their GUID.
         """
@@ -191,8 +189,8 @@ class Fabric(Suggests):
         return multigraph(self._result.fabric, library("networkx", "notebook"))
 
     def plot(self) -> Drawing:
-        """Its switches and cables as SVG, faults marked: a notebook shows it, ``.save(path)``
-        writes it."""
+        """Draw its switches and cables as SVG with faults marked: a notebook shows it,
+        ``.save(path)`` writes it."""
         from softib.analysis.pipeline import checked
         from softib.api.graph import drawing
 
@@ -237,15 +235,13 @@ def load(
     steps: Steps | None = None,
     progress: Notice = silent,
 ) -> Fabric:
-    """Read ``source``: a file of any known format (found by content), a fabric.yaml, the name of a
-    running fabric, or ``umad:DEVICE``, the subnet behind that port (``umad:mlx5_0``; ``umad:`` is
-    the first port that is up), read by Gets alone.
-
-    ``ibnl`` are directories of IBNL system descriptions that a ``.topo`` needs; ``node_name_map``
-    is OpenSM's file of names. ``notice`` gets what a user should know though nothing is wrong
-    (default: a :class:`SoftibWarning`); ``progress`` gets a line again and again while a subnet is
-    read: nodes and MADs. Raises :class:`InputError` or a related error, one line each: what, where, what
-    would be right.
+    """Read ``source``: a file of any known format (detected from the content), a fabric.yaml, the
+    name of a running fabric, or ``umad:DEVICE``, the subnet behind that port (``umad:mlx5_0``;
+    ``umad:`` is the first active port), read only with Gets. ``ibnl`` are directories of IBNL
+    system descriptions for a ``.topo`` file; ``node_name_map`` is OpenSM's file of names.
+    ``notice`` is called with information for the user (default: a :class:`SoftibWarning`);
+    ``progress`` is called repeatedly with a line while a subnet is read: nodes and MADs. Raises
+    :class:`InputError` or a related error in one line: what is wrong, where, and what to do.
     """
     from softib.source import load as read
 
@@ -259,30 +255,30 @@ def load(
 
 
 def _path_of(source: Any) -> str:
-    """``source`` as text. Raises :class:`InputError` for what is no path, with the function that
-    takes it."""
+    """Return ``source`` as text. Raises :class:`InputError` if it is not a path, naming the
+    function to use."""
     if isinstance(source, str | os.PathLike):
         return os.fsdecode(source)
     kind = type(source).__name__
     if isinstance(source, Fabric):
         raise InputError(
-            f"load takes a path, and {source!r} is a fabric already; give it to check, route, report … as it is"
+            f"load takes a path, and {source!r} is already a fabric; pass it directly to check, route, report …"
         )
     if isinstance(source, dict):
-        raise InputError("load takes a path, not a dict; softib.generate(KIND, …) makes a fabric of parameters")
+        raise InputError("load takes a path, not a dict; use softib.generate(KIND, …) for parameters")
     if isinstance(source, bytes):
-        raise InputError("load takes a path, not bytes; write them to a file, or give the name as text")
+        raise InputError("load takes a path, not bytes; write them to a file, or use the name as text")
     if hasattr(source, "read"):
-        raise InputError("load takes a path, not an open file; give its name, or '-' for standard input")
+        raise InputError("load takes a path, not an open file; use its name, or '-' for standard input")
     raise InputError(f"load takes the path of a file or the name of a running fabric, not {kind}")
 
 
 def generate(kind: str, **parameters: Any) -> Fabric:
-    """The fabric of topology ``kind`` (``fat-tree``, ``torus``, ``dragonfly+`` …), powered on;
-    :func:`topologies` lists them.
+    """Generate a fabric of topology ``kind`` (``fat-tree``, ``torus``, ``dragonfly+`` …), powered
+    on; :func:`topologies` lists them.
 
-    Raises :class:`UnknownName` for a kind or parameter that does not exist (with the near ones),
-    :class:`TopologyError` for an impossible one.
+    Raises :class:`UnknownName` for an unknown kind or parameter (with similar names),
+    :class:`TopologyError` for impossible values.
     """
     from softib.fabric.formats.base import ReadResult
     from softib.fabric.topologies.registry import generate as build
@@ -293,7 +289,7 @@ def generate(kind: str, **parameters: Any) -> Fabric:
 
 
 def topologies() -> dict[str, Kind]:
-    """Every kind that :func:`generate` knows, by name: ``doc``, ``source``, and ``all_parameters``,
+    """Return every kind of :func:`generate` by name: ``doc``, ``source``, and ``all_parameters``,
     each with ``name``, ``form``, ``doc``, ``default`` and ``required``."""
     from softib.fabric.topologies.registry import kinds
 
@@ -301,10 +297,9 @@ def topologies() -> dict[str, Kind]:
 
 
 def running(name: str | None = None) -> Fabric:
-    """A copy of the running fabric ``name`` (default: the only one) as it stands now, tables and
-    counters with it.
-
-    Raises :class:`UnknownName` where none of that name runs.
+    """Return a copy of the running fabric ``name`` (default: the only one) in its current state,
+    including tables and counters. Raises :class:`UnknownName` if no fabric with that name is
+    running.
     """
     from softib.live.instances import find
     from softib.live.snapshot import read
@@ -314,13 +309,14 @@ def running(name: str | None = None) -> Fabric:
 
 
 def as_fabric(source: Any) -> Fabric:
-    """``source`` itself; a running fabric as it stands now; or what :func:`load` makes of a path."""
+    """Return ``source`` itself, a copy of a running fabric, or the result of :func:`load` for a
+    path."""
     if isinstance(source, Fabric):
         return source
     return source.snapshot() if hasattr(source, "snapshot") else load(source)
 
 
 def result_of(fabric: Fabric) -> ReadResult:
-    """The reader's result behind ``fabric``, for the modules of this package: nothing may change
-    it."""
+    """Return the reader's result of ``fabric`` for the modules of this package, which must not
+    change it."""
     return fabric._result

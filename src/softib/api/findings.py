@@ -1,4 +1,4 @@
-"""What a check found: filters, tables, and the formats of other programs."""
+"""Findings of a check: filters, tables, and the formats of other programs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ __all__ = ["Findings", "checked_codes", "severity_named"]
 
 
 class Findings(Rows[Finding]):
-    """What a check found, worst first; empty is good news.
-
-    Each has ``code``, ``severity``, ``where``, ``message``, ``evidence`` and ``advice``. A filter
-    gives other findings and leaves these as they are.
+    """Findings of a check, worst first; empty if nothing was found. Each has ``code``,
+    ``severity``, ``where``, ``message``, ``evidence`` and ``advice``. Filters return new objects.
     """
 
     row, by = Finding, "severity"
@@ -34,7 +32,7 @@ class Findings(Rows[Finding]):
 
     @property
     def good(self) -> bool:
-        """Nothing but information: what ``softib check`` ends with 0 for."""
+        """Return whether there is no warning or error (exit code 0 of ``softib check``)."""
         return not self.at_least("warning")
 
     @property
@@ -44,28 +42,29 @@ class Findings(Rows[Finding]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Steps that could not run, and why; what of a baseline is not shown."""
+        """Skipped steps with reasons, and the number of hidden findings of a baseline."""
         return tuple(self._report.notes)
 
     def at_least(self, severity: str) -> Findings:
-        """Those of ``info``, ``warning`` or ``error`` and worse. Raises :class:`UnknownName`."""
+        """Return findings of ``info``, ``warning`` or ``error`` and worse. Raises
+        :class:`UnknownName`."""
         least = severity_named(severity)
         return self._with([f for f in self.rows if f.severity >= least])
 
     def of(self, *codes: str) -> Findings:
-        """Those of these codes. Raises :class:`UnknownName` for a code that no check has."""
+        """Return findings with these codes. Raises :class:`UnknownName` for an unknown code."""
         checked_codes(codes)
         return self._with([f for f in self.rows if f.code in codes])
 
     def without(self, *codes: str) -> Findings:
-        """All but those of these codes. Raises :class:`UnknownName` for a code that no check has."""
+        """Return findings without these codes. Raises :class:`UnknownName` for an unknown code."""
         checked_codes(codes)
         return self._with([f for f in self.rows if f.code not in codes])
 
     def new_since(self, baseline: str | os.PathLike[str]) -> Findings:
-        """Those that the file ``baseline`` of :meth:`save_baseline` does not know; a note says how
-        many it knows, and how many of those are resolved. Raises :class:`InputError` for a file
-        that is no baseline."""
+        """Return findings that are not in the file ``baseline`` of :meth:`save_baseline`; a note
+        has the number of known and of resolved ones. Raises :class:`InputError` for a file that is not a
+        baseline."""
         from softib.diags.baseline import new_findings, read_baseline
 
         path = os.fspath(baseline)
@@ -76,7 +75,7 @@ class Findings(Rows[Finding]):
         return Findings(report, new)
 
     def save_baseline(self, path: str | os.PathLike[str]) -> None:
-        """Write these as known, for :meth:`new_since`. Raises :class:`InputError` where the file
+        """Write these as known, for :meth:`new_since`. Raises :class:`InputError` if the file
         cannot be written."""
         from softib.diags.baseline import write_baseline
 
@@ -89,7 +88,7 @@ class Findings(Rows[Finding]):
         return CheckResult.of(self._shown).to_json()
 
     def to_csv(self) -> str:
-        """A row a finding, for spreadsheets."""
+        """Return one row per finding, for spreadsheets."""
         from softib.render.findings_csv import to_csv
 
         return to_csv(self._shown)
@@ -107,14 +106,14 @@ class Findings(Rows[Finding]):
         return to_junit(self._shown)
 
     def print(self, every: bool = False) -> None:
-        """As ``softib check`` prints it: many of one kind are cut short, unless ``every`` one is
-        wanted."""
+        """Print it like ``softib check``: many findings of one kind are shortened unless ``every``
+        is set."""
         from softib.render.terminal import console, print_check
 
         print_check(self._shown, console(), every)
 
     def plot(self) -> Drawing:
-        """The fabric's switches and cables, with these findings marked."""
+        """Draw the fabric's switches and cables with these findings marked."""
         from softib.api.graph import drawing
 
         return drawing(self._shown)
@@ -139,7 +138,7 @@ def severity_named(name: str) -> int:
 
 
 def checked_codes(codes: Iterable[str]) -> None:
-    """Raise :class:`UnknownName` for a code that no check has."""
+    """Raise :class:`UnknownName` for an unknown code."""
     from softib.diags.check import finding_codes
     from softib.errors import UnknownName
 

@@ -19,8 +19,7 @@ __all__ = ["Drawing", "drawing", "multigraph"]
 
 
 def multigraph(fabric: Fabric, networkx: Any) -> Any:
-    """Nodes by name (with the GUID behind it where one could be taken for another), an edge a
-    cable."""
+    """Return a graph: nodes by name (with the GUID if names are ambiguous), one edge per cable."""
     table, links = columns.nodes(fabric), columns.links(fabric)
     label = distinct_names(fabric)
     graph = networkx.MultiGraph(name=fabric.name)
@@ -60,20 +59,19 @@ class Drawing:
         return self._svg
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to ``path``, and say where. Raises :class:`InputError` where that is not
-        possible, and for the suffix of another format than SVG."""
+        """Write it to ``path`` and return the path. Raises :class:`InputError` if that is
+        impossible, or for a suffix other than ``.svg``."""
         to = Path(path)
         if to.suffix.lower() not in ("", ".svg"):
             raise InputError(
-                f"{to}: a drawing is SVG; save {to.with_suffix('.svg')}, and convert that (rsvg-convert, Inkscape)"
+                f"{to}: a drawing is SVG; save {to.with_suffix('.svg')} and convert it (rsvg-convert, Inkscape)"
             )
         write_text(to, self._svg)
         return to
 
 
 def drawing(report: Report) -> Drawing:
-    """The switches of ``report`` by tier, their cables coloured by load or by what is wrong with
-    them."""
+    """The switches of ``report`` by tier, with cables coloured by load or by finding."""
     from softib.render.html import drawing_svg
 
     return Drawing(drawing_svg(report))

@@ -1,4 +1,4 @@
-"""What of this machine can run what, and kernels compiled beforehand."""
+"""Capabilities of this machine, and compiling kernels in advance."""
 
 from __future__ import annotations
 
@@ -48,27 +48,26 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands of which each row runs in its order, beside the others; ``up`` goes on beside the one
-after it. Exit 1 (findings in the ring) is right."""
+"""Commands: each row runs in order, in parallel with the other rows; ``up`` keeps running beside
+the next command. Exit code 1 (findings in the ring) is expected."""
 PREFIX = "softib-compile-"
 
 
 def doctor() -> list[Check]:
-    """What of this machine can run what: ``name``, ``state`` (``ok``, ``absent``: one feature fewer,
-    ``missing``: softib needs it), ``what`` it is for, and what would ``mend`` it. Looks, changes
-    nothing, needs no root."""
+    """Check what this machine can run: ``name``, ``state`` (``ok``, ``absent``: one feature fewer,
+    ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``). Changes nothing and
+    needs no root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())
 
 
 def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tuple[int, Path]:
-    """Compile what every fabric needs, for this machine's kind of processor and these versions of
-    Python, NumPy and Numba; how many kernels are kept now, and where.
-
-    pip runs nothing when it installs a wheel, and machine code holds for one kind of processor, so
-    no wheel can bring it: this runs the main commands on small fabrics, in processes of their own.
-    Raises :class:`PeerError` with what one said that failed.
+    """Compile the kernels that every fabric needs, for this machine's processor type and these
+    versions of Python, NumPy and Numba; return the number of kernels and their folder. A wheel cannot
+    contain them, since machine code depends on the processor and pip runs nothing at installation. This
+    runs the main commands on small fabrics in separate processes. Raises :class:`PeerError` with the
+    message of a failed command.
     """
     from softib.jit import cache_dir
 
@@ -83,7 +82,7 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
 
 
 def _remove_stale_folders() -> None:
-    """Folders of runs that were killed: no process has the number in their name."""
+    """Remove folders of killed runs: no process has the number in their name."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]
         if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.geteuid():
@@ -91,8 +90,8 @@ def _remove_stale_folders() -> None:
 
 
 def _run(folder: Path, progress: Callable[[str], None]) -> None:
-    """Every row of :data:`JOBS`, at once where there are processors for it. Whatever ends this
-    process ends what it started."""
+    """Run every row of :data:`JOBS`, in parallel if there are enough processors. Child processes
+    end with this process."""
     began = time.monotonic()
     env = {**os.environ, ALWAYS_COMPILE: "always", "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
     rows = [list(row) for row in JOBS]
@@ -159,5 +158,5 @@ class _Job:
 
 
 def _end_with_parent() -> None:
-    """SIGTERM for a child when its parent ends, however it does (prctl(2), PR_SET_PDEATHSIG)."""
+    """Send SIGTERM to a child when its parent ends for any reason (prctl(2), PR_SET_PDEATHSIG)."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)

@@ -17,8 +17,8 @@ __all__ = ["Node", "item_of"]
 
 
 class Node(Suggests):
-    """One switch, adapter or router: what its row of :attr:`Fabric.nodes` has (``name``, ``type``,
-    ``guid``, ``firmware`` …) in ``row``, and its ports.
+    """One switch, adapter or router: the fields of its row in :attr:`Fabric.nodes` (``name``,
+    ``type``, ``guid``, ``firmware`` …) in ``row``, and its ports.
 
     >>> import softib
     >>> leaf = softib.generate("fat-tree", radix=4, levels=2)["leaf-1"]
@@ -57,7 +57,7 @@ class Node(Suggests):
 
     @property
     def ports(self) -> Table:
-        """One row a port, as in the fabric's table of ports."""
+        """One row per port, as in the fabric's table of ports."""
         import numpy as np
 
         return self.fabric.ports._at(np.flatnonzero(self._arrays.port_node == self._number))
@@ -72,9 +72,9 @@ class Node(Suggests):
         return list(dict.fromkeys(f.node_name(int(n)) for n in f.port_node[f.port_peer[ports]]))
 
     def __getitem__(self, number: int) -> dict[str, Any]:
-        """The row of port ``number``. Raises :class:`InputError` where it has none of this number."""
+        """Return the row of port ``number``. Raises :class:`InputError` if it has no such port."""
         if isinstance(number, bool) or not isinstance(number, int):
-            raise InputError(f"{number!r} is no port number of {self.name}")
+            raise InputError(f"{number!r} is not a port number of {self.name}")
         match = next((row for row in self.ports.iter_rows(named=True) if row["port"] == number), None)
         if match is None:
             numbers = self.ports.column("port")
@@ -93,11 +93,11 @@ class Node(Suggests):
 
 
 def item_of(fabric: Fabric, key: Any) -> Node | dict[str, Any]:
-    """The node, or the row of the port, that ``key`` names."""
+    """Return the node, or the row of the port, named by ``key``."""
     from softib.fabric.node_finder import split_port
 
     if not isinstance(key, str):
-        raise InputError(f"fabric[{key!r}]: give the name or GUID of a node ('leaf-1') or a port ('leaf-1[3]')")
+        raise InputError(f"fabric[{key!r}]: use the name or GUID of a node ('leaf-1') or a port ('leaf-1[3]')")
     finder = fabric._finder
     split = split_port(key)
     try:

@@ -1,4 +1,4 @@
-"""Is this host fit for a job? One second, for a scheduler's prolog."""
+"""Check whether this host is fit for a job, in one second, for a scheduler's prolog."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from softib.result import Result, key
 __all__ = ["HealthEntity", "HealthEvent", "NodeCheck", "node_check"]
 
 FATAL = ("adapter-missing", "port-state", "unread")
-"""Checks whose failure leaves an adapter that cannot be used."""
+"""Checks whose failure means an unusable adapter."""
 AGENT = "softib-node-check"
 STATE = "softib_node_check"
 MOST_HOURS = 24 * 365.0
@@ -28,7 +28,7 @@ MOST_HOURS = 24 * 365.0
 
 @dataclass(frozen=True)
 class HealthEntity(Result):
-    """What an event is about."""
+    """The entity of an event."""
 
     kind: str = field(metadata=key("entityType"))
     value: str = field(metadata=key("entityValue"))
@@ -54,18 +54,18 @@ class HealthEvent(Result):
 
 @dataclass(frozen=True)
 class NodeCheck(Suggests, Result):
-    """What a check of a host found."""
+    """Result of checking a host."""
 
     document = "node-check"
 
     host: HostFacts
     faults: list[NodeFault]
     events: list[HealthEvent]
-    """One a fault; one that says healthy where there is none."""
+    """One event per fault; a healthy event if there is none."""
     seconds: float
-    """That it took to read the host."""
+    """Seconds to read the host."""
     compared_hours: float | None
-    """Since the counters of the state file; null: there was none."""
+    """Hours since the counters of the state file; null if there is none."""
 
     @property
     def good(self) -> bool:
@@ -74,7 +74,7 @@ class NodeCheck(Suggests, Result):
 
     @property
     def manifest(self) -> str:
-        """The host as it is now, as a manifest in YAML."""
+        """The current host as a manifest in YAML."""
         import yaml
 
         from softib.host_facts.manifest import recorded
@@ -83,13 +83,13 @@ class NodeCheck(Suggests, Result):
         return text
 
     def record(self, path: str | os.PathLike[str]) -> None:
-        """Write :attr:`manifest` into a file. Raises :class:`InputError` where that fails."""
+        """Write :attr:`manifest` into a file. Raises :class:`InputError` if that fails."""
         from softib.whole_files import write_text
 
         write_text(path, self.manifest)
 
     def lines(self) -> list[str]:
-        """For people: a line a fault, or one that says what is there."""
+        """Return one text line per fault, or one line about the host."""
         if self.faults:
             return [str(f) for f in self.faults]
         ports = [p for a in self.host.adapters for p in a.ports]
@@ -104,7 +104,7 @@ class NodeCheck(Suggests, Result):
         drain(node or self._node, self._reason)
 
     def mark(self, node: str = "", api: str = "", token: str | os.PathLike[str] = "") -> bool:
-        """Label and taint the node in Kubernetes, or take the taint back where nothing is wrong. Returns
+        """Label and taint the node in Kubernetes, or remove the taint if there is no fault. Returns
         whether anything changed. Raises :class:`InputError` and :class:`PeerError`."""
         from softib.live.node_actions.kubernetes import Api, mark_node
 
@@ -116,7 +116,7 @@ class NodeCheck(Suggests, Result):
     def _node(self) -> str:
         name = self.host.name.partition(".")[0]
         if not name:
-            raise InputError("the host's name is not known; give it with --node")
+            raise InputError("the host's name is unknown; use --node")
         return name
 
     @property
@@ -131,12 +131,11 @@ def node_check(
     state: str | os.PathLike[str] | None = None,
     timeout: float = 1.0,
 ) -> NodeCheck:
-    """Read the adapters of this host, or of the copy of its /sys in ``root``, and compare them with the
-    ``manifest`` (a YAML file; None: every InfiniBand port is ACTIVE, PCIe links are what the cards can
-    do, ports of one kind equally fast). ``state``: a file that keeps the counters for the next check.
-    ``timeout``: seconds after which a host that is not read has a fault.
-
-    Raises :class:`InputError` or a related error for files that cannot be read or written.
+    """Read the adapters of this host, or of the copy of its /sys in ``root``, and compare them with
+    the ``manifest`` (a YAML file; None: every InfiniBand port is ACTIVE, PCIe links run at the
+    cards' full rate, ports of one kind are equally fast). ``state``: a file that stores the
+    counters for the next check. ``timeout``: seconds after which an unread host counts as faulty.
+    Raises :class:`InputError` or a related error for unreadable or unwritable files.
     """
     from softib.host_facts.manifest import Manifest, read_manifest
 
@@ -152,7 +151,7 @@ def node_check(
 
 
 def _read(root: str | os.PathLike[str], timeout: float) -> HostFacts:
-    """The facts; a fault of their own where a device hangs."""
+    """Return the facts of the host; a hanging device becomes a fault."""
     from softib.host_facts.sysfs import read_host
 
     name = platform.node() if os.fspath(root) == "/" else ""
@@ -164,7 +163,7 @@ def _read(root: str | os.PathLike[str], timeout: float) -> HostFacts:
         except Exception as error:
             answers.append(error)
 
-    thread = threading.Thread(target=read, daemon=True)  # a device that hangs lets no reader go
+    thread = threading.Thread(target=read, daemon=True)  # a hanging device blocks its reader
     thread.start()
     thread.join(timeout)
     if not answers:
@@ -186,7 +185,7 @@ def _before(state: str | os.PathLike[str] | None) -> tuple[dict[str, Any], float
         if not isinstance(counters, dict):
             raise TypeError
     except (KeyError, TypeError, ValueError):
-        raise UnreadableFile(f"{os.fspath(state)}: no state of softib node-check; remove it or name another") from None
+        raise UnreadableFile(f"{os.fspath(state)}: not a state file of softib node-check; remove it") from None
     return counters, min(max((time.time() - then) / 3600, 0.0), MOST_HOURS)
 
 

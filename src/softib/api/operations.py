@@ -1,5 +1,5 @@
-"""What can be asked of a fabric at rest. Each takes a :class:`~softib.api.fabric.Fabric` or a
-SOURCE, and changes neither."""
+"""Functions for a fabric at rest. Each takes a :class:`~softib.api.fabric.Fabric` or a SOURCE, and
+does not change it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Plan: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 def engines(names: str | None = None) -> list[str]:
-    """Every routing engine: softib's by OpenSM's names, then those of installed packages; or those
-    of ``names``, a list with commas. Raises :class:`UnknownName`.
+    """Return every routing engine: softib's by OpenSM's names, then those of installed packages; or
+    those in ``names``, a comma-separated list. Raises :class:`UnknownName`.
 
     >>> import softib
     >>> softib.engines("ftree,updn")
@@ -49,13 +49,13 @@ def engines(names: str | None = None) -> list[str]:
 def bring_up(
     source: Source, *, engine: str | None = None, guid_files: GuidFiles = None, steps: Steps = unwatched
 ) -> Routing:
-    """Power a copy of the fabric on and let the subnet manager bring it up over MADs: LIDs, tables,
+    """Bring up a powered-on copy of the fabric with the subnet manager, over MADs: LIDs, tables,
     every port ACTIVE.
 
     ``engine`` is an OpenSM name or a list of them (default ``ftree,updn,dfsssp,lash``);
     ``guid_files`` are OpenSM's files by option (``{"root_guid_file": path}``). The result's
-    ``fabric`` has what the manager wrote, ``mads`` what that took. Raises :class:`UnknownName` for
-    an engine, :class:`LimitError` for more LIDs than InfiniBand has.
+    ``fabric`` has the values that the manager wrote, ``mads`` the number of MADs. Raises
+    :class:`UnknownName` for an engine, :class:`LimitError` for more LIDs than InfiniBand has.
 
     >>> import softib
     >>> up = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2))
@@ -74,8 +74,8 @@ def bring_up(
 def route(
     source: Source, engine: str | None = None, *, guid_files: GuidFiles = None, steps: Steps = unwatched
 ) -> Routing:
-    """Tables for the fabric, and their proof: those a running fabric has, or new ones where
-    ``engine`` is given or none are there (see :func:`bring_up`)."""
+    """Return tables for the fabric and their proof: those of a running fabric, or new ones if
+    ``engine`` is given or there are none (see :func:`bring_up`)."""
     from softib.analysis.routed import routed
 
     check_choice(engine, None, guid_files)
@@ -84,14 +84,12 @@ def route(
 
 
 def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, *, steps: Steps = unwatched) -> Routing:
-    """Prove forwarding tables: does every packet arrive, over how many links, and can a credit loop
-    form?
-
-    ``lfts`` is a dump of tables (a path); or a function of your own, from a
+    """Prove forwarding tables: whether every packet arrives, the number of links, and whether a
+    credit loop can form. ``lfts`` is a dump of tables (a path), or a user function from a
     :class:`~softib.routing.graph.SwitchGraph` to ``uint8[switches, LIDs]`` (255 = no route), for
-    which the subnet manager brings a copy of the fabric up so that ports have LIDs. Without it, the
-    tables in the switches of a running fabric are judged. Raises :class:`InputError` for a dump
-    that is none or an array of another shape, :class:`PeerError` where no manager wrote tables yet.
+    which the subnet manager brings up a copy of the fabric so that ports have LIDs. Without it, the
+    tables in the switches of a running fabric are proved. Raises :class:`InputError` for an invalid
+    dump or an array of another shape, :class:`PeerError` if no manager has written tables yet.
 
     >>> import numpy as np, softib
     >>> nowhere = lambda graph: np.full((graph.n_switches, graph.lft_size), 255, np.uint8)
@@ -109,14 +107,14 @@ def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, 
         return _routing(from_file(result, os.fspath(lfts), steps), fabric)
     if result.format != RUNNING:
         raise InputError(
-            f"{fabric.source}: a file of this format ({result.format}) holds no forwarding tables; give lfts=FILE, or "
-            "softib.route() makes some"
+            f"{fabric.source}: a file of this format ({result.format}) holds no forwarding tables; add lfts=FILE, "
+            f"or use softib.route() to compute them"
         )
     return _routing(routed(result, None, None, steps), fabric)
 
 
 def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
-    """The tables that a user's function makes for a copy of ``fabric`` that was brought up."""
+    """Return the tables of a user's function for a brought-up copy of ``fabric``."""
     from dataclasses import replace
 
     import numpy as np
@@ -129,9 +127,9 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
     wanted = (up.graph.n_switches, up.graph.lft_size)
     if lft.shape != wanted or lft.dtype != np.uint8:
         raise InputError(
-            f"the function gave {lft.dtype}{list(lft.shape)}; forwarding tables here are uint8{list(wanted)}"
+            f"the function returned {lft.dtype}{list(lft.shape)}; forwarding tables here are uint8{list(wanted)}"
         )
-    part, proof, balance = judge(up.fabric, up.graph, lft, "own", "made by a function of the caller")
+    part, proof, balance = judge(up.fabric, up.graph, lft, "own", "computed by a function of the caller")
     return _routing(replace(up, lft=lft, part=part, proof=proof, balance=balance, bring_up=None), fabric)
 
 
@@ -148,13 +146,13 @@ def check(
     jobs: Jobs | None = None,
     steps: Steps = unwatched,
 ) -> Findings:
-    """What is wrong with the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml),
+    """Find faults of the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml),
     identities, speeds, addresses, counters, routing.
 
-    The routing that is checked is the one that ``engine`` makes, the tables in the dump ``lfts``,
-    those of a running fabric, or else the default engine's. What is less than ``severity``, has a
-    code of ``ignore``, or is known to the file ``baseline`` (:meth:`Findings.save_baseline`) is
-    left out. ``jobs`` (:func:`jobs_on`): findings say which jobs cross the cable.
+    The checked routing is that of ``engine``, of the dump ``lfts``, of a running fabric, or of the
+    default engine. Findings below ``severity``, with a code in ``ignore``, or in the file
+    ``baseline`` (:meth:`Findings.save_baseline`) are omitted. ``jobs`` (:func:`jobs_on`): findings
+    name the jobs that cross the cable.
 
     >>> import softib
     >>> softib.check(softib.generate("fat-tree", radix=4, levels=2)).good
@@ -190,10 +188,10 @@ def check(
 
 
 def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic: Any = None) -> Prediction:
-    """What traffic reaches on the fabric as ``engine`` (default: as :func:`route`) routes it:
-    effective bisection bandwidth, shifts, all-to-all, incast; and what your own ``traffic`` (as
-    :func:`report` takes it) takes: :attr:`Prediction.traffic`. Raises :class:`InputError` with
-    fewer than two hosts, and for traffic that does not fit them."""
+    """Predict traffic on the fabric, routed by ``engine`` (default: as in :func:`route`): effective
+    bisection bandwidth, shifts, all-to-all, incast; and your ``traffic`` (as in :func:`report`):
+    :attr:`Prediction.traffic`. Raises :class:`InputError` with fewer than two hosts, and for
+    traffic that does not match them."""
     from softib.errors import InputError
 
     whole = report(source, engine=engine, seed=seed, traffic=traffic)
@@ -214,7 +212,7 @@ def report(
     seed: int = 0,
     steps: Steps = unwatched,
 ) -> Report:
-    """All of it: bring-up, proof, checks, prediction, also of your own ``traffic``: the path of a
+    """Run everything: bring-up, proof, checks, prediction, also of your ``traffic``: the path of a
     traffic matrix, ``{(source, destination): bytes}``, ``{source: {destination: bytes}}``, rows of
     these three, a DataFrame of pandas or polars, or a square array over all hosts."""
     from softib.analysis.pipeline import build
@@ -239,7 +237,7 @@ def report(
 
 
 def diff(before: Source, after: Source) -> Changes:
-    """What leads from one fabric to the other: nodes, cables, speeds, LIDs.
+    """Return the changes from one fabric to the other: nodes, cables, speeds, LIDs.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)

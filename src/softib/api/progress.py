@@ -1,5 +1,4 @@
-"""How a question says what it is doing: steps by name, how long each took, and kernels that are
-being compiled."""
+"""Progress of long operations: named steps, their durations, and kernels that are being compiled."""
 
 from __future__ import annotations
 
@@ -13,21 +12,21 @@ __all__ = ["Notice", "Steps", "Timed", "on_compiling", "silent", "unwatched"]
 Steps: TypeAlias = Callable[[str], AbstractContextManager[None]]
 """Called with the name of a step; the step is done inside the context manager that it returns."""
 Notice: TypeAlias = Callable[[str], None]
-"""Called with a line that a user should know though nothing is wrong."""
+"""Called with a line of information for the user."""
 
 
 def unwatched(step: str) -> AbstractContextManager[None]:
-    """Steps that no one watches."""
+    """Run a step without progress output."""
     return nullcontext()
 
 
 def silent(line: str) -> None:
-    """A :data:`Notice` that no one reads."""
+    """A :data:`Notice` that is ignored."""
 
 
 class Timed:
-    """A :data:`Steps` that keeps the wall time of each step in ``seconds`` and hands the step on to
-    another one."""
+    """A :data:`Steps` that stores the wall time of each step in ``seconds`` and forwards the step
+    to another one."""
 
     def __init__(self, steps: Steps | None = None):
         self.seconds: dict[str, float] = {}

@@ -1,5 +1,5 @@
-"""What results consist of: findings, problems of reading, changes, kinds of topology with their
-parameters, paths; and workloads."""
+"""Elements of results: findings, problems, changes, kinds of topology with their parameters, paths;
+and workloads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Results of questions about a fabric: a prediction, a report, and the changes that lead from one
-fabric to another. Routings are in :mod:`softib.api.routing`, findings in :mod:`softib.api.findings`."""
+"""Results for a fabric: a prediction, a report, and the changes between two fabrics. Routings are
+in :mod:`softib.api.routing`, findings in :mod:`softib.api.findings`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ __all__ = ["Changes", "Prediction", "Report"]
 
 @dataclass(eq=False, repr=False)
 class Changes(Rows[Change], Result):
-    """What leads from one fabric to another; empty = no difference. Each has ``kind``, ``where``,
-    ``before``, ``after``."""
+    """Changes from one fabric to another; empty if there is no difference. Each has ``kind``,
+    ``where``, ``before``, ``after``."""
 
     document = "diff"
     row, by = Change, "kind"
@@ -50,7 +50,7 @@ class Changes(Rows[Change], Result):
     @property
     @also(before="rows")
     def equal(self) -> bool:
-        """No difference."""
+        """Return whether there is no difference."""
         return not self.rows
 
     @property
@@ -60,14 +60,14 @@ class Changes(Rows[Change], Result):
         return (*self.before.problems, *self.after.problems)
 
     def lines(self) -> list[str]:
-        """As ``softib diff`` prints them: the cables of a node that is gone or new are a number in
-        its line."""
+        """Return the lines of ``softib diff``: cables of a removed or added node are counted in its
+        line."""
         from softib.fabric.diff import lines_of
 
         return lines_of(self.rows)
 
     def of_kind(self, kind: str) -> Changes:
-        """Those of one kind, such as ``cable-moved``. Raises :class:`UnknownName`."""
+        """Return changes of one kind, for example ``cable-moved``. Raises :class:`UnknownName`."""
         from softib.errors import UnknownName
 
         if kind not in KINDS:
@@ -76,7 +76,7 @@ class Changes(Rows[Change], Result):
 
 
 class Prediction(Suggests):
-    """What uniform patterns of traffic reach on the routed fabric, by the static layer."""
+    """Prediction of uniform traffic patterns on the routed fabric by the static layer."""
 
     def __init__(self, report: model.Report, fabric: Fabric):
         assert report.prediction is not None
@@ -85,19 +85,20 @@ class Prediction(Suggests):
 
     @property
     def bisection(self) -> float:
-        """Effective bisection bandwidth, as a share of what the hosts' links can do (Hoefler et al.
+        """Effective bisection bandwidth, as a share of the hosts' link rate (Hoefler et al.
         2008)."""
         return self._found.random_pairs.relative
 
     @property
     def traffic(self) -> dict[str, Any] | None:
-        """Your own traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its
-        part, ``hosts_us`` if nothing but the hosts' own links limited it, ``relative`` of these,
-        and the ``busiest`` links; None where none was given."""
+        """The given traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its
+        part, ``hosts_us`` if only the hosts' links limited it, their ratio ``relative``, and the
+        ``busiest`` links; None without traffic."""
         return None if self._report.traffic is None else self._report.traffic.to_json()
 
     def table(self) -> Table:
-        """One row a pattern: flows, mean and worst relative rate, the largest load on one link."""
+        """Return one row per pattern: flows, mean and worst relative rate, the largest load on one
+        link."""
         p = self._found.patterns
         return Table(
             {
@@ -111,8 +112,8 @@ class Prediction(Suggests):
         )
 
     def loads(self, pattern: str = "all-to-all") -> Table:
-        """One row a link between switches: switch, port, Gb/s, and the load of ``pattern`` in
-        flows. Raises ``UnknownName``."""
+        """Return one row per link between switches: switch, port, Gb/s, and the load of
+        ``pattern`` in flows. Raises ``UnknownName``."""
         import numpy as np
 
         from softib.errors import UnknownName
@@ -134,9 +135,9 @@ class Prediction(Suggests):
         )
 
     def plot(self, kind: str = "loads") -> Drawing:
-        """``loads``: how full the links between switches are, busiest first, a line a pattern (1 =
-        exactly full); ``links``: the load of each link of the busiest switches under all-to-all
-        traffic; ``map``: the same on the drawing of the fabric.
+        """Plot ``loads``: utilisation of links between switches, busiest first, one line per
+        pattern (1 = full); ``links``: the load of each link of the busiest switches under
+        all-to-all traffic; ``map``: the same on the drawing of the fabric.
 
         Raises :class:`UnknownName` for another kind.
         """
@@ -165,20 +166,20 @@ class Prediction(Suggests):
 
 
 class Report(Suggests):
-    """Everything about one fabric: what ``softib report`` prints, and its page."""
+    """All results for one fabric: the output of ``softib report``, and its page."""
 
     def __init__(self, parts: model.Report, fabric: Fabric):
         self._found, self.fabric = parts, fabric
 
     @property
     def findings(self) -> Findings:
-        """What the checks found."""
+        """Findings of the checks."""
         return Findings(self._found)
 
     @property
     def prediction(self) -> Prediction | None:
-        """None where fewer than two hosts have an address, or the fabric could not be brought up
-        (see ``notes``)."""
+        """None if fewer than two hosts have an address, or the fabric could not be brought up (see
+        ``notes``)."""
         return None if self._found.prediction is None else Prediction(self._found, self.fabric)
 
     @property
@@ -209,12 +210,10 @@ class Report(Suggests):
         steps: Steps | None = None,
         live: str = "",
     ) -> str:
-        """The page, one self-contained file; with ``path`` written there too. Raises
-        :class:`InputError`. ``live``: an address that takes the place of the drawing, for a page that a
-        server gives.
-
-        With ``when`` the page says that it was made then, by this version and by ``command``;
-        without it, the same report is always the same page.
+        """Return the page, one self-contained file; with ``path``, also write it there. Raises
+        :class:`InputError`. ``live``: an address that replaces the drawing, for a page from a server. With
+        ``when`` the page states time, version and ``command``; without it, the page depends only on the
+        report.
         """
         from softib.render.html import to_html
         from softib.render.phrases import made

@@ -1,4 +1,4 @@
-"""A routing: forwarding tables of a fabric, and the proof of what they do."""
+"""A routing: forwarding tables of a fabric, and their proof."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Remedy:
-    """GUID files with which ftree takes a tree: ``reason`` says why it does not without, ``files``
-    are paths by OpenSM's option."""
+    """GUID files with which ftree fits a tree: ``reason`` says why it does not fit without,
+    ``files`` are paths by OpenSM's option."""
 
     reason: str
     files: dict[str, str]
 
 
 class Routing(Suggests):
-    """Forwarding tables of a fabric, and the proof of what they do.
+    """Forwarding tables of a fabric, and their proof.
 
-    ``fabric`` is the fabric with the LIDs and tables that were judged.
+    ``fabric`` is the fabric with the analysed LIDs and tables.
     """
 
     def __init__(self, tables: Routed, fabric: Fabric):
@@ -68,8 +68,8 @@ class Routing(Suggests):
 
     @property
     def engine(self) -> str:
-        """The engine that made the tables, ``as programmed`` for a running fabric's, ``file`` for a
-        dump's."""
+        """The engine that computed the tables, ``as programmed`` for a running fabric's, ``file``
+        for a dump's."""
         return self._found.part.tables
 
     @property
@@ -84,24 +84,23 @@ class Routing(Suggests):
 
     @property
     def credit_loop(self) -> tuple[str, ...]:
-        """The ports (``leaf-3[40]``) of a shortest credit loop, empty where there is none."""
+        """The ports (``leaf-3[40]``) of a shortest credit loop, empty if there is none."""
         return tuple(f"{name}[{port}]" for name, port, _vl in self._found.part.credit_loop or ())
 
     @property
     def unreachable(self) -> int:
-        """Pairs (host, address of another device) that no packet connects."""
+        """Number of pairs (host, address of another device) whose packets do not arrive."""
         return self._found.part.unreachable
 
     @property
     def ports_without_lid(self) -> int:
-        """Cabled host ports that have no LID, so that no packet finds them: they are in no pair of
+        """Cabled host ports without a LID, to which no packet can be sent; not counted in
         ``unreachable``."""
         return self._found.part.ports_without_lid
 
     @property
     def hops(self) -> dict[int, int]:
-        """Pairs (host, address of another device) by how many links a packet takes behind its first
-        switch."""
+        """Pairs (host, address of another device) by the number of links after the first switch."""
         return dict(self._found.part.hops)
 
     @property
@@ -118,17 +117,16 @@ class Routing(Suggests):
 
     @property
     def mads(self) -> dict[str, Any]:
-        """What the subnet manager did to write them: MADs sent, writes, timeouts …; empty for
+        """Numbers of the subnet manager: MADs sent, writes, timeouts …; empty for
         tables from elsewhere."""
         up = self._found.bring_up
         return {} if up is None else up.to_json()
 
     def path(self, a: str, b: str) -> Explanation:
         """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and
-        VLs, what else was possible, what would change it. A port is ``leaf-3[40]``, ``leaf-3:40``
-        or ``leaf-3/40``; a host's name alone means its first cabled port that is on the other's
-        subnet. Raises
-        :class:`UnknownName`.
+        VLs, alternatives, and what would change it. A port is ``leaf-3[40]``, ``leaf-3:40`` or
+        ``leaf-3/40``; a host's name alone means its first cabled port that is on the other's
+        subnet. Raises :class:`UnknownName`.
 
         >>> import softib
         >>> found = softib.route(softib.generate("fat-tree", radix=4, levels=2)).path("host-0001", "host-0008")
@@ -163,7 +161,7 @@ class Routing(Suggests):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What of the source or of a dump of tables could not be read: file, line, reason."""
+        """Unreadable records of the source or the dump of tables: file, line, reason."""
         from softib.api.fabric import result_of
 
         return (*result_of(self.fabric).problems, *self._found.problems)
@@ -176,9 +174,9 @@ class Routing(Suggests):
         write_lfts(self._found.fabric, self._found.lft, os.fspath(path))
 
     def save_guid_files(self, folder: str | os.PathLike[str]) -> Remedy | None:
-        """Write into ``folder`` the GUID files with which ftree takes this fabric, for
-        ``guid_files`` of :func:`route`; None where it fits without, or no choice of roots makes it
-        fit. Raises :class:`InputError` where they cannot be written."""
+        """Write the GUID files with which ftree fits this fabric into ``folder``, for
+        ``guid_files`` of :func:`route`; None if it fits without, or no choice of roots makes it fit. Raises
+        :class:`InputError` if they cannot be written."""
         from softib.analysis.routing import with_names
         from softib.routing.engines.ftree import remedy
 
@@ -201,7 +199,7 @@ class Routing(Suggests):
         print_route(self._found, console())
 
     def plot(self) -> Drawing:
-        """Pairs by the number of links that their packets take, as bars."""
+        """Plot pairs by the number of links of their paths, as bars."""
         from softib.api.graph import Drawing
         from softib.render.charts import hop_bars
         from softib.render.html import styled

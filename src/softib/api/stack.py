@@ -8,9 +8,10 @@ import subprocess
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
@@ -95,7 +96,14 @@ def stack(
                 else:
                     unreached.append(answer)
     took = time.monotonic() - began
+    hosts = _with_distinct_names(hosts)
     return Stack(hosts, stack_faults(hosts, rows), unreached, round(took, 3))
+
+
+def _with_distinct_names(hosts: list[HostStack]) -> list[HostStack]:
+    """Hosts of the same name get their source in it."""
+    times = Counter(h.host for h in hosts)
+    return [h if times[h.host] == 1 else replace(h, host=f"{h.host} ({shown(h.source)})") for h in hosts]
 
 
 def _from_file(source: str) -> HostStack:

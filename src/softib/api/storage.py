@@ -28,7 +28,7 @@ WORST_DEPTH = 255
 
 @dataclass
 class NvmePort(Result):
-    """A port of the fabric on which a subsystem is."""
+    """A port of the fabric with a subsystem."""
 
     number: int
     address: str
@@ -53,7 +53,7 @@ class NvmeNamespace(Result):
 
 @dataclass
 class TargetDescription(Result):
-    """What a target exports."""
+    """Exports of a target."""
 
     document = "target"
 
@@ -79,7 +79,7 @@ class NvmeDiscovery(Result):
 
 @dataclass
 class NvmeSubsystem(Result):
-    """A subsystem as this host is connected to it."""
+    """A connected subsystem."""
 
     document = "nvme-list"
 
@@ -111,7 +111,7 @@ class NvmeTransfer(Result):
     bytes: int
     seconds: float
     equal: bool | None
-    """Of compare: the namespace holds the data."""
+    """Result of compare: the namespace holds the data."""
 
     def line(self) -> str:
         """It, in words."""
@@ -125,7 +125,7 @@ class NvmeTransfer(Result):
 
 @dataclass
 class NvmeBench(Result):
-    """How fast a namespace was."""
+    """Measured performance of a namespace."""
 
     document = "nvme-bench"
 
@@ -136,7 +136,7 @@ class NvmeBench(Result):
     queues: int
     mix: Literal["read", "write", "mixed"]
     verified: bool
-    """All data was the pattern that was written before."""
+    """All data matched the pattern written before."""
     seconds: float
     commands: int
     reads: int
@@ -158,13 +158,13 @@ class NvmeBench(Result):
 
 
 class NvmeTarget(Suggests):
-    """Exports files as the namespaces 1, 2, ... of a subsystem, on all ports of this process's node.
+    """Exports files as the namespaces 1, 2, ... of a subsystem, on all ports of this process's
+    node.
 
     ``states``: asymmetric access states (``optimized``, ``non-optimized``, ``inaccessible``,
-    ``persistent-loss``, ``change``) by number of a port. ``pcap``: a file to which capsules and responses
-    are written as InfiniBand packets. It runs where ``softib run`` started it.
-    Raises :class:`InputError` for a file that is none, a port that is in use, and without an RDMA
-    device.
+    ``persistent-loss``, ``change``) by number of a port. ``pcap``: a file to which capsules and
+    responses are written as InfiniBand packets. It must run under ``softib run``. Raises
+    :class:`InputError` for an invalid file, a port in use, and without an RDMA device.
     """
 
     def __init__(
@@ -181,14 +181,14 @@ class NvmeTarget(Suggests):
 
         addresses = os.environ.get("SOFTIB_ADDRESSES", "").split()
         if not files:
-            raise InputError("name the files to export")
+            raise InputError("add the files to export")
         if not addresses:
-            raise InputError("no RDMA device is here; start the target with 'softib run -- softib target ...'")
+            raise InputError("there is no RDMA device; start the target with 'softib run -- softib target ...'")
         chosen = {number: state_of(text) for number, text in (states or {}).items()}
         self._server = TargetServer(files, nqn or DEFAULT_NQN, addresses, port, chosen, notice, pcap)
 
     def describe(self) -> TargetDescription:
-        """What it exports, and where."""
+        """Return its exports and their addresses."""
         subsystem = self._server.subsystem
         ports = [
             NvmePort(p.number, p.address, subsystem.service, subsystem.nqn, _state_text(p.state))
@@ -236,9 +236,8 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def nvme_discover(address: str) -> NvmeDiscovery:
-    """Ask the target at ``address`` (``ADDRESS[:PORT]``, a target's ``$SOFTIB_ADDRESS``) what it
-    exports, and on which ports. Raises :class:`InputError`, :class:`PeerError` where it is not
-    reachable."""
+    """Return the exports and ports of the target at ``address`` (``ADDRESS[:PORT]``, a target's
+    ``$SOFTIB_ADDRESS``). Raises :class:`InputError`, :class:`PeerError` if it is not reachable."""
     from softib.ulp.nvmeof.host.discovery import discover, this_host
 
     entries = discover(*_address(address), this_host())
@@ -321,27 +320,28 @@ class NvmeDisk(Suggests):
         self._disk.write(offset, data, through)
 
     def compare(self, offset: int, data: bytes) -> bool:
-        """Does the namespace hold ``data`` at ``offset``? The target compares."""
+        """Return whether the namespace holds ``data`` at ``offset``, compared by the target."""
         return self._disk.compare(offset, data)
 
     def zero(self, offset: int, size: int, deallocate: bool = False) -> None:
-        """Write zeroes; ``deallocate``: give the room in the target's file back."""
+        """Write zeroes; ``deallocate``: release the space in the target's file."""
         self._disk.zero(offset, size, deallocate)
 
     def flush(self) -> None:
-        """Have all that was written reach the medium."""
+        """Flush all written data to the medium."""
         self._disk.flush()
 
     def bench(self, *, size: int = 4096, seconds: float = 5.0, mix: str = "read", overwrite: bool = False) -> NvmeBench:
         """Measure random commands of ``size`` bytes: ``mix`` ``read``, ``write`` or ``mixed`` (70 %
-        reads). ``overwrite``: fill the namespace with a pattern before, and compare all that is read
-        with it; writes need it. Raises :class:`PeerError` where data is not what was written."""
+        reads). ``overwrite``: fill the namespace with a pattern before, and compare all that is
+        read with it; writes need it. Raises :class:`PeerError` if data differs from the written
+        pattern."""
         from softib.ulp.nvmeof.host.bench import fill, measure
 
         if mix not in READ_SHARES:
             raise InputError(f"mix {mix!r} does not exist; use one of {', '.join(READ_SHARES)}")
         if mix != "read" and not overwrite:
-            raise InputError(f"mix {mix!r} writes over the namespace; allow it with overwrite (--overwrite)")
+            raise InputError(f"mix {mix!r} overwrites the namespace; allow it with overwrite (--overwrite)")
         if not 0.1 <= seconds <= 86_400:
             raise InputError(f"{seconds:g} seconds: use 0.1 to 86,400")
         if overwrite:
@@ -368,9 +368,9 @@ class NvmeDisk(Suggests):
         ready: Callable[[], None] = lambda: None,
         until: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Export the namespace as a network block device on a Unix socket until ``until`` is true, or
-        Ctrl-C. ``ready`` is called when clients can connect. Raises :class:`InputError` where the
-        socket cannot be made."""
+        """Export the namespace as a network block device on a Unix socket until ``until`` is true,
+        or Ctrl-C. ``ready`` is called when clients can connect. Raises :class:`InputError` where
+        the socket cannot be made."""
         from softib.ulp.nvmeof.host.nbd import NbdServer
 
         server = NbdServer(self._disk, socket, self._notice)

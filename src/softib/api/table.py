@@ -1,5 +1,4 @@
-"""The table that every result gives: columns of one length, shown and read without any other
-library."""
+"""The table of every result: columns of equal length, usable without any other library."""
 
 from __future__ import annotations
 
@@ -26,18 +25,18 @@ __all__ = ["Rows", "Table", "library"]
 R = TypeVar("R", bound=Result)
 
 SHOWN = 10
-"""Rows that the representation of a table shows."""
+"""Number of rows in the representation of a table."""
 WIDEST, LINE = 32, 120
-"""Characters of a cell, and of a line, of it."""
+"""Maximum characters of a cell, and of a line, in it."""
 WIDEST_ERROR = 300
 
 
 class Table:
     """Columns of one length.
 
-    ``columns``, ``rows()``, ``column(name)``, ``head()`` and ``len()`` need no other library.
-    Everything else is a method of polars' DataFrame (``filter``, ``sort``, ``group_by`` …) and
-    gives what polars gives, where the extra ``softib[tables]`` is installed.
+    ``columns``, ``rows()``, ``column(name)``, ``head()`` and ``len()`` need no other library. All
+    other methods are those of polars' DataFrame (``filter``, ``sort``, ``group_by`` …) and need the
+    extra ``softib[tables]``.
 
     >>> import softib
     >>> links = softib.generate("fat-tree", radix=4, levels=2).links

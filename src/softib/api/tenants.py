@@ -25,23 +25,24 @@ if TYPE_CHECKING:
 __all__ = ["TenantOptions", "serve_tenants"]
 
 SWITCH_S = 0.001
-"""A thread that computes, as a search of the subnet does, holds the interpreter no longer than this while requests
-wait: each passes through five threads."""
+"""A thread that computes, as a search of the subnet does, holds the interpreter no longer than this
+while requests wait: each passes through five threads."""
 ADMIN, PASSWORD_FILE = "admin", "admin-password"
 
 
 @dataclass(frozen=True)
 class TenantOptions:
-    """Where tenants are kept, and who programs their partitions."""
+    """Storage of tenants, and the manager that programs their partitions."""
 
     folder: str | os.PathLike[str]
-    """The directory of the database, made where it is not there."""
+    """The directory of the database, created if missing."""
     partitions: str | os.PathLike[str] | None = None
-    """The partitions.conf of another manager than softib's own in a running fabric."""
+    """The partitions.conf of another manager than softib's in a running fabric."""
     reload: str | None = None
     """The command that makes that manager read it again."""
     certificate: str | os.PathLike[str] | None = None
-    """PEM of the certificate and its key for TLS; beyond loopback one is made where none is given."""
+    """PEM of the certificate and its key for TLS; beyond loopback one is generated if none is
+    given."""
     client_ca: str | os.PathLike[str] | None = None
     """PEM of the CA whose client certificates name accounts."""
 
@@ -62,8 +63,8 @@ def serve_tenants(
     """Serve the running fabric ``source``, or the subnet behind ``umad:DEVICE``, as :func:`serve`
     does, and let clients change its partitions below ``/ufmRest`` and ``/tenants/v1``.
 
-    The first time an account ``admin`` is made; its password is in ``admin-password`` below the
-    folder of ``tenants``. Raises :class:`InputError` where nothing can be programmed, or another
+    At the first start an account ``admin`` is created; its password is in ``admin-password`` below
+    the folder of ``tenants``. Raises :class:`InputError` if nothing can be programmed, or another
     process serves the same folder.
     """
     from softib.web.access import is_loopback
@@ -74,7 +75,7 @@ def serve_tenants(
     sys.setswitchinterval(SWITCH_S)
     tls = None if tenants.certificate is None else tls_of(tenants.certificate, tenants.client_ca)
     if tenants.client_ca is not None and tls is None and is_loopback(host):
-        raise InputError("client_ca needs TLS: give certificate, too")
+        raise InputError("client_ca needs TLS; add certificate")
     served = prepared(source, token, every, jobs, history, notice)
     service = _service(source, tenants, notice)
     try:
@@ -146,6 +147,6 @@ def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
     if instance is not None and ask(instance, "status")["sm"]["kind"] == "internal":
         return InternalManager(instance, folder)
     raise InputError(
-        f"{source}: no manager of softib's runs there; name OpenSM's file and how it reads it again, for example "
+        f"{source}: there is no softib manager; specify OpenSM's file and its reload command, for example "
         f"--partitions /etc/opensm/partitions.conf --reload 'systemctl reload opensm'"
     )

@@ -42,14 +42,14 @@ def serve(
     ``umad:DEVICE``, whose counters are read by MADs every ``every`` seconds, or a file or
     :class:`Fabric`, which is read once.
 
-    ``port``: default 8470, 0 a free one. On loopback everybody of this machine may look unless a
-    ``token`` is given; on another ``host`` a token is needed and is made where none is given.
+    ``port``: default 8470, 0 a free one. On loopback all users of this machine have access unless a
+    ``token`` is given; on another ``host`` a token is needed and is generated if none is given.
     ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a
     directory that ``softib exporter --history`` keeps, or ``http://HOST:9090`` of a Prometheus
-    server, for the time before this one began. ``ready`` gets the address to open, ``steps`` wraps
-    the phases of the first reading. Nothing can be changed through it. Raises :class:`InputError`
-    or a related error where the source, the jobs or the history cannot be read, the extra ``serve``
-    is not installed, or the address is taken; :class:`PeerError` if there is no answer.
+    server, for the time before its start. ``ready`` is called with the address to open, ``steps``
+    wraps the phases of the first reading. It is read-only. Raises :class:`InputError` or a related
+    error if the source, the jobs or the history cannot be read, the extra ``serve`` is not
+    installed, or the address is in use; :class:`PeerError` if there is no answer.
     """
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
@@ -71,7 +71,7 @@ def prepared(
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
-        raise InputError("the token is too short to keep anybody out: at least 16 characters")
+        raise InputError("the token is too short; use at least 16 characters")
     served = _served(source, every, notice, steps)
     if jobs is not None:
         served.jobs = os.fspath(jobs)
@@ -101,7 +101,7 @@ def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
 
 
 REPORT_S = 60.0
-"""A report that is younger is given again: it takes seconds, of large fabrics a minute."""
+"""A report younger than this is reused: it takes seconds, for large fabrics a minute."""
 MAP = "/?bare"
 """The page of the map without what stands beside it."""
 
@@ -224,7 +224,7 @@ def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callab
 
 
 def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
-    return 0, "assumed: no subnet administration was asked"
+    return 0, "assumed: no subnet administration was queried"
 
 
 def _sl_of(name: str) -> Sl:
@@ -240,7 +240,7 @@ def _sl_of(name: str) -> Sl:
         if instance is None:
             return _no_sl(slid, dlid)
         try:
-            return path_sl(instance, slid, dlid), "the subnet administration says it"
+            return path_sl(instance, slid, dlid), "from the subnet administration"
         except PeerError as error:
             return 0, f"assumed: {error}"
 

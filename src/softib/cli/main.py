@@ -1,9 +1,8 @@
-"""``softib``: the command line. One thin file a verb, in a folder for each group of verbs; a verb's module
-loads only when it is called.
+"""``softib``: the command line. One thin file a verb, in a folder for each group of verbs; a verb's
+module loads only when it is called.
 
-Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be
-written; 70 a bug of softib; 130 and 141 after Ctrl-C and after a reader of our output that left, as
-with any program.
+Exit codes: 0 done; 1 negative result; 2 usage error, unreadable input, or unwritable output; 70 a
+bug in softib; 130 after Ctrl-C and 141 after a closed output pipe, as for any program.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 GROUPS: dict[str, dict[str, str]] = {
     "Look": {
         "report": "read a fabric, bring it up, check it, predict its traffic, print the findings",
-        "check": "findings only; exit 1 when there are findings or unreadable records",
-        "path": "which way packets take from one node to another, and why",
-        "diff": "what changed between two fabrics",
-        "convert": "from one fabric format to another",
+        "check": "findings only; exit 1 if there are findings or unreadable records",
+        "path": "the path of packets from one node to another, and why",
+        "diff": "changes between two fabrics",
+        "convert": "convert between fabric formats",
         "generate": "a fabric.yaml of a topology: fat tree, rail-optimized, dragonfly, torus, ...",
         "route": "routing tables, deadlock proof and quality",
     },
@@ -42,45 +41,45 @@ GROUPS: dict[str, dict[str, str]] = {
         "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
         "calibrate": "a machine described by its own log of nccl-tests or OSU's benchmarks",
         "compare": "a workload over generations of InfiniBand, RoCE and TCP, side by side",
-        "plan": "designs for a number of hosts or GPUs, their cables, cost, and a vendor's quote",
+        "plan": "designs for a number of hosts or GPUs: cables, cost, and a vendor's quote",
         "advise": "which network a workload needs, and when Ethernet is enough",
     },
     "Run": {
-        "up": "run a fabric: stock tools manage it",
+        "up": "run a fabric that stock tools can manage",
         "down": "stop a running fabric",
         "status": "running fabrics and their state",
         "run": "a program on a node of a running fabric",
         "shell": "a shell on a node of a running fabric",
-        "fault": "inject faults into a running fabric, and clear them",
+        "fault": "inject and clear faults in a running fabric",
         "target": "files as NVMe over Fabrics namespaces on a node",
         "nvme": "read, write, measure and export namespaces of a target",
-        "ci": "a fabric for the length of a command, in continuous integration",
+        "ci": "a fabric for the duration of a command, in continuous integration",
         "lab": "laboratories: a fabric with a fault, a question, and a judge of the answer",
     },
     "Watch": {
         "exporter": "the counters of a fabric as metrics for Prometheus",
         "top": "busiest, most waiting and erring ports of a fabric, full-screen",
-        "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
-        "diagnose": "which cable is bad, by counters over time",
-        "why": "why a job failed, from its log to the cable",
-        "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
-        "baseline": "keep how a fabric was accepted, and say what has changed since",
-        "node-check": "is this host fit for a job: ports, rates, firmware, PCIe, counters, in a second",
+        "serve": "a fabric in a browser: map, loads, findings, paths; with a REST API",
+        "diagnose": "find bad cables from counters over time",
+        "why": "find the cause of a failed job from its logs",
+        "accept": "measure all hosts against each other, and find slow hosts and cables",
+        "baseline": "record an accepted fabric, and compare it later",
+        "node-check": "check this host for a job: ports, rates, firmware, PCIe, counters, in a second",
     },
     "Manage": {
         "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
         "isolate": "take bad cables out of use, never the last path, and back",
         "stack": "versions and settings of hosts against each other, their hardware and a support matrix",
-        "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
+        "audit": "audit isolation and protection: M_Keys, partitions, managers, SA",
     },
     "softib itself": {
         "doctor": "what this machine can run, and how to fix what it cannot",
-        "compile": "compile all kernels now, so that no command waits for them",
+        "compile": "compile all kernels in advance",
         "completion": "shell completion of verbs, options, files, fabrics and nodes",
     },
 }
-"""Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<group>.<verb>:command``, or one of
-:data:`TOGETHER`. The folder of a group has its last word as name."""
+"""Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<group>.<verb>:command``, or
+one of :data:`TOGETHER`. The folder of a group is named by the group's last word."""
 TOGETHER = {
     "advise": "plan",
     "down": "up",
@@ -134,7 +133,7 @@ SYNONYMS = {
     "test": "accept",
     "version": "--version",
 }
-"""What users of other tools type → the verb that does it; it is named, not run."""
+"""Commands of other tools → the corresponding verb, which is suggested, not run."""
 
 
 COMPLETE = "_SOFTIB_COMPLETE"
@@ -145,7 +144,7 @@ class VerbGroup(click.Group):
     """A group whose commands are imported when they are called, so that ``--help`` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs, in the order of the main job first."""
+        """Return the verbs in order."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -211,7 +210,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         code = _reader_left()
     except OSError as error:
-        # Inputs and DEST have been named already: what is left is stdout, e.g. on a full disk.
+        # Errors of inputs and DEST are already handled: the rest is stdout, for example on a full
+        # disk.
         print(shown(f"softib: {error.filename or 'stdout'}: {error.strerror or error}"), file=sys.stderr)
         _drop_stdout()
         code = 2
@@ -222,14 +222,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 REPEAT_S = 0.01
-"""Time after which an interrupt that Python dropped is raised again."""
+"""Seconds after which an interrupt dropped by Python is raised again."""
 _signals: list[int] = []
-"""The signal that ended this command, where it was another than SIGINT."""
+"""The signal that ended this command, if not SIGINT."""
 
 
 def _end_like_ctrl_c() -> None:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does, so that it takes away what it started and
-    its temporary files."""
+    """Make SIGTERM and SIGHUP end a command like Ctrl-C, so that it removes its child processes and
+    temporary files."""
 
     def end(number: int, frame: FrameType | None) -> None:
         _signals.append(number)
@@ -244,8 +244,8 @@ def _end_like_ctrl_c() -> None:
 
 
 def _raise_dropped_interrupts() -> None:
-    """Where an interrupt rises in a callback (of a weak reference, as imports have them, or of
-    LLVM), Python drops it and the command would go on: raise it again."""
+    """Raise interrupts again that Python dropped: it ignores an interrupt in a callback (of a weak
+    reference, as in imports, or of LLVM), and the command would continue."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -319,7 +319,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """A bug of softib: one line, and the traceback in a file that a report can carry. Exit code 70
+    """Report a bug in softib: one line, and the traceback in a file to attach. Exit code 70
     (EX_SOFTWARE)."""
     import tempfile
     import traceback
@@ -340,15 +340,13 @@ def _bug(error: Exception) -> int:
 
 
 def _reader_left() -> int:
-    """The reader of our output left (``| head``): nothing more to say, and the exit code of any
-    program that this ends."""
+    """Exit as programs do when the reader of their output is closed (``| head``)."""
     _drop_stdout()
     return 128 + signal.SIGPIPE
 
 
 def _drop_stdout() -> None:
-    """What stdout still holds goes nowhere, so that Python's own flush at exit has nothing to
-    complain about."""
+    """Discard buffered output, so that Python's flush at exit does not fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,1 +1,1 @@
-"""Checks: functions from a fabric to findings, each with places, evidence and advice."""
+"""Checks of a fabric: functions that return findings with locations, evidence and advice."""

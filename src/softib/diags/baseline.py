@@ -1,9 +1,8 @@
-"""Findings that are known already: a file of them, so that a check reports only what is new.
-
-The file is JSON, for people to read and for version control: one entry a finding, in a stable
-order. A finding is known by its code, its severity and its places (GUID and port number), not by
-its message, whose numbers change; a known one that has become worse is new. Equal ones are counted:
-a second of the same kind and place is new.
+"""Baseline file of known findings, so that a check reports only new ones. The file is JSON,
+readable and suited for version control: one entry per finding, in a stable order. A finding is
+identified by code, severity and locations (GUID and port number), not by its message, whose numbers
+change; a known finding with a higher severity is new. Equal findings are counted: a second one of
+the same kind and location is new.
 """
 
 from __future__ import annotations
@@ -26,16 +25,17 @@ KEY = "softib_baseline"
 
 
 def fingerprint(finding: Finding) -> str:
-    """32 hex digits that stay the same from one check of a fabric to the next."""
+    """Return 32 hex digits that identify a finding across checks of a fabric."""
     locations = sorted(f"{p.guid:016x}:{'' if p.portnum is None else p.portnum}" for p in finding.where)
-    # Without a place (the fabric as a whole, a row of a plan) the words identifies it, less its numbers.
+    # Without a location (the whole fabric, a row of a plan) the message without its numbers
+    # identifies it.
     text = "" if locations else "".join("#" if c.isdigit() else c for c in finding.message)
     key = "\n".join((finding.code, finding.severity.name, *locations, text))
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
-    """Write ``findings`` as known. Raises :class:`InputError` where the file cannot be written."""
+    """Write ``findings`` as known. Raises :class:`InputError` if the file cannot be written."""
     rows = [
         {
             "fingerprint": fingerprint(f),
@@ -51,12 +51,12 @@ def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
 
 
 def read_baseline(path: str | Path) -> Counter[str]:
-    """How often each fingerprint is known. Raises :class:`InputError` where the file is none that
-    :func:`write_baseline` wrote."""
-    data = json_document(path, "baseline", "give a file that 'softib check --write-baseline' wrote")
+    """Return the count of each known fingerprint. Raises :class:`InputError` if
+    :func:`write_baseline` did not write the file."""
+    data = json_document(path, "baseline", "use a file written by 'softib check --write-baseline'")
     rows = data.get("findings") if isinstance(data, dict) and KEY in data else None
     if not isinstance(rows, list):
-        raise InputError(f"{path}: no baseline of softib; give a file that 'softib check --write-baseline' wrote")
+        raise InputError(f"{path}: not a softib baseline; use a file written by 'softib check --write-baseline'")
     if data[KEY] != VERSION:
         raise InputError(f"{path}: a baseline of version {data[KEY]!r}, this softib reads {VERSION}; write a new one")
     fingerprints = [row.get("fingerprint") if isinstance(row, dict) else None for row in rows]
@@ -67,8 +67,8 @@ def read_baseline(path: str | Path) -> Counter[str]:
 
 
 def new_findings(findings: Sequence[Finding], known: Counter[str]) -> tuple[list[Finding], int, int]:
-    """Findings that ``known`` does not hold, how many it does hold, and how many of it are
-    resolved."""
+    """Return the findings that are not in ``known``, the number of known ones, and the number of
+    resolved ones."""
     left, new = Counter(known), []
     for f in findings:
         mark = fingerprint(f)

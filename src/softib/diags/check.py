@@ -1,4 +1,4 @@
-"""Every check over a fabric: one call, a list of findings, the worst first."""
+"""Run every check on a fabric: one call returns a list of findings, the worst first."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
 from softib.plural import counted
 
-# What is found elsewhere than by CHECKS declares its codes when it is imported.
+# Modules outside of CHECKS declare their codes when imported.
 from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401  isort: skip
 from softib.diags.cable_rules import job_traffic as _job_traffic, judge as _rules_over_time  # noqa: F401  isort: skip
 from softib.diags.hardening import options as _hardening  # noqa: F401  isort: skip
@@ -63,14 +63,14 @@ __all__ = ["CHECKS", "CODES", "check", "check_structure", "finding_codes"]
 UNREADABLE_RECORDS = code(
     "unreadable-records",
     Severity.WARNING,
-    "records of a file (the source, a plan, a dump) could not be used as they stand",
-    "softib check lists file, line and reason of each; correct them there",
+    "records of a file (the source, a plan, a dump) could not be used",
+    "softib check lists file, line and reason of each; correct the file",
 )
 
 
 def unreadable_records(c: Context) -> Iterator[Finding]:
-    """One finding for each file with problems of which no other check makes a finding; each of them
-    is listed in addition to the findings."""
+    """Report each file with problems that no other check reports; each problem is listed in
+    addition to the findings."""
     files: dict[str, list[list[Any]]] = {}
     for group in alike(p for p in c.problems if not p.code):
         files.setdefault(group[0].file, []).append(group)
@@ -128,13 +128,13 @@ CHECKS = (
     unreadable_records,
 )
 """Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they
-run: later ones pass over the cables that earlier ones have accused. Those of packages follow."""
+run: later checks skip the cables reported by earlier ones. Checks of installed packages follow."""
 
 
 @cache
 def foreign_checks() -> Mapping[str, Extension]:
     """The checks of installed packages by name: entry points of the group ``softib.checks``, each a
-    function as those of :data:`CHECKS` that declares its codes with
+    function like those of :data:`CHECKS` that declares its codes with
     :func:`softib.diags.finding.code` when it is imported. Warns about those that cannot be used."""
 
     def function(name: str, value: Any) -> None:
@@ -156,7 +156,7 @@ def _foreign_findings(context: Context) -> Iterator[Finding]:
         with blamed_on(one.package, f"check {one.name}"):
             for each in one.value(context):
                 if not isinstance(each, Finding) or each.code not in CODES:
-                    raise TypeError(f"it gave {each!r}, not a finding of a declared code")
+                    raise TypeError(f"it returned {each!r}, not a finding of a declared code")
                 yield each
 
 
@@ -171,15 +171,15 @@ def check(
     records: frozenset[str] | None = None,
     structure: Structure | None = None,
 ) -> list[Finding]:
-    """All findings about ``fabric``, each fault once, the most severe first, else in the order of
-    the checks.
+    """Return all findings about ``fabric``, each fault once, the most severe first, then in the
+    order of the checks.
 
-    ``problems`` of the reader; ``tables``: those of each subnet that has tables of its own;
-    ``remedy``: what the tree needs for ftree (``report.remedy.FtreeUnfit``), of the first of them;
-    ``plan``: compare every cable (or what :func:`~softib.diags.cabling_plan.compare.compare`
-    found); ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records``
-    overrides what the source recorded (after bring-up: add ``lids``, ``states``); ``structure``
-    from :func:`~softib.diags.structure.recognise.recognise`, if at hand.
+    ``problems`` of the reader; ``tables``: forwarding tables of each subnet; ``remedy``: changes
+    that the first tree needs for ftree (``report.remedy.FtreeUnfit``); ``plan``: a plan to compare
+    every cable with (or the result of :func:`~softib.diags.cabling_plan.compare.compare`);
+    ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides
+    the source's recorded data (after bring-up: add ``lids``, ``states``); ``structure`` from
+    :func:`~softib.diags.structure.recognise.recognise`, if at hand.
     """
     first, *others = tables or (SubnetTables(),)
     context = _context(fabric, records, structure, problems=problems, sms=sms, remedy=remedy, **vars(first))

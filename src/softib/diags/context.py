@@ -1,4 +1,4 @@
-"""What checks look at. A check is a function from a :class:`Context` to findings; see
+"""Input of checks. A check is a function from a :class:`Context` to findings; see
 :data:`softib.diags.check.CHECKS`."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Context", "SubnetTables"]
 
 @dataclass(frozen=True)
 class SubnetTables:
-    """Forwarding tables of a subnet as they were judged: their ``proof`` (``routing.verify.Proof``) and
+    """Analysed forwarding tables of a subnet: their ``proof`` (``routing.verify.Proof``) and
     ``quality`` (``routing.quality.Balance``), and the ``graph`` that the rows of both belong to
     (None: rows are the fabric's switches)."""
 
@@ -29,7 +29,7 @@ class SubnetTables:
 
 @dataclass
 class Context:
-    """What a check may look at; the expensive parts are computed when first used."""
+    """Input of a check; expensive parts are computed on first use."""
 
     view: FabricView
     problems: Sequence[Any] = ()

@@ -1,5 +1,4 @@
-"""A finding: one thing about a fabric that somebody should know, with the evidence and what to do;
-and the codes of findings."""
+"""A finding: a problem or fact of a fabric with evidence and advice; and the codes of findings."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ __all__ = ["CODES", "MANY", "Code", "Each", "Finding", "Location", "Severity", "
 
 
 class Severity(IntEnum):
-    """How bad: an ``error`` breaks traffic or management, a ``warning`` costs performance or
+    """Severity: an ``error`` breaks traffic or management, a ``warning`` costs performance or
     safety."""
 
     INFO = 0
@@ -31,9 +30,9 @@ class Location(Result):
     guid: int = field(metadata=key(json="{:#018x}".format, type=str))
     """NodeGUID in hex."""
     portnum: int | None = None
-    """None: the node as a whole."""
+    """None: the whole node."""
     shown: str = field(default="", compare=False, metadata=HIDDEN)
-    """How messages call the node where its name alone would not tell it from others."""
+    """Name of the node in messages if its name alone is ambiguous."""
 
     def __str__(self) -> str:
         name = self.shown or self.node
@@ -42,20 +41,20 @@ class Location(Result):
 
 @dataclass(frozen=True)
 class Finding(Result):
-    """One thing about a fabric that somebody should know."""
+    """A problem or fact of a fabric."""
 
     table_columns = ("severity", "code", "where", "message", "advice")
 
     code: str
-    """As docs/findings.md lists them."""
+    """Code, as listed in docs/findings.md."""
     severity: Severity = field(
         metadata=key(json=lambda severity: severity.name.lower(), type=Literal["info", "warning", "error"])
     )
     where: tuple[Location, ...]
     message: str
-    """A line for people."""
+    """Message, one line."""
     evidence: dict[str, Any] = field(default_factory=dict)
-    """What the check measured; keys depend on the code."""
+    """Measured values; keys depend on the code."""
     advice: str = ""
 
     def __repr__(self) -> str:
@@ -65,7 +64,7 @@ class Finding(Result):
 
 @dataclass(frozen=True)
 class Code:
-    """One stable finding code: severity, what it means, what to do. ``docs/findings.md`` documents
+    """A stable finding code: severity, meaning and advice. ``docs/findings.md`` documents
     each."""
 
     name: str
@@ -78,17 +77,17 @@ CODES: dict[str, Code] = {}
 
 
 def code(name: str, severity: Severity, meaning: str, advice: str) -> str:
-    """Declare a finding code; returns its name. Raises :class:`InputError` for one that is declared
-    already."""
+    """Declare a finding code; returns its name. Raises :class:`InputError` if it is already
+    declared."""
     if name in CODES:
-        raise InputError(f"there is a finding code {name} already; name it otherwise")
+        raise InputError(f"finding code {name} already exists; use another name")
     CODES[name] = Code(name, severity, meaning, advice)
     return name
 
 
 MANY = 8
-"""From so many equal findings on, one finding: its message has the count, its places and evidence
-have all of them."""
+"""Number of equal findings above which they are one finding: its message has the count, its
+locations and evidence contain all."""
 
 Each = tuple[Sequence[Any], str, dict[str, Any]]
 """Places, message and evidence of one finding of several."""
@@ -104,9 +103,9 @@ def each_or_one(
     severity: Severity | None = None,
     count: str = "count",
 ) -> Iterator[Finding]:
-    """A finding for each of ``several``; of more than ``most`` one that is ``together`` (a text with
-    their number) and names the first. It holds every place, and the message and evidence of each in
-    ``evidence["each"]``."""
+    """Return a finding for each of ``several``; for more than ``most``, one with the text
+    ``together`` (with their number) that names the first. It holds every location, and the message and
+    evidence of each in ``evidence["each"]``."""
     if len(several) <= most:
         for where, message, detail in several:
             yield finding(name, where, message, detail, severity=severity)
@@ -125,7 +124,7 @@ def each_or_one(
 
 
 def few(names: Iterable[str], most: int = 4) -> str:
-    """The first ``most`` of ``names`` for a message, and how many more there are."""
+    """Return the first ``most`` of ``names`` for a message, and the number of others."""
     every = list(names)
     return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
@@ -139,7 +138,7 @@ def finding(
     severity: Severity | None = None,
     advice: str | None = None,
 ) -> Finding:
-    """A finding of a declared code."""
+    """Return a finding of a declared code."""
     declared = CODES[name]
     return Finding(
         name,

@@ -1,4 +1,4 @@
-"""Identity: GUIDs, descriptions, LIDs, and whether everything is connected to everything."""
+"""Identity and connectivity: GUIDs, descriptions, LIDs, and disconnected parts."""
 
 from __future__ import annotations
 
@@ -18,68 +18,68 @@ from softib.plural import counted, plural
 DUPLICATE_NODE_GUID = code(
     "duplicate-node-guid",
     Severity.ERROR,
-    "several nodes carry one NodeGUID",
-    "burn the right GUID into the node (flint, mlxburn); the subnet manager sees these nodes as one",
+    "several nodes have the same NodeGUID",
+    "program the correct GUID into the node (flint, mlxburn); the subnet manager treats these nodes as one",
 )
 DUPLICATE_PORT_GUID = code(
     "duplicate-port-guid",
     Severity.ERROR,
-    "ports of different nodes carry one PortGUID",
-    "burn the right GUID into the adapter; paths to this GUID lead to whichever node answered last",
+    "ports of different nodes have the same PortGUID",
+    "program the correct GUID into the adapter; paths to this GUID lead to the node that answered last",
 )
 DUPLICATE_DESCRIPTION = code(
     "duplicate-description",
     Severity.WARNING,
     "several nodes have the same NodeDescription",
-    "name each node (hostname service, `set NodeDescription`), or give a node-name-map",
+    "name each node (hostname service, `set NodeDescription`), or use a node-name-map",
 )
 UNNAMED_NODES = code(
     "unnamed-nodes",
     Severity.INFO,
-    "many nodes carry the same description, mostly the maker's default",
-    "name them or give a node-name-map: messages, plans and pattern checks go by names",
+    "many nodes have the same description, mostly the vendor's default",
+    "name them or use a node-name-map: messages, plans and pattern checks use names",
 )
 DUPLICATE_LID = code(
     "duplicate-lid",
     Severity.ERROR,
-    "two end ports own the same LID (LMC ranges counted)",
-    "look for two subnet managers; then let one of them reassign LIDs",
+    "two end ports have the same LID (including LMC ranges)",
+    "look for two subnet managers; let one of them reassign LIDs",
 )
 LID_ZERO = code(
     "lid-zero",
     Severity.ERROR,
     "a linked end port has no LID",
-    "the subnet manager has not configured the port: is it reachable, is its state above INIT?",
+    "the subnet manager did not configure the port: check that it is reachable and above INIT",
 )
 LID_OUT_OF_RANGE = code(
     "lid-out-of-range",
     Severity.ERROR,
-    "a LID is no unicast LID (1 to 49151, IBA 4.1.3)",
+    "a LID is not a unicast LID (1 to 49151, IBA 4.1.3)",
     "let the subnet manager reassign LIDs",
 )
 ISOLATED_PART = code(
     "isolated-part",
     Severity.ERROR,
     "a part of the fabric has no link to the largest part",
-    "find the missing links of this part; a node alone may be switched off",
+    "find the missing links of this part; a single node may be powered off",
 )
 UNLINKED_HCA_PORT = code(
     "unlinked-hca-port",
     Severity.WARNING,
-    "an adapter's port has no link, while those of its kind have (or an adapter is listed without any)",
+    "an adapter's port has no link, unlike others of its kind (or an adapter is listed without links)",
     "check the cable and the transceiver, and that the switch port is enabled",
 )
 ONE_SIDED_RECORD = code(
     "one-sided-record",
     Severity.WARNING,
     "only one end lists the cable",
-    "scan the fabric again; if it stays, one end's agent does not answer",
+    "scan the fabric again; if it persists, one end's agent does not answer",
 )
 DANGLING_RECORD = code(
     "dangling-record",
     Severity.WARNING,
     "a record names a peer that is not in the source",
-    "scan the fabric again; the file may be cut off",
+    "scan the fabric again; the file may be truncated",
 )
 SELF_LOOP_CABLE = code(
     "self-loop-cable",
@@ -89,26 +89,26 @@ SELF_LOOP_CABLE = code(
 )
 
 SCANS = ("ibnetdiscover", "ibsim", "lst", "db_csv")
-"""Formats in which a node stands because something reached it: one without a link is worth a
-finding."""
+"""Formats that list only reached nodes: a node without a link is reported."""
 STATES_PORT_GUIDS = ("generated", "running", "db_csv")
-"""Sources that state the PortGUID of every port; the others name a CA's port only where a cable is
-in it."""
+"""Sources that state the PortGUID of every port; others list a CA's port only if it has a cable.
+"""
 
 
 def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-    """Rows that share a value, for each value that several have, in order of the first row."""
+    """Group rows with equal values, for each value of several rows, in order of the first row."""
     order = np.argsort(values, kind="stable")
     v = values[order]
     cut = np.flatnonzero(np.concatenate([[True], v[1:] != v[:-1]])) if len(v) else np.zeros(0, int)
     size = np.diff(np.concatenate([cut, [len(v)]]))
-    several = np.flatnonzero(size > 1)  # mostly none: no part is made for a value that is alone
+    several = np.flatnonzero(size > 1)  # mostly none: unique values form no group
     parts = [rows[order[i : i + n]] for i, n in zip(cut[several].tolist(), size[several].tolist(), strict=True)]
     return sorted(parts, key=lambda p: int(p[0]))
 
 
 def _linked_locations(view: FabricView, nodes: list[int]) -> list[Location]:
-    """The cabled ports of ``nodes``, a node without any (or a switch) as a whole."""
+    """Return the locations of the cabled ports of ``nodes``; a switch, or a node without cables, as
+    a whole."""
     f = view.fabric
     locations = []
     for node in nodes:
@@ -118,14 +118,14 @@ def _linked_locations(view: FabricView, nodes: list[int]) -> list[Location]:
 
 
 def _neighbours(view: FabricView, nodes: list[int]) -> list[list[str]]:
-    """Where each of ``nodes`` is plugged in: what tells nodes apart that carry one name or GUID."""
+    """Return the peers of each of ``nodes``, to distinguish nodes with the same name or GUID."""
     f = view.fabric
     peers = [[int(f.port_peer[p]) for p in f.ports_of(n) if f.port_peer[p] >= 0] for n in nodes]
     return [[str(view.location(p)) for p in ports] for ports in peers]
 
 
 def duplicate_guids(c: Context) -> Iterator[Finding]:
-    """NodeGUIDs of several nodes, PortGUIDs of ports of several nodes."""
+    """Report NodeGUIDs of several nodes, and PortGUIDs of ports of several nodes."""
     view, f = c.view, c.view.fabric
     with_guid = np.flatnonzero(f.node_guid != 0)
     reported: set[int] = set()
@@ -136,10 +136,11 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
         yield finding(
             DUPLICATE_NODE_GUID,
             _linked_locations(view, nodes.tolist()),
-            f"NodeGUID {guid} is carried by {counted(len(nodes), 'node')}: {names}",
+            f"NodeGUID {guid} is used by {counted(len(nodes), 'node')}: {names}",
             {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes.tolist())},
         )
-    # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which no one stated.
+    # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which
+    # is not stated.
     stated = f.is_switch[f.port_node] | (f.port_cable >= 0) | (f.source.format in STATES_PORT_GUIDS)
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0) & stated)
     for ports in _groups(f.port_guid[owners], owners):
@@ -149,15 +150,15 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
             yield finding(
                 DUPLICATE_PORT_GUID,
                 map(view.location, ports.tolist()),
-                f"PortGUID {guid} is carried by {counted(len(ports), 'port')}: "
+                f"PortGUID {guid} is used by {counted(len(ports), 'port')}: "
                 f"{few(str(view.location(p)) for p in ports.tolist())}",
                 {"guid": guid, "ports": len(ports)},
             )
 
 
 def duplicate_descriptions(c: Context) -> Iterator[Finding]:
-    """Equal NodeDescriptions of nodes of different systems; a maker's default shared by many is one
-    finding."""
+    """Report equal NodeDescriptions of nodes in different systems; a vendor's default shared by
+    many is one finding."""
     view, f = c.view, c.view.fabric
     described = np.flatnonzero((f.node_desc[:, 0] != 0) & ~view.is_sharp)
     texts = np.ascontiguousarray(f.node_desc[described]).view("S64").reshape(-1)
@@ -168,7 +169,7 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
         text = view.names[int(nodes[0])]
         host = view.host_descriptions.get(text)
         if host and host.is_one_host and len(set(f.node_guid[nodes].tolist())) == len(nodes):
-            continue  # the same, on cards of their own
+            continue  # the same, on separate cards
         kind = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
         evidence: dict[str, Any] = {"description": text, "nodes": len(nodes)}
         if (len(nodes) > MANY and not host) or "Technologies" in text:
@@ -181,7 +182,7 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
         else:
             guids = ", ".join(f"{int(g):#018x}" for g in f.node_guid[nodes])
             if host:
-                guids += f"; a host of such a name has {host.usual}"
+                guids += f"; a host with such a name has {host.usual}"
             evidence["linked_to"] = _neighbours(view, nodes.tolist())
             yield finding(
                 DUPLICATE_DESCRIPTION,
@@ -192,7 +193,7 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
 
 
 def lid_faults(c: Context) -> Iterator[Finding]:
-    """LIDs owned twice on one subnet, LID 0, LIDs that are not unicast LIDs."""
+    """Report LIDs used twice on one subnet, LID 0, and LIDs that are not unicast LIDs."""
     view, f = c.view, c.view.fabric
     if "lids" not in view.records:
         return
@@ -210,12 +211,12 @@ def lid_faults(c: Context) -> Iterator[Finding]:
     beyond: list[Each] = []
     for port in ends[lid > LID_UCAST_MAX].tolist():
         value = int(f.lid[port])
-        why = ", the permissive LID: no subnet manager gave it one" if value == LID_PERMISSIVE else ""
+        why = ", the permissive LID: no subnet manager assigned one" if value == LID_PERMISSIVE else ""
         beyond.append(([view.location(port)], f"{view.location(port)} has LID {value}{why}", {"lid": value}))
     yield from each_or_one(
         LID_OUT_OF_RANGE,
         beyond,
-        f"{len(beyond)} of {len(ends)} end ports have LIDs that are no unicast LIDs",
+        f"{len(beyond)} of {len(ends)} end ports have LIDs that are not unicast LIDs",
         {"of": len(ends)},
         count="ports",
     )
@@ -231,7 +232,7 @@ def _overlaps(view: FabricView, ends: np.ndarray) -> Iterator[Finding]:
     ends, low, high, apart = ends[order], low[order], (low + (1 << lmc) - 1)[order], apart[order]
     if not len(ends):
         return
-    reach = np.maximum.accumulate(apart + high)  # the highest LID that anyone before owns
+    reach = np.maximum.accumulate(apart + high)  # the highest LID of earlier ports
     cut = np.flatnonzero((apart + low)[1:] > reach[:-1]) + 1
     for rows in np.split(np.arange(len(ends)), cut):
         if len(rows) > 1:
@@ -239,7 +240,7 @@ def _overlaps(view: FabricView, ends: np.ndarray) -> Iterator[Finding]:
 
 
 def _owned_by_several(view: FabricView, ends: np.ndarray, low: np.ndarray, high: np.ndarray) -> Finding:
-    """The finding of ports whose LIDs overlap, directly or by others."""
+    """Return the finding for ports with overlapping LIDs, directly or through others."""
     where = [view.location(p) for p in ends.tolist()]
     same = bool((low == low[0]).all() and (high == high[0]).all())
     who = (
@@ -248,7 +249,7 @@ def _owned_by_several(view: FabricView, ends: np.ndarray, low: np.ndarray, high:
         else f"{counted(len(where), 'port')}, {few(map(str, where))},"
     )
     first = int(low[1])
-    text = f"{who} have LID {first}" if same else f"{who} own LID {first} (LMC ranges overlap)"
+    text = f"{who} have LID {first}" if same else f"{who} have LID {first} (LMC ranges overlap)"
     if len(where) > 2 and not same:
         text = f"{who} share LIDs {int(low.min())} to {int(high.max())} (LMC ranges overlap)"
     lids = {str(p): [int(a), int(b)] for p, a, b in zip(where, low, high, strict=True)}
@@ -256,7 +257,8 @@ def _owned_by_several(view: FabricView, ends: np.ndarray, low: np.ndarray, high:
 
 
 def cable_records(c: Context) -> Iterator[Finding]:
-    """Cables that one end only lists, whose peer is unknown, or that lead back to their own node."""
+    """Report cables listed by only one end, cables with an unknown peer, and cables back to the
+    same node."""
     view, f = c.view, c.view.fabric
     ends = f.cable_port
     if not len(ends):
@@ -279,7 +281,7 @@ def cable_records(c: Context) -> Iterator[Finding]:
     yield from each_or_one(
         ONE_SIDED_RECORD,
         several,
-        f"{counted(len(one_sided), 'cable')} {plural(len(one_sided), 'is', 'are')} listed by one end only",
+        f"{counted(len(one_sided), 'cable')} {plural(len(one_sided), 'is', 'are')} listed by only one end",
         count="cables",
     )
     loops = ends[np.flatnonzero(loop)]
@@ -306,7 +308,8 @@ def _at(line: int) -> str:
 
 
 def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
-    """Cables without a second end: one finding for each node that the source names and lacks."""
+    """Report cables without a second end: one finding per node that the source names but does not
+    contain."""
     view, problems = c.view, [p for p in c.problems if p.code == DANGLING_RECORD]
     reported = problems if len(problems) == len(ports) else [None] * len(ports)  # both in the order of the file
     groups: dict[Any, list[tuple[int, Any]]] = {}
@@ -335,11 +338,11 @@ def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
 
 
 def isolated_parts(c: Context) -> Iterator[Finding]:
-    """Connected parts but the largest: their switches and hosts named."""
+    """Report connected parts except the largest, naming their switches and hosts."""
     view, f = c.view, c.view.fabric
     dangling = np.bincount(f.port_node[(f.port_cable >= 0) & ~f.linked], minlength=f.sizes.nodes) > 0
     lone = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes) == 0
-    lone &= ~f.is_switch | dangling  # unlinked adapters and dangling records have findings of their own
+    lone &= ~f.is_switch | dangling  # unlinked adapters and dangling records have separate findings
     if not len(view.cable) and not dangling.any():
         yield from _no_links(view)
         return
@@ -362,7 +365,7 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
 
 
 def _no_links(view: FabricView) -> Iterator[Finding]:
-    """Nodes and not a single link: every node is cut off, also the only one."""
+    """Report a fabric without links: every node is isolated, even a single one."""
     nodes = np.flatnonzero(~view.is_sharp)
     if len(nodes):
         named = few(view.display_names[n] for n in nodes.tolist())
@@ -388,8 +391,8 @@ def _isolated(view: FabricView, part: np.ndarray, main: int) -> Each:
 
 
 def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
-    """Adapter ports without a link where most ports of that number on that kind of adapter have
-    one."""
+    """Report adapter ports without a link if most ports with that number on that kind of adapter
+    have one."""
     view, f = c.view, c.view.fabric
     if "unlinked" not in view.records:
         yield from _unlinked_nodes(view)
@@ -423,7 +426,7 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
 
 
 def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
-    """Adapters that a scan lists without any link: it reached them, so a record of theirs is
+    """Report adapters that a scan lists without any link: the scan reached them, so a record is
     missing, or the link was removed."""
     f = view.fabric
     cabled = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) > 0

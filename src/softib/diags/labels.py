@@ -1,9 +1,9 @@
-"""What a node's name says: its class and its numbers.
+"""Node names split into a class and numbers.
 
 ``leaf-12`` is number (12,) of class ``leaf-#``; ``node-003 mlx5_2`` is (3, 2) of ``node-# mlx#_#``
 once numbers that are the same everywhere in the class (the 5 of mlx5) are left out. Sites number
-their switches and hosts in the order in which they cable them; that is what makes a swapped pair
-visible without a plan.
+their switches and hosts in the order of cabling; therefore a swapped pair is visible without a
+plan.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MAX_NUMBER = 10**6
 LONGEST = 2**62
 MIN_MEMBERS = 2
 SPARSE = 64
-"""Numbers that reach this many times the members are taken by rank, which bounds memory and time.
+"""Numbers beyond this multiple of the members are replaced by their rank, which limits memory and
+time.
 """
 
 
@@ -45,13 +46,13 @@ class NodeClass:
     order: np.ndarray
 
     def find(self, numbers: np.ndarray) -> np.ndarray:
-        """Member with each row of ``numbers`` (int64[n, k]), -1 where there is none."""
+        """Return the member with each row of ``numbers`` (int64[n, k]), -1 if there is none."""
         inside = ((numbers >= 0) & (numbers < self.span)).all(axis=1)
         return np.where(inside, self._find_code(numbers @ self.stride), -1)
 
     def renumbered(self, numbers: np.ndarray, nodes: np.ndarray) -> NodeClass:
-        """Rows ``nodes`` by other ``numbers`` >= 0, which several may share (then the first is
-        found)."""
+        """Return a class of rows ``nodes`` with other ``numbers`` >= 0; if several share them, the
+        first is found."""
         return _ordered(self.name, nodes, numbers, numbers.max(axis=0) + 1)
 
     def _find_code(self, code: np.ndarray) -> np.ndarray:
@@ -61,7 +62,7 @@ class NodeClass:
 
 @dataclass
 class Labels:
-    """``classes``, and for each node its class and row in it (-1 = its name tells nothing)."""
+    """``classes``, and for each node its class and row in it (-1 = no class)."""
 
     classes: list[NodeClass]
     class_of: np.ndarray
@@ -69,7 +70,7 @@ class Labels:
 
 
 def read_labels(view: FabricView) -> Labels:
-    """Classes of all nodes whose names are unique within their class."""
+    """Return the classes of all nodes whose names are unique within their class."""
     members: dict[tuple[int, str], list[int]] = {}
     for node, name in enumerate(view.names):
         if name.startswith("0x") or view.is_sharp[node]:
@@ -90,14 +91,14 @@ def read_labels(view: FabricView) -> Labels:
 
 
 def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass | None:
-    """The class of ``nodes`` named ``names``, which differ from ``template`` in numbers; None where
-    these order nothing."""
+    """Return the class of ``nodes`` named ``names``, which differ from ``template`` in numbers;
+    None if the numbers give no order."""
     numbers = np.array([[min(int(x), LONGEST) for x in _NUMBER.findall(n)] for n in names], np.int64)
     numbers -= numbers.min(axis=0)
     numbers = numbers[:, (numbers.max(axis=0) > 0) & (numbers.max(axis=0) <= MAX_NUMBER)]
     numbers = _without_copies(numbers)
     for column in numbers.T:
-        if column.max(initial=0) > SPARSE * len(nodes):  # serial numbers: only their order can mean something
+        if column.max(initial=0) > SPARSE * len(nodes):  # serial numbers: only their order can have a meaning
             column[:] = np.unique(column, return_inverse=True)[1]
     if numbers.shape[1] == 0:
         return None
@@ -123,7 +124,7 @@ def _ordered(name: str, nodes: np.ndarray, numbers: np.ndarray, span: np.ndarray
 
 
 def _without_copies(numbers: np.ndarray) -> np.ndarray:
-    """Columns that say the same as an earlier one are left out."""
+    """Remove columns that duplicate an earlier one."""
     keep: list[int] = []
     for s in range(numbers.shape[1]):
         if not any((numbers[:, s] == numbers[:, t]).all() for t in keep):

@@ -1,8 +1,7 @@
-"""What MADs, files and time series told about the ports of a fabric: what each counter rose by in
-each interval, and what each port said of itself.
-
-The collector (``softib.monitor``) writes this table, and the rules that find the bad cable read
-it and nothing else: no rule sees what was planted in a simulated fabric.
+"""Observations of the ports of a fabric from MADs, files and time series: the increase of each
+counter in each interval, and the reported properties of each port. The collector
+(``softib.monitor``) writes this table; the rules that find bad cables read nothing else, so they
+cannot see faults planted in a simulated fabric.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ class ObservedPorts:
 
     ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid``
     int32 (0: none); ``peer`` int32, the row of the port at the other end of the cable (-1: none, or
-    not observed); ``rate_gbps`` float64 of data, as PortInfo's width and speed give it (0: link
-    down). ``text`` holds other facts by name, as object arrays with "" where it is unknown:
-    ``firmware``, ``device`` (PSID or part of the board), ``vendor``, ``module_vendor``,
-    ``module_part``, ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or
-    active, optical, copper), ``system`` (name of the system that the node is a part of), ``fec``.
+    not observed); ``rate_gbps`` float64 of data, from PortInfo's width and speed (0: link down).
+    ``text`` holds other facts by name, as object arrays with "" if unknown: ``firmware``,
+    ``device`` (PSID or part of the board), ``vendor``, ``module_vendor``, ``module_part``,
+    ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or active, optical,
+    copper), ``system`` (name of the node's system), ``fec``.
     """
 
     node_guid: np.ndarray
@@ -57,19 +56,19 @@ class Observations:
     :class:`~softib.iba.perf_optional.PortCountersExtended`,
     :class:`~softib.iba.perf_optional.PortXmitDiscardDetails`,
     :class:`~softib.iba.perf_optional.PortRcvErrorDetails` and
-    :class:`~softib.iba.perf_optional.PortExtendedSpeedsCounters` are called -> uint64[k, n],
-    in the unit of that field (``port_xmit_data``: words of four octets). ``known``: the same names
-    -> bool[k, n], False where the increase is unknown (a device that was away or rebooted, a
-    counter that stuck at its largest value or that somebody cleared, an attribute that the device
-    does not have); ``increase`` is 0 there. ``level``: values that are not counters -> float64[k, n] at the end of
-    the interval, NaN where unknown: ``temperature_c``, ``module_temperature_c``, ``state`` and
-    ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support),
+    :class:`~softib.iba.perf_optional.PortExtendedSpeedsCounters` are called -> uint64[k, n], in the
+    unit of that field (``port_xmit_data``: words of four octets). ``known``: the same names ->
+    bool[k, n], False where the increase is unknown (a device that was away or rebooted, a counter
+    that stuck at its largest value or that somebody cleared, an attribute that the device does not
+    have); ``increase`` is 0 there. ``level``: values that are not counters -> float64[k, n] at the
+    end of the interval, NaN where unknown: ``temperature_c``, ``module_temperature_c``, ``state``
+    and ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support),
     ``pre_fec_ber``, ``tick_symbols`` (symbol times of a tick of PortXmitWait, IBA 16.1.3.2),
     ``stuck_NAME`` (the counter stands at its largest value: 1, got there in the interval: 2, counts
     on: 0), ``lanes`` and ``lane_gbps`` (active lanes, and the signalling rate of one), what modules
     measure and their alarm thresholds (:data:`softib.monitor.module_levels.MODULE_LEVELS`),
-    ``fec_corrects`` (symbols of a codeword that the active code corrects; counters ``fec_codewords_0``
-    … ``fec_codewords_15`` are its histogram).
+    ``fec_corrects`` (symbols of a codeword that the active code corrects; counters
+    ``fec_codewords_0`` … ``fec_codewords_15`` are its histogram).
     """
 
     ports: ObservedPorts
@@ -90,26 +89,25 @@ class Observations:
         if set(self.increase) != set(self.known):
             odd = sorted(set(self.increase) ^ set(self.known))[0]
             raise InputError(
-                f"observations: {odd} has no counterpart; each counter has an increase and a column that says where "
-                f"it is known"
+                f"observations: {odd} has no counterpart; each counter needs an increase and a column of where it "
+                f"is known"
             )
 
     @property
     def intervals(self) -> int:
-        """How many intervals there are."""
+        """Return the number of intervals."""
         return len(self.begin_ns)
 
     def seconds(self, counter: str) -> np.ndarray:
-        """Seconds that each port was observed for this counter (float64[n]): those of the intervals
-        whose increase is known."""
+        """Return the seconds for which each port's increase of this counter is known (float64[n])."""
         if counter not in self.known:
             return np.zeros(len(self.ports))
         spans = np.where(self.known[counter], self.end_ns - self.begin_ns, 0)
         return np.asarray(spans.sum(axis=0) / 1e9, np.float64)
 
     def total(self, counter: str) -> np.ndarray:
-        """What the counter rose by in all known intervals (uint64[n]); 0 for a counter that no one
-        told of."""
+        """Return the increase of the counter in all known intervals (uint64[n]); 0 for an unknown
+        counter."""
         if counter not in self.increase:
             return np.zeros(len(self.ports), np.uint64)
         return np.asarray(self.increase[counter].sum(axis=0, dtype=np.uint64))
@@ -128,7 +126,7 @@ class ForwardingTables:
     lids: np.ndarray
 
     def row(self, guid: int) -> int:
-        """The row of a switch; -1 where its table is not known."""
+        """Return the row of a switch; -1 if its table is unknown."""
         at = int(np.searchsorted(self.switch_guid, np.uint64(guid)))
         return at if at < len(self.switch_guid) and int(self.switch_guid[at]) == guid else -1
 
@@ -137,10 +135,8 @@ class ForwardingTables:
         return self.lft[:, self.lids]
 
     def onwards(self, guid: int, portnum: int, next_guid: int) -> dict[int, int]:
-        """Where traffic that leaves ``guid`` by ``portnum`` leaves the switch ``next_guid``:
-        portnum -> number of destinations.
-
-        A node that is no switch sends to all of them.
+        """Return, for traffic that leaves ``guid`` by ``portnum``, its egress ports on the switch
+        ``next_guid``: portnum -> number of destinations. A node that is not a switch sends to all of them.
         """
         here, there = self.row(guid), self.row(next_guid)
         if there < 0:
@@ -153,8 +149,8 @@ class ForwardingTables:
 
 
 def tables_of(fabric: Fabric, ports: ObservedPorts) -> ForwardingTables | None:
-    """Those that ``fabric`` holds: a subnet that was read by MADs, or a file with its forwarding
-    tables. None without any."""
+    """Return the tables of ``fabric``: a subnet read with MADs, or a file with forwarding tables.
+    None without any."""
     if not fabric.sizes.switches or not (fabric.lft != NO_ROUTE).any():
         return None
     guid = fabric.node_guid[fabric.switch_node]

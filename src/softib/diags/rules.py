@@ -1,17 +1,13 @@
-"""Learns a rule ``target = f(numbers)`` from a column that a few faults have spoiled.
-
-Three shapes cover how topologies are wired and sites are numbered (trees, rails, grids,
-dragonflies):
+"""Learn a rule ``target = f(numbers)`` from a column with a few wrong values. Three forms cover the
+cabling of topologies and the numbering of sites (trees, rails, grids, dragonflies):
 
 * *sum of digits*: ``sum over numbers s of g_s(x_s)``, each ``g_s`` a mixed-radix ramp: host i is on
   leaf i // 32; spine i of a pod meets core (i mod 4) * 4 + j;
 * *around*: the same after ``(target - x_s) mod span``: the rings of a torus;
 * *all but itself*: the same after ``target - [target > x_s]``: all-to-all lines and groups, where a
-  port list leaves the own position out.
-
-Everything is a vote: steps between neighbouring members vote for the step, blocks vote for their
-value, and the rest votes for the constant. A rule is only as good as the share of members that it
-predicts; the caller decides.
+  port list skips the node's own position. All values are found by majority: steps between
+  neighbouring members for the step, blocks for their value, and the rest for the constant. A rule
+  is returned with the share of members that it predicts; the caller decides.
 """
 
 from __future__ import annotations
@@ -28,21 +24,21 @@ __all__ = ["fit_rule", "mode"]
 Back = Callable[[np.ndarray], np.ndarray]
 
 ENOUGH_VOTES = 4
-"""Votes for one step from which a table of steps is trusted as it is, without looking for its
-radix."""
+"""Number of votes for one step from which a table of steps is used directly, without a radix
+search."""
 LEAST_LINES = 3
-"""Lines of members of which two that agree outvote a fault."""
+"""Number of lines of members from which two that agree outvote a fault."""
 LEVELLINGS = 4
-"""Each time the lines' offsets are right for more of them; a table that lacks one step is right for
-half."""
+"""Number of iterations: each makes the lines' offsets correct for more lines; a table without one
+step is correct for half."""
 MAX_DIGITS = 6
 LEAST_GAIN = 1.5
-"""A richer rule must predict at least two members more than a poorer one: one alone may be the
-fault."""
+"""A more complex rule must predict at least two more members than a simpler one: a single one may
+be the fault."""
 
 
 def mode(values: np.ndarray) -> tuple[int, int]:
-    """Most frequent value (the smallest of equals) and how often; (0, 0) of nothing."""
+    """Return the most frequent value (the smallest of equals) and its count; (0, 0) for no values."""
     if not len(values):
         return 0, 0
     distinct, count = np.unique(values, return_counts=True)
@@ -51,8 +47,8 @@ def mode(values: np.ndarray) -> tuple[int, int]:
 
 
 def fit_rule(of: NodeClass, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, float]:
-    """Best rule for ``target`` int64[members], known where ``known``; returns (prediction for every
-    member, share hit)."""
+    """Return (prediction for every member, share of correct ones) of the best rule for ``target``
+    int64[members], known where ``known``."""
     best, share = np.zeros(len(target), np.int64), -1.0
     least_gain = LEAST_GAIN / max(1, int(known.sum()))
     for values, back in _transforms(of, target):
@@ -84,8 +80,8 @@ def _skipping_self(x: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def _sum_of_digits(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The sum of one function a number, each a plain slope where that is as good, else the voted
-    steps."""
+    """Return the sum of one function per number, each a plain slope if that is as good, otherwise
+    the majority steps."""
     count = of.numbers.shape[1]
     shapes = [_shapes(of, s, target, known) for s in range(count)]
     columns = [(plain[of.numbers[:, s]], rich[of.numbers[:, s]]) for s, (plain, rich) in enumerate(shapes)]
@@ -133,9 +129,8 @@ def _shapes(of: NodeClass, s: int, target: np.ndarray, known: np.ndarray) -> tup
 def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray:
     """``table`` with the values that most lines agree on, where that predicts more members.
 
-    A fault spoils the steps on both of its sides, so that of three lines with two faults one step
-    may have no majority although each value has one. ``line``: which line (all other numbers equal)
-    a member lies on.
+    A fault corrupts the steps on both sides, so with two faults on three lines a step may have no
+    majority although each value has one. ``line``: the line (all other numbers equal) of a member.
     """
     row = np.unique(line, return_inverse=True)[1].reshape(-1)
     if int(row.max()) + 1 < LEAST_LINES:
@@ -191,10 +186,9 @@ def _counted(cell: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _ramp(y: np.ndarray, depth: int) -> tuple[np.ndarray, int]:
-    """Mixed-radix ramp nearest to ``y`` (slope b for R steps, again and again, blocks on a ramp of
-    their own), digits used.
-
-    Each digit costs :data:`LEAST_GAIN` hits, so that no digit is bought for one faulty value.
+    """Return the mixed-radix ramp nearest to ``y`` (repeated blocks of R steps with slope b, block
+    values on another ramp), and the number of digits. Each digit costs :data:`LEAST_GAIN` hits, so that
+    one faulty value adds no digit.
     """
     x = np.arange(len(y))
     d = np.diff(y)

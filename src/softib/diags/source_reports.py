@@ -1,5 +1,5 @@
-"""What the scanner that wrote the source complained of itself: ``WARNINGS_*`` and ``ERRORS_*``
-sections of ibdiagnet."""
+"""Findings of the scanner that wrote the source: ``WARNINGS_*`` and ``ERRORS_*`` sections of
+ibdiagnet."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from softib.diags.finding import Finding, Location, Severity, code, finding
 SOURCE_REPORTED = code(
     "source-reported",
     Severity.INFO,
-    "the program that wrote the source complained of these places (a warning where it said error)",
-    "its own words stand in the finding; softib has not looked itself",
+    "the program that wrote the source reported problems here (a warning if it reported an error)",
+    "the finding quotes its message; softib did not check it",
 )
 
 
 def source_reports(c: Context) -> Iterator[Finding]:
-    """One finding for each kind of complaint, in the order of the file."""
+    """Return one finding for each kind of report, in file order."""
     groups: dict[tuple[str, str, str], list[Any]] = {}
     for r in c.view.fabric.source.reported:
         groups.setdefault((r.severity, r.check, r.event), []).append(r)
     for (severity, check, event), rows in groups.items():
         where = list(dict.fromkeys(place for r in rows if (place := _place(c, r))))
-        times = f" ({len(rows)} times, here the first)" if len(rows) > 1 else ""
+        times = f" ({len(rows)} times; this is the first)" if len(rows) > 1 else ""
         yield finding(
             SOURCE_REPORTED,
             where,

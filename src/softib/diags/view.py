@@ -1,6 +1,5 @@
-"""What every check looks at, computed once: names, roles, cables with both ends, rates.
-
-A check judges only what the source recorded (``Source.records``). Generated fabrics record their
+"""Common input of the checks, computed once: names, roles, cables with both ends, rates. A check
+uses only data that the source recorded (``Source.records``). Generated fabrics record their
 hardware.
 """
 
@@ -95,8 +94,8 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 class FabricView:
-    """Read-only columns of a fabric for the checks. ``records`` overrides what the source says it
-    recorded."""
+    """Read-only columns of a fabric for the checks. ``records`` overrides the source's list of
+    recorded data."""
 
     def __init__(self, fabric: Fabric, records: frozenset[str] | None = None):
         self.fabric = fabric

@@ -110,7 +110,7 @@ def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
         (f.node_guid & np.uint64((1 << 40) - 1)) << np.uint64(24) | n for f, n in zip((a, b), by_name, strict=True)
     ]
     to_b = np.full(a.sizes.nodes, -1, np.int32)
-    for keys in ((_real_guids(a), _real_guids(b)), by_both, by_name):
+    for keys in ((_real_guids(a), _real_guids(b)), (_port_guids(a), _port_guids(b)), by_both, by_name):
         match = _match(*keys)
         taken = np.zeros(b.sizes.nodes + 1, bool)
         taken[to_b[to_b >= 0]] = True
@@ -169,7 +169,7 @@ def _supported(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
 
 def _plain(name: str) -> str:
     """ibdm calls the chip of a one-chip system ``leaf-1/U1``; other sources say ``leaf-1``."""
-    return name.removesuffix("/U1")
+    return name.strip().removesuffix("/U1")
 
 
 def _real_guids(f: Fabric) -> np.ndarray:
@@ -177,6 +177,14 @@ def _real_guids(f: Fabric) -> np.ndarray:
     nothing."""
     generated = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
     return np.where(generated, np.uint64(0), f.node_guid)
+
+
+def _port_guids(f: Fabric) -> np.ndarray:
+    """GUIDs of the first linked ports of adapters, which iblinkinfo has instead of NodeGUIDs; 0 for other nodes."""
+    out = np.zeros(f.sizes.nodes, np.uint64)
+    ports = np.flatnonzero((f.port_peer >= 0) & ~f.is_switch[f.port_node])[::-1]
+    out[f.port_node[ports]] = f.port_guid[ports]
+    return np.where(_real_guids(f) == 0, np.uint64(0), out)
 
 
 def _match(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -211,7 +219,8 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
         if _plain(old) != _plain(new):
             how = "by its cables" if generated[i] else f"GUID {int(a.node_guid[same[i]]):#018x}"
             yield Change("node-renamed", (new,), old, new, f"{old} is now called {new} ({how})")
-    for i in np.flatnonzero((a.node_guid[same] != b.node_guid[other]) & by_guid & ~generated).tolist():
+    by_port = (_port_guids(a)[same] == b.node_guid[other]) | (a.node_guid[same] == _port_guids(b)[other])
+    for i in np.flatnonzero((a.node_guid[same] != b.node_guid[other]) & by_guid & ~generated & ~by_port).tolist():
         old, new = (f"{int(g):#018x}" for g in (a.node_guid[same[i]], b.node_guid[other[i]]))
         name = b.node_name(int(other[i]))
         yield Change(
@@ -222,7 +231,8 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
         ("node-ports", "node_nports", "number of ports"),
     ):
         x, y = getattr(a, column)[same], getattr(b, column)[other]
-        for i in np.flatnonzero(x != y).tolist():
+        known = (a.node_stated[same] | b.node_stated[other]) & Stated.LINKED_PORTS_ALONE == 0
+        for i in np.flatnonzero((x != y) & (known | (kind == "node-type"))).tolist():
             name = b.node_name(int(other[i]))
             old, new = str(int(x[i])), str(int(y[i]))
             if column == "node_type":

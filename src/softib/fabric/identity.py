@@ -45,6 +45,8 @@ class Stated(IntFlag):
     SYS_GUID = 2
     VENDOR = 4
     DEVICE = 8
+    LINKED_PORTS_ALONE = 16
+    """Not how many ports it has."""
 
 
 def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:

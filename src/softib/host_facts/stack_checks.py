@@ -71,7 +71,7 @@ def _numa(host: HostStack) -> Iterator[StackFault]:
     distances = {int(f.where[4:]): [int(d) for d in f.value.split() if d.isdigit()] for f in nodes}
     if len(distances) < 2:
         return
-    near = {a.numa_node for a in host.adapters} - {-1}
+    adapter_nodes = {a.numa_node for a in host.adapters} - {-1}
     for a in host.adapters:
         if a.numa_node < 0:
             yield StackFault("numa", host.host, a.name, "no NUMA node", "one", f"the host has {len(distances)}")
@@ -79,7 +79,7 @@ def _numa(host: HostStack) -> Iterator[StackFault]:
         if fact.name != "gpu-numa-node" or not fact.value.isdigit() or int(fact.value) not in distances:
             continue
         row = distances[int(fact.value)]
-        nearest = min((row[n] for n in near if n < len(row)), default=0)
+        nearest = min((row[n] for n in adapter_nodes if n < len(row)), default=0)
         if nearest > min(row):
             text = f"its nearest adapter is at distance {nearest}"
             yield StackFault("numa", host.host, fact.where, text, f"distance {min(row)}", "/sys/devices/system/node")

@@ -67,8 +67,8 @@ def _order(version: str) -> tuple[float, ...]:
 
 def read_matrix(path: str | os.PathLike[str] | None = None) -> list[MatrixRow]:
     """softib's rows, with those of the file ``path``. Raises :class:`InputError` in one line."""
-    own = _rows(files("softib.host_facts").joinpath("support_matrix.toml").read_text(), "support_matrix.toml")
-    rows = {(r.fact, r.kind): r for r in own}
+    builtin = _rows(files("softib.host_facts").joinpath("support_matrix.toml").read_text(), "support_matrix.toml")
+    rows = {(r.fact, r.kind): r for r in builtin}
     if path is not None:
         rows |= {(r.fact, r.kind): r for r in _rows(read_text(path, "support matrix", MOST), shown(os.fspath(path)))}
     return [r for r in rows.values() if not r.remove]

@@ -95,11 +95,14 @@ def observations_of_files(
     files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
 ) -> tuple[Observations, list[Problem]]:
     """Increases from each of ``files`` to the next, in the order of their times. ``fabric``: the source of the
-    ports, for files that contain only counters.
+    ports, for files that contain only counters. One file of UFM telemetry will do if it states bit error ratios or
+    temperatures: those are known, and no increase.
 
     Raises :class:`InputError` for fewer than two, for two of the same time, for one of another fabric, and for two
     without a common port.
     """
+    if len(files) == 1 and is_telemetry(files[0]):
+        return _of_one(read_snapshot(files[0], fabric, None if times_ns is None else times_ns[0]))
     if len(files) < 2:
         raise InputError(f"{files[0] if files else 'observe'}: one file is one reading; add a second, later one")
     if times_ns is not None and len(times_ns) != len(files):
@@ -118,6 +121,16 @@ def observations_of_files(
         intervals.append(rose)
         ports = merged_ports(ports, after.ports)
     return observations_of(ports, intervals), [p for s in shots for p in s.problems]
+
+
+def _of_one(shot: Snapshot) -> tuple[Observations, list[Problem]]:
+    """What one file states of each port beside its counters. Raises :class:`InputError` where that is nothing."""
+    reading = shot.reading
+    if not any(np.isfinite(column).any() for column in reading.level.values()):
+        raise InputError(f"{shot.file}: one file is one reading of its counters; add a second, later one")
+    when = reading.time_ns
+    one = Interval(reading.guid, reading.portnum, when, when, {}, {}, reading.level)
+    return observations_of(shot.ports, [one]), shot.problems
 
 
 def checked_pair(before: Snapshot, after: Snapshot) -> None:

@@ -24,15 +24,13 @@ from softib.routing.proof.credit_loops import (
     channels,
     depend_on,
     dependencies_of,
-    lists_of,
-    put_all,
     vl_state,
 )
 from softib.routing.proof.reach import destinations, links_of, routes_of
 from softib.routing.proof.verify_kernels import Routes
 from softib.routing.roots import pick_roots, rank_switches
 from softib.routing.tables import Distances, cas_per_switch
-from softib.routing.transition.order_kernels import topological_order
+from softib.routing.transition.order_kernels import put_all
 
 __all__ = ["connect", "fill", "filled_on_extra_vl", "refilled", "without_switch_loops"]
 
@@ -97,12 +95,9 @@ def fill(
     Returns (remaining pairs of a switch and a LID, those of them from switches with CAs); ``whole``: stop at the
     first. ``whole_paths``: existing entries make dependencies that are not in ``needs``.
     """
-    start, waited_for = lists_of(graph, needs)
-    order = np.empty(len(graph.peer), np.int32)
-    if topological_order(start, waited_for, order) < len(order):
+    c, state = channels(graph), vl_state(graph)
+    if put_all(c, state, needs) < len(needs):
         raise ValueError("the dependencies have a cycle")
-    c, state = channels(graph), vl_state(graph, order)
-    put_all(c, state, start, waited_for)
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     lids, ends = destinations(graph)
     rows = np.flatnonzero(to[ends])
@@ -184,5 +179,4 @@ def filled_on_extra_vl(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None
 
 
 def _loops(graph: SwitchGraph, needs: np.ndarray) -> bool:
-    start, targets = lists_of(graph, needs)
-    return topological_order(start, targets, np.empty(len(needs), np.int32)) < len(needs)
+    return put_all(channels(graph), vl_state(graph), needs) < len(needs)

@@ -4,6 +4,7 @@ import numpy as np
 
 from softib.jit import kernel, table
 from softib.routing.proof.verify_kernels import load_tile
+from softib.routing.transition.order_kernels import lowest
 
 
 @kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 3 * len(cas) * len(dest_lid), rows=True)
@@ -56,6 +57,7 @@ def count_flows(at, peer, lft, switch, lid, load):
             s = peer[e]
 
 
+MOST = np.int64(1) << 62
 LegalHops = table("LegalHops", "first peer out_port down hops is_down")
 """Links as in :class:`~softib.routing.graph.SwitchGraph`; ``down``, ``hops``, ``is_down`` as in
 :class:`~softib.routing.tables.Distances`."""
@@ -101,6 +103,20 @@ def _same_masks(t, n_masks, masks, last):
 
 
 @kernel
+def _only_candidate(t, n_masks, masks):
+    """The bit in the masks of ``t`` if there is one alone, else -1."""
+    only = np.int64(-1)
+    for w in range(n_masks):
+        bits = masks[w, t]
+        if bits == 0:
+            continue
+        if only >= 0 or bits & (bits - np.uint64(1)):
+            return np.int64(-1)
+        only = 64 * w + lowest(bits)
+    return only
+
+
+@kernel
 def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count):
     """Links in the masks of ``t``, ascending, into ``found`` and their ports into ``ports``; returns their number.
 
@@ -143,80 +159,117 @@ def least_loaded(legal, dests, resume, lft):
     Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out:
     if it is not empty (``resume``), entries other than 255 stay, and count as load.
     """
-    first, out_port = legal.first, legal.out_port
-    group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
-    n = first.shape[0] - 1
-    load = np.zeros(256, np.int64)  # by port
-    found = np.empty(256, np.int32)
-    ports = np.empty(256, np.uint8)
+    n = legal.first.shape[0] - 1
     masks, byte_masks = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
-    last = np.zeros(4, np.uint64)
-    lids = np.empty(group_end.shape[0], np.uint16)
-    for i in range(group_end.shape[0]):
-        lids[i] = dests.lid[group_end[i]]
+    lids = np.empty(dests.end.shape[0], np.uint16)
+    for i in range(lids.shape[0]):
+        lids[i] = dests.lid[dests.end[i]]
+    load = np.zeros(256, np.int64)  # by port
     for s in range(n):
-        n_masks = (first[s + 1] - first[s] + 63) // 64
         candidate_masks(legal, s, byte_masks, masks)
-        row = lft[s]
         load[:] = 0
         if resume:
-            _count_ports(row, load)
-        last[:] = 0
-        count = 0
-        choice = -1
-        for g in range(group_switch.shape[0]):
-            t = group_switch[g]
-            lo, hi = group_first[g], group_first[g + 1]
-            while lo < hi and row[lids[lo]] != 255:
-                lo += 1
-            if lo == hi:
-                continue
-            if t == s:
-                for i in range(lo, hi):
-                    if row[lids[i]] == 255:
-                        row[lids[i]] = dests.port[group_end[i]]
-                continue
-            if not _same_masks(t, n_masks, masks, last):
-                count = candidate_list(t, first[s], n_masks, masks, last, out_port, found, ports, count)
-                choice = -1
-            if count == 0:
-                continue
-            if not counted[g]:  # uses the first of the least, the same one for all neighbours with these candidates
-                if choice < 0:
-                    choice = _first_least(ports, count, load)
-                for i in range(lo, hi):
-                    if row[lids[i]] == 255:
-                        row[lids[i]] = ports[choice]
-                continue
-            choice = -1
-            # Rounds over the candidates with the least load; one that was passed cannot be least again in a round.
-            k = count
-            least = np.int64(0)
-            for i in range(lo, hi):
-                lid = lids[i]
-                if row[lid] != 255:
-                    continue
-                while k < count and load[ports[k]] != least:
-                    k += 1
-                if k == count:
-                    least = load[ports[0]]
-                    for j in range(1, count):
-                        least = min(least, load[ports[j]])
-                    k = 0
-                    while load[ports[k]] != least:
-                        k += 1
-                row[lid] = ports[k]
-                load[ports[k]] += 1
-                k += 1
+            _count_ports(lft[s], load)
+        _fill_counted(legal, dests, s, masks, lids, load, lft[s])
+        _fill_uncounted(legal, dests, s, masks, lids, load, lft[s])
 
 
 @kernel
-def _first_least(ports, count, load):
-    """Index among the first ``count`` of ``ports`` of the one with the least ``load``, the first of equals."""
-    best = 0
+def _fill_counted(legal, dests, s, masks, lids, load, row):
+    """Fill ``row`` of switch ``s`` for the groups that add to ``load``."""
+    first = legal.first[s]
+    n_masks = (legal.first[s + 1] - first + 63) // 64
+    found, ports, last = np.empty(256, np.int32), np.empty(256, np.uint8), np.zeros(4, np.uint64)
+    count, k = 0, -1
+    least = following = MOST
+    for g in range(dests.switch.shape[0]):
+        t = dests.switch[g]
+        if t == s or not dests.counted[g]:
+            continue
+        lo, hi = dests.first[g], dests.first[g + 1]
+        while lo < hi and row[lids[lo]] != 255:
+            lo += 1
+        if lo == hi:
+            continue
+        only = _only_candidate(t, n_masks, masks)
+        if only >= 0:
+            port = legal.out_port[first + only]
+            for i in range(lo, hi):
+                if row[lids[i]] == 255:
+                    row[lids[i]] = port
+                    load[port] += 1
+            k = -1
+            continue
+        if not _same_masks(t, n_masks, masks, last):
+            count = candidate_list(t, first, n_masks, masks, last, legal.out_port, found, ports, count)
+            k = -1
+        if count == 0:
+            continue
+        # Rounds over the candidates with the least load; one that was passed cannot be least again in a round, and the
+        # least of those passed is the least of the next round.
+        if k < 0:
+            k, least, following = 0, load[_least_of(ports, count, load)], MOST
+        for i in range(lo, hi):
+            lid = lids[i]
+            if row[lid] != 255:
+                continue
+            while True:
+                if k == count:
+                    k, least, following = 0, following, MOST
+                port = ports[k]
+                k += 1
+                if load[port] == least:
+                    break
+                following = min(following, load[port])
+            row[lid] = port
+            load[port] += 1
+            following = min(following, load[port])
+
+
+@kernel
+def _fill_uncounted(legal, dests, s, masks, lids, load, row):
+    """Fill ``row`` of switch ``s`` for the groups that do not add to ``load``, and for the ends on ``s``. All groups
+    with the same candidates use the same port, which is remembered for some of them."""
+    first = legal.first[s]
+    n_masks = (legal.first[s + 1] - first + 63) // 64
+    found, ports = np.empty(256, np.int32), np.empty(256, np.uint8)
+    of_masks, chosen = np.zeros((16, 4), np.uint64), np.full(16, 255, np.uint8)
+    for g in range(dests.switch.shape[0]):
+        t = dests.switch[g]
+        if t != s and dests.counted[g]:
+            continue
+        lo, hi = dests.first[g], dests.first[g + 1]
+        while lo < hi and row[lids[lo]] != 255:
+            lo += 1
+        if lo == hi:
+            continue
+        if t == s:
+            for i in range(lo, hi):
+                if row[lids[i]] == 255:
+                    row[lids[i]] = dests.port[dests.end[i]]
+            continue
+        port = np.uint8(255)
+        only = _only_candidate(t, n_masks, masks)
+        if only >= 0:
+            port = legal.out_port[first + only]
+        else:
+            memo = (masks[0, t] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(60)
+            if not _same_masks(t, n_masks, masks, of_masks[memo]):
+                count = candidate_list(t, first, n_masks, masks, of_masks[memo], legal.out_port, found, ports, 0)
+                chosen[memo] = _least_of(ports, count, load) if count else 255
+            port = chosen[memo]
+        for i in range(lo, hi):
+            if row[lids[i]] == 255:
+                row[lids[i]] = port
+
+
+@kernel
+def _least_of(ports, count, load):
+    """The one of the first ``count`` of ``ports`` with the least ``load``, the first of equals."""
+    best = ports[0]
     for k in range(1, count):
-        if load[ports[k]] < load[ports[best]]:
-            best = k
+        if load[ports[k]] < load[best]:
+            best = ports[k]
     return best
 
 

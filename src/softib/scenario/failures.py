@@ -98,7 +98,12 @@ def run_failures(
     _follow(paths, clock.steps, messages)
     schedule.happened = lambda number: paths.faults_happened(number, clock.now_ps)
     management.written = lambda: paths.tables_changed(clock.now_ps)
-    clock.run(schedule, management, options.until_ps, progress)
+    try:
+        clock.run(schedule, management, options.until_ps, progress)
+    except KeyboardInterrupt:
+        if not options.interruptible:
+            raise
+        clock.steps.status = constants.INTERRUPTED
     plane.faults.settle(plane.faults.marked(), clock.device_ps)
     outcome = _outcome(clock, schedule, management, messages, notes, before)
     s = clock.steps.state

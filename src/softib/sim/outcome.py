@@ -118,7 +118,7 @@ class Outcome:
     ``infiniband``, ``roce`` or ``tcp``, and ``port_figures``, of Ethernet only, what else each port
     counted (pause frames, drops, marks, queues, CPU of the host), by name. ``samples``: loads and
     queues over time, ``log``: what watched packets did (:class:`~softib.sim.packet.log.PacketLog`);
-    None where no one asked for them.
+    None where no one asked for them. ``interrupted``: Ctrl-C ended the run.
     """
 
     layer: str
@@ -141,6 +141,7 @@ class Outcome:
     log: Any = None
     network: str = "infiniband"
     port_figures: dict[str, np.ndarray] = field(default_factory=dict)
+    interrupted: bool = False
 
     @property
     def done(self) -> bool:

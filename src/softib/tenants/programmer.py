@@ -299,7 +299,7 @@ class Programmer:
             self._appeared()
         whole = time.monotonic() >= self._due
         if self._search is None and (whole or (self._pending and self._may_search())):
-            self._search = Search(self.view.beside(), whole, self._wake.set)
+            self._search = Search(self.view.sibling(), whole, self._wake.set)
 
     def _appeared(self) -> None:
         """Have pending members appeared?"""

@@ -146,7 +146,7 @@ class SubnetView:
         self.tables = {g: h for g, h in self.tables.items() if g not in silent} | held
         return held
 
-    def beside(self) -> SubnetView:
+    def sibling(self) -> SubnetView:
         """Another view of the same subnet, with its own wire."""
         return SubnetView(self._open)
 

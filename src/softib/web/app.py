@@ -81,14 +81,6 @@ async def _one_line(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": wrong}, 422)
 
 
-Route = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def _getter(app: FastAPI) -> Callable[[str], Route]:
-    """A decorator for ``/api/v1/PATH`` whose answer OpenAPI describes."""
-    return lambda path: app.get(f"/api/v1/{path}", responses=answers_of(path))
-
-
 def _fabric_document(served: Served) -> dict[str, Any]:
     now = served.now
     f, watch = now.fabric, None if served.collector is None else served.collector.watch
@@ -132,18 +124,16 @@ def _fabric_document(served: Served) -> dict[str, Any]:
 
 
 def _tables(app: FastAPI, served: Served) -> None:
-    get = _getter(app)
-
     def then(at: float | None) -> Now:
         now: Now = _or_404(lambda: served.then(at))
         return now
 
-    @get("fabric")
+    @app.get("/api/v1/fabric", responses=answers_of("fabric"))
     def fabric() -> dict[str, Any]:
         """The served fabric: counts, when it was read last and how old that is, and the state of its subnet manager."""
         return _fabric_document(served)
 
-    @get("nodes")
+    @app.get("/api/v1/nodes", responses=answers_of("nodes"))
     def nodes(
         prefix: str = "",
         type: Literal["ca", "switch", "router"] | None = None,
@@ -160,7 +150,7 @@ def _tables(app: FastAPI, served: Served) -> None:
         ]
         return page(table, np.array(keep, np.int64), offset, limit)
 
-    @get("ports")
+    @app.get("/api/v1/ports", responses=answers_of("ports"))
     def ports(
         node: NodeName | None = None, at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
@@ -168,25 +158,25 @@ def _tables(app: FastAPI, served: Served) -> None:
         now = then(at)
         return page(now.ports, _rows_of(now, node), offset, limit)
 
-    @get("counters")
+    @app.get("/api/v1/counters", responses=answers_of("counters"))
     def counters(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """PerfMgt counters of ports as the last round read them, null if no device answered: data in words of four
         bytes, wait in ticks, the rest in events."""
         now = served.now
         return counters_of(now.fabric, now.reading, _rows_of(now, node), offset, limit)
 
-    @get("links")
+    @app.get("/api/v1/links", responses=answers_of("links"))
     def links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Cables with both ends."""
         table = then(at).links
         return page(table, np.arange(len(table["node_a"])), offset, limit)
 
-    @get("down")
+    @app.get("/api/v1/down", responses=answers_of("down"))
     def down(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Cables and nodes that were there once and are gone, with the clock time since when; the newest first."""
         return page_of(down_document(then(at)), offset, limit)
 
-    @get("jobs")
+    @app.get("/api/v1/jobs", responses=answers_of("jobs"))
     def jobs(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, the jobs with which each shares links,
         how much slower than alone it is expected to be, and the number of its colour."""
@@ -194,7 +184,7 @@ def _tables(app: FastAPI, served: Served) -> None:
         table = [] if placed is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(placed.table)]
         return page_of(table, offset, limit)
 
-    @get("shared-links")
+    @app.get("/api/v1/shared-links", responses=answers_of("shared-links"))
     def shared_links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Links that two or more jobs may use, those of most jobs first."""
         placed = then(at).jobs
@@ -202,15 +192,13 @@ def _tables(app: FastAPI, served: Served) -> None:
 
 
 def _sorted_tables(app: FastAPI, served: Served) -> None:
-    get = _getter(app)
-
     def sorted_page(columns: Mapping[str, Any], q: str, sort: str, offset: int, limit: int) -> dict[str, Any]:
         try:
             return page(columns, arranged(columns, q, sort), offset, limit)
         except SoftibError as error:
             raise HTTPException(422, str(error)) from None
 
-    @get("port-errors")
+    @app.get("/api/v1/port-errors", responses=answers_of("port-errors"))
     def port_errors(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
@@ -218,7 +206,7 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
         minutes, their totals, and bit error ratios; null if unknown."""
         return sorted_page(_or_404(lambda: served.then(at)).errors, q, sort, offset, limit)
 
-    @get("modules")
+    @app.get("/api/v1/modules", responses=answers_of("modules"))
     def modules(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
@@ -226,7 +214,7 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
         file report them."""
         return sorted_page(_or_404(lambda: served.then(at)).modules, q, sort, offset, limit)
 
-    @get("events")
+    @app.get("/api/v1/events", responses=answers_of("events"))
     def events(
         kind: Kind | None = None,
         severity: Literal["info", "warning", "error"] | None = None,
@@ -250,15 +238,13 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
 
 
 def _answers(app: FastAPI, served: Served) -> None:
-    get = _getter(app)
-
-    @get("findings")
+    @app.get("/api/v1/findings", responses=answers_of("findings"))
     def findings(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """The findings of ``softib check`` on the cables and tables, and of ``softib diagnose`` on the counters
         over time (those of the twenty minutes before ``at``), worst first."""
         return page_of(_or_404(lambda: served.then(at)).findings, offset, limit, lambda f: f.to_json())
 
-    @get("path")
+    @app.get("/api/v1/path", responses=answers_of("path"))
     def path(a: NodeName, b: NodeName) -> dict[str, Any]:
         """Why packets from ``a`` to ``b`` take their path (``softib path``): by the tables that were read, or those
         that the default engine makes for a file."""
@@ -268,7 +254,7 @@ def _answers(app: FastAPI, served: Served) -> None:
             raise HTTPException(409, f"{served.name} has no forwarding tables: no subnet manager has written them yet")
         return _or_404(lambda: explain(now.fabric, a, b))
 
-    @get("search")
+    @app.get("/api/v1/search", responses=answers_of("search"))
     def search(q: Annotated[str, Query(min_length=1, max_length=200)], limit: Limit = 20) -> dict[str, Any]:
         """Nodes of the map whose name or GUID contains ``q``, those that begin with it first."""
         now, wanted = served.now, q.lower()
@@ -285,7 +271,7 @@ def _answers(app: FastAPI, served: Served) -> None:
             "rows": [{"row": i, "name": names[i], "guid": f"0x{guids[i]}"} for i in hits[:limit]],
         }
 
-    @get("history")
+    @app.get("/api/v1/history", responses=answers_of("history"))
     def history(
         node: NodeName,
         portnum: Annotated[int, Query(ge=0, le=255)],
@@ -305,15 +291,13 @@ def _answers(app: FastAPI, served: Served) -> None:
 
 
 def _pages(app: FastAPI, served: Served) -> None:
-    get = _getter(app)
-
-    @get("map")
+    @app.get("/api/v1/map", responses=answers_of("map"))
     def fabric_map(at: Clock | None = None) -> dict[str, Any]:
         """The map, now or of the kept time ``at``: positions of nodes, and edges; it changes when ``drawn`` of
         ``/api/v1/values`` does (below 0: a map of an earlier time)."""
         return _or_404(lambda: map_document(served.then(at)))
 
-    @get("values")
+    @app.get("/api/v1/values", responses=answers_of("values"))
     def values(by: By = "load", at: Clock | None = None, job: str | None = None) -> dict[str, Any]:
         """The values for the colours of the map's edges, now or at the kept time nearest to ``at``; with
         ``by=jobs`` for one ``job`` or for all."""
@@ -325,7 +309,7 @@ def _pages(app: FastAPI, served: Served) -> None:
             }
         )
 
-    @get("times")
+    @app.get("/api/v1/times", responses=answers_of("times"))
     def times(since: Clock = 0.0, until: Clock = LAST, limit: Limit = 1000) -> dict[str, Any]:
         """Clock times of the history, at most ``limit`` of them at even intervals."""
         clocks = _or_404(lambda: all_times(served, since, until))

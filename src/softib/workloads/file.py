@@ -70,13 +70,13 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
 
 
 def _in_folder(data: Any, folder: Path) -> Any:
-    """``data`` with the files of settings and machines that its jobs name."""
+    """``data`` with the files of settings, groups and machines that its jobs name."""
     jobs = data.get("jobs") if isinstance(data, Mapping) else None
     if not isinstance(jobs, list):
         return data
     named = lambda job: {
         k: str(folder / Path(job[k]).expanduser())
-        for k in ("megatron", "deepspeed", "machine")
+        for k in ("megatron", "deepspeed", "groups", "machine")
         if isinstance(job.get(k), str) and (k != "machine" or is_machine_file(job[k]))
     }
     return {**data, "jobs": [{**job, **named(job)} if isinstance(job, Mapping) else job for job in jobs]}

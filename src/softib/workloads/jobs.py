@@ -227,6 +227,12 @@ class Trace(Job):
         description="that all ranks share, rank r on processor r modulo this, as on one machine that "
         "recorded them; default: each thread has its own",
     )
+    groups: str | None = Field(
+        None, description="Chakra: JSON file of the ranks of process groups; default: name.json beside name.RANK.et"
+    )
+    dims: str | None = Field(
+        None, description="Chakra: sizes of the dimensions of involved_dim, such as 4x2, the innermost first"
+    )
     send_overhead: Time = Field(0, description="of the processor for each message sent")
     receive_overhead: Time = Field(0, description="of the processor for each message received")
     eager_limit: Size = Field(

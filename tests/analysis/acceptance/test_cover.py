@@ -146,9 +146,8 @@ def test_the_bill_says_what_hosts_that_are_left_out_leave():
     assert (run.planned, run.proven, run.directions) == (4, 4, 32)
     reasons = Counter(one.why for one in run.unproven)
     assert reasons == {
-        "no measuring port is at its end, and no route between measuring ports can take it": 2
-        * 6,  # of six other hosts
-        "no route between measuring ports takes it": 2 * 8,  # cables between switches
+        "no measuring port is at its end, and no route between measuring ports can use it": 2 * 6,  # of six other hosts
+        "no route between measuring ports uses it": 2 * 8,  # cables between switches
     }
     assert run.good and [f.code for f in run.findings] == ["directions-unproven"]
 

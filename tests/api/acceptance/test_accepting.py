@@ -1,4 +1,5 @@
-"""softib accept and softib baseline from Python, on a running fabric with a planted slow cable. Oracle: what was planted."""
+"""softib accept and softib baseline from Python, on a running fabric with a planted slow cable.
+Oracle: what was planted."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def paced():
 @pytest.mark.slow
 @pytest.mark.stock
 def test_unmodified_perftest_shows_a_planted_slow_cable(paced, stock, tmp_path):
-    """4x SDR carries 8 Gb/s, 1x SDR 2: the cable's pairs measure a quarter, and the fabric's other parts are not accused."""
+    """4x SDR carries 8 Gb/s, 1x SDR 2: the cable's pairs measure a quarter, and the fabric's other
+    parts are not accused."""
     stock("ib_write_bw")
     tests = ["bandwidth-both-loaded"]
     healthy = softib.accept(paced, tests=tests, seconds=0.2, rounds=3)
@@ -60,7 +62,8 @@ def test_unmodified_perftest_shows_a_planted_slow_cable(paced, stock, tmp_path):
 @pytest.mark.slow
 @pytest.mark.stock
 def test_unmodified_perftest_measures_latency_beside_bandwidth(paced, stock, tmp_path):
-    """Eight hosts: a pair measures while three send; the journal says that all three sent to the end."""
+    """Eight hosts: a pair measures while three send; the journal says that all three sent to the
+    end."""
     from softib.live.acceptance.journal import read_journal
 
     stock("ib_write_lat")
@@ -102,7 +105,8 @@ else:
 @pytest.mark.slow
 @pytest.mark.stock
 def test_a_job_over_tcp_is_told_from_one_over_the_hcas(paced, stock):
-    """Two hosts run perftest for a while, two others send each other as much as they can by TCP: counters alone tell them apart."""
+    """Two hosts run perftest for a while, two others send each other as much as they can by TCP:
+    counters alone tell them apart."""
     stock("ib_write_bw")
     verbs = ["ib_write_bw", "-F", "-s", "65536", "-D", "20", "-p", "18499"]
     running = [paced.start("host-0001", verbs), paced.start("host-0003", ["python3", "-c", TCP, "server", "18498"])]
@@ -161,7 +165,8 @@ def test_a_fabric_that_became_slower_as_a_whole_is_a_finding():
 
 
 def test_a_class_of_pairs_that_drifted_is_named_with_significance():
-    """A fat tree of three tiers; pairs across the core lose 3 %: one finding, and neither hosts nor the fabric are accused."""
+    """A fat tree of three tiers; pairs across the core lose 3 %: one finding, and neither hosts nor
+    the fabric are accused."""
 
     from softib.analysis.acceptance.baseline import BaselineRecord
     from softib.analysis.acceptance.baseline_compare import classes_of_pairs
@@ -183,7 +188,8 @@ def test_a_class_of_pairs_that_drifted_is_named_with_significance():
 
 
 def test_latency_beside_bandwidth_that_drifted_is_told_apart_from_latency_alone():
-    """Queues that became longer on the paths of one host, and of all: latency of an idle fabric says nothing of it."""
+    """Queues that became longer on the paths of one host, and of all: latency of an idle fabric
+    says nothing of it."""
     from softib.analysis.acceptance.baseline import BaselineRecord
 
     rng = np.random.default_rng(6)
@@ -265,7 +271,7 @@ def test_what_is_no_baseline_is_refused_in_one_line(tmp_path, text):
 
 
 def test_baselines_of_different_fabrics_are_one_line():
-    with pytest.raises(softib.InputError, match="of different fabrics"):
+    with pytest.raises(softib.InputError, match="belong to different fabrics"):
         softib.baseline(softib.generate("fat-tree", radix=4, levels=2)).compare(
             softib.baseline(softib.generate("rail-optimized", nodes=8, rails=2, radix=8))
         )
@@ -274,8 +280,12 @@ def test_baselines_of_different_fabrics_are_one_line():
 def test_what_cannot_be_measured_is_one_line(tmp_path):
     tree = softib.generate("fat-tree", radix=4, levels=2)
     for arguments, message in (
-        ({"launcher": "local"}, "no running fabric"), ({"launcher": "rsh"}, "no launcher named"), ({"program": "atomic"}, "perftest has"),
-        ({"tests": ["bandwidths"]}, "did you mean bandwidth"), ({"hosts": "nobody"}, "no host named"), ({"hosts": ["host-0001"]}, "a pair needs two"),
+        ({"launcher": "local"}, "not a running fabric"), ({"launcher": "rsh"}, "no launcher named"), ({"program": "atomic"}, (
+            "perftest has"
+        )),
+        ({"tests": ["bandwidths"]}, "did you mean bandwidth"), ({"hosts": "nobody"}, "no host named"), ({"hosts": ["host-0001"]}, (
+            "a pair needs two"
+        )),
     ):  # fmt: skip
         with pytest.raises(softib.InputError, match=message):
             softib.accept(tree, **{"launcher": "ssh", **arguments})

@@ -1,4 +1,5 @@
-"""``softib sm check-config``: torus-2QoS.conf files against the recorded verdicts of stock OpenSM, options files against its rules."""
+"""``softib sm check-config``: torus-2QoS.conf files against the recorded verdicts of stock OpenSM,
+options files against its rules."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tests.routing.torus_conf_mutants import MUTANTS, verdicts
 
 
 def test_a_torus_file_that_is_called_wrong_is_refused_by_opensm(tmp_path):
-    """What only the fabric shows (a seed that is not in it) is not said of the file alone; nothing that OpenSM takes is called wrong."""
+    """What only the fabric shows (a seed that is not in it) is not said of the file alone; nothing
+    that OpenSM takes is called wrong."""
     path, refused = tmp_path / "torus.conf", 0
     for (_, text), taken in zip(MUTANTS, verdicts(), strict=True):
         path.write_text(text)
@@ -32,8 +34,10 @@ def test_options_and_the_files_that_they_name(tmp_path, monkeypatch, capsys):
     )
     assert command(["conf"], standalone_mode=False) == 1
     said = capsys.readouterr().out
-    for part in ("conf: opensm.conf; OpenSM 3.3.23 does not take all of it", "3: lmc '9' is out of range; OpenSM takes 0", "hm_num_traps: OpenSM 3.3.23 has no such option",
-                 "torus-2QoS is refused without qos TRUE", "seed 1 has no xm_link", "scatter_ports is not used"):  # fmt: skip
+    for part in ("conf: opensm.conf; OpenSM 3.3.23 does not use all of it", (
+        "3: lmc '9' is out of range; OpenSM takes 0"
+    ), "hm_num_traps: OpenSM 3.3.23 has no such option",
+                 "torus-2QoS is rejected without qos TRUE", "seed 1 has no xm_link", "scatter_ports is not used"):  # fmt: skip
         assert part in said, said
     command(["conf", "--json"], standalone_mode=False)
     assert check("sm-config", json.loads(capsys.readouterr().out))["good"] is False
@@ -44,11 +48,16 @@ def test_options_and_the_files_that_they_name(tmp_path, monkeypatch, capsys):
 
 
 KINDS = {
-    "opensm.conf": "sm_priority 5\n", "torus-2QoS.conf": "torus 4 4 1\n", "partitions.conf": "Default=0x7fff, ipoib : ALL=full;\n",
-    "qos-policy.conf": "# levels\nqos-ulps\n default : 0\nend-qos-ulps\n", "prefix-routes.conf": "* 0x0002c90300000001\n",
+    "opensm.conf": "sm_priority 5\n", "torus-2QoS.conf": "torus 4 4 1\n", "partitions.conf": (
+        "Default=0x7fff, ipoib : ALL=full;\n"
+    ),
+    "qos-policy.conf": "# levels\nqos-ulps\n default : 0\nend-qos-ulps\n", "prefix-routes.conf": (
+        "* 0x0002c90300000001\n"
+    ),
     "GUID file": "0x0002c90300000001\n0002c90300000002 # two\n", "node-name-map": '0x0002c90300000001 "leaf-1"\n',
 }  # fmt: skip
-"""Kind → a file as OpenSM's documents show it (opensm(8), partition-config.txt, QoS_management_in_OpenSM.txt, ibnetdiscover(8))."""
+"""Kind → a file as OpenSM's documents show it (opensm(8), partition-config.txt,
+QoS_management_in_OpenSM.txt, ibnetdiscover(8))."""
 BROKEN = {
     "partitions.conf": "Default=0x7fff : ALL=entire;\n", "qos-policy.conf": "qos-ulps\n default : nine\nend-qos-ulps\n",
     "opensm.conf": "sm_priorty 5\n",
@@ -79,9 +88,9 @@ def test_each_kind_is_judged_by_its_own_rules(kind, tmp_path):
         ("topology: {kind: ring, switches: 8}\n", "fabric.yaml"),
         ('vendid=0x2c9\nSwitch 8 "S-0000000000000001"\n[1] "H-0000000000000002"[1]\n', "ibnetdiscover"),
         ("Switch,Port,Remote,Remote Port\na,1,b,1\n", "cabling list"),
-        ('{"a": 1}\n', "no configuration of OpenSM"),
-        ("[Logging]\nlevel = INFO\n", "no configuration of OpenSM"),
-        ("mode: fast\nlist:\n  - a\n", "no configuration of OpenSM"),
+        ('{"a": 1}\n', "not a configuration file of OpenSM"),
+        ("[Logging]\nlevel = INFO\n", "not a configuration file of OpenSM"),
+        ("mode: fast\nlist:\n  - a\n", "not a configuration file of OpenSM"),
     ],
 )
 def test_a_file_of_something_else_is_named(text, what, tmp_path):
@@ -101,12 +110,13 @@ mine=0x31 : ALL=full
 
 
 def test_every_mistake_of_partitions_and_what_opensm_does(tmp_path):
-    """The numbers were read from stock OpenSM 3.3.23 with smpquery and saquery, file by file (``test_partition_files.py`` asks it again)."""
+    """The numbers were read from stock OpenSM 3.3.23 with smpquery and saquery, file by file
+    (``test_partition_files.py`` asks it again)."""
     path = tmp_path / "p.conf"
     path.write_text(PARTITIONS)
     said = softib.check_config(path).opensm
     assert (
-        "as far as line 4, then drops the whole file" in said[0] and "every port is a full member of 0x7fff" in said[0]
+        "up to line 4, then replaces the whole file" in said[0] and "every port is a full member of 0x7fff" in said[0]
     )
     expected = [
         (2, "0xa345"),
@@ -122,7 +132,7 @@ def test_every_mistake_of_partitions_and_what_opensm_does(tmp_path):
         assert line.startswith(f"{path}:{number}: ") and part in line
     path.write_text(PARTITIONS.splitlines(keepends=True)[0] + "B=0x3:ALL=both")
     found = softib.check_config(path)
-    assert found.good and any("refuses the whole file" in line for line in found.softib), (
+    assert found.good and any("rejects the whole file" in line for line in found.softib), (
         "OpenSM takes it, softib does not"
     )
 

@@ -1,4 +1,5 @@
-"""Why packets take their path. Oracles: the fat tree's construction, stock ibtracert and saquery, and the cable that is pulled."""
+"""Why packets take their path. Oracles: the fat tree's construction, stock ibtracert and saquery,
+and the cable that is pulled."""
 
 from __future__ import annotations
 
@@ -112,7 +113,9 @@ def test_hosts_that_share_no_partition_are_told_so(tmp_path, monkeypatch):
     with softib.up(fabric, name="apart", partitions=str(tmp_path / "partitions.conf")) as f:
         found = f.explain("host-0002", "host-0003")
         assert (
-            "limited members of what they share" in found.ended and "0x8012" in found.ended and "0x8013" in found.ended
+            "limited members of the shared partitions" in found.ended
+            and "0x8012" in found.ended
+            and "0x8013" in found.ended
         )
         assert not f.explain("host-0001", "host-0002").ended, "a full and a limited member of the default partition"
 

@@ -39,7 +39,8 @@ def test_an_incast_names_its_receiver_and_takes_its_time(hot):
 
 
 def test_where_no_link_is_busy_none_is_the_cause():
-    """Ping-pong waits for latencies; messages that lost packets wait for ACK timeouts, with the links idle."""
+    """Ping-pong waits for latencies; messages that lost packets wait for ACK timeouts, with the
+    links idle."""
     tree = softib.generate("fat-tree", radix=8, levels=2, hosts=32)
     alone = softib.simulate(tree, "latency:8,iterations=10")
     assert all("latencies are the limit" in port["cause"] for port in alone.busy_ports)
@@ -54,7 +55,8 @@ def test_where_no_link_is_busy_none_is_the_cause():
 
 
 def test_one_hosts_link_is_no_matter_of_routing(tree):
-    """What one host sends at its link's rate fills every link of its path: no other path would carry more."""
+    """What one host sends at its link's rate fills every link of its path: no other path would
+    carry more."""
     run = softib.simulate(tree, "bandwidth:256KB,source=0,target=9,iterations=8")
     inside = [
         port
@@ -65,7 +67,8 @@ def test_one_hosts_link_is_no_matter_of_routing(tree):
 
 
 def test_a_link_that_is_as_busy_as_its_hosts_own_is_not_the_limit():
-    """Three switches in a ring, one flow on each cable: no tables send a host's data faster than its own link does."""
+    """Three switches in a ring, one flow on each cable: no tables send a host's data faster than
+    its own link does."""
     ring = softib.generate("ring", switches=3, hosts_per_switch=1)
     found = softib.simulate(ring, "permutation:1MB", layer="fluid")
     assert found.busy_ports and all("own links are the limit" in port["help"] for port in found.busy_ports[:3])
@@ -73,7 +76,8 @@ def test_a_link_that_is_as_busy_as_its_hosts_own_is_not_the_limit():
 
 
 def test_messages_one_after_another_are_the_limit_and_no_link_is(tree):
-    """An all-to-all with one message of a host at a time leaves every link idle for most of the run: no faster link would help."""
+    """An all-to-all with one message of a host at a time leaves every link idle for most of the
+    run: no faster link would help."""
     found = softib.simulate(tree, "all-to-all:4KB")
     assert found.ports["load"].max() < 0.5
     assert all("latencies are the limit" in p["cause"] and "window=1" in p["help"] for p in found.busy_ports)
@@ -85,7 +89,8 @@ def test_what_if_runs_it_again(hot):
 
 
 def test_an_engine_that_spreads_better_is_named(tree):
-    """Every host of one leaf to the first host of another leaf and the like: updn and ftree lead by destination."""
+    """Every host of one leaf to the first host of another leaf and the like: updn and ftree lead by
+    destination."""
     run = softib.simulate(tree, "permutation:1MB,seed=3")
     assert set(run.other_engines) <= set(ENGINES) and run.engine not in run.other_engines
     assert all(v > 0 for v in run.other_engines.values())
@@ -152,16 +157,16 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("incast:1MB,senders=32", {}, "there are 31 others"),
         ("shift:1MB", {"layer": "fluidd"}, "did you mean fluid"),
         ("shift:1MB", {"engine": "updown"}, "no routing engine named"),
-        ("shift:1MB", {"what_if": "engine"}, "use what changes"),
+        ("shift:1MB", {"what_if": "engine"}, "use a change"),
         ("shift:1MB", {"what_if": "engin=updn"}, "did you mean engine"),
-        ("shift:1MB", {"network": "roce"}, "only packets know that"),
+        ("shift:1MB", {"network": "roce"}, "only the packet layer supports that"),
         ("shift:1MB", {"network": "rocev2", "layer": "packet"}, "no network named"),
         ("shift:1MB", {"network": "roce,pfc", "layer": "packet"}, "write options as name=value"),
         ("shift:1MB", {"network": "roce,pfc=maybe", "layer": "packet"}, "write on or off"),
         ("shift:1MB", {"network": "tcp,gbps=fast", "layer": "packet"}, "write a number"),
         ("shift:1MB", {"what_if": "network=tcp,mtu=20", "layer": "packet"}, "mtu 20 is not possible"),
         ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "a socket has none"),
-        ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "fluid layer alone"),
+        ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "need the fluid layer"),
         ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
         ("all-to-all:1MB,barrier=yes", {"record": softib.Record(counters=["leaf-1:1"])}, "or counters of their own"),
         ("shift:4KB,opcode=atomic", {"layer": "packet"}, "an atomic, which takes 8 octets"),
@@ -194,7 +199,8 @@ def test_a_port_that_is_not_there_is_said_before_the_run(tree):
 
 
 def test_without_a_path_the_question_is_wrong(tmp_path):
-    """Two switches, no cable between them: hosts of the other one have no LID, and those that have one are too few."""
+    """Two switches, no cable between them: hosts of the other one have no LID, and those that have
+    one are too few."""
     lone = softib.generate("fat-tree", m=(2,), w=(1,), p=(1,))
     assert softib.simulate(lone, "permutation:1MB").good
     with pytest.raises(InputError, match="the fabric has 2 hosts"):
@@ -202,8 +208,9 @@ def test_without_a_path_the_question_is_wrong(tmp_path):
 
 
 def test_a_speed_of_ethernet_names_adapters_and_switches(tree):
-    """RoCE at 400 Gb/s is the same on cables of an EDR fabric and of an NDR fabric, for ``gbps`` names all of it; and a speed four times as
-    high takes a quarter of the time that the octets need."""
+    """RoCE at 400 Gb/s is the same on cables of an EDR fabric and of an NDR fabric, for ``gbps``
+    names all of it; and a speed four times as high takes a quarter of the time that the octets
+    need."""
     slow, fast = (softib.generate("fat-tree", radix=4, levels=2, generation=g) for g in ("EDR", "NDR"))
     over = lambda fabric, gbps: softib.simulate(fabric, "shift:1MB", layer="packet", network=f"roce,gbps={gbps}")
     assert over(slow, 400).simulated_us == over(fast, 400).simulated_us
@@ -214,7 +221,8 @@ def test_a_speed_of_ethernet_names_adapters_and_switches(tree):
 
 
 def test_figures_of_devices_that_a_user_knows(tree):
-    """Three switches that take 150 ns more each, and an adapter that fetches 100 ns later: the sum, to the picosecond, in every layer."""
+    """Three switches that take 150 ns more each, and an adapter that fetches 100 ns later: the sum,
+    to the picosecond, in every layer."""
     for layer in ("fluid", "packet", "static"):
         took = lambda layer=layer, **hosts: softib.simulate(
             tree, "latency:4096,iterations=1,source=0,target=20", layer=layer, record=softib.Record(hosts=hosts)
@@ -225,7 +233,8 @@ def test_figures_of_devices_that_a_user_knows(tree):
 
 
 def test_messages_are_messages(tree):
-    """A checkpoint computes between its messages: the table has no rows of computations, and no NaN in a run that completed."""
+    """A checkpoint computes between its messages: the table has no rows of computations, and no NaN
+    in a run that completed."""
     run = softib.simulate(tree, "checkpoint:1MB,rounds=2,compute=10us,hosts=0-7,targets=6-7")
     found = run.to_json()
     assert found["computations"] > 0 and len(run.messages) == found["messages"]
@@ -245,7 +254,8 @@ def test_messages_are_messages(tree):
 
 
 def test_waiting_for_ones_own_queue_pair_is_no_harm(tree):
-    """Two hosts that send to two others, ten messages each at once: the last waits for the nine before it, for no one else."""
+    """Two hosts that send to two others, ten messages each at once: the last waits for the nine
+    before it, for no one else."""
     run = softib.simulate(tree, "bandwidth:1MB,iterations=10,tx-depth=10,source=0,target=20")
     assert all(port["victims"] is None for port in run.busy_ports)
 
@@ -263,7 +273,8 @@ def test_options_in_files_are_written_as_on_the_command_line(tree, tmp_path):
 
 
 def test_ethernet_beside_infiniband(tree):
-    """The same incast over InfiniBand, RoCE and TCP: headers and stacks cost what they cost, and the figures of ports are there."""
+    """The same incast over InfiniBand, RoCE and TCP: headers and stacks cost what they cost, and
+    the figures of ports are there."""
     found = softib.simulate(
         tree, "incast:1MB,senders=8", layer="packet", network="roce,gbps=100", what_if="network=tcp,mtu=9000,gbps=100"
     )
@@ -281,7 +292,8 @@ def test_ethernet_beside_infiniband(tree):
 
 
 def test_multicast_groups_are_the_managers():
-    """The workload's members join through the subnet administrator; without our manager, or in another layer, one line says why not."""
+    """The workload's members join through the subnet administrator; without our manager, or in
+    another layer, one line says why not."""
     tree = softib.generate("fat-tree", radix=4, levels=2)
     run = softib.simulate(tree, "multicast:1024,receivers=3,count=4", layer="packet")
     assert run.good and run.agreement == ALL and len(run.messages) == 4
@@ -310,7 +322,8 @@ def test_switches_reduce_where_they_have_aggregation_nodes():
 
 
 def test_jobs_that_reduce_at_once_share_the_nodes(tmp_path):
-    """Two jobs over the same switches: the second has an even part of the tree's operations, so a job of many small ones takes longer than alone."""
+    """Two jobs over the same switches: the second has an even part of the tree's operations, so a
+    job of many small ones takes longer than alone."""
     tree = softib.generate("fat-tree", radix=8, levels=2, generation="HDR", aggregation_nodes=True)
     file = tmp_path / "jobs.yaml"
     file.write_text(
@@ -323,7 +336,8 @@ def test_jobs_that_reduce_at_once_share_the_nodes(tmp_path):
 
 
 def managed(tmp_path, partitions: str, policy: str = ""):
-    """16 hosts whose manager has a partition file, every SL on the VL of its number, and a QoS policy."""
+    """16 hosts whose manager has a partition file, every SL on the VL of its number, and a QoS
+    policy."""
     (tmp_path / "partitions.conf").write_text(partitions)
     (tmp_path / "policy.conf").write_text(policy)
     lines = [
@@ -354,7 +368,8 @@ def test_a_qos_policy_states_the_sl(tmp_path):
 
 
 def test_hosts_that_share_no_partition_send_nothing(tmp_path):
-    """Two limited members of a partition have no path (IBA 10.9.3); with the manager's own host, a full member, they have."""
+    """Two limited members of a partition have no path (IBA 10.9.3); with the manager's own host, a
+    full member, they have."""
     fabric = managed(tmp_path, "Default=0x7fff : ALL=limited, SELF=full;\n")
     assert softib.simulate(fabric, "incast:1KB,senders=3,target=0").good
     with pytest.raises(InputError, match=r"no path from host-0002.* to host-0003.* share no partition") as error:
@@ -364,7 +379,8 @@ def test_hosts_that_share_no_partition_send_nothing(tmp_path):
 
 @pytest.mark.parametrize("layer", ["packet", "fluid"])
 def test_tables_of_a_dump_carry_the_traffic(tmp_path, layer):
-    """Loads of links are those of the engine whose tables the dump has, on a fabric that nobody managed and on one that holds other tables."""
+    """Loads of links are those of the engine whose tables the dump has, on a fabric that nobody
+    managed and on one that holds other tables."""
     plain = softib.generate("fat-tree", radix=4, levels=3)
     work, loads = "permutation:64KB", {}
     for engine in ("ftree", "minhop"):
@@ -379,7 +395,8 @@ def test_tables_of_a_dump_carry_the_traffic(tmp_path, layer):
 
 
 def test_what_if_beside_a_dump_keeps_its_tables(tmp_path):
-    """Another generation has the dump's tables; what a manager has to write (groups of adaptive routing) has those of the manager, and says so."""
+    """Another generation has the dump's tables; what a manager has to write (groups of adaptive
+    routing) has those of the manager, and says so."""
     plain = softib.generate("fat-tree", radix=4, levels=3)
     softib.route(plain, engine="minhop").save(tmp_path / "minhop")
     more = {"layer": "packet", "lfts": tmp_path / "minhop"}

@@ -1,4 +1,5 @@
-"""What ``softib simulate`` shows people: causes by flow, variants side by side, jobs alone, timelines, captures, counters, the page."""
+"""What ``softib simulate`` shows people: causes by flow, variants side by side, jobs alone,
+timelines, captures, counters, the page."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def jobs(tree, tmp_path_factory):
 
 
 def test_flows_of_a_port_are_its_octets(jobs):
-    """Shares of all flows are 1, and the receiver's port carries the incast's five sources and those of the other job that meet there."""
+    """Shares of all flows are 1, and the receiver's port carries the incast's five sources and
+    those of the other job that meet there."""
     port = next(p for p in jobs.busy_ports if p["peer"].startswith("host-0001"))
     m = jobs.messages
     sources = m.filter(m["destination"] == "host-0001")["source"].n_unique()
@@ -186,7 +188,7 @@ def test_progress_reaches_the_end(tree):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"record": softib.Record(trace=0)}, "no packets to write down; take layer packet"),
+        ({"record": softib.Record(trace=0)}, "no packets to record; use layer packet"),
         ({"record": softib.Record(samples=True), "layer": "static"}, "no clock"),
         ({"record": softib.Record(samples="1 parsec")}, "use for example 100ns"),
         ({"record": softib.Record(ports=["leaf-1:99"]), "layer": "packet"}, "leaf-1"),
@@ -206,8 +208,8 @@ def test_a_wrong_wish_is_one_line(tree, options, said):
 
 def test_without_a_record_there_is_none(tree):
     run = softib.simulate(tree, "shift:64KB", layer="packet")
-    with pytest.raises(InputError, match="no message was to be traced"):
+    with pytest.raises(InputError, match="no message was traced"):
         _ = run.trace
-    with pytest.raises(InputError, match="no port was to be captured"):
+    with pytest.raises(InputError, match="no port was captured"):
         run.to_pcap("nowhere.pcapng")
     assert run.over_time == {}

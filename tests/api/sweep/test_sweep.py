@@ -1,4 +1,5 @@
-"""A sweep is its runs one by one, in the order of the grid, whoever runs them and however often it was stopped."""
+"""A sweep is its runs one by one, in the order of the grid, whoever runs them and however often it
+was stopped."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def test_options_of_runs_reach_the_run(tree):
 
 def test_options_of_one_job_change_that_job(tree, tmp_path):
     (tmp_path / "w.yaml").write_text(
-        "jobs:\n- {pattern: shift, size: 1MB, name: a, start: 5us}\n- {pattern: incast, size: 1MB, name: b, senders: 2}\n"
+        "jobs:\n- {pattern: shift, size: 1MB, name: a, start: 5us}\n- {pattern: incast, size: 1MB, name: b, "
+        "senders: 2}\n"
     )
     rows = softib.sweep(
         tree, tmp_path / "w.yaml", {"parameters": {"a.size": [1, 1_000_000]}}, workers=1, layer="static"
@@ -115,7 +117,7 @@ def test_rows_of_another_question_are_not_taken(tree, tmp_path):
 def test_what_one_point_cannot_run_is_in_its_row(tree):
     grid = {"parameters": {"senders": [2, 99], "layer": ["fluid", "static"], "cc": ["on"]}}
     rows = softib.sweep(tree, WORK, grid, workers=1).rows()
-    assert all("only packets know that" in r["error"] for r in rows)
+    assert all("only the packet layer supports that" in r["error"] for r in rows)
     rows = softib.sweep(tree, WORK, {"parameters": {"senders": [2, 99]}}, workers=1).rows()
     assert rows[0]["good"] and not rows[1]["good"] and "others" in rows[1]["error"] and rows[1]["simulated_us"] is None
 
@@ -160,7 +162,9 @@ def test_on_the_command_line(tmp_path):
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(("--html", "x"), "--html is of one run"), (("--what-if", "ar=on"), "--what-if is of one run"), (("--parquet", "/nowhere/x"), "there is no folder /nowhere")],
+    [(("--html", "x"), "--html is for a single run"), (("--what-if", "ar=on"), "--what-if is of one run"), (("--parquet", "/nowhere/x"), (
+        "there is no folder /nowhere"
+    ))],
 )  # fmt: skip
 def test_options_of_one_run_do_not_go_with_a_sweep(tmp_path, more, said):
     (tmp_path / "tree.yaml").write_text("topology: {kind: fat-tree, radix: 4, levels: 2}\n")

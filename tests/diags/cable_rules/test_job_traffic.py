@@ -1,4 +1,5 @@
-"""Jobs whose hosts' HCAs stand still while they run: the fallback to TCP that nobody meant. Counters alone decide."""
+"""Jobs whose hosts' HCAs stand still while they run: the fallback to TCP that nobody meant.
+Counters alone decide."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def test_a_job_whose_counters_stand_still_is_named_beside_one_that_moves():
     seen = moved(h0=FAST, h1=FAST, h2=STILL, h3=STILL)
     one = found(seen, job("verbs", "h0", "h1"), job("tcp", "h2", "h3"))
     assert [f.evidence["job"] for f in one] == ["tcp"]
-    assert "stand still over 2 min" in one[0].message and "16.7 GB/s" in one[0].message
+    assert "do not change over 2 min" in one[0].message and "16.7 GB/s" in one[0].message
     assert {w.node for w in one[0].where} == {"h2", "h3"}
     assert one[0].evidence["octets_per_second"] == {"h2": pytest.approx(3333.3), "h3": pytest.approx(3333.3)}
 
@@ -94,7 +95,8 @@ JOBS = (job("gloo", "h0", "h1"), job("verbs", "h2", "h3"))
 
 
 def test_gloo_over_ipoib_moves_as_much_and_is_told_by_its_packets():
-    """Full packets of IPoIB in datagram mode have 2,080 octets on the wire, those of RC with an MTU of 4,096 twice as many; the data counters of both jobs move alike."""
+    """Full packets of IPoIB in datagram mode have 2,080 octets on the wire, those of RC with an MTU
+    of 4,096 twice as many; the data counters of both jobs move alike."""
     one = found(two_jobs({"gloo": 1990.0, "verbs": 4100.0}), *JOBS)
     assert [(f.code, f.evidence["job"], f.severity.name) for f in one] == [("job-like-ipoib", "gloo", "INFO")]
     assert "1990 octets" in one[0].message and "4100" in one[0].message and one[0].evidence["confidence"] == 0.5

@@ -234,7 +234,7 @@ def test_a_link_that_trained_low_is_named_and_keeps_its_width_when_it_falls() ->
     level = {"rate_gbps": rate, "best_gbps": [every], "lanes": [dict.fromkeys(every, 4.0) | dict.fromkeys(ends, 1.0)]}
     found = judge(observed(600, {}, level=level))
     assert codes(found) == ["link-narrow"] and {str(w) for w in found[0].where} == set(ends)
-    assert "100 Gb/s on 1 of 4 lanes, both ends could at 400" in found[0].message
+    assert "100 Gb/s on 1 of 4 lanes, both ends support 400" in found[0].message
     fell = {"link_downed_counter": dict.fromkeys(ends, 2)}
     (one,) = (f for f in judge(observed(600, fell, level=level)) if f.severity > 0)
     assert one.code == "link-narrow" and one.message.endswith("; also link-flaps")

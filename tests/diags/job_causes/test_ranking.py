@@ -1,4 +1,5 @@
-"""Ranking of causes. Oracles: laws of probability, a walk by hand through a small tree, and what each planted counter means."""
+"""Ranking of causes. Oracles: laws of probability, a walk by hand through a small tree, and what
+each planted counter means."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def tree():
 
 
 def observed(fabric, rose=(), silent=(), rounds=4):
-    """A history in which ``rose`` (NODE[PORT], counter, how much) happened in the second round, and the nodes ``silent`` answer
-    nothing from the third on."""
+    """A history in which ``rose`` (NODE[PORT], counter, how much) happened in the second round, and
+    the nodes ``silent`` answer nothing from the third on."""
     rows = np.flatnonzero(fabric.port_num > 0)
     names = [fabric.port_name(int(r)) for r in rows]
     node = [n.partition("[")[0] for n in names]
@@ -176,5 +177,5 @@ def test_ends_are_found_by_gid_lid_host_and_device(tree):
     gid = f"fe80::{guid >> 48:x}:{guid >> 32 & 0xFFFF:x}:{guid >> 16 & 0xFFFF:x}:{guid & 0xFFFF:x}"
     assert site.ports_of(End(gid=gid)) == ([port], "")
     assert site.ports_of(End(host="HOST-0003.example")) == ([port], "")
-    assert site.ports_of(End(gid="fe80::dead")) == ([], "GID fe80::dead is no member of this fabric")
-    assert site.ports_of(End(lid=999))[1] == "LID 999 is no port's in this fabric"
+    assert site.ports_of(End(gid="fe80::dead")) == ([], "GID fe80::dead is not in this fabric")
+    assert site.ports_of(End(lid=999))[1] == "no port of this fabric has LID 999"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 
@@ -65,3 +66,33 @@ def test_hwloc_shows_every_adapter(rails, stock):
     found = re.findall(r'OpenFabrics L#\d+ \(NodeGUID=(\S+) .*Port1State=4 .*\) "(mlx5_\d)"', said_all)
     assert [name for _, name in sorted(found, key=lambda row: row[1])] == [f"mlx5_{i}" for i in range(RAILS)]
     assert len({guid for guid, _ in found}) == RAILS
+
+
+def test_hwloc_shows_each_adapter_behind_a_bridge_with_the_speed_of_its_slot(rails, stock):
+    """It reads the configuration space of each device on the bus by libpciaccess. 16 lanes of generation 5 are 63 GB/s."""
+    words = (stock("lstopo-no-graphics"), "--of", "xml", "--whole-io", "-")
+    topology = ElementTree.fromstring(said(rails, *words))
+    adapters = [
+        (bridge.get("pci_busid"), pci.get("pci_busid"), pci.get("pci_link_speed"), pci.find("object").get("name"))
+        for bridge in topology.iter("object")
+        if bridge.get("type") == "Bridge" and bridge.get("pci_busid")
+        for pci in bridge.findall("object")
+        if pci.find("object") is not None and "mlx5" in pci.find("object").get("name")
+    ]
+    assert [(b, p, name) for b, p, _, name in adapters] == [
+        (f"0000:{i}0:00.0", f"0000:{i}1:00.0", f"mlx5_{i - 1}") for i in range(1, RAILS + 1)
+    ]
+    assert [float(speed) for _, _, speed, _ in adapters] == [pytest.approx(63.0, rel=0.01)] * RAILS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [(), pytest.param(("--ns",), marks=needs_namespace)], ids=["library", "namespace"])
+def test_lspci_decodes_the_adapters_and_the_machine(rails, stock, how):
+    """The machine's own devices stay, and their links lead to them."""
+    machine = subprocess.run([stock("lspci"), "-D"], capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = said(rails, stock("lspci"), "-D", how=how).splitlines()
+    assert [row for row in rows if row in machine] == machine
+    added = [row for row in rows if row not in machine]
+    assert [re.sub(r".*: (Mellanox|Red Hat).*", r"\1", row) for row in added] == ["Red Hat", "Mellanox"] * RAILS
+    details = said(rails, stock("lspci"), "-vvs", "0000:11:00.0", how=how)
+    assert "Express (v2) Endpoint" in details and "LnkSta:\tSpeed 32GT/s, Width x16" in details

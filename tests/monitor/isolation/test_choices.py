@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import softib
-from softib.analysis.isolation import budget_of, choose, proven
+from softib.analysis.isolation import budget_of, choose, proven, without_cables
 from softib.diags.finding import Finding, Location, Severity
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.topologies.registry import generate
+from softib.monitor.isolation.ports import joins_parts
+from softib.monitor.isolation.records import Isolated, Records
 from softib.scenario.bring_up import bring_up
 from tests.conftest import find_shared_data
 from tests.diags.cable_rules.real import dump
@@ -114,6 +116,7 @@ def test_the_tables_are_computed_without_the_cables():
     assert after == choices and proof.startswith(f"tables without {sum(c.isolate for c in choices)} cables")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DUMP.exists(), reason="the real files are not here")
 @pytest.mark.filterwarnings("ignore:.*sections that softib does not read")
 def test_a_real_cluster_loses_no_cable():
@@ -127,3 +130,31 @@ def test_a_real_cluster_loses_no_cable():
 def test_acting_needs_a_live_subnet():
     with pytest.raises(softib.InputError, match="running fabric or umad:DEVICE"):
         softib.isolate(softib.observe, "nosuch-fabric", act=True)
+
+
+def test_a_cable_that_the_fabric_needs_is_known():
+    """joins_parts: networkx on the same cables."""
+    f = fabric_of(radix=4, levels=2)
+    leaf = next(n for n in range(f.sizes.nodes) if f.node_name(n) == "leaf-1")
+    up = [i for i, p in enumerate(f.cable_port) if leaf in f.port_node[p] and f.is_switch[f.port_node[p]].all()]
+    ends = [[(int(f.node_guid[f.port_node[p]]), int(f.port_num[p])) for p in f.cable_port[c]] for c in up]
+    for away in (ends[:1], ends):
+        less = without_cables(f, away)
+        parts = nx.number_connected_components(graph_without(less, ()))
+        assert [joins_parts(less, [e]) for e in away] == [parts > 1] * len(away)
+
+
+def test_records_survive_and_damaged_ones_are_not_forgotten(tmp_path):
+    memory = tmp_path / "seen.json"
+    records = Records(memory)
+    ends = ((7, 3), (9, 1))
+    one = Isolated("a[3] ↔ b[1]", "a[3]", "link-bit-errors", "bad", 100.0, 200.0, None, "", ends, (7, 3))
+    records.add(one)
+    assert Records(memory).standing == [one] and Records(memory).times(ends[::-1], 150.0) == 1
+    records.release(one, 300.0, "repaired")
+    again = Records(memory)
+    assert not again.standing and again.released_s(ends) == 300.0 and again.every[0].why == "repaired"
+    for damaged in ("broken", "[1]", '[["a"]]', "{}" * 2, '[["a","b","c","d","x",1,null,"",[[1,2],[3,4]],[1,2]]]'):
+        records.path.write_text(damaged)
+        with pytest.raises(softib.InputError, match=r"isolated-seen\.json: "):
+            Records(memory)

@@ -105,7 +105,7 @@ def test_a_bad_cable_beside_traffic_is_isolated_and_comes_back(fabric, stock):
         if client is not None:
             stop(client)
     fabric("fault", "clear")
-    assert "released by hand" in ran(fabric, "isolate", "release", name, kept["port"])
+    assert "released manually" in ran(fabric, "isolate", "release", name, kept["port"])
     assert wait_for(lambda: physical_state(fabric, stock, kept["port"]) == "LinkUp")
     assert ran(fabric, "isolate", "release", name) == "no cable is isolated\n"
 

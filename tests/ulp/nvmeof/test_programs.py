@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from softib.preload import build
+from tests.preload.foreign_wheels import environment
 from tests.ulp.nvmeof.nodes import DISK, HOST, OTHER, Storage
 
 pytestmark = [pytest.mark.slow, pytest.mark.stock]
@@ -137,9 +137,8 @@ def test_fio_verifies_a_network_block_device(storage, stock):
 
 
 def test_the_initiator_of_pypi(storage):
-    """nvmeof, where it is installed: 1 MiB there and back, a flush, and an error with its status."""
-    if importlib.util.find_spec("nvmeof") is None:
-        pytest.skip("PyPI's nvmeof is not installed")
+    """nvmeof: 1 MiB there and back, a flush, and an error with its status."""
+    python = str(environment("nvmeof") / "bin" / "python")
     text = (
         "import os, sys, nvmeof\n"
         f"with nvmeof.Controller.connect(sys.argv[1], {NQN!r}, source=os.environ['SOFTIB_ADDRESS']) as c:\n"
@@ -150,7 +149,9 @@ def test_the_initiator_of_pypi(storage):
         "        try: c.io.execute(nvmeof.protocol.rw_command(2, 1, 1 << 40, 1, b, lba_size=4096), data_owner=b)\n"
         "        except OSError as error: print(error)\n"
     )
-    words = storage.arguments("run", "--node", HOST, "--", sys.executable, "-c", text, storage.target_address)
+    words = storage.arguments(
+        "run", "--node", HOST, "--", "env", "-u", "PYTHONPATH", python, "-c", text, storage.target_address
+    )
     done = subprocess.run(words, env=storage.env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "SCT=0 SC=0x80 DNR" in done.stdout

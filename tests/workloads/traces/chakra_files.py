@@ -20,10 +20,13 @@ def field(number: int, value: int | bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def node(number: int, kind: int, *, data: bytes = b"", micros: int = 0, **attributes: int) -> bytes:
+def node(number: int, kind: int, *, data: bytes = b"", micros: int = 0, **attributes: int | bytes) -> bytes:
+    """A node; attributes are int64_val, or of bytes string_val (et_def.proto)."""
     made = field(1, number) + field(2, b"n%d" % number) + field(3, kind) + (field(5, data) if data else b"")
     made += field(7, micros) if micros else b""
-    return made + b"".join(field(10, field(1, k.encode()) + field(9, v)) for k, v in attributes.items())
+    return made + b"".join(
+        field(10, field(1, k.encode()) + field(29 if isinstance(v, bytes) else 9, v)) for k, v in attributes.items()
+    )
 
 
 def et(*nodes: bytes) -> bytes:

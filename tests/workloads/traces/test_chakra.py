@@ -12,7 +12,8 @@ from softib.errors import InputError
 from softib.sim import fluid
 from softib.workloads.schedule.builder import Builder
 from softib.workloads.schedule.schedule import Kind, matched
-from softib.workloads.traces.chakra import Node, NodeType, rank_files
+from softib.workloads.traces.chakra import Node, NodeType, _node, rank_files
+from softib.workloads.traces.chakra_groups import Grouping, grouping_of
 from softib.workloads.traces.chakra_schedule import schedule_of
 from softib.workloads.traces.forms import read_trace
 from softib.workloads.traces.plain_collectives import COLLECTIVES, expand
@@ -223,3 +224,78 @@ def test_portals_operations_in_binary_are_those_of_its_text(shared_data):
         assert np.array_equal(getattr(a, column), getattr(b, column)), column
     for i in range(len(a)):
         assert sorted(a.needs[a.first[i] : a.first[i + 1]]) == sorted(b.needs[b.first[i] : b.first[i + 1]])
+
+
+def call(k, size=1000, **attributes):
+    return Node(k, "x", NodeType.COMM_COLL, attributes={"comm_type": 0, "comm_size": size, **attributes})
+
+
+def pairs(s) -> set[tuple[int, int]]:
+    """(source, destination) of all messages."""
+    sends = s.kind == Kind.SEND
+    return set(zip(s.rank[sends].tolist(), s.peer[sends].tolist(), strict=True))
+
+
+def test_dimensions_choose_the_ranks_that_share_all_other_coordinates():
+    """Eight ranks as 4 x 2: dimension 0 are the neighbours 0-3 and 4-7, dimension 1 the pairs that are 4 apart."""
+    of = lambda involved, dims: pairs(
+        schedule_of("x", [[call(1, involved_dim=involved)]] * 8, grouping=Grouping(dims=dims))
+    )
+    assert of([True, False], (4, 2)) == {(4 * b + a, 4 * b + (a + 1) % 4) for b in range(2) for a in range(4)}
+    assert of([0, 1], (4, 2)) == {(r, (r + 4) % 8) for r in range(8)}
+    assert of([True, True], (4, 2)) == of([True] * 5, ()) == {(r, (r + 1) % 8) for r in range(8)}
+
+
+def test_a_list_of_ranks_and_a_file_of_groups_choose_members(tmp_path):
+    """Groups 0, 2 and 1, 3 of one name in a list, and of two names in ASTRA-sim's file beside the traces."""
+    parts = {0: [0, 2], 1: [1, 3], 2: [0, 2], 3: [1, 3]}
+    wanted = {(0, 2), (2, 0), (1, 3), (3, 1)}
+    assert pairs(schedule_of("x", [[call(1, comm_group=parts[r])] for r in range(4)])) == wanted
+    path = written(tmp_path, *(et(node(1, 7, comm_type=0, comm_size=8, pg_name=b"%d" % (r % 2))) for r in range(4)))
+    assert pairs(read_trace(path)) == wanted
+    path.with_name("t.json").write_text('{"0": [0, 2], "1": [1, 3]}')
+    assert pairs(read_trace(path)) == wanted
+    path.with_name("t.json").write_text('{"0": [0, 1, 2], "1": [1, 3]}')
+    with pytest.raises(InputError, match="rank 1 is of its group, and never calls"):
+        read_trace(path)
+    (tmp_path / "other").write_text('{"0": [0, 1], "1": [2, 3]}')
+    with pytest.raises(InputError, match=r"rank 1, node 1 .*does not have this rank"):
+        read_trace(path, groups=str(tmp_path / "other"))
+
+
+def test_lists_are_read_from_the_wire():
+    """AttributeProto of et_def.proto: bool_list is field 28, int64_list 10, values packed or one by one."""
+    for values in (b"\x0a\x03\x01\x00\x01", b"\x08\x01\x08\x00\x08\x01"):
+        held = b"\x0a\x0cinvolved_dim" + b"\xe2\x01" + bytes([len(values)]) + values
+        assert _node(b"\x52" + bytes([len(held)]) + held).attributes == {"involved_dim": [True, False, True]}
+    held = b"\x0a\x0acomm_group" + b"\x52\x04\x0a\x02\x05\x07"
+    assert _node(b"\x52" + bytes([len(held)]) + held).attributes == {"comm_group": [5, 7]}
+
+
+@pytest.mark.parametrize(("attributes", "grouping", "message"), [
+    ({"involved_dim": [1, 0]}, {}, "add dims=4x2"),
+    ({"involved_dim": [1, 0]}, {"dims": (4, 4)}, "the sizes multiply to the ranks"),
+    ({"involved_dim": [1, 0]}, {"dims": (2, 2, 2)}, "one for each dimension"),
+    ({"involved_dim": "all"}, {}, "no list of truths"),
+    ({"comm_group": [5]}, {}, "does not have the rank itself"),
+    ({"pg_name": "7"}, {"members": {"0": (0, 1)}, "file": "g.json"}, "group '7' is not in g.json, which has 0"),
+    ({"pg_name": "1", "comm_group": 2}, {}, "differ"),
+    ({"pg_ranks": [0, 1]}, {}, "pg_ranks chooses ranks, and is not read"),
+    ({"involved_dims": [1, 0]}, {}, "involved_dims chooses ranks"),
+])  # fmt: skip
+def test_what_chooses_members_and_is_not_understood_is_an_error(attributes, grouping, message):
+    with pytest.raises(InputError, match=message):
+        schedule_of("x", [[call(1, **attributes)]] * 4, grouping=Grouping(**grouping))
+
+
+@pytest.mark.parametrize("text", ("{}", "[1]", '{"0": 3}', '{"0": [0, 0]}', '{"0": [-1]}', "nothing"))
+def test_a_wrong_file_of_groups_is_one_line(tmp_path, text):
+    (tmp_path / "g.json").write_text(text)
+    with pytest.raises(InputError, match=r"g\.json"):
+        grouping_of(tmp_path / "t.0.et", str(tmp_path / "g.json"), None)
+
+
+@pytest.mark.parametrize("dims", ("4x", "0x4", "a", "4*2"))
+def test_wrong_dims_are_one_line(tmp_path, dims):
+    with pytest.raises(InputError, match="for example 4x2"):
+        grouping_of(tmp_path / "t.0.et", None, dims)

@@ -1,4 +1,5 @@
-"""Recorded programs as schedules: by hand, what waits for what, and that replay sends what was posted."""
+"""Recorded programs as schedules: by hand, what waits for what, and that replay sends what was
+posted."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def test_what_is_posted_behind_a_write_from_another_rank_waits_for_it():
 
 
 def test_datagrams_that_were_dropped_are_passed_over():
-    """Three sent, the second of another length never came: the receive of the third is that of the third."""
+    """Three sent, the second of another length never came: the receive of the third is that of the
+    third."""
     a = thread(7, qp(0, 5, UD), *((t, 0, Event.POST, SEND, 5, 6, n) for t, n in ((10, 100), (20, 200), (30, 300))))
     b = thread(
         8,
@@ -112,7 +114,8 @@ def test_datagrams_that_were_dropped_are_passed_over():
 
 
 def test_threads_of_a_rank_take_the_messages_of_one_queue_by_time():
-    """UCX: the program's thread polls the first and the third of three acknowledgements, the asynchronous thread the second; rank 0 sends each when it has the answer to the one before."""
+    """UCX: the program's thread polls the first and the third of three acknowledgements, the
+    asynchronous thread the second; rank 0 sends each when it has the answer to the one before."""
     a = thread(
         7,
         qp(0, 5, UD),
@@ -249,7 +252,8 @@ def test_a_file_that_was_not_ours_or_had_no_room(tmp_path):
 
 
 def test_clocks_are_related_by_the_thread_that_was_there_longest(tmp_path):
-    """A program that was killed read both clocks only when it began, 100 ticks apart by a clock that was late by 70 ns."""
+    """A program that was killed read both clocks only when it began, 100 ticks apart by a clock
+    that was late by 70 ns."""
     event = np.zeros(2, HEADER.types()["softib_record_event"])
     event["type"][0], event["qpn"][0], event["ticks"][0] = Event.QP, 5, 2_000_000
     for pid, last in ((1, (10_000_000, 5_000_000)), (2, (100, 120))):
@@ -299,5 +303,5 @@ d requires c
 }
 """,
     )
-    with pytest.raises(InputError, match=r"rank \d, [abcd]: it waits for ever: for itself, by way of other ranks"):
+    with pytest.raises(InputError, match=r"rank \d, [abcd]: it never ends: it waits for itself, through other ranks"):
         part_of(s, np.array([0, 1]), Overheads())

@@ -1,2 +1,2 @@
-"""Measurements between hosts, judged: what to measure and what to expect, which part is slow, what
-has changed since a baseline."""
+"""Analysis of measurements between hosts: plan, expected values, slow parts, and changes since a
+baseline."""

@@ -1,5 +1,4 @@
-"""A fabric on the day it was accepted, as a file: topology, firmware, cables, rates of errors,
-measurements."""
+"""Baseline file of an accepted fabric: topology, firmware, cables, error rates, measurements."""
 
 from __future__ import annotations
 
@@ -39,7 +38,8 @@ ERROR_COUNTERS = (
     "excessive_buffer_overrun_errors",
     "vl15_dropped",
 )
-"""Counters whose rates a baseline keeps: those of data say what ran, not how the fabric is."""
+"""Counters whose rates a baseline contains; data counters depend on the workload, not on the
+fabric."""
 MODULE_KEYS = ("module_vendor", "module_part", "module_serial")
 
 PortKey = str
@@ -48,10 +48,9 @@ PortKey = str
 
 @dataclass(frozen=True)
 class BaselineRecord:
-    """``fabric`` None: measurements alone. ``firmware`` by NodeGUID in hex; ``modules``: of a port,
-    what EEPROM and source say of its cable (serial, part, vendor, ``length_m``); ``errors``: of a
-    port and counter, (what it rose by, seconds observed); ``pairs``: test → (source, target) →
-    value."""
+    """``fabric`` None: only measurements. ``firmware`` by NodeGUID in hex; ``modules``: by port,
+    cable data from EEPROM and source (serial, part, vendor, ``length_m``); ``errors``: by port and
+    counter, (increase, seconds observed); ``pairs``: test → (source, target) → value."""
 
     name: str
     fabric: Fabric | None = None
@@ -68,7 +67,7 @@ def record_of(
     observations: Observations | None,
     pairs: Mapping[str, Mapping[tuple[str, str], float]],
 ) -> BaselineRecord:
-    """The record of what is known now."""
+    """Return the record of the current state."""
     firmware: dict[str, str] = {}
     modules: dict[PortKey, dict[str, Any]] = {}
     if ports is not None:
@@ -111,8 +110,8 @@ def _errors(seen: Observations) -> dict[PortKey, dict[str, tuple[int, float]]]:
 
 
 def write_baseline(record: BaselineRecord, path: str | os.PathLike[str]) -> None:
-    """Write it as JSON: the topology as ibnetdiscover prints it, for people too. Raises
-    :class:`InputError` where the file cannot be written."""
+    """Write it as JSON, with the topology as readable ibnetdiscover text. Raises
+    :class:`InputError` if the file cannot be written."""
     stated = {
         KEY: VERSION,
         "name": record.name,
@@ -133,13 +132,14 @@ def _text_of(fabric: Fabric) -> str:
 
 
 def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
-    """Raises :class:`UnreadableFile` for what :func:`write_baseline` did not write."""
+    """Read a baseline. Raises :class:`UnreadableFile` if :func:`write_baseline` did not write the
+    file."""
     shown = os.fspath(path)
     if not Path(path).exists():
-        raise UnreadableFile(f"{shown}: No such file or directory; softib baseline record makes one")
-    stated = json_document(path, "baseline", "give a file that softib baseline record wrote", MAX_BYTES)
+        raise UnreadableFile(f"{shown}: No such file or directory; use softib baseline record to create one")
+    stated = json_document(path, "baseline", "use a file written by softib baseline record", MAX_BYTES)
     if not isinstance(stated, dict) or KEY not in stated:
-        raise UnreadableFile(f"{shown}: no baseline; give a file that softib baseline record wrote")
+        raise UnreadableFile(f"{shown}: not a baseline; use a file written by softib baseline record")
     if stated[KEY] != VERSION:
         raise UnreadableFile(
             f"{shown}: a baseline of version {stated[KEY]!r}, this softib reads {VERSION}; record a new one"

@@ -1,5 +1,5 @@
-"""What of a fabric is no longer as in its baseline: topology, firmware, cables, rates of errors,
-measurements; each with significance where it is a measurement."""
+"""Differences of a fabric from its baseline: topology, firmware, cables, error rates, and
+measurements with their significance."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["binomial_tail", "classes_of_pairs", "compare_baselines", "drift_of"]
 
 
 def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] | None:
-    """What says the class of a pair (same leaf, across spine, across core; "": not known) by the
-    names of its ends; None without a fabric."""
+    """Return a function from the names of two ends to the class of the pair (same leaf, across
+    spine, across core; "": unknown); None without a fabric."""
     if fabric is None:
         return None
-    if not len(end_ports(fabric)):  # a file without LIDs: who hangs on which leaf is known all the same
+    if not len(end_ports(fabric)):  # a file without LIDs: the leaf of each host is known nevertheless
         fabric = fabric.copy()
         bring_up(fabric)
     ends = ends_of_fabric(fabric, graph_of(fabric)).ends
@@ -46,10 +46,9 @@ def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] 
 
 
 LEVEL = 0.01
-"""Chance of a false alarm in each kind of comparison, after correction."""
+"""Probability of a false alarm in each kind of comparison, after correction."""
 SAME_LEAST = 0.5
-"""Share of the nodes (or hosts) that two baselines have in common, below which they are of
-different fabrics."""
+"""Share of common nodes (or hosts) below which two baselines belong to different fabrics."""
 SHOWN = 5
 EXACT = 100_000
 LENGTH_M = 0.5
@@ -57,7 +56,8 @@ LENGTH_M = 0.5
 
 
 def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Finding]:
-    """Findings, worst first. Raises :class:`InputError` where the two are of different fabrics."""
+    """Return findings, worst first. Raises :class:`InputError` if the two belong to different
+    fabrics."""
     _same_fabric(before, after)
     findings = [*_measurements(before, after), *_errors(before, after)]
     if before.fabric is not None and after.fabric is not None:
@@ -67,7 +67,7 @@ def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Fin
 
 
 def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
-    """By test, of the tests that both have."""
+    """Return the drift by test, for tests in both baselines."""
     kind = classes_of_pairs(after.fabric or before.fabric)
     return {
         t: compare_pairs(before.pairs[t], after.pairs[t], LEVEL, kind)
@@ -90,7 +90,7 @@ def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
         same, of, kind = len(hosts[0] & hosts[1]), min(map(len, hosts)), "hosts"
     if same < SAME_LEAST * of:
         raise InputError(
-            f"{a.name} and {b.name} are of different fabrics: {same} of {of} {kind} are in both; compare baselines "
+            f"{a.name} and {b.name} belong to different fabrics: {same} of {of} {kind} are in both; compare baselines "
             f"of one fabric"
         )
 
@@ -133,7 +133,7 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
             {k: v for k, v in r.pairs[test].items() if not named & set(k) and (kind is None or kind(k) not in apart)}
             for r in (before, after)
         ]
-        d = compare_pairs(rest[0], rest[1])  # what one host lost is not the fabric's
+        d = compare_pairs(rest[0], rest[1])  # a loss of one host is not a loss of the fabric
         if d.pairs and d.probability < LEVEL:
             worse = (d.ratio > 1) == latency
             yield finding(
@@ -177,8 +177,8 @@ def _host(after: BaselineRecord, before: BaselineRecord, host: str) -> Location:
 
 
 def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
-    """Ports whose counters rise faster: given all events of both, how many fall into the later span
-    is binomial (Przyborowski and Wilenski 1940)."""
+    """Report ports whose counters rise faster: given all events of both spans, the number in the
+    later span is binomial (Przyborowski and Wilenski 1940)."""
     both = [
         (key, counter, was, row[counter])
         for key, row in after.errors.items()
@@ -214,8 +214,8 @@ def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
 
 
 def binomial_tail(k: int, n: int, p: float) -> float:
-    """P(at least ``k`` of ``n``), each with chance ``p``; beyond :data:`EXACT` by the normal
-    distribution."""
+    """Return P(at least ``k`` of ``n``), each with probability ``p``; beyond :data:`EXACT` with the
+    normal distribution."""
     if k <= 0 or p >= 1:
         return 1.0
     if p <= 0 or k > n:
@@ -229,7 +229,7 @@ def binomial_tail(k: int, n: int, p: float) -> float:
 
 
 def _topology(a: Fabric, b: Fabric) -> Iterator[Finding]:
-    """One finding for each kind of change that ``softib diff`` knows."""
+    """Return one finding for each kind of change of ``softib diff``."""
     kinds: dict[str, list[Any]] = {}
     for change in diff(a, b):
         kinds.setdefault(change.kind, []).append(change)
@@ -293,6 +293,6 @@ def _located(f: Fabric | None, guid: str, portnum: int | None) -> Location:
 
 
 def reference_of(pairs: Mapping[str, Mapping[tuple[str, str], float]], test: str, pair: tuple[str, str]) -> float:
-    """What the baseline has of a pair, in either direction; NaN where it has nothing."""
+    """Return the baseline's value of a pair, in either direction; NaN if there is none."""
     of_test = pairs.get(test, {})
     return of_test.get(pair, of_test.get(pair[::-1], math.nan))

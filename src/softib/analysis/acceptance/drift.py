@@ -1,10 +1,7 @@
-"""Has a fabric changed? Two sets of measurements of pairs of hosts, compared with significance
-instead of by eye.
-
-All pairs together by a signed-rank test on what each pair gained or lost (Wilcoxon 1945), each host
-by the same test over its pairs, with Holm's correction for the many hosts that are looked at (Holm
-1979). Where pairs differ between the two sets, rates of all are compared by the rank-sum test (Mann
-and Whitney 1947).
+"""Compare two sets of measurements of pairs of hosts statistically. All pairs together are compared
+with a signed-rank test on the change of each pair (Wilcoxon 1945), each host by the same test over
+its pairs, with Holm's correction for the number of hosts (Holm 1979). If the pairs differ between
+the two sets, rates of all are compared by the rank-sum test (Mann and Whitney 1947).
 """
 
 from __future__ import annotations
@@ -23,10 +20,10 @@ EXACT = 20
 """Pairs up to which the signed-rank test counts every assignment of signs; beyond, the normal
 distribution with correction for ties is used."""
 LEAST = 6
-"""Fewer pairs cannot be significant at 0.05 whatever they say (two-sided: 2 / 2**6)."""
+"""Fewer pairs cannot be significant at 0.05 (two-sided: 2 / 2**6)."""
 
 Pairs = Mapping[tuple[str, str], float]
-"""(source, destination) -> what was measured: Gb/s or microseconds."""
+"""(source, destination) -> measured value: Gb/s or microseconds."""
 
 
 @dataclass(frozen=True)
@@ -55,25 +52,25 @@ class ClassDrift:
 
 @dataclass(frozen=True)
 class Drift(Result):
-    """What became of the pairs of a test."""
+    """Change of the pairs of a test."""
 
     pairs: int
     """Measured in both."""
     ratio: float = field(metadata=key(type=float | None))
     """Median of after over before; null without pairs in both."""
     probability: float
-    """Of as much by accident (signed ranks; of different pairs: rank sum)."""
+    """Probability of this change by accident (signed ranks; rank sum for different pairs)."""
     hosts: tuple[HostDrift, ...] = field(metadata=HIDDEN)
-    """Hosts whose own pairs changed otherwise than the rest, with significance, the surest first."""
+    """Hosts whose pairs changed significantly differently from the rest, the most certain first."""
     only_before: int
-    """Pairs measured in the first alone."""
+    """Pairs measured only in the first set."""
     only_after: int
     classes: tuple[ClassDrift, ...] = field(default=(), metadata=HIDDEN)
-    """Classes of pairs that changed otherwise than the others, likewise: what they did is taken off
-    before hosts are looked at."""
+    """Classes of pairs that changed significantly differently from the others; their change is
+    removed before hosts are compared."""
 
     def changed(self, level: float = 0.01) -> bool:
-        """Is the fabric as a whole, any host or any class of pairs another one than it was?"""
+        """Return whether the fabric as a whole, any host or any class of pairs changed."""
         parts = [h.probability for h in self.hosts] + [c.probability for c in self.classes]
         return self.probability < level or any(p < level for p in parts)
 
@@ -81,10 +78,9 @@ class Drift(Result):
 def compare_pairs(
     before: Pairs, after: Pairs, level: float = 0.01, class_of: Callable[[tuple[str, str]], str] | None = None
 ) -> Drift:
-    """What became of the pairs from ``before`` to ``after``; hosts are named at significance
-    ``level``, and classes of pairs where ``class_of`` says whose class each pair is.
-
-    Values that are not above 0 (a pair that failed) are left out.
+    """Return the change of pairs from ``before`` to ``after``; hosts are reported at significance
+    ``level``, and classes of pairs if ``class_of`` returns the class of a pair. Values of 0 or less
+    (failed pairs) are ignored.
     """
     first, second = ({k: v for k, v in m.items() if v > 0 and math.isfinite(v)} for m in (before, after))
     both = sorted(first.keys() & second.keys())
@@ -110,16 +106,15 @@ def compare_pairs(
 
 
 def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDrift, ...]:
-    """Classes whose pairs changed by another ratio than those of the other classes (rank sum,
-    Holm's step-down): the surest first, and then among those that are left."""
+    """Return classes whose pairs changed by another ratio than those of the other classes (rank
+    sum, Holm's step-down), the most certain first."""
     left = sorted(set(names.tolist()))
     worst, classes = 0.0, []
     for tests in range(len(left), 1, -1):
         kept = np.isin(names, left)
         parts = {n: (log[names == n], log[kept & (names != n)]) for n in left}
         chances = {n: mann_whitney(*p) for n, p in parts.items() if min(map(len, p)) >= LEAST}
-        # Of two classes that differ the one that changed is named: its own pairs are no longer what
-        # they were, by more than the others'.
+        # Of two classes that differ, the one with the larger change is reported.
         moved = [n for n in chances if abs(np.median(parts[n][0])) > abs(np.median(parts[n][1]))]
         name = min(moved, key=chances.__getitem__, default="")
         if not moved or signed_rank(parts[name][0]) >= level:
@@ -134,8 +129,8 @@ def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDri
 
 
 def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: float) -> tuple[HostDrift, ...]:
-    """Hosts whose pairs changed more than the median pair did. A slow host drags the pairs of all
-    others by one each: the median does not feel it."""
+    """Return hosts whose pairs changed more than the median pair. A slow host affects one pair of
+    every other host, which does not move the median."""
     rows: dict[str, list[int]] = {}
     for i, pair in enumerate(both):
         for host in dict.fromkeys(pair):
@@ -152,8 +147,8 @@ def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: f
 
 
 def signed_rank(differences: np.ndarray) -> float:
-    """Two-sided chance of signed ranks as uneven as these if each difference were as likely
-    positive as negative; zeros are left out."""
+    """Return the two-sided probability of signed ranks this uneven if each difference is equally
+    likely positive or negative; zeros are ignored."""
     d = np.asarray(differences, float)
     d = d[d != 0]
     n = len(d)
@@ -169,8 +164,8 @@ def signed_rank(differences: np.ndarray) -> float:
 
 
 def _exact(rank: np.ndarray, plus: float) -> float:
-    """Every assignment of signs counted: sums of subsets of the ranks, doubled so that ties are
-    whole numbers."""
+    """Count every assignment of signs: sums of subsets of the ranks, doubled so that ties are whole
+    numbers."""
     twice = np.rint(2 * rank).astype(np.int64)
     counts = np.zeros(int(twice.sum()) + 1)
     counts[0] = 1.0
@@ -182,8 +177,8 @@ def _exact(rank: np.ndarray, plus: float) -> float:
 
 
 def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
-    """Two-sided chance of ranks as uneven between ``a`` and ``b`` if both came from one
-    distribution (normal approximation, ties corrected)."""
+    """Return the two-sided probability of ranks this uneven between ``a`` and ``b`` if both come
+    from one distribution (normal approximation, ties corrected)."""
     n, m = len(a), len(b)
     if not n or not m:
         return 1.0
@@ -203,7 +198,7 @@ def _ranks(values: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _two_sided(deviation: float, variance: float) -> float:
-    """With continuity correction."""
+    """Return the two-sided probability, with continuity correction."""
     if variance <= 0:
         return 1.0
     return math.erfc(max(0.0, abs(deviation) - 0.5) / math.sqrt(2 * variance))

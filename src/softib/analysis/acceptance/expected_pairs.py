@@ -1,8 +1,6 @@
-"""What a pair of hosts ought to measure: the bandwidth of its path's links and the latency of its
-path, by the laws that ``simulate`` and ``--pace`` share.
-
-A link that trained slower than most links of its kind is expected at the rate of its kind: what the
-fabric was built for, not what it does today.
+"""Expected values of a pair of hosts: the bandwidth of its path's links and the latency of its
+path, by the same laws as ``simulate`` and ``--pace``. A link that trained slower than most links of
+its kind is expected to have the rate of its kind.
 """
 
 from __future__ import annotations
@@ -25,14 +23,14 @@ __all__ = ["KINDS", "Expectation", "FabricParts", "Kind", "Part", "Paths", "part
 
 Kind = Literal["host", "adapter", "cable", "switch", "direction"]
 KINDS: tuple[Kind, ...] = ("host", "adapter", "cable", "switch", "direction")
-"""Of parts that explain equally much the first kind is taken."""
+"""Kinds of parts in order of preference, among parts that explain the same."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """``kind`` and the row of what it is: a host's number, an end, the smaller port row of a cable,
-    a node, the port row that sends. ``same``: further parts that cross the very same measurements,
-    so that these cannot tell them apart."""
+    """A part: ``kind`` and its row: a host's number, an end, the smaller port row of a cable, a
+    node, the sending port row. ``same``: further parts that cross exactly the same measurements, so
+    they cannot be distinguished."""
 
     kind: Kind
     row: int
@@ -41,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True)
 class FabricParts:
-    """``parts`` of a test's measurements, and what each is."""
+    """``parts`` of a test's measurements, with a description of each."""
 
     parts: Parts
     what: tuple[Part, ...]
@@ -49,8 +47,8 @@ class FabricParts:
 
 def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: Expectation | None) -> FabricParts:
     """The parts that the measurements ``rows`` (all of ``test``) cross: the paths of both
-    directions where data or answers go both ways, by the forwarding tables; without an expectation
-    hosts and adapters alone."""
+    directions if data or answers go both ways, from the forwarding tables; without expected values only
+    hosts and adapters."""
     ends, a, b = measured.ends, measured.source[rows], measured.target[rows]
     host = _host_numbers(ends)
     n = len(rows)
@@ -95,8 +93,8 @@ def _on_paths(e: Expectation, a: np.ndarray, b: np.ndarray, both: bool) -> list[
 
 
 def _without_doubles(keys: np.ndarray, first: np.ndarray, row: np.ndarray, width: int) -> FabricParts:
-    """One part for all that cross the same measurements: the first kind of :data:`KINDS` leads, the
-    others stand in its ``same``."""
+    """Merge parts that cross the same measurements: the first kind of :data:`KINDS` leads, the
+    others are in its ``same``."""
     leads: dict[bytes, int] = {}
     same: dict[int, list[tuple[Kind, int]]] = {}
     kept: list[int] = []
@@ -116,7 +114,7 @@ def _without_doubles(keys: np.ndarray, first: np.ndarray, row: np.ndarray, width
 
 @dataclass(frozen=True)
 class Paths:
-    """Of ``n`` messages: the fabric's ports that send them on, ``port[first[i]:first[i + 1]]``
+    """Paths of ``n`` messages: the fabric's ports that send them, ``port[first[i]:first[i + 1]]``
     (int64), from the adapter to the last switch. Empty: no path."""
 
     first: np.ndarray
@@ -128,9 +126,9 @@ class Paths:
 
 
 def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
-    """Rate of each port's link (``gbps`` float64[ports], 0 = none), or that of most links of its
-    kind where it is lower. A kind: between the same two kinds of device (hosts' adapters by device,
-    switches by device and number of ports)."""
+    """Return the rate of each port's link (``gbps`` float64[ports], 0 = none), or that of most
+    links of its kind if that is higher. A kind is: between the same two kinds of device (hosts'
+    adapters by device, switches by device and number of ports)."""
     out = gbps.copy()
     linked = np.flatnonzero((fabric.port_peer >= 0) & (gbps > 0))
     node = fabric.port_node
@@ -152,8 +150,8 @@ def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
 
 
 class Expectation:
-    """What ``fabric``, which has LIDs and tables, ought to do. ``row``: of each of the acceptance's
-    ends, the fabric's end port."""
+    """Expected values on ``fabric``, which has LIDs and tables. ``row``: the fabric's end port of
+    each of the acceptance's ends."""
 
     def __init__(self, fabric: Fabric, row: np.ndarray, path_sl: np.ndarray | None = None):
         self.fabric, self.row = fabric, row
@@ -161,19 +159,19 @@ class Expectation:
 
     @cached_property
     def gbps(self) -> np.ndarray:
-        """Expected rate of each port's link (float64[ports])."""
+        """Return the expected rate of each port's link (float64[ports])."""
         return usual_gbps(self.fabric, self.plane.gbps)
 
     def paths(self, source: np.ndarray, target: np.ndarray) -> Paths:
-        """The ways of data from ``source`` to ``target`` (rows of the acceptance's ends) through
-        the forwarding tables."""
+        """Return the paths of data from ``source`` to ``target`` (rows of the acceptance's ends)
+        through the forwarding tables."""
         m = messages(self.row[source], self.row[target], 1)
         laid = self.plane.lay(m)
         return Paths(laid.first, np.asarray(laid.port >> 4, np.int64)[laid.channel])
 
     def bandwidth(self, source: np.ndarray, target: np.ndarray, size: int, loaded: bool) -> np.ndarray:
-        """Gb/s of payload of messages of ``size`` octets (float64; 0 without a path): the least of
-        its links, each shared evenly by the flows of the call where all run at once (``loaded``).
+        """Return Gb/s of payload of messages of ``size`` bytes (float64; 0 without a path): the
+        minimum of its links, each shared evenly by the flows of the call if all run at once (``loaded``).
         """
         there = self.paths(source, target)
         rate = self.gbps[there.port]
@@ -189,8 +187,8 @@ class Expectation:
         return out * size / np.maximum(octets, 1)
 
     def latency_us(self, source: np.ndarray, target: np.ndarray, size: int) -> np.ndarray:
-        """Half of a ping-pong of ``size`` octets without load (float64; NaN without a path): the
-        mean of both directions."""
+        """Return half the round-trip time of ``size`` bytes without load (float64; NaN without a
+        path): the mean of both directions."""
         out = np.zeros(len(source))
         for a, b in ((source, target), (target, source)):
             m = messages(self.row[a], self.row[b], size)
@@ -202,9 +200,9 @@ class Expectation:
         return out / 2
 
     def of_round(self, test: PairTest, one: Round, size: int, part: np.ndarray | None = None) -> np.ndarray:
-        """What each pair of the round ought to measure in ``test`` (float64, in the test's unit).
-        ``part``: of a test beside bandwidth, the part of the round that each pair is in (None: as
-        it is planned)."""
+        """Return the expected value of each pair of the round in ``test`` (float64, in the test's
+        unit). ``part``: for a test beside bandwidth, the part of the round of each pair (None: as
+        planned)."""
         a, b = one.source, one.target
         if test.under_load:
             from softib.analysis.acceptance.loaded_latency import latency_under_load_us
@@ -220,8 +218,8 @@ class Expectation:
         return self.bandwidth(a, b, size, False) + self.bandwidth(b, a, size, False)
 
     def of(self, measured: Measurements, sizes: dict[str, int]) -> np.ndarray:
-        """What each measurement ought to be (float64): loaded ones beside the others of their test
-        and round. ``sizes``: octets by test."""
+        """Return the expected value of each measurement (float64), with the load of the others in
+        its test and round. ``sizes``: bytes by test."""
         out = np.full(len(measured), np.nan)
         for name in measured.tests:
             rows = np.flatnonzero(measured.test == name)

@@ -1,5 +1,5 @@
-"""Measurements become findings: slow parts by tomography, with numbers, the rates that links
-trained at, and who could not measure."""
+"""Findings from measurements: slow parts found by tomography, link rates, and hosts that could not
+measure."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["ClassSummary", "Judged", "Unit", "judge", "summary"]
 Unit = Literal["Gb/s", "us"]
 
 BELOW = 0.9
-"""Share of the model below which the median pair of a test is worth an information."""
+"""Share of the model below which the median pair of a test is reported as information."""
 SHOWN = 5
-"""Examples that evidence lists."""
+"""Number of examples in evidence."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """``findings``, the worst first; ``expected`` float64[m]: what each measurement ought to be
-    (NaN: not known)."""
+    """``findings``, the worst first; ``expected`` float64[m]: expected value of each measurement
+    (NaN: unknown)."""
 
     findings: list[Finding]
     expected: np.ndarray
@@ -55,9 +55,9 @@ def judge(
     reference: np.ndarray | None = None,
     paced: bool = True,
 ) -> Judged:
-    """What the measurements say. ``sizes``: octets of a message by test. ``reference`` float64[m]:
-    compare with this (a baseline) where it is not NaN, not with the model. ``paced``: data takes
-    the time of its links; without, the model is no measure of it."""
+    """Return the findings of measurements. ``sizes``: bytes of a message by test. ``reference``
+    float64[m]: compare with this (a baseline) instead of the model where it is not NaN. ``paced``:
+    data takes its time on links; otherwise the model does not apply."""
     model = np.full(len(measured), np.nan) if expectation is None else expectation.of(measured, dict(sizes))
     usual = model if reference is None else np.where(np.isfinite(reference), reference, model)
     cases: dict[tuple[str, int], _Case] = {}
@@ -114,8 +114,9 @@ def _add(
 
 
 def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Part:
-    """A cable (or a direction of one) to a host is the adapter, the only adapter of a host is the
-    host, a direction of a cable between switches is that cable: by whatever name a test found it.
+    """Return the canonical name of a part: a cable (or a direction of one) to a host is the
+    adapter, the only adapter of a host is the host, a direction of a cable between switches is that
+    cable.
     """
     kind, row, ends = part.kind, part.row, measured.ends
     if e is not None and kind in ("cable", "direction"):
@@ -134,8 +135,8 @@ def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Par
 
 
 def _folded(measured: Measurements, cases: dict[tuple[str, int], _Case]) -> list[_Case]:
-    """Without adapters whose host is blamed in another test: what one test shows of the host, one
-    with a smaller effect shows of one of its adapters alone."""
+    """Remove adapters whose host is blamed in another test: a test with a smaller effect may find
+    only one adapter of a slow host."""
     host = measured.ends.host
     hosts = {host[row] for kind, row in cases if kind == "host"}
     return [c for (kind, row), c in cases.items() if kind != "adapter" or host[row] not in hosts]
@@ -151,7 +152,7 @@ def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding
     if bandwidth:
         worst = max(bandwidth, key=lambda b: b.loss)
         texts.append(
-            f"{worst.loss:.0%} less bandwidth than like pairs in {worst.slow} of "
+            f"{worst.loss:.0%} less bandwidth than similar pairs in {worst.slow} of "
             f"{counted(worst.measurements, 'measurement')}"
         )
     if latency:
@@ -181,7 +182,7 @@ def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding
 
 
 def _place(measured: Measurements, e: Expectation | None, part: Part) -> tuple[str, list[Location], dict[str, float]]:
-    """Its name, its places, and the rate that its link trained at where that is lower than usual."""
+    """Return its name, its locations, and the rate of its link if that is lower than usual."""
     ends = measured.ends
     if e is None:
         name = ends.host[part.row] if part.kind == "host" else ends.name(part.row)
@@ -232,7 +233,7 @@ def _place_of(measured: Measurements, e: Expectation | None) -> Callable[[int], 
 
 
 def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
-    """One finding for each reason that hosts failed for, and one for pairs."""
+    """Return one finding for each reason of failed hosts, and one for pairs."""
     ends = measured.ends
     hosts: dict[str, dict[str, int]] = {}
     pairs: dict[tuple[str, str], Failure] = {}
@@ -264,8 +265,8 @@ def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
 
 
 def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
-    """Tests whose median pair is far from the model: nothing of the fabric stands out, so the cause
-    is everywhere."""
+    """Report tests whose median pair is far from the model: no part of the fabric stands out, so
+    the cause is common to all."""
     out = []
     for test in measured.tests:
         rows = np.flatnonzero((measured.test == test) & np.isfinite(model) & (model > 0))
@@ -277,7 +278,7 @@ def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
                 finding(
                     codes.BELOW_MODEL,
                     [],
-                    f"{test}: the median pair reaches {share:.0%} of what its path lets expect",
+                    f"{test}: the median pair reaches {share:.0%} of the expected value of its path",
                     {"test": test, "median_share": round(share, 4), "pairs": len(rows)},
                 )
             )
@@ -285,7 +286,7 @@ def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
 
 
 def _unpaced(measured: Measurements, model: np.ndarray) -> Finding:
-    """What measurements on a fabric without pace are not."""
+    """Report that measurements on an unpaced fabric do not show link rates."""
     shares = {}
     for test in measured.tests:
         rows = np.flatnonzero((measured.test == test) & np.isfinite(model) & (model > 0))
@@ -315,7 +316,7 @@ class ClassSummary(Result):
     median: float
     largest: float
     expected: float | None
-    """Median of what the paths let expect."""
+    """Median of the expected values."""
 
     def __str__(self) -> str:
         model = "" if self.expected is None else f", model {self.expected:.4g}"
@@ -326,7 +327,7 @@ class ClassSummary(Result):
 
 
 def summary(measured: Measurements, expected: np.ndarray) -> list[ClassSummary]:
-    """One for each test and class of pairs that were measured; ``expected`` float64[m]."""
+    """Return one summary for each measured test and class of pairs; ``expected`` float64[m]."""
     out = []
     kind = class_of(measured.ends, measured.source, measured.target)
     several = len(np.unique(measured.ends.leaf)) > 1

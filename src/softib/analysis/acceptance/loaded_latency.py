@@ -1,10 +1,8 @@
-"""Latency beside bandwidth, as the packet layer has it: short messages of some pairs of a round
-while the others send both ways as fast as they can.
-
-Switches serve links by packets, so a short message that shares a link waits for packets, and where
-more data wants a link than it carries, for what stands in the buffers before it. Only the load that
-the measured paths meet is simulated: flows that share a link with them, and flows that share one
-with those, as far as that goes.
+"""Latency under load from the packet layer: short messages of some pairs of a round while the
+others send in both directions at full rate. Switches forward packets, so a short message waits for
+packets on a shared link, and on an overloaded link for the packets in the buffers before it. Only
+relevant load is simulated: flows that share a link with the measured paths, directly or through
+other flows.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ __all__ = ["latency_under_load_us"]
 
 US = 10**6
 SETTLED_PS, EVERY_PS, PROBES = 20 * US, 2 * US, 16
-"""When the first short message of a pair is sent (buffers are full long before), how long after it
-the next is, and how many there are each way."""
+"""Time of the first short message of a pair (buffers are full long before), the interval to the
+next, and the number in each direction."""
 END_PS = SETTLED_PS + (PROBES + 4) * EVERY_PS
 SPEED_FIELDS = (
     PortInfo.link_width_active,
@@ -36,9 +34,9 @@ SPEED_FIELDS = (
 def latency_under_load_us(
     e: Expectation, source: np.ndarray, target: np.ndarray, part: np.ndarray, size: int
 ) -> np.ndarray:
-    """Half of a ping-pong of ``size`` octets in microseconds of each pair (rows of the acceptance's
-    ends), the pairs of its ``part`` measured while those of the other parts are the load (float64;
-    NaN without a path). The median of :data:`PROBES` messages each way."""
+    """Return half the round-trip time of ``size`` bytes in microseconds for each pair (rows of the
+    acceptance's ends); the pairs of its ``part`` are measured while the other parts are the load
+    (float64; NaN without a path). The median of :data:`PROBES` messages each way."""
     out = e.latency_us(source, target, size)
     fabric = _as_built(e)
     for number in np.unique(part).tolist():
@@ -57,7 +55,8 @@ def _both(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _that_meet(
     e: Expectation, source: np.ndarray, target: np.ndarray, probes: np.ndarray, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs of ``probes`` that share a link with the load, pairs of ``others`` that matter to them)."""
+    """(pairs of ``probes`` that share a link with the load, pairs of ``others`` that matter to
+    them)."""
     probe = _links(e, source[probes], target[probes])
     load = _links(e, source[others], target[others])
     on_load = np.zeros(len(e.gbps), bool)
@@ -84,7 +83,7 @@ def _links(e: Expectation, a: np.ndarray, b: np.ndarray) -> Paths:
 
 
 def _any(paths: Paths, marked: np.ndarray) -> np.ndarray:
-    """Of which pairs any link is ``marked``."""
+    """Return which pairs have a ``marked`` link."""
     hits = np.concatenate([[0], np.cumsum(marked[paths.port])])
     return np.asarray(hits[paths.first[1:]] > hits[paths.first[:-1]])
 
@@ -92,8 +91,8 @@ def _any(paths: Paths, marked: np.ndarray) -> np.ndarray:
 def _wait_us(
     e: Expectation, fabric: Fabric, pairs: tuple[np.ndarray, np.ndarray], load: tuple[np.ndarray, np.ndarray], size: int
 ) -> np.ndarray:
-    """How much longer a message of each of ``pairs`` takes beside ``load`` than without, the mean
-    of both directions."""
+    """Return the additional time of a message of each of ``pairs`` under ``load``, the mean of both
+    directions."""
     a, b = _both(*pairs)
     x, y = _both(*load)
     octets = int(float(e.gbps.max()) * 1e9 / 8 * END_PS / 1e12)
@@ -115,7 +114,7 @@ def _wait_us(
 
 
 def _as_built(e: Expectation) -> Fabric:
-    """The fabric with every link at the rate of its kind."""
+    """Return the fabric with every link at the rate of its kind."""
     slow = np.flatnonzero(e.plane.gbps < e.gbps)
     if not len(slow):
         return e.fabric

@@ -1,5 +1,5 @@
-"""The plan of an acceptance run: rounds, tests and batches, with what each pair ought to take; and
-the journal's entries as measurements."""
+"""The plan of an acceptance run: rounds, tests and batches, with the expected duration of each
+pair; and the journal's entries as measurements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 NODE_DESCRIPTION = re.compile(r"^(?P<host>\S+)[ /:]+(?P<device>[a-z][a-z0-9]*_?\d+)\b")
-"""``node-1 mlx5_0``: what rdma-ndd writes (``%h %d``)."""
+"""``node-1 mlx5_0``, as written by rdma-ndd (``%h %d``)."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class FabricEnds:
 
 
 def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | None = None) -> FabricEnds:
-    """The ports of all hosts with a LID, in natural order of their names; of ``hosts`` alone where
-    given.
+    """Return the ports of all hosts with a LID, or only of ``hosts``, in natural order of their
+    names.
 
     Raises :class:`UnknownName` for a host that is not in the fabric.
     """
@@ -90,8 +90,7 @@ def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | No
 
 
 def ends_of_hosts(hosts: Sequence[str], devices: Sequence[str] = ()) -> Ends:
-    """Hosts of which nothing but their names is known, each with the ``devices`` (none: the first
-    of each host)."""
+    """Return hosts known only by name, each with the ``devices`` (none: the first of each host)."""
     rows = [(h, d, r) for h in hosts for r, d in enumerate(devices or [""])]
     none = np.zeros(len(rows), np.int32)
     names = tuple(h for h, _, _ in rows)
@@ -112,7 +111,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _rails(hosts: Sequence[str]) -> np.ndarray:
-    """Position of each port among those of its host, which stand in the order of adapters and
+    """Return the position of each port among those of its host, in the order of adapters and
     ports."""
     seen: dict[str, int] = {}
     out = np.zeros(len(hosts), np.int32)
@@ -137,9 +136,9 @@ def _pods(fabric: Fabric, graph: SwitchGraph, structure: Structure) -> np.ndarra
 
 
 UNKNOWN_GBPS = 100.0
-"""Rate by which iterations are counted where no fabric says a better one."""
+"""Assumed rate for the number of iterations if there is no fabric."""
 LATENCY_SIZE = 2
-"""Octets of a message that latency is measured with (perftest's default)."""
+"""Message size in bytes for latency (perftest's default)."""
 LATENCIES_PER_SECOND = 1000
 LEAST_ITERATIONS = 20
 
@@ -174,8 +173,8 @@ def plan_batches(
     at_once: int | None,
     seed: int = 0,
 ) -> AcceptancePlan:
-    """Draw the run up. ``seconds``: how long each program ought to send at the expected rate;
-    ``at_once``: pairs at most at a time where each is to be alone."""
+    """Plan the run. ``seconds``: duration of each program at the expected rate; ``at_once``:
+    maximum number of simultaneous pairs if each must be alone on its links."""
     rounds = rounds_of(ends, per_class, seed)
     sizes = {t.name: LATENCY_SIZE if t.latency else size for t in tests}
     batches: list[Batch] = []
@@ -226,7 +225,7 @@ def _iterations(e: Expectation | None, test: PairTest, one: Round, size: int, se
 
 
 def measurements_of(ends: Ends, entries: Iterable[Mapping[str, Any]]) -> Measurements:
-    """What the entries of a journal hold; a failure that a later run has made good is left out."""
+    """Return the measurements of a journal; a failure that a later run resolved is skipped."""
     values: dict[tuple[int, str, int, int], tuple[float, int]] = {}
     failed: dict[tuple[int, str, int, int], tuple[int, str]] = {}
     for e in entries:

@@ -1,5 +1,5 @@
-"""What an acceptance would otherwise keep to itself: slow pairs that no blamed part explains, links
-that trained low, and cables that no pair crossed."""
+"""Remaining observations of an acceptance: slow pairs that no blamed part explains, links that
+trained low, and cables that no pair crossed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from softib.plural import counted
 __all__ = ["Explained", "slow_pairs", "trained_low", "uncrossed"]
 
 SLOW = 0.3
-"""Share of the bandwidth that a pair lacks beyond what blamed parts explain, from which on it is
-listed (our choice)."""
+"""Unexplained loss of bandwidth (share) from which a pair is listed (chosen by softib)."""
 HALF = 0.5
-"""Share from which on one measurement alone is a warning: whatever disturbs a host for a moment
-rarely takes that much."""
+"""Unexplained loss (share) from which a single measurement is a warning: momentary disturbances of
+a host are rarely that large."""
 Explained = Mapping[str, tuple[np.ndarray, np.ndarray, FabricParts, Sequence[Blamed]]]
 """By test: rows of its measurements, how much worse each is than usual, the parts, those blamed."""
 Place = Callable[[int], list[Location]]
 
 
 def slow_pairs(measured: Measurements, explained: Explained, place: Place) -> Iterator[Finding]:
-    """One finding for all pairs that are slow for a reason that was not found."""
+    """Report all slow pairs without a known cause in one finding."""
     listed: dict[tuple[int, int], dict[str, Any]] = {}
     for test, (rows, d, shared, blamed) in explained.items():
         if TESTS[test].latency:
@@ -62,7 +61,7 @@ def slow_pairs(measured: Measurements, explained: Explained, place: Place) -> It
     yield finding(
         codes.PAIRS_UNEXPLAINED,
         [one for p in order[:1] for e in p for one in place(e)],
-        f"{counted(len(order), 'pair')} up to {worst['lacks_percent']:.0f}% below what the slow parts that are named "
+        f"{counted(len(order), 'pair')} up to {worst['lacks_percent']:.0f}% more than the reported slow parts "
         f"explain: {shown}",
         {"pairs": [listed[p] for p in order]},
         severity=Severity.WARNING if severe else Severity.INFO,
@@ -70,7 +69,7 @@ def slow_pairs(measured: Measurements, explained: Explained, place: Place) -> It
 
 
 def trained_low(e: Expectation, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """One finding for all links that trained below their kind and that no finding names."""
+    """Report all links that trained below their kind and are in no other finding."""
     named = {(p.guid, p.portnum) for f in findings for p in f.where}
     f = e.fabric
     low = np.flatnonzero((e.plane.gbps > 0) & (e.plane.gbps < e.gbps) & (f.port_peer > np.arange(f.sizes.ports)))
@@ -94,7 +93,7 @@ def trained_low(e: Expectation, findings: Sequence[Finding]) -> Iterator[Finding
 
 
 def uncrossed(measured: Measurements, e: Expectation) -> Iterator[Finding]:
-    """One finding for all cables that no measured pair crossed, in either direction."""
+    """Report all cables that no measured pair crossed in either direction."""
     f = e.fabric
     cables = np.flatnonzero((f.port_peer > np.arange(f.sizes.ports)) & (e.plane.gbps > 0))
     a, b = measured.source, measured.target
@@ -109,7 +108,7 @@ def uncrossed(measured: Measurements, e: Expectation) -> Iterator[Finding]:
         yield finding(
             codes.UNCROSSED,
             [],
-            f"no pair crossed {len(left):,} of {counted(len(cables), 'cable')}: nothing is known of {few(names)}",
+            f"no pair crossed {len(left):,} of {counted(len(cables), 'cable')}: {few(names)} are not measured",
             {"cables": names, "of": len(cables)},
         )
 

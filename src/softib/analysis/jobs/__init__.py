@@ -1,2 +1,2 @@
-"""Jobs of schedulers: files that tell which hosts each has and when it ran, and which links each
-may use on a fabric."""
+"""Jobs of schedulers: files with the hosts and times of each job, and the links that each may use
+on a fabric."""

@@ -1,4 +1,4 @@
-"""What a failed job's ranked causes rest on, as people read it: hops, evidence, the next command."""
+"""Texts for the ranked causes of a failed job: hops, evidence, the next command."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from softib.job_logs.events import SYMPTOMS, Event
 __all__ = ["clock_text", "hop_readings", "ranked_causes"]
 
 LEAST = 0.01
-"""Less probable causes are left out."""
+"""Minimum probability of a listed cause."""
 
 
 def hop_readings(site: Site, readings: Readings, paths: PathSet) -> list[HopReading]:
-    """The cables of the first pair's path by the tables, else those that all shortest paths share."""
+    """Return the cables of the first pair's path from the tables, otherwise those common to all
+    shortest paths."""
     sure = paths.by_tables or [c for c, w in paths.weight.items() if w > 0.999][:8]
     return [_hop(site, readings, port) for port in sure]
 
 
-_STATES = {-1: "not known", 0: "ok", 1: "down", 2: "fell and came back"}
+_STATES = {-1: "not known", 0: "ok", 1: "down", 2: "went down and came back"}
 
 
 def _hop(site: Site, readings: Readings, port: int) -> HopReading:
@@ -51,7 +52,7 @@ def ranked_causes(
     events: list[Event],
     source: str,
 ) -> list[RankedCause]:
-    """Causes by code, the most probable first, each with its locations, evidence and command."""
+    """Return causes by code, the most probable first, each with locations, evidence and command."""
     by_code: dict[str, list[Hypothesis]] = {}
     for h in hypotheses:
         by_code.setdefault(h.cause.code, []).append(h)
@@ -121,8 +122,8 @@ _FEATURES = {
         "the ports share a partition, one as a full member",
     ),
     "first-pkeys-apart": (
-        "the P_Keys at index 0, which programs take by default, keep the ports apart",
-        "the P_Keys at index 0 let the ports talk",
+        "the P_Keys at index 0, which programs use by default, prevent communication of the ports",
+        "the P_Keys at index 0 allow communication of the ports",
     ),
     "subnets-apart": ("no cables join the two ports", "cables join the two ports"),
     "lids-moved": ("LIDs of the ends changed in that time", "no LID changed in that time"),
@@ -161,7 +162,7 @@ def _times(count: float) -> str:
 def _command(h: Hypothesis, site: Site | None, source: str, facts: Facts) -> str:
     text = h.cause.command
     if h.cause.scope != "job" and h.port < 0 and h.node < 0:
-        return "give --fabric and --history: they tell which one"
+        return "add --fabric and --history to identify the part"
     a = b = node = ""
     if site is not None:
         ends = list(facts.hosts[:2])
@@ -177,5 +178,5 @@ def _command(h: Hypothesis, site: Site | None, source: str, facts: Facts) -> str
 
 
 def clock_text(seconds: float) -> str:
-    """Clock time of this machine's zone."""
+    """Return the time in this machine's time zone."""
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")

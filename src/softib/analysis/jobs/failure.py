@@ -1,4 +1,5 @@
-"""A failed job's logs, the fabric and the history of its counters, set side by side: :func:`explain_failure`."""
+"""Combine a failed job's logs, the fabric and the history of its counters:
+:func:`explain_failure`."""
 
 from __future__ import annotations
 
@@ -20,14 +21,13 @@ __all__ = ["explain_failure", "window_of"]
 BEFORE_S = 180.0
 AFTER_S = 60.0
 UNTIMED_S = 900.0
-"""Seconds that are looked at in front of the first error and after the last one, which covers clocks that
-differ by a minute;
-in front of the end of a log without times."""
+"""Seconds analysed before the first error and after the last one, which allows clocks to differ by
+a minute; also before the end of a log without times."""
 WAITED_S = 2000.0
-"""The same in front of a symptom that a time limit raised: PyTorch's is 10 or 30 minutes."""
+"""The same before a symptom caused by a time limit: PyTorch's is 10 or 30 minutes."""
 DEFERRED = ("collective-timeout", "collective-stuck", "rank-behind", "receive-timeout", "time-limit")
 IDLE_BYTES = 2e6
-"""Ports of a job that sent less than this in the window carried no data of it."""
+"""Bytes sent in the window below which a port of a job carried none of its data."""
 REPORTS = {
     "link-down": "link-down",
     "node-left": "link-down",
@@ -35,7 +35,7 @@ REPORTS = {
     "manager-changed": "",
     "partition-violation": "",
 }
-"""Symptoms that kernels and managers report, not the job: what each says of the port that it names."""
+"""Symptoms reported by kernels and managers, not the job → state of the named port."""
 SECONDARY = ("process-died", "tcp-used")
 ABORTS = ("6", "SIGABRT", "Aborted", "134", "15", "SIGTERM", "143")
 NETWORK = ("retry-exceeded", "receiver-not-ready", "remote-access", "invalid-request", "connect-failed", "flushed")
@@ -46,7 +46,7 @@ ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeou
 
 
 def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
-    """The time in which the cause is looked for; None where nothing tells one."""
+    """Return the time in which the cause is searched; None if unknown."""
     if at_s is not None:
         return Window(at_s - BEFORE_S, at_s + AFTER_S, "given")
     times = [t for e in log.events for t in (e.first_s, e.last_s) if t is not None]
@@ -58,7 +58,7 @@ def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
     return Window(
         log.written_s - max(before, UNTIMED_S),
         log.written_s + AFTER_S,
-        "the log has no times: by when it was written last",
+        "the log has no times; its modification time is used",
     )
 
 
@@ -70,8 +70,8 @@ def explain_failure(
     lids_moved: bool | None = None,
     source: str = "FABRIC",
 ) -> Why:
-    """Set the logs beside the fabric (None: there is none). ``hosts``: those of the job, where the logs do not name
-    them; ``lids_moved``: what the history says of LIDs."""
+    """Combine the logs with the fabric (None: there is none). ``hosts``: hosts of the job, if the
+    logs do not name them; ``lids_moved``: whether the history shows changed LIDs."""
     events = _roots(log.events)
     symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else "none")
     notes = list(log.problems)
@@ -81,7 +81,8 @@ def explain_failure(
     ethernet = sorted({e.gid for pair in _stated(log) for e in pair if e.gid and is_ethernet(e.gid)})
     if ethernet:
         notes.append(
-            f"GID {ethernet[0]} is of Ethernet (RoCE), not of an InfiniBand subnet: no cable of this fabric is on its "
+            f"GID {ethernet[0]} belongs to Ethernet (RoCE), not to an InfiniBand subnet: no cable of this fabric is "
+            f"on its "
             f"path"
         )
         facts.features["ethernet"] = True
@@ -103,13 +104,11 @@ def explain_failure(
             notes.append(f"the tables' path ends: {paths.ended}")
         _say_what_lacks(notes, site, ends)
     else:
-        notes.append(
-            "no fabric was given: give --fabric (a running fabric, a dump) for the path, --history for its counters"
-        )
+        notes.append("no fabric: add --fabric (a running fabric, a dump) for the path, --history for its counters")
         if not any(e.gid or e.lid for pair in _stated(log) for e in pair):
-            notes.append("the log names no GID or LID; run with NCCL_DEBUG=INFO, or give --hosts")
+            notes.append("the log has no GID or LID; run with NCCL_DEBUG=INFO, or add --hosts")
     if not log.events and not log.pairs:
-        notes.append("no line of the logs is one that a reader knows: is it the output of the job, of all its ranks?")
+        notes.append("no line of the logs is recognised; use the output of all ranks of the job")
     if any(e.symptom == "tcp-used" and "UCX_TLS=" in e.text for e in log.events):
         facts.features["tcp-configured"] = True
     why.hypotheses = rank(facts, readings)
@@ -118,7 +117,8 @@ def explain_failure(
 
 
 def _roots(events: Sequence[Event]) -> list[Event]:
-    """Events that may be nearest to the cause, in that order: without aborts and kills that follow an error."""
+    """Return candidate events for the cause, nearest first, without aborts and kills that follow an
+    error."""
     network = [e for e in events if e.symptom in NETWORK]
     others = [e for e in events if e.symptom not in SECONDARY and e.symptom != "aborted"]
     return [
@@ -135,7 +135,8 @@ def _stated(log: JobLog) -> list[tuple[End, End]]:
 
 
 def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Pairs of port rows that failed, else that were connected, else all hosts of the job; and all ends."""
+    """Return pairs of port rows that failed, otherwise that were connected, otherwise of all hosts
+    of the job; and all ends."""
     tried: set[str] = set()
 
     def port(end: End) -> int:
@@ -144,7 +145,7 @@ def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> t
             tried.add(why)
             notes.append(why)
         if len(ports) > 1 and (end.gid or end.lid):
-            notes.append(f"{end} is of {counted(len(ports), 'port')} (several subnets): the first was taken")
+            notes.append(f"{end} is of {counted(len(ports), 'port')} (several subnets): the first is used")
         return ports[0] if len(ports) == 1 or (ports and (end.gid or end.lid)) else -1
 
     by_event = [(port(e.local), port(e.remote)) for e in log.events if e.symptom not in ("manager-changed", "tcp-used")]
@@ -191,13 +192,14 @@ def _features(
 
 
 def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
-    """Do the P_Keys at index 0, which programs take unless configured otherwise, keep two ports apart?"""
+    """Return whether the P_Keys at index 0, which programs use by default, prevent communication of
+    two ports."""
     first, second = pkeys_of(f, a)[0], pkeys_of(f, b)[0]
     return (first & 0x7FFF) != (second & 0x7FFF) or not (first | second) & 0x8000
 
 
 def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
-    """Ports of which the logs of kernels and managers report something."""
+    """Return ports with reports in the logs of kernels and managers."""
     reports = {}
     for event in events:
         report = REPORTS.get(event.symptom)
@@ -216,16 +218,15 @@ def _nodes(events: Sequence[Event], site: Site) -> frozenset[int]:
 def _say_what_lacks(notes: list[str], site: Site, ends: list[int]) -> None:
     if not ends:
         notes.append(
-            "no port of this fabric is named in the logs; give the job's hosts (--hosts), or logs with GIDs "
-            "(NCCL_DEBUG=INFO)"
+            "the logs name no port of this fabric; add the job's hosts (--hosts), or logs with GIDs (NCCL_DEBUG=INFO)"
         )
     if site.observed is None:
         notes.append(
-            "no history of counters: what happened on the cables at that time is not known (softib exporter --history "
-            "keeps one)"
+            "no history of counters, so the state of the cables at that time is unknown (use softib exporter "
+            "--history to keep one)"
         )
     if not site.has_tables:
-        notes.append("no forwarding tables: all shortest paths count alike (--lfts, or a running fabric)")
+        notes.append("no forwarding tables: all shortest paths count equally (use --lfts, or a running fabric)")
 
 
 def _shown(window: Window | None) -> str:

@@ -1,4 +1,4 @@
-"""Jobs as schedulers tell them: Slurm's ``squeue --json``, ``scontrol show job --json`` and ``sacct
+"""Jobs from schedulers: Slurm's ``squeue --json``, ``scontrol show job --json`` and ``sacct
 --json``, a Kubernetes list of pods, or YAML.
 
 YAML is a mapping from a job's name to its hosts (``train: [node-1, node-2]`` or ``train:
@@ -26,9 +26,9 @@ __all__ = ["ScheduledJob", "expand_hostlist", "read_hosts", "read_jobs"]
 
 
 def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    """Names, each once, in order: of a sequence, of a file (the first word of each line; ``#``
-    begins a comment; ``host:8`` and ``host slots=8`` are the host), or of ``node[001-016],login``.
-    Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
+    """Return names, each once, in order: from a sequence, from a file (the first word of each
+    line; ``#`` begins a comment; ``host:8`` and ``host slots=8`` are the host), or from
+    ``node[001-016],login``. Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
     if not isinstance(given, str | os.PathLike):
         texts = [str(t) for t in given]
     elif os.path.isfile(given):
@@ -36,7 +36,7 @@ def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     elif isinstance(given, str) and given.strip() and "/" not in given:
         texts = [given]
     else:
-        raise UnreadableFile(f"{os.fspath(given)!r}: no file of hosts, and no list such as node[001-016]")
+        raise UnreadableFile(f"{os.fspath(given)!r}: not a file of hosts, nor a list like node[001-016]")
     hosts = list(dict.fromkeys(h for t in texts for h in expand_hostlist(t)))
     if not hosts:
         raise InputError(f"{given if isinstance(given, str | os.PathLike) else 'hosts'}: no host in it")
@@ -44,7 +44,7 @@ def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
         (h for h in hosts if h.startswith("-") or not h.isprintable() or any(c in h for c in " \t;|&$`<>'\"\\")), None
     )
     if odd is not None:
-        raise InputError(f"{odd[:60]!r} is no name of a host")
+        raise InputError(f"{odd[:60]!r} is not a host name")
     return hosts
 
 
@@ -58,10 +58,10 @@ MOST_BYTES = 256 << 20
 MOST_HOSTS, MOST_IN_ALL = 200_000, 4_000_000
 DIGITS = 18
 SLURM_KEYS = frozenset({"job_state", "state", "nodes", "job_resources"})
-"""At least one of which Slurm writes for each job."""
+"""Keys of which Slurm writes at least one for each job."""
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "Running"})
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "Pending"})
-"""States of what runs on no host yet, or no more; a time that such a job states is a plan."""
+"""States of jobs that do not run yet, or no longer run; their times are planned times."""
 OWNER_LABELS = (
     "batch.kubernetes.io/job-name",
     "job-name",
@@ -71,14 +71,14 @@ OWNER_LABELS = (
     "ray.io/cluster",
     "app.kubernetes.io/instance",
 )
-"""Labels of pods that say which job a pod is a part of, the most telling first."""
+"""Labels of pods that identify their job, the most specific first."""
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 
 
 @dataclass(frozen=True)
 class ScheduledJob:
-    """``name`` (with its ID where the scheduler has one), ``user`` or namespace, and the ``hosts``
-    by the names that the scheduler has for them."""
+    """A job: ``name`` (with its ID if the scheduler has one), ``user`` or namespace, and the
+    scheduler's names of its ``hosts``."""
 
     name: str
     hosts: tuple[str, ...]
@@ -90,9 +90,9 @@ class ScheduledJob:
 
 
 def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | None = None) -> list[ScheduledJob]:
-    """The running jobs of a file (or of what was parsed from one); those that ran at the clock time
-    ``at_s`` by the times that the scheduler states, where it is given (YAML states none: its jobs
-    are of all times). Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
+    """Return the running jobs of a file (or of its parsed content), or those that ran at the clock
+    time ``at_s`` according to the scheduler (YAML has no times: its jobs always ran). Raises
+    :class:`UnreadableFile` and :class:`InputError` in one line."""
     stated, of = (source, "jobs") if isinstance(source, Mapping) else (_parsed(source), os.fspath(source))
     if isinstance(stated, Mapping) and stated.get("kind") == "Pod":  # kubectl get pod NAME -o json
         stated = {"items": [stated]}
@@ -106,17 +106,17 @@ def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | 
     if isinstance(stated, Mapping | list):
         return list(_plain(stated, of))
     raise InputError(
-        f"{of}: no jobs in it; give squeue --json, a Kubernetes list of pods (kubectl get pods -o json), or YAML: "
+        f"{of}: no jobs in it; use squeue --json, a Kubernetes list of pods (kubectl get pods -o json), or YAML: "
         f"name: [hosts]"
     )
 
 
 def _complain(stated: Mapping[str, Any], of: str) -> None:
-    """Slurm that could not ask its controller writes no jobs, and why."""
+    """Raise Slurm's error: without its controller Slurm writes a reason instead of jobs."""
     errors = stated.get("errors")
     if not stated["jobs"] and isinstance(errors, list) and errors:
         why = errors[0].get("description") or errors[0].get("error") if isinstance(errors[0], Mapping) else errors[0]
-        raise InputError(f"{of}: Slurm told no jobs but an error: {' '.join(str(why).split())[:200]}")
+        raise InputError(f"{of}: Slurm reported an error instead of jobs: {' '.join(str(why).split())[:200]}")
 
 
 def _parsed(path: str | os.PathLike[str]) -> Any:
@@ -132,7 +132,7 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
     total = 0
     for i, job in enumerate(jobs):
         if not isinstance(job, Mapping):
-            raise InputError(f"{of}: jobs[{i}] is no job; squeue --json writes an object for each")
+            raise InputError(f"{of}: jobs[{i}] is not a job; squeue --json writes an object for each")
         if not SLURM_KEYS & set(job):
             keys = ", ".join(map(str, list(job)[:5])) or "no keys"
             raise InputError(
@@ -168,7 +168,7 @@ def _nodes(job: Mapping[str, Any]) -> str:
             else []
         )
         nodes = nodes.get("list") or ",".join(names)
-    return nodes if isinstance(nodes, str) and nodes != "None assigned" else ""  # sacct's words for none
+    return nodes if isinstance(nodes, str) and nodes != "None assigned" else ""  # sacct's texts for none
 
 
 def _states(job: Mapping[str, Any]) -> set[str]:
@@ -181,13 +181,14 @@ def _states(job: Mapping[str, Any]) -> set[str]:
 
 
 def _then(states: set[str], span: tuple[float | None, float | None], at_s: float) -> bool:
-    """Did it run at ``at_s``? One that has ended no one knows when did not."""
+    """Return whether it ran at ``at_s``; False for a job with an unknown end time."""
     ended_sometime = span[1] is None and not states & RUNNING
     return not states & WAITING and not ended_sometime and ran_at(span, at_s)
 
 
 def _pods(items: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJob]:
-    """Pods of one owner are one job. Those that run on no node yet, or have ended, are left out."""
+    """Return the jobs of pods: pods of one owner are one job. Pods without a node, or that have
+    ended, are skipped."""
     pods = [p for p in items if isinstance(p, Mapping) and p.get("kind", "Pod") == "Pod"]
     if items and not pods:
         kind = next((str(p.get("kind")) for p in items if isinstance(p, Mapping)), "none")
@@ -224,14 +225,16 @@ def _plain(stated: Mapping[str, Any] | list[Any], of: str) -> Iterator[Scheduled
             hosts = [hosts]
         if not isinstance(hosts, list) or not hosts or not all(isinstance(h, str | int) for h in hosts):
             name = entry.get("name", i) if isinstance(entry, Mapping) else i
-            raise InputError(f"{of}: job {name} has no hosts; a line such as train: [node-1, node-2], or squeue --json")
+            raise InputError(
+                f"{of}: job {name} has no hosts; use a line like train: [node-1, node-2], or squeue --json"
+            )
         names = tuple(dict.fromkeys(n for h in hosts for n in expand_hostlist(str(h))))
         yield ScheduledJob(str(entry.get("name", f"job {i + 1}")), names, str(entry.get("user", "")))
 
 
 def expand_hostlist(text: str) -> tuple[str, ...]:
-    """``node[001-003,7],login`` as Slurm means it: node001, node002, node003, node7, login. Raises
-    :class:`InputError`, :class:`LimitError`."""
+    """Expand ``node[001-003,7],login`` as Slurm does: node001, node002, node003, node7, login.
+    Raises :class:`InputError`, :class:`LimitError`."""
     hosts: list[str] = []
     for part in _split(text):
         choices = [_choices(piece, text) if i % 2 else [piece] for i, piece in enumerate(_pieces(part, text))]
@@ -245,7 +248,7 @@ def expand_hostlist(text: str) -> tuple[str, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside brackets."""
+    """Split at commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c == "[") - (c == "]")
@@ -257,10 +260,10 @@ def _split(text: str) -> list[str]:
 
 
 def _pieces(part: str, text: str) -> list[str]:
-    """Plain text and what is in brackets, in turn."""
+    """Return plain text and bracket contents, alternating."""
     pieces = re.split(r"[\[\]]", part)
     if len(pieces) % 2 == 0 or re.sub(r"[^][]", "", part) != "[]" * (len(pieces) // 2):
-        raise InputError(f"hosts {text[:60]!r}: a bracket is not closed; Slurm writes node[001-004,007]")
+        raise InputError(f"hosts {text[:60]!r}: a bracket is not closed; use for example node[001-004,007]")
     return pieces
 
 
@@ -278,5 +281,5 @@ def _choices(inside: str, text: str) -> list[str]:
         elif item.isdecimal():
             out.append(item)
         else:
-            raise InputError(f"hosts {text[:60]!r}: {item!r} is no number and no range such as 001-004")
+            raise InputError(f"hosts {text[:60]!r}: {item!r} is not a number or a range like 001-004")
     return out

@@ -1,8 +1,6 @@
-"""Jobs on a fabric: which links each may use, which share them, which cross a certain one, and how
-much they slow each other down.
-
-A job's traffic is not known: its hosts may all talk to each other, adapter n of one with adapter n
-of the other (rails), as collective libraries do.
+"""Jobs on a fabric: the links that each may use, the jobs that share a link, and their expected
+slowdown. A job's traffic is unknown: all its hosts may communicate, adapter n of one with adapter n
+of the other (rails), as in collective libraries.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["JobLinks", "JobOnFabric", "place_jobs"]
 
 EVERY_PAIR = 512
-"""Ports of a rail of a job up to which all pairs are looked at; beyond, :data:`SHIFTS` shifts,
-which reach the links that many pairs use."""
+"""Largest number of ports of a job's rail for which all pairs are examined; beyond, :data:`SHIFTS`
+shifts, which cover the links used by many pairs."""
 SHIFTS = 256
 ROUNDS = 8
-"""Random permutations of each job that the expected slowdown is the mean of."""
+"""Number of random permutations of each job for the mean slowdown."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +58,12 @@ class JobLinks:
 
     @cached_property
     def shared(self) -> np.ndarray:
-        """How many jobs may use each channel (int64[channels])."""
+        """Return the number of jobs that may use each channel (int64[channels])."""
         return np.asarray(self.uses.sum(axis=0))
 
     def crossing(self, node_guid: int, portnum: int) -> list[str]:
-        """Names of the jobs whose traffic may cross the cable of this port, in either direction."""
+        """Return names of the jobs whose traffic may cross the cable of this port, in either
+        direction."""
         channels = list(self.row.get((node_guid, portnum), ()))
         return [j.job.name for i, j in enumerate(self.jobs) if self.uses[i, channels].any()]
 
@@ -78,31 +77,30 @@ class JobLinks:
         return out
 
     def links_of(self, job: int) -> list[str]:
-        """``leaf-3[40]`` of every port that sends what the job sends."""
+        """Return every port that sends the job's traffic, as ``leaf-3[40]``."""
         return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]
 
     def nodes_of(self, job: int) -> np.ndarray:
-        """Rows of the nodes that the job has (int64[n], ascending): those behind the last link to
-        each of its ends."""
+        """Return rows of the job's nodes (int64[n], ascending): the nodes of its ends."""
         ends = self.port[len(self.port) - self.network.n_hosts :][self.jobs[job].ends]
         return np.unique(self.fabric.port_node[self.fabric.port_peer[ends]].astype(np.int64))
 
     def cables_of(self, job: int) -> int:
-        """How many cables the job may use, in either direction."""
+        """Return the number of cables that the job may use, in either direction."""
         port = self.port[self.uses[job]]
         return len(np.unique(np.minimum(port, self.fabric.port_peer[port])))
 
     def sharing(self, job: int) -> dict[str, int]:
-        """The other jobs that may use links of this one, by the number of these links (each
-        direction of a cable is one), the most first."""
+        """Return the other jobs that may use links of this one, with the number of shared links
+        (each direction of a cable counts), the most first."""
         count = (self.uses[:, self.uses[job]]).sum(axis=1)
         order = np.argsort(-count, kind="stable")
         return {self.jobs[j].job.name: int(count[j]) for j in order.tolist() if j != job and count[j]}
 
     def slowdown(self, slow_gbps: Mapping[tuple[int, int], float] | None = None, seed: int = 0) -> list[float]:
-        """How many times slower each job's messages are expected to be than alone on a fabric in
-        order: all jobs at once, each in random permutations, every link shared evenly (static
-        layer). ``slow_gbps``: what the port at (NodeGUID, portnum) and the other end really carry.
+        """Return the expected slowdown of each job's messages compared with running alone on a
+        fault-free fabric: all jobs at once, each in random permutations, every link shared evenly (static
+        layer). ``slow_gbps``: actual rate of the port at (NodeGUID, portnum) and its peer.
         """
         rate = self._rates(slow_gbps or {})
         alone, together = np.zeros(len(self.jobs)), np.zeros(len(self.jobs))
@@ -128,7 +126,7 @@ class JobLinks:
         return rate
 
     def to_json(self, slow_gbps: Mapping[tuple[int, int], float] | None = None) -> list[dict[str, Any]]:
-        """One object a job: name, user, hosts, cables, who shares them, expected slowdown."""
+        """Return one object per job: name, user, hosts, cables, sharing jobs, expected slowdown."""
         slower = self.slowdown(slow_gbps)
         return [
             {
@@ -151,7 +149,7 @@ def _with_rate(network: Network, rate: np.ndarray) -> Network:
 
 
 def _mean_ps(network: Network, src: np.ndarray, dst: np.ndarray) -> float:
-    """Mean time of an octet over the flows: 1 / rate."""
+    """Return the mean time per byte over the flows: 1 / rate."""
     if not len(src):
         return 0.0
     rate = static.flow_rates(network, src, dst)[0]
@@ -159,7 +157,7 @@ def _mean_ps(network: Network, src: np.ndarray, dst: np.ndarray) -> float:
 
 
 def _permutation(job: JobOnFabric, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random cyclic permutation of each rail of a job: no one sends to itself."""
+    """Return a random cyclic permutation of each rail of a job: no port sends to itself."""
     src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for rail in np.unique(job.rail).tolist():
         ends = rng.permutation(job.ends[job.rail == rail])

@@ -1,5 +1,5 @@
-"""When jobs of schedulers began and ended: Slurm's numbers in all shapes that its versions write,
-and the times of pods."""
+"""Start and end times of jobs: Slurm's numbers in the formats of all its versions, and the times of
+pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ ended."""
 
 
 def ran_at(span: Span, at_s: float) -> bool:
-    """Did it run at this time? A job whose beginning no one told ran as far back as one looks."""
+    """Return whether it ran at this time. A job with an unknown start time always ran before its
+    end."""
     begin, end = span
     return (begin is None or begin <= at_s) and (end is None or at_s < end)
 

@@ -1,4 +1,4 @@
-"""Why a job failed, as a result: ranked causes and everything that they rest on."""
+"""Result of the analysis of a failed job: ranked causes and their evidence."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["SHOWN_LOCATIONS", "CauseLocation", "HopReading", "RankedCause", "Why
 SHOWN_CAUSES = 5
 SHOWN_LOCATIONS = 4
 LEAST = 0.005
-"""Less probable locations are not shown to people."""
+"""Minimum probability of a printed location."""
 
 
 @dataclass(frozen=True)
 class CauseLocation(Result):
-    """A place that a cause may be at."""
+    """A possible location of a cause."""
 
     where: str
     """``leaf-3[40] ↔ spine-2[3]``, or a node."""
@@ -37,14 +37,14 @@ class RankedCause(Result):
     """The most probable locations; empty for a cause of the whole job."""
     evidence: list[str]
     command: str
-    """What to run or do next."""
+    """Next command or action."""
     reason: str
-    """Why the table gives it its prior."""
+    """Reason for its prior in the table."""
 
 
 @dataclass(frozen=True)
 class HopReading(Result):
-    """A cable of the path, and what was read there in the window."""
+    """A cable of the path, with its readings in the window."""
 
     link: str
     link_state: str
@@ -56,7 +56,7 @@ class HopReading(Result):
 
 @dataclass
 class Why(Result):
-    """Why a job failed: ranked causes, and everything that they rest on."""
+    """Why a job failed: ranked causes and their evidence."""
 
     document = "why"
 
@@ -66,17 +66,17 @@ class Why(Result):
     """The first symptom, nearest to the cause (docs/why.md lists them); ``none``."""
     symptoms: list[Event]
     ends: list[str]
-    """The ports that the log means, as NODE[PORT]."""
+    """The ports in the log, as NODE[PORT]."""
     window: str
-    """The time that was looked at, and where it comes from."""
+    """The analysed time, and its origin."""
     path: list[HopReading]
-    """Of the first pair that failed: by the forwarding tables where they were read, else the cables that all
-    shortest paths share."""
+    """Path of the first failed pair: from the forwarding tables if they were read, otherwise the
+    cables common to all shortest paths."""
     cables: int
     """Cables that packets between the ends may cross."""
     causes: list[RankedCause]
     notes: list[str]
-    """What was not there, or does not fit."""
+    """Missing or inconsistent input."""
     jobs: list[str]
     """Slurm job IDs in the logs."""
     hypotheses: list[Hypothesis] = field(default_factory=list, metadata=HIDDEN)

@@ -234,7 +234,7 @@ def _cause(
     if run.load[port] < FULL and run.load.max() >= FULL:
         return f"{whose}: it is not full", "nothing here: another port is the limit", ()
     if host_links >= AS_BUSY * run.load[port]:
-        return f"{whose}: it is no busier than their own links", "nothing here: the hosts' own links are the limit", ()
+        return f"{whose}: it is not busier than their own links", "nothing here: the hosts' own links are the limit", ()
     if len(others) and run.load[port] > UNEVEN * mean:
         return (
             f"{whose}: the tables lead it here, while the {len(others)} other links of this switch to "

@@ -1,4 +1,5 @@
-"""A comparison of networks: what ``softib compare --json`` prints, and its text and page show."""
+"""A comparison of networks: document of ``softib compare --json``, and source of its text and
+page."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ class Network(Result):
     price: PriceRange | None = None
     """Of the fabric built of this network; null where the cost book lacks an item."""
     per_price: float | None = None
-    """Performance (inverse of completion) for the middle price, over that of the fabric as it is."""
+    """Performance (inverse of completion) for the middle price, over that of the fabric as it is.
+    """
     jobs: list[JobOver] = field(default_factory=list)
 
 

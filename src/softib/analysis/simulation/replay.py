@@ -66,6 +66,6 @@ def replay(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Prog
     if not outcome.done:
         i = int(np.argmax(outcome.ended_ps < 0))
         raise InputError(
-            f"{s.name}: {s.where(i)}: it waits for ever: for itself, by way of what it requires or of other ranks"
+            f"{s.name}: {s.where(i)}: it never ends: it waits for itself, through its requirements or other ranks"
         )
     return ProgramRun(s, host, outcome)

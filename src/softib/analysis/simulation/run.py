@@ -1,7 +1,5 @@
-"""Run a workload on a fabric by one of the simulator's layers: the way from jobs to the times of
-their messages.
-
-What a run records beside its outcome is a :class:`Recording`: samples over time, frames of ports,
+"""Run a workload on a fabric by one of the simulator's layers: from jobs to the times of their
+messages. Additional records of a run are a :class:`Recording`: samples over time, frames of ports,
 the timeline of a message.
 """
 
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.analysis.simulation.result import RunResult, names_of
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, LimitError, UnknownName
 from softib.plain_values import whole_number
 from softib.plural import counted, plural
 from softib.scenario.managed_messages import MAX_SL, managed_messages, other_sls
@@ -48,7 +46,7 @@ __all__ = ["LAYERS", "Recording", "message_row", "phases_of", "run_layer", "run_
 
 
 AT_ONCE = 1 << 20
-"""Pairs whose SLs are asked for together."""
+"""Number of pairs whose SLs are queried together."""
 
 
 def phases_of(
@@ -62,7 +60,7 @@ def phases_of(
     plane = Plane(tables.fabric, scale=scale)
     hosts = plane.phase_tables.hosts
     if hosts < 2:
-        raise InputError(f"{tables.fabric.name or 'the fabric'} has {hosts} hosts with an address; traffic takes two")
+        raise InputError(f"{tables.fabric.name or 'the fabric'} has {hosts} hosts with an address; traffic needs two")
     path_sl = _path_sl(tables, plane, hosts)
     return shift_phases(plane if path_sl is None else Plane(tables.fabric, path_sl, scale), size, progress=progress)
 
@@ -83,6 +81,8 @@ def _path_sl(tables: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
 
 LAYERS = ("static", "fluid", "packet")
 NOT_RUN: Any = None
+MOST_LOGGED = 10_000_000
+"""Packet hops of a run whose packets are logged at all ports: each takes some 200 bytes."""
 MOST_NAMED = 6
 """Ports of a deadlock that a note names."""
 
@@ -93,7 +93,8 @@ class Recording:
 
     ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run).
     Packet layer: frames of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or
-    ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``jobs_apart``: each job gets a service level of
+    ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: what packets do at all ports.
+    ``jobs_apart``: each job gets a service level of
     its own, and with it a VL as the fabric's tables map it. ``scale``: latencies and rates of the
     fabric are multiplied (fluid and static layers).
     """
@@ -104,6 +105,7 @@ class Recording:
     trace: str | int | None = None
     jobs_apart: bool = False
     scale: Scale | None = None
+    packets: bool = False
 
     def interval_ps(self, plane: Plane, m: Messages, laid: Laid) -> int:
         """Return the interval of samples, 0 without: by default a hundredth of the time that the
@@ -127,6 +129,8 @@ class Recording:
             row = message_row(self.trace, names_of(plane, of.hosts), m)
             on_path = laid.port[laid.channel[laid.first[row] : laid.first[row + 1]]] >> 4
             ports, rows = tuple(sorted({*ports, *on_path.tolist()})), (row,)
+        if self.packets:
+            ports = _all_ports(plane, m, laid)
         sample_ps = self.interval_ps(plane, m, laid)
         return PacketOptions(seed=of.seed, sample_ps=sample_ps, watch_ports=ports, watch_messages=rows, **of.options)
 
@@ -170,7 +174,7 @@ def run_workload(
     fabric, recording = tables.fabric, recording or Recording()
     ends = hosts_of(fabric, hosts)
     if len(ends) < 2:
-        raise InputError(f"{fabric.name or 'the fabric'} has {len(ends)} hosts with an address; traffic takes two")
+        raise InputError(f"{fabric.name or 'the fabric'} has {len(ends)} hosts with an address; traffic needs two")
     messages, jobs = workload.messages(ends, seed)
     notes_of_workload = tuple(workload.notes(ends))
     figures = host_figures(hosts or {})
@@ -290,8 +294,8 @@ def _manager_settings(tables: Routed, workload: Workload) -> ManagerSettings:
 
 
 def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: FailureRun | None = None) -> RunResult:
-    """``frame`` with the outcome of ``m``, and notes on deadlocks and on cables that are longer than
-    credits reach."""
+    """``frame`` with the outcome of ``m``, and notes on deadlocks and on cables that are longer
+    than credits reach."""
     if outcome.network == "infiniband":
         outcome.notes = (*outcome.notes, *credit_note(frame.plane, frame.plane.lay(m)))
     for cycle, end in ((outcome.deadlock, "for ever"), (outcome.dissolved, "until discards dissolved it")):
@@ -317,6 +321,8 @@ def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions 
     from softib.sim.packet.timeline import ports_of_message
 
     ports: set[int] = set()
+    if outcome.interrupted:
+        return None
     for row in wanted.watch_messages:
         ports |= ports_of_message(outcome.log, row) - set(wanted.watch_ports)
     return replace(wanted, watch_ports=tuple(sorted({*wanted.watch_ports, *ports}))) if ports else None
@@ -335,7 +341,7 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
     source, arrow, target = (part.strip() for part in ends.partition("->"))
     if not arrow or (number and whole_number(number) is None):
         raise InputError(
-            f"{word!r} is no message: write its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 "
+            f"{word!r} is not a message: use its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 "
             f"for the second one"
         )
     for name in (source, target):
@@ -346,6 +352,16 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
     if not 1 <= nth <= len(rows):
         raise InputError(f"{source} sends {len(rows):,} messages to {target}; there is no number {nth}")
     return int(rows[nth - 1])
+
+
+def _all_ports(plane: Plane, m: Messages, laid: Laid) -> tuple[int, ...]:
+    """All cabled ports. Raises :class:`LimitError` where packets would pass more of them than are logged."""
+    hops = int((packets_of(m, laid.mtu) * np.diff(laid.first)).sum())
+    if hops > MOST_LOGGED:
+        raise LimitError(
+            f"{counted(hops, 'packet hop')}; at most {MOST_LOGGED:,} are logged: send less, or trace one message"
+        )
+    return tuple(np.flatnonzero(plane.fabric.port_peer >= 0).tolist())
 
 
 def _with_peers(plane: Plane, ports: tuple[int, ...]) -> tuple[int, ...]:

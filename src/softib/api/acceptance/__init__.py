@@ -1,1 +1,1 @@
-"""``accept`` and ``baseline``: does a fabric perform, and does it still?"""
+"""``accept`` and ``baseline``: measure the performance of a fabric, and its changes later."""

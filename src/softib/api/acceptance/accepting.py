@@ -1,4 +1,5 @@
-"""Does a fabric perform? perftest between all its hosts, compared with what their paths let expect."""
+"""Measure a fabric with perftest between all hosts, and compare with the values expected from their
+paths."""
 
 from __future__ import annotations
 
@@ -31,31 +32,33 @@ class AcceptOptions(TypedDict, total=False):
     """Options of a run."""
 
     rounds: int | None
-    """Of each class of pairs: same leaf, across spine, across core (4; None: until all have met).
+    """Rounds for each class of pairs: same leaf, across spine, across core (4; None: until all
+    pairs are measured).
     """
     tests: Sequence[str] | None
     """Names of :data:`softib.diags.acceptance.measurements.TESTS` (None: all)."""
     quick: bool
-    """The loaded tests alone, two rounds."""
+    """Only the loaded tests, two rounds."""
     program: str
-    """``write``, ``send`` or ``read``: which programs of perftest."""
+    """``write``, ``send`` or ``read``: the perftest programs."""
     size: int
-    """Octets of a message of the bandwidth tests (1 MiB)."""
+    """Message size of the bandwidth tests in bytes (1 MiB)."""
     seconds: float
-    """That a program ought to send (1)."""
+    """Duration of each program (1)."""
     at_once: int | None
-    """Pairs at a time where each is to be alone on its links."""
+    """Maximum number of simultaneous pairs if each must be alone on its links."""
     base_port: int
     """First TCP port for perftest's exchange (18515)."""
     seed: int
-    """Of the draw of partners."""
+    """Seed of the random partners."""
     use_cuda: int | None
-    """The GPU that perftest takes memory of (``--use_cuda``)."""
+    """The GPU whose memory perftest uses (``--use_cuda``)."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """:class:`AcceptOptions` with their defaults. Raises :class:`InputError` for what cannot be."""
+    """:class:`AcceptOptions` with their defaults. Raises :class:`InputError` for impossible
+    values."""
 
     rounds: int | None = 4
     tests: Sequence[str] | None = None
@@ -76,7 +79,7 @@ class Options:
                 f"program {self.program!r}: perftest has {', '.join(PROGRAMS)} (ib_write_bw, ib_write_lat …)"
             )
         if self.size < 1 or not self.seconds > 0:
-            raise InputError(f"size={self.size}, seconds={self.seconds:g}: both are above 0")
+            raise InputError(f"size={self.size}, seconds={self.seconds:g}: both must be above 0")
 
     @property
     def per_class(self) -> int | None:
@@ -110,26 +113,24 @@ def accept(
     **options: Unpack[AcceptOptions],
 ) -> Acceptance:
     """Measure bandwidth and latency between all hosts with perftest, in rounds in which every port
-    has a partner, and name what is slow.
+    has a partner, and report slow parts.
 
     ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes), or any other
-    SOURCE, a file or list of hosts, for ``ssh`` or ``srun``. Only a source with cables knows paths:
-    without, hosts and adapters alone can be named. ``hosts``: these alone. ``devices``: adapters of
-    hosts that no fabric describes, a rail each. ``ssh_config``: ssh's configuration file (keys,
-    ports, jump hosts), where it is not the user's. ``journal``: a file that gets each batch as it
-    is done; ``resume`` goes on with it. ``progress`` is called with batches done, all batches and
-    seconds left.
+    SOURCE, a file or list of hosts, for ``ssh`` or ``srun``. Paths are known only for a source with
+    cables; otherwise only hosts and adapters can be reported. ``hosts``: measure only these.
+    ``devices``: adapters of hosts without a fabric, one per rail. ``ssh_config``: ssh's
+    configuration file (keys, ports, jump hosts; default: the user's). ``journal``: a file to which
+    each finished batch is written; ``resume`` continues it. ``progress`` is called with batches
+    done, all batches and seconds left.
 
     ``options``: ``rounds`` of each class of pairs (same leaf, across spine, across core; 4; None:
     until all have met); ``tests`` by name (``bandwidth``, ``bandwidth-both``,
     ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``, ``latency-with-bandwidth``; all);
     ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size``
-    octets of a message; ``seconds`` that a program ought to send; ``at_once``: pairs at a time
-    where each is to be alone on its links; ``base_port`` of TCP; ``seed``; ``use_cuda``: the GPU that
-    perftest takes memory of.
-
-    Hosts that fail are findings; the rest goes on. Raises :class:`InputError` or a related error where it
-    cannot begin.
+    bytes of a message; ``seconds`` of each program; ``at_once``: maximum number of simultaneous
+    pairs if each must be alone on its links; ``base_port`` of TCP; ``seed``; ``use_cuda``: the GPU
+    whose memory perftest uses. Hosts that fail are findings; the run continues. Raises
+    :class:`InputError` or a related error if it cannot start.
     """
     from softib.analysis.acceptance.plan import host_ports, measurements_of, plan_batches
     from softib.live.acceptance.campaign import run_campaign
@@ -138,8 +139,12 @@ def accept(
 
     given = Options(**options)
     with steps("paths"):
-        place = where_to_measure(source, hosts, devices, steps)
-        started_by = launcher_of(place, launcher, "" if ssh_config is None else os.fspath(ssh_config), launcher_named)
+        fabric = fabric_of(source)
+        if launcher is None and fabric is not None and fabric.format != "running":
+            _refuse_ssh_unasked(fabric)
+        place = where_to_measure(source if fabric is None else fabric, hosts, devices, steps)
+        ssh = "" if ssh_config is None else os.fspath(ssh_config)
+        started_by = launcher_of(place.name, place.running, launcher, ssh, launcher_named)
         plan = plan_batches(
             place.ends,
             place.expectation,
@@ -171,7 +176,7 @@ def accept(
 
 
 def judged(place: AcceptanceSource, measured: Measurements, about: Mapping[str, Any], steps: Steps) -> Acceptance:
-    """Findings of measurements that are there."""
+    """Return the findings of existing measurements."""
     from softib.analysis.acceptance.findings import judge
 
     with steps("tomography"):
@@ -180,7 +185,7 @@ def judged(place: AcceptanceSource, measured: Measurements, about: Mapping[str, 
 
 
 def report_of(place: AcceptanceSource, findings: Sequence[Any]) -> Any:
-    """The report that findings of this source stand in."""
+    """Return the report for findings of this source."""
     from softib.analysis.model import Report
     from softib.analysis.pipeline import counts_of
     from softib.fabric.builder import FabricBuilder
@@ -203,7 +208,7 @@ def where_to_measure(
     devices: Sequence[str] = (),
     steps: Steps = unwatched,
 ) -> AcceptanceSource:
-    """The ports to measure from, and what is known of the paths between them."""
+    """Return the ports to measure, and the known paths between them."""
     from softib.analysis.acceptance.plan import ends_of_hosts
     from softib.analysis.jobs.files import read_hosts
 
@@ -219,7 +224,7 @@ def where_to_measure(
 
 
 def fabric_of(source: Source) -> Fabric | None:
-    """The fabric that ``source`` is; None for hosts."""
+    """Return the fabric of ``source``; None for hosts."""
     from softib.api.fabric import as_fabric
 
     if isinstance(source, Fabric) or hasattr(source, "snapshot"):
@@ -252,23 +257,30 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
 
 
 def launcher_of(
-    place: AcceptanceSource, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
+    source: str, running: str, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
 ) -> Launcher:
-    if name is None and place.result is not None and not place.running:
-        n = len(set(place.ends.host))
-        raise InputError(
-            f"{place.name} describes {counted(n, 'host')}; use --launcher ssh or --launcher srun to run perftest on "
-            f"{'them' if n != 1 else 'it'}"
-        )
-    chosen = name or (LOCAL if place.running else "ssh")
-    if chosen == LOCAL and not place.running:
-        raise InputError(f"{place.name} is no running fabric: its hosts are reached by ssh or srun (--launcher)")
-    return launcher_named(chosen, place.running, ssh_config)
+    """The launcher ``name``; by default that of a running fabric, else ssh."""
+    chosen = name or (LOCAL if running else "ssh")
+    if chosen == LOCAL and not running:
+        raise InputError(f"{source} is not a running fabric; use --launcher ssh or --launcher srun to reach its hosts")
+    return launcher_named(chosen, running, ssh_config)
+
+
+def _refuse_ssh_unasked(fabric: Fabric) -> None:
+    """The hosts of a file may be those of a plan."""
+    from softib.iba.node_description import address_of
+
+    whole = result_of(fabric).fabric
+    hosts = len({address_of(whole.node_name(n)).system for n in whole.is_host.nonzero()[0].tolist()})
+    raise InputError(
+        f"{fabric.source} describes {counted(hosts, 'host')}; use --launcher ssh or --launcher srun to run perftest on "
+        f"{'them' if hosts != 1 else 'it'}, or --cover to prove all cables in virtual time"
+    )
 
 
 def _at_once(place: AcceptanceSource, launcher: str) -> int | None:
-    """Pairs at a time: as many as this machine has processors for where all run here, one where
-    no one knows who shares links."""
+    """Return the number of simultaneous pairs: limited by processors if all run on this machine,
+    one if shared links are unknown."""
     if launcher == LOCAL:
         return max(1, (os.cpu_count() or 2) // 2)
     return None if place.expectation is not None else 1

@@ -1,4 +1,4 @@
-"""Baselines: a fabric on the day it was accepted, and what has changed since."""
+"""Baselines: the state of an accepted fabric, and its changes since."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEAD = 4096
 
 @dataclass
 class TestDrift(Result):
-    """What became of the pairs of a test."""
+    """Change of the pairs of a test."""
 
     test: str
     drift: Drift = field(metadata=key(flat=Drift))
@@ -42,7 +42,7 @@ class TestDrift(Result):
 
 @dataclass
 class BaselineComparison(Result):
-    """What has changed since a baseline."""
+    """Changes since a baseline."""
 
     document = "baseline"
 
@@ -61,32 +61,32 @@ class Baseline(Suggests):
 
     @property
     def name(self) -> str:
-        """Of what it is a baseline."""
+        """Name of the source."""
         return self._record.name
 
     def summary(self) -> dict[str, Any]:
-        """What it holds: ``name``, ``nodes`` of the fabric, and by test the number of ``pairs``
-        that measured."""
+        """Its content: ``name``, ``nodes`` of the fabric, and the number of measured ``pairs`` by
+        test."""
         r = self._record
         nodes = 0 if r.fabric is None else r.fabric.sizes.nodes
         return {"name": r.name, "nodes": nodes, "pairs": {test: len(p) for test, p in r.pairs.items()}}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON. Raises :class:`InputError` where the file cannot be written."""
+        """Write it as JSON. Raises :class:`InputError` if the file cannot be written."""
         from softib.analysis.acceptance.baseline import write_baseline
 
         write_baseline(self._record, path)
 
     def table(self) -> Table:
-        """One row a pair: test, source, target, value (Gb/s or microseconds)."""
+        """Return one row per pair: test, source, target, value (Gb/s or microseconds)."""
         rows = [(t, a, b, v) for t, pairs in self._record.pairs.items() for (a, b), v in pairs.items()]
         return Table({key: [r[i] for r in rows] for i, key in enumerate(("test", "source", "target", "value"))})
 
     def compare(self, after: Baseline) -> Findings:
-        """What is otherwise in ``after``: measurements with significance, error rates, topology,
-        firmware, cables; where ``after`` has the measurements of an :class:`Acceptance`, also the
-        parts that pairs which lost share. Raises :class:`InputError` where the two are of different
-        fabrics."""
+        """Return the differences in ``after``: measurements with significance, error rates,
+        topology, firmware, cables; if ``after`` has the measurements of an :class:`Acceptance`, also the
+        parts shared by degraded pairs. Raises :class:`InputError` if the two belong to different fabrics.
+        """
         from softib.analysis.acceptance.baseline_compare import compare_baselines
         from softib.api.acceptance.accepting import report_of
 
@@ -97,8 +97,8 @@ class Baseline(Suggests):
         return Findings(_report(after._record if after._record.fabric is not None else self._record, findings))
 
     def drift(self, after: Baseline) -> list[dict[str, Any]]:
-        """One row for each test that both have: pairs in both, median ratio of after to before,
-        probability of as much by accident, pairs in one alone."""
+        """Return one row for each test in both: pairs in both, median ratio of after to before,
+        probability of as much by accident, pairs in only one."""
         return [one.to_json() for one in self._drift(after)]
 
     def comparison(self, after: Baseline) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Baseline(Suggests):
         return [TestDrift(test, drift) for test, drift in drift_of(self._record, after._record).items()]
 
     def _parts(self, accepted: Acceptance) -> list[Any]:
-        """The tomography of what pairs lost against this baseline."""
+        """Return the parts that explain the losses of pairs against this baseline."""
         import numpy as np
 
         from softib.analysis.acceptance.baseline_compare import reference_of
@@ -145,8 +145,8 @@ def baseline(
     on_round: Callable[[dict[str, Any]], None] = lambda one: None,
     steps: Steps = unwatched,
 ) -> Baseline:
-    """The baseline of ``source``: a fabric (any SOURCE), an :class:`Acceptance`, a file of ``softib
-    accept --json`` or its journal, or a file that :meth:`Baseline.save` wrote.
+    """Create a baseline of ``source``: a fabric (any SOURCE), an :class:`Acceptance`, a file of
+    ``softib accept --json`` or its journal, or a file that :meth:`Baseline.save` wrote.
 
     ``accepted``: measurements of the fabric. ``rounds`` of readings, ``every`` seconds, of a
     running fabric or ``umad:DEVICE`` give rates of error counters (0: none), or ``observed`` has
@@ -183,7 +183,7 @@ def baseline(
 
 
 def _ports(fabric: Fabric, observed: Observed | None) -> Any:
-    """What devices and cables state of themselves: as MADs told, else as the source's file does."""
+    """Return the data of devices and cables, from MADs, otherwise from the source's file."""
     from softib.monitor.fabric_ports import ports_of, rows_of
 
     if observed is not None:
@@ -213,7 +213,9 @@ def _pairs_of(accepted: Acceptance | str | os.PathLike[str]) -> Pairs:
         m = accepted.measurements
         return {t: m.pairs(t) for t in m.tests}
     if _kind_of(accepted) != "accepted":
-        raise InputError(f"{os.fspath(accepted)}: no result of softib accept; give its --json output or its --journal")
+        raise InputError(
+            f"{os.fspath(accepted)}: not a result of softib accept; use its --json output or its --journal"
+        )
     plan, rows = _read_accepted(accepted)
     return _medians(plan, rows)
 
@@ -259,7 +261,7 @@ def _medians(plan: dict[str, Any], rows: list[dict[str, Any]]) -> Pairs:
 
 
 def _judgeable(fabric: Fabric, path: str | os.PathLike[str], steps: Steps) -> Acceptance:
-    """The measurements of a file on a fabric, for tomography: those whose ports the fabric has."""
+    """Return the measurements of a file for ports in the fabric, for tomography."""
     from softib.api.acceptance.accepting import judged, where_to_measure
     from softib.diags.acceptance.measurements import Measurements
 

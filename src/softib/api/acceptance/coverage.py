@@ -1,4 +1,4 @@
-"""The result of a cover run: what was proven of each direction of each cable."""
+"""The result of a cover run: proof for each direction of each cable."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CoverComparison(Result):
 
 @dataclass(frozen=True)
 class Coverage(Suggests, Result):
-    """What a cover run proved."""
+    """Result of a cover run."""
 
     document = "accept-cover"
 
@@ -57,26 +57,26 @@ class Coverage(Suggests, Result):
     """``virtual``: in virtual time, without hosts."""
     routing: Literal["tables", "adaptive"]
     share: float
-    """Part of its rate that a direction must carry to be proven."""
+    """Share of its rate that a direction must carry to be proven."""
     hosts: int
     ports: int
     """Ports that send and receive."""
     directions: int
-    """Of all live cables, two a cable."""
+    """Directions of all live cables, two per cable."""
     planned: int
     """Directions that the schedule loads to ``share``."""
     proven: int
-    """Directions whose counters moved that fast."""
+    """Directions whose counters reached that rate."""
     tiers: list[TierCoverage]
     rounds: list[CoverRoundCounts]
     slow: list[DirectionLoss]
     unproven: list[UnprovenDirection]
-    """The bill: each direction that is not proven, and why."""
+    """Each unproven direction, with its reason."""
     unexplained: list[UnexplainedFlow]
     failures: list[PairFailure]
     judged: Findings = field(metadata=key("findings", json=lambda f: [one.to_json() for one in f], type=list[Finding]))
     seconds: float
-    """That counters were watched in each round; of virtual time where there are no hosts."""
+    """Seconds that counters were watched in each round; virtual time if there are no hosts."""
     versions: dict[str, str]
     inputs: list[InputHash]
     made: str
@@ -86,12 +86,12 @@ class Coverage(Suggests, Result):
 
     @property
     def findings(self) -> Findings:
-        """Slow directions, links that trained low, hosts that failed, and the bill."""
+        """Slow directions, links that trained low, failed hosts, and unproven directions."""
         return self.judged
 
     @property
     def good(self) -> bool:
-        """Nothing but information was found."""
+        """Return whether there is no warning or error."""
         return self.judged.good
 
     @property
@@ -102,7 +102,7 @@ class Coverage(Suggests, Result):
         return certificate_html(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the certificate. Raises :class:`InputError` where that fails."""
+        """Write the certificate. Raises :class:`InputError` if that fails."""
         from softib.whole_files import write_text
 
         write_text(path, self.certificate)
@@ -112,10 +112,10 @@ class Coverage(Suggests, Result):
         return Table(columns(self.tiers, TierCoverage))
 
     def lines(self) -> list[str]:
-        """The summary for people."""
+        """Return the summary as text lines."""
         confirming = sum(r.confirms for r in self.rounds)
         how = "in virtual time, no cable was measured" if self.launcher == "virtual" else "by the counters of the ports"
-        more = f", {confirming} of them to tell slow directions apart" if confirming else ""
+        more = f", {confirming} of them to distinguish slow directions" if confirming else ""
         out = [
             f"{counted(len(self.rounds), 'round')}{more}; {self.planned:,} of {counted(self.directions, 'direction')} "
             f"planned, {self.proven:,} proven ({_percent(self.proven, self.directions)}) {how}"

@@ -1,4 +1,4 @@
-"""Burn-in with proof of coverage: every direction of every cable under load, by the fewest rounds."""
+"""Burn-in with proof of coverage: every direction of every cable under load, in the fewest rounds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Read: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 VIRTUAL = "virtual"
 SENDS = 0.01
-"""Part of its link's rate by which a port counts as sending: more than acknowledgements take."""
+"""Share of its link's rate from which a port counts as sending: more than acknowledgements use."""
 ROUNDS = 40
 LIDS = "no port of a host has a LID"
 
@@ -53,21 +53,21 @@ class CoverOptions(TypedDict, total=False):
     rounds: int
     """At most (40)."""
     seconds: float
-    """That the counters are watched in each round (1)."""
+    """Seconds that the counters are watched in each round (1)."""
     program: str
-    """``write``, ``send`` or ``read``: which programs of perftest."""
+    """``write``, ``send`` or ``read``: the perftest programs."""
     size: int
     """Bytes of a message (1 MiB)."""
     adaptive: bool | None
-    """Plan for adaptive routing (None: where the switches' tables have it; True on a file: where
-    softib's manager turns it on)."""
+    """Plan for adaptive routing (None: if the switches' tables have it; True for a file: softib's
+    manager turns it on)."""
     ssh_config: str | os.PathLike[str]
     base_port: int
     """First TCP port for perftest's exchange (18515)."""
     seed: int
-    """Of the draw of partners."""
+    """Seed of the random partners."""
     use_cuda: int | None
-    """The GPU that perftest takes memory of (``--use_cuda``)."""
+    """The GPU whose memory perftest uses (``--use_cuda``)."""
 
 
 def cover(
@@ -81,21 +81,22 @@ def cover(
     steps: Steps = unwatched,
     **options: Unpack[CoverOptions],
 ) -> Coverage:
-    """Load every direction of every cable to 80 % of its rate, in as few rounds as the routes allow, and
-    prove it by the counters of the ports.
+    """Load every direction of every cable to 80 % of its rate, in as few rounds as the routes
+    allow, and prove it by the counters of the ports.
 
-    ``source``: a running fabric (``launcher`` ``local``) or ``umad:DEVICE`` (``ssh``, ``srun``), whose
-    counters are read over MADs; or any other SOURCE in virtual time (``launcher`` ``virtual``, the
-    default there). ``hosts``: these alone send and receive. ``lfts``: tables of a dump. ``compare``: the
-    JSON document of an earlier run. ``progress`` is called with rounds done and all rounds.
+    ``source``: a running fabric (``launcher`` ``local``) or ``umad:DEVICE`` (``ssh``, ``srun``),
+    whose counters are read over MADs; or any other SOURCE in virtual time (``launcher``
+    ``virtual``, the default there). ``hosts``: only these send and receive. ``lfts``: tables of a
+    dump. ``compare``: the JSON document of an earlier run. ``progress`` is called with rounds done
+    and all rounds.
 
-    ``options``: ``rounds`` at most (40); ``seconds`` that the counters are watched in each (1);
-    ``adaptive``: plan for adaptive routing (None: where the switches' tables have it; True on a file:
-    where softib's manager turns it on); ``size`` bytes of a message of perftest's ``program``
+    ``options``: maximum ``rounds`` (40); ``seconds`` that the counters are watched in each (1);
+    ``adaptive``: plan for adaptive routing (None: if the switches' tables have it; True for a file:
+    softib's manager turns it on); ``size`` bytes of a message of perftest's ``program``
     (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda`` as in
     :func:`softib.accept`.
 
-    Raises :class:`InputError` or a related error where it cannot begin.
+    Raises :class:`InputError` or a related error if it cannot start.
     """
     given = _Given(**options)
     with steps("routes"):
@@ -144,7 +145,7 @@ def cover(
 
 @dataclass(frozen=True)
 class _Given:
-    """Options of a run. Raises :class:`InputError` for what cannot be."""
+    """Options of a run. Raises :class:`InputError` for impossible values."""
 
     rounds: int = ROUNDS
     seconds: float = 1.0
@@ -162,7 +163,7 @@ class _Given:
         if self.program not in PROGRAMS:
             raise InputError(f"program {self.program!r}: perftest has {', '.join(PROGRAMS)}")
         if self.rounds < 1 or self.size < 1 or not self.seconds > 0:
-            raise InputError(f"rounds={self.rounds}, size={self.size}, seconds={self.seconds:g}: all are above 0")
+            raise InputError(f"rounds={self.rounds}, size={self.size}, seconds={self.seconds:g}: all must be above 0")
 
 
 def _place(
@@ -179,7 +180,7 @@ def _place(
 
     fabric = fabric_of(source)
     if fabric is None:
-        raise InputError("a list of hosts has no cables to cover; give a running fabric, umad:DEVICE or a fabric file")
+        raise InputError("a list of hosts has no cables to cover; use a running fabric, umad:DEVICE or a fabric file")
     result = result_of(fabric)
     if adaptive and result.format != RUNNING and not lfts:
         result.extra["sm"] = {**result.extra.get("sm", {}), "adaptive_routing": "free"}
@@ -207,14 +208,13 @@ def _launcher_name(place: AcceptanceSource, name: str | None) -> str:
         return "local" if place.running else VIRTUAL
     if name != VIRTUAL and not live:
         raise InputError(
-            f"{place.name}: counters are read over MADs, which a file does not answer; give umad:DEVICE, or "
-            f"--launcher virtual"
+            f"{place.name}: counters are read over MADs, which needs a fabric; use umad:DEVICE, or --launcher virtual"
         )
     return name
 
 
 class _measurer:
-    """Context manager: a function that measures a round, in virtual time or on hosts."""
+    """Return a context manager for a function that measures a round, in virtual time or on hosts."""
 
     def __init__(self, place: _Place, name: str, given: _Given):
         self.place, self.name, self.given = place, name, given
@@ -232,7 +232,9 @@ class _measurer:
         from softib.live.acceptance.launchers import launcher_named
         from softib.monitor.opening import open_source
 
-        started_by = launcher_of(place.source, self.name, os.fspath(self.given.ssh_config), launcher_named)
+        started_by = launcher_of(
+            place.source.name, place.source.running, self.name, os.fspath(self.given.ssh_config), launcher_named
+        )
         opened = open_source(place.source.running or place.source.name)
         self.close = opened.close
         data = PortData(opened, place.found.fabric)
@@ -323,7 +325,7 @@ def _inputs(place: _Place, source: Any, hosts: Any, lfts: Any, compare: Any) -> 
 def _earlier(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     from softib.input_files import FILE_LIMIT, json_document
 
-    hint = "give what softib accept --cover --json printed"
+    hint = "use the output of softib accept --cover --json"
     document = json_document(path, "result of softib accept --cover", hint, FILE_LIMIT)
     try:
         if not document["schema"].startswith("softib/accept-cover/"):
@@ -335,7 +337,7 @@ def _earlier(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
             "slow": {f"{d['place']} → {d['peer']}" for d in document["slow"]},
         }
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise UnreadableFile(f"{os.fspath(path)}: no result of softib accept --cover; {hint}") from None
+        raise UnreadableFile(f"{os.fspath(path)}: not a result of softib accept --cover; {hint}") from None
 
 
 def _compared(now: Coverage, path: str, before: dict[str, Any]) -> Coverage:

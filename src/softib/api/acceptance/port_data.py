@@ -14,7 +14,7 @@ ALONE = frozenset({"details", "fec", "modules", "manager"})
 
 
 class PortData:
-    """Reads PortXmitData of every port of ``fabric`` from the subnet behind ``opened``."""
+    """Read PortXmitData of every port of ``fabric`` from the subnet of ``opened``."""
 
     def __init__(self, opened: Opened, fabric: Fabric):
         self.poller = Poller(opened.wire)
@@ -26,8 +26,8 @@ class PortData:
         }
 
     def read(self) -> tuple[np.ndarray, np.ndarray]:
-        """(when each port was read in ns, its PortXmitData in units of 4 bytes), float64[ports]; NaN where
-        it was not read."""
+        """Return (time of reading in ns, PortXmitData in units of 4 bytes) of each port,
+        float64[ports]; NaN if it was not read."""
         when, data = np.full(self.ports, np.nan), np.full(self.ports, np.nan)
         reading = self.poller.round().reading
         if "port_xmit_data" not in reading.value:

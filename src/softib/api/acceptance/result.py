@@ -29,9 +29,9 @@ __all__ = ["Acceptance", "AcceptanceSource"]
 
 @dataclass(frozen=True)
 class AcceptanceSource:
-    """Where measurements are taken: ``ends``; ``name`` for people; ``result`` and ``expectation``
-    of the fabric, None where only hosts are known; ``running``: the name of a fabric that runs;
-    ``paced``: what programs send takes the time of links."""
+    """Source of measurements: ``ends``; ``name`` in texts; ``result`` and ``expectation`` of the
+    fabric, None if only hosts are known; ``running``: the name of a running fabric; ``paced``: data
+    takes its time on links."""
 
     name: str
     ends: Ends
@@ -43,7 +43,7 @@ class AcceptanceSource:
 
 @dataclass(frozen=True)
 class PairMeasurement(Result):
-    """What one pair measured in one round."""
+    """Measurement of one pair in one round."""
 
     test: str
     round: int
@@ -57,7 +57,7 @@ class PairMeasurement(Result):
 
 @dataclass(frozen=True)
 class About(Result):
-    """How an acceptance was run."""
+    """Parameters of an acceptance run."""
 
     launcher: Literal["local", "ssh", "srun"]
     program: str
@@ -70,7 +70,7 @@ class About(Result):
 
 
 class Acceptance(Suggests, Result):
-    """What an acceptance run measured and found."""
+    """Measurements and findings of an acceptance run."""
 
     document = "accept"
 
@@ -85,12 +85,13 @@ class Acceptance(Suggests, Result):
         self._source, self._measured, self._expected = source, measured, expected
         self.findings = findings
         self.about: dict[str, Any] = dict(about)
-        """How it was run: ``launcher``, ``program``, ``tests``, ``rounds``, ``sizes``, ``seconds``.
+        """Parameters of the run: ``launcher``, ``program``, ``tests``, ``rounds``, ``sizes``,
+        ``seconds``.
         """
 
     @property
     def good(self) -> bool:
-        """Nothing but information was found."""
+        """Return whether there is no warning or error."""
         return self.findings.good
 
     @property
@@ -148,32 +149,32 @@ class Acceptance(Suggests, Result):
 
     @property
     def measurements(self) -> Measurements:
-        """The columns behind it."""
+        """The measurements as columns."""
         return self._measured
 
     @property
     def fabric(self) -> Fabric | None:
-        """The fabric that was measured; None where only hosts were known."""
+        """The measured fabric; None if only hosts were known."""
         return None if self._source.result is None else Fabric(self._source.result, self._source.name)
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """Pairs that could not measure: round, test, source, target, the host at fault (None:
-        neither alone), reason."""
+        """Failed pairs: round, test, source, target, the host at fault (None if neither host alone
+        is), reason."""
         return [f.to_json() for f in self._failures]
 
     def summary(self) -> list[dict[str, Any]]:
-        """One row for each test and class of pairs: least, median and largest value, and the median
-        of what was expected."""
+        """Return one row for each test and class of pairs: smallest, median and largest value, and
+        the median of the expected values."""
         return [s.to_json() for s in self._summary]
 
     def table(self) -> Table:
-        """One row a measurement: test, round, class of the pair, source, target, value, unit,
-        expected."""
+        """Return one row per measurement: test, round, class of the pair, source, target, value,
+        unit, expected."""
         return Table(columns(self._rows, PairMeasurement))
 
     def lines(self) -> list[str]:
-        """The summary for people."""
+        """Return the summary as text lines."""
         return list(map(str, self._summary))
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Repair:
-    """A file that a student mends. ``goal`` is what is judged, one of :data:`softib.api.labs.judging.GOALS`;
+    """A file that a student repairs. ``goal`` is what is judged, one of :data:`softib.api.labs.judging.GOALS`;
     ``needs`` are its arguments, ``done`` a right content of the file. ``free``: the keys of a YAML file that may
     change, at any depth (none: the file is no YAML)."""
 

@@ -76,8 +76,8 @@ def _ends(place: str, fabric: Any, either: bool) -> set[str]:
     row = fabric[place]
     if not isinstance(row, dict):
         raise UnknownName("port", place, [])
-    own = f"{row['node']}[{row['port']}]"
-    return {own, str(row["peer"])} if either else {own}
+    port = f"{row['node']}[{row['port']}]"
+    return {port, str(row["peer"])} if either else {port}
 
 
 def _port(answer: Answer, given: Any, fabric: Any) -> str:

@@ -155,10 +155,10 @@ class Lab(Suggests, Result):
         import textwrap
 
         folder = self.exercise.folder
-        told = [f"Laboratory {self.number}: {self.title}", "", *textwrap.wrap(" ".join(self.story.split()), 100), ""]
-        told += [f"  cd {folder}", *(f"  {one}" for one in self.commands), ""]
-        told += textwrap.wrap(" ".join(self.question.split()), 100)
-        return [*told, "", f"'softib lab {self.number} --check', judges it."]
+        rows = [f"Laboratory {self.number}: {self.title}", "", *textwrap.wrap(" ".join(self.story.split()), 100), ""]
+        rows += [f"  cd {folder}", *(f"  {one}" for one in self.commands), ""]
+        rows += textwrap.wrap(" ".join(self.question.split()), 100)
+        return [*rows, "", f"'softib lab {self.number} --check', judges it."]
 
     @contextlib.contextmanager
     def _found(self) -> Iterator[Fabric]:

@@ -1,1 +1,1 @@
-"""softib's subnet manager on umad devices: what ``softib sm run`` is."""
+"""softib's subnet manager on umad devices (``softib sm run``)."""

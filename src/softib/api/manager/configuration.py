@@ -1,5 +1,5 @@
-"""What OpenSM would make of a file of its configuration, which of its files that is, and what
-softib's subnet manager makes of it."""
+"""Check a configuration file of OpenSM: its kind, and how OpenSM and softib's subnet manager read
+it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _OPTION_LINE = re.compile(r"[A-Za-z_]\w*(?:\s+[^=:\s].*)?")
 
 
 def kind_of(path: str, text: str) -> str:
-    """The kind of the configuration file ``text``. Raises :class:`UnknownFormat` for a file of
-    something else, with what it is."""
+    """Return the kind of the configuration file ``text``. Raises :class:`UnknownFormat` for another
+    file, with its kind."""
     from softib.sm.options.opensm_conf import as_opensm_reads
 
     lines = [line for raw in text.splitlines() if (line := raw.split("#")[0].strip())]
@@ -66,7 +66,7 @@ def kind_of(path: str, text: str) -> str:
         return PARTITIONS
     kinds = ", ".join((OPTIONS, TORUS, PARTITIONS, POLICY, ROUTES))
     raise UnknownFormat(
-        f"{shown_name(path)}: this is no configuration of OpenSM; softib judges {kinds}, GUID files and node-name-maps"
+        f"{shown_name(path)}: this is not a configuration file of OpenSM; use {kinds}, a GUID file or a node-name-map"
     )
 
 
@@ -76,18 +76,18 @@ def _refuse_fabrics(path: str, text: str) -> None:
     from softib.fabric.topologies import spec
 
     if spec.YAML_HEAD.search(text.encode()):
-        content = "a fabric.yaml; 'softib check' judges it, its section sm too"
+        content = "a fabric.yaml; use 'softib check' for it, including its section sm"
     else:
         try:
             row = registry.detect(path)
         except SoftibError as error:
             if not any(word in str(error) for word in ("this is", "binary")):
                 return
-            raise UnknownFormat(f"{str(error).removesuffix('.')}; it is no configuration of OpenSM") from None
+            raise UnknownFormat(f"{str(error).removesuffix('.')}; it is not a configuration file of OpenSM") from None
         if row.kind == "names":
             return
-        content = f"{row.what}; 'softib check' judges fabrics" if row.kind == "fabric" else row.what
-    raise UnknownFormat(f"{shown_name(path)}: no configuration of OpenSM, but {content}")
+        content = f"{row.what}; use 'softib check' for fabrics" if row.kind == "fabric" else row.what
+    raise UnknownFormat(f"{shown_name(path)}: not a configuration file of OpenSM but {content}")
 
 
 def _names(text: str, name: str) -> None:
@@ -121,28 +121,28 @@ PARSERS: dict[str, Callable[[str, str], None]] = {
     GUIDS: _guids,
     NAMES: _names,
 }
-"""Kind → its reader, which raises :class:`InputError` for what it cannot read."""
+"""Kind → its reader, which raises :class:`InputError` for unreadable content."""
 
 
 THEN = {
-    POLICY: "OpenSM logs ERR AC03 or AC04, and goes on without a QoS policy",
-    ROUTES: "OpenSM logs each line that it cannot read, and takes the others",
+    POLICY: "OpenSM logs ERR AC03 or AC04 and continues without a QoS policy",
+    ROUTES: "OpenSM logs each unreadable line and uses the others",
 }
-"""Kind → what OpenSM does after the first mistake."""
+"""Kind → OpenSM's reaction to the first error."""
 
 
 @dataclass(repr=False)
 class ConfigCheck(Suggests, Result):
-    """The answer of :func:`check_config`."""
+    """Result of :func:`check_config`."""
 
     document = "sm-config"
 
     path: str = field(metadata=key("file"))
     kind: str = field(metadata=key(type=Literal[*KINDS]))
     opensm: tuple[str, ...]
-    """What OpenSM 3.3.23 does not take as it is written, and what it does instead."""
+    """What OpenSM 3.3.23 does not use as written, and what it does instead."""
     softib: tuple[str, ...]
-    """What softib's manager does otherwise, or leaves out."""
+    """Differences of softib's manager, and what it ignores."""
 
     def __post_init__(self) -> None:
         self.opensm, self.softib = tuple(map(shown, self.opensm)), tuple(map(shown, self.softib))
@@ -150,22 +150,21 @@ class ConfigCheck(Suggests, Result):
     @property
     @also(before="opensm")
     def good(self) -> bool:
-        """OpenSM takes the file as it is written."""
+        """Return whether OpenSM uses the file as written."""
         return not self.opensm
 
     def __repr__(self) -> str:
         return (
             f"<ConfigCheck of {self.path}: {self.kind}, {counted(len(self.opensm), 'line')} that OpenSM does not "
-            f"take as written>"
+            f"use as written>"
         )
 
 
 def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
-    """Judge a configuration file of OpenSM as OpenSM 3.3.23 does: its options file (``opensm -F``;
-    files that it names are read, too), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix
-    routes, a file of GUIDs or a node-name-map, known by their content.
-
-    Raises :class:`InputError` where ``path`` cannot be read or is neither.
+    """Check a configuration file as OpenSM 3.3.23 reads it: its options file (``opensm -F``; files
+    that it names are also read), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix routes,
+    a file of GUIDs or a node-name-map, identified by content. Raises :class:`InputError` if
+    ``path`` cannot be read or is none of these.
     """
     name = os.fspath(path)
     text = read_text(name, "configuration file of OpenSM", errors="replace")
@@ -189,7 +188,7 @@ def _torus(name: str, text: str) -> ConfigCheck:
 
     lines = refusals(text)
     if lines:
-        lines.append("torus-2QoS is refused; OpenSM goes on with the next engine, or minhop")
+        lines.append("torus-2QoS is rejected; OpenSM continues with the next engine, or minhop")
     return ConfigCheck(name, TORUS, tuple(lines), ())
 
 
@@ -202,14 +201,15 @@ def _partitions(name: str, text: str) -> ConfigCheck:
     if read.dropped:
         opensm.insert(
             0,
-            f"{name}: OpenSM reads it as far as line {read.dropped.line}, then drops the whole file for its default: "
-            f"every port is a full member of 0x7fff, and no port is isolated; below is what each mistake alone does",
+            f"{name}: OpenSM reads it up to line {read.dropped.line}, then replaces the whole file by its default: "
+            f"every port is a full member of 0x7fff, and no port is isolated; the effect of each single error "
+            f"is below",
         )
     softib = partition_problems(text, name)
     if softib:
-        softib.append("softib refuses the whole file for these lines")
+        softib.append("softib rejects the whole file because of these lines")
     elif opensm:
-        softib.append("softib takes the file as it is written")
+        softib.append("softib uses the file as written")
     return ConfigCheck(name, PARTITIONS, tuple(opensm), tuple(softib))
 
 
@@ -223,18 +223,19 @@ def _options(name: str, text: str) -> ConfigCheck:
     opensm = [f"{name}:{r.line}: {r}" for r in stated.remarks]
     torus, engines = stated.get("torus_config"), str(stated.get("routing_engine") or "")
     opensm += [
-        f"{name}:{stated.lines['routing_engine']}: no engine {e}; OpenSM goes on with the rest of the list, then minhop"
+        f"{name}:{stated.lines['routing_engine']}: no engine {e}; OpenSM continues with the rest of the list, then "
+        f"minhop"
         for e in unknown_to_opensm(engines)
     ]
     if "torus-2QoS" in engines.replace(",", " ").split():
         if not stated.get("qos"):
             opensm.append(
-                f"{name}: torus-2QoS is refused without qos TRUE; OpenSM goes on with the next engine, or minhop"
+                f"{name}: torus-2QoS is rejected without qos TRUE; OpenSM continues with the next engine, or minhop"
             )
         if torus and Path(str(torus)).is_file():
             opensm += [f"{torus}: {line}" for line in check_config(str(torus)).opensm]
         else:
-            opensm.append(f"{name}: torus_config: no file {torus}; torus-2QoS is refused")
+            opensm.append(f"{name}: torus_config: no file {torus}; torus-2QoS is rejected")
     softib: list[str] = []
     try:
         ManagerSettings({}, name, note=softib.append).read()
@@ -247,6 +248,6 @@ def _options(name: str, text: str) -> ConfigCheck:
 
 
 def _line(remark: str) -> float:
-    """The line of the file that a remark begins with; without one it comes last."""
+    """Return the line number at the start of a remark; remarks without one come last."""
     match = re.match(r".*?:(\d+): ", remark)
     return int(match[1]) if match else math.inf

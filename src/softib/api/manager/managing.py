@@ -1,5 +1,4 @@
-"""Our subnet manager on a umad device: what ``softib sm run`` is while it runs, and what it would
-change."""
+"""softib's subnet manager on a umad device: ``softib sm run``, and its dry run."""
 
 from __future__ import annotations
 
@@ -31,17 +30,17 @@ OnStep = Callable[["UmadManager"], None]
 
 
 class UmadManager(Suggests):
-    """Our subnet manager for the subnet of one umad device: hardware, a port under ``softib run``,
-    ibsim.
+    """softib's subnet manager for the subnet of one umad device: hardware, a port under ``softib
+    run``, ibsim.
 
     ``device`` is ``umad0``, ``mlx5_0``, ``mlx5_0:1``, ``/dev/infiniband/umad0`` or a PortGUID
-    (hexadecimal; default: the first port that is up); ``guid`` names the port by its PortGUID
+    (hexadecimal; default: the first active port); ``guid`` selects the port by its PortGUID
     instead. ``manager`` are settings by the names of :class:`softib.sm.config.SmConfig`
     (``engine``, ``lmc``, ``priority``, ``root_guid_file`` …), None = not given; ``sm_config`` is
-    OpenSM's options file, ``partitions`` its partitions.conf. ``lids``: the file that keeps LIDs
-    (default: that of OSM_CACHE_DIR, of the running fabric, or of the port below the user's cache).
-    ``database``: the file that keeps groups, subscriptions and services (default: none).
-    ``window``: requests on the wire at a time.
+    OpenSM's options file, ``partitions`` its partitions.conf. ``lids``: the file that stores LIDs
+    (default: in OSM_CACHE_DIR, of the running fabric, or of the port in the user's cache).
+    ``database``: the file that stores groups, subscriptions and services (default: none).
+    ``window``: maximum number of outstanding requests.
 
     Raises :class:`InputError` for a device, file or setting that cannot be used.
     """
@@ -89,7 +88,7 @@ class UmadManager(Suggests):
         to_stderr: bool = False,
     ) -> None:
         """Log to ``path`` as lines of JSON (restarted at ``max_mb`` MB, five older files kept; 0:
-        never), and as short lines to stderr. Raises :class:`InputError` where the file cannot be
+        never), and as short lines to stderr. Raises :class:`InputError` if the file cannot be
         written."""
         from softib.live.umad_sm.log import set_up_log
 
@@ -104,12 +103,11 @@ class UmadManager(Suggests):
         on_step: OnStep = lambda manager: None,
     ) -> None:
         """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads
-        the files again. With ``strict`` it ends, too, when :attr:`faults` has lines.
-
-        It takes the process's signals. A live master is left alone (:class:`InputError` that names
-        it), unless a priority was given, which says to take part in the election, or ``take_over``:
-        priority 15, at which a master hands over (IBA 14.4.1). ``on_step`` is called after each
-        step. Raises :class:`MadTimeout` where the port has no link or the master keeps the subnet.
+        the files again. With ``strict`` it also ends if :attr:`faults` has lines. It handles the
+        process's signals. If there is a live master it raises :class:`InputError`, unless a
+        priority was given (it then takes part in the election), or ``take_over``: priority 15, at
+        which a master hands over (IBA 14.4.1). ``on_step`` is called after each step. Raises
+        :class:`MadTimeout` if the port has no link or the master keeps the subnet.
         """
         from softib.live.umad_sm import session
 
@@ -119,8 +117,8 @@ class UmadManager(Suggests):
         self._log("end", state=self.state)
 
     def dry_run(self, *, on_step: OnStep = lambda manager: None) -> PlannedChanges:
-        """One sweep as the subnet's master that sends no Set: what it would change. Other managers
-        are looked past."""
+        """Run one sweep as master without sending Sets, and return what it would change. Other
+        managers are ignored."""
         from softib.live.umad_sm import session
 
         plan = session.Plan(window=self._window)
@@ -145,13 +143,12 @@ class UmadManager(Suggests):
 
     @property
     def phase(self) -> str:
-        """What it is doing; empty while it rests."""
+        """Its current activity; empty while idle."""
         return "" if self._running is None else self._running.sm.phase
 
     @property
     def counts(self) -> dict[str, int]:
-        """``nodes`` that it knows, ``mads`` that it sent, ``sweeps`` that it began: numbers for a
-        line of progress."""
+        """Numbers for a progress line: known ``nodes``, sent ``mads``, started ``sweeps``."""
         if self._running is None:
             return {"nodes": 0, "mads": 0, "sweeps": 0}
         sm = self._running.sm
@@ -159,26 +156,27 @@ class UmadManager(Suggests):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What its last sweep could not do, a line each."""
+        """Problems of its last sweep, one line each."""
         return () if self._running is None else tuple(self._running.sm.report.problems)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its last sweep found, a line each: fallbacks, other managers, what tables had to
-        change for."""
+        """Notes of its last sweep, one line each: fallbacks, other managers, reasons for changed
+        tables."""
         return () if self._running is None else tuple(self._running.sm.report.notes)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with the tables of its last sweep as master, a line each: another engine
-        than asked for made them, pairs have no path, a credit loop can form. Empty: nothing."""
+        """Faults of the tables of its last sweep as master, one line each: another engine than
+        requested computed them, pairs have no path, a credit loop can form. Empty if there are none.
+        """
         proof = None if self._running is None else self._running.proof
         return () if proof is None else tuple(proof.faults)
 
     @property
     def verdict(self) -> str:
-        """What the tables are worth, in one line; empty before there are some, and where
-        :attr:`faults` say it."""
+        """Quality of the tables in one line; empty before there are tables, or if :attr:`faults` is
+        not empty."""
         proof = None if self._running is None else self._running.proof
         return "" if proof is None else proof.verdict
 
@@ -202,17 +200,17 @@ class UmadManager(Suggests):
         return Hooks(step, reread=self._settings.read, lids=lids, database=database, proves_all=proves_all)
 
     def among_others(self) -> UmadManager:
-        """Itself, from now on with files of its own: it runs beside others in one process."""
+        """Return itself, using separate files from now on: it runs with others in one process."""
         self._among_others = True
         return self
 
     def _of_port(self, path: Path | None) -> Path | None:
-        """A file of this port beside ``path``, where several managers keep theirs."""
+        """Return the file of this port next to ``path``, for several managers."""
         end = f"-{self.guid:016x}"
         return path if path is None or path.name.endswith(end) else path.with_name(path.name + end)
 
     def _job(self, on_step: OnStep, once: bool) -> Job:
-        """What :class:`UmadManagers` run."""
+        """Return the job that :class:`UmadManagers` runs."""
         from softib.live.umad_sm.session import Job
 
         self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=False)
@@ -227,8 +225,8 @@ class UmadManager(Suggests):
 
 @dataclass(eq=False, repr=False)
 class PlannedChanges(Rows[AttributeChange], Result):
-    """What a manager would change (:meth:`UmadManager.dry_run`), by node, attribute and block or
-    port; empty = nothing."""
+    """Changes that a manager would make (:meth:`UmadManager.dry_run`), by node, attribute and block
+    or port; empty if none."""
 
     document = "sm-run"
     row, by = AttributeChange, "attr"
@@ -241,7 +239,7 @@ class PlannedChanges(Rows[AttributeChange], Result):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What the sweep could not do, a line each."""
+        """Problems of the sweep, one line each."""
         return tuple(self.report.problems)
 
 
@@ -260,5 +258,5 @@ class SmRun(Result):
     sets: int
     """Those that change something."""
     tables: TableProof | None
-    """What the tables of the last sweep as master are worth."""
+    """Quality of the tables of the last sweep as master."""
     report: SweepReport = field(metadata=key(flat=SweepReport))

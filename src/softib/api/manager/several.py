@@ -1,4 +1,4 @@
-"""Several of our subnet managers in one process (``softib sm run`` with several devices)."""
+"""Several subnet managers in one process (``softib sm run`` with several devices)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,15 @@ class SmRunPorts(Result):
 
     ports: list[Any] = field(metadata=key(type=list[SmRun] | list[PlannedChanges]))
     failed: list[str]
-    """Why managers ended that could not go on."""
+    """Why managers ended that could not continue."""
 
 
 class UmadManagers(Suggests, Sequence[UmadManager]):
-    """Several managers in one process, each with a subnet, settings and state of its own: a process
-    for all rails of a host.
-
-    They take turns; a manager that cannot go on (its port is gone, a master is there that no one
-    said to compete with) ends alone. LIDs, M_Keys and the administrator's database are kept for
-    each port, in files that end with its PortGUID.
-
-    Raises :class:`InputError` where a port is named twice.
+    """Several managers in one process, each with a separate subnet, settings and state: one process
+    for all rails of a host. They run alternately; a manager that cannot continue (its port was removed,
+    or there is another master) ends without affecting the others. LIDs, M_Keys and the administrator's
+    database are stored for each port, in files that end with its PortGUID. Raises :class:`InputError`
+    if a port is named twice.
     """
 
     def __init__(self, managers: Sequence[UmadManager]):
@@ -44,7 +41,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
         if twice := next((g for g in guids if guids.count(g) > 1), None):
             raise InputError(f"{twice} is named twice; each port has one subnet manager")
         self.failed: tuple[str, ...] = ()
-        """Why managers ended that could not go on, a line each."""
+        """Why managers ended that could not continue, one line each."""
 
     @overload
     def __getitem__(self, index: int) -> UmadManager: ...
@@ -86,7 +83,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
 
     @property
     def phase(self) -> str:
-        """What the first one does that does something; empty while all rest."""
+        """Activity of the first busy one; empty while all are idle."""
         return next((f"{m.port}: {m.phase}" for m in self if m.phase), "")
 
     @property
@@ -97,7 +94,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     def log_to(
         self, path: str | None = None, *, level: str = "info", max_mb: int = 100, to_stderr: bool = False
     ) -> None:
-        """:meth:`UmadManager.log_to`: one log for all, whose lines say which port they are about."""
+        """:meth:`UmadManager.log_to`: one log for all, whose lines name their port."""
         from softib.live.umad_sm.log import set_up_log
 
         set_up_log(level, path, max_mb, to_stderr)

@@ -1,4 +1,4 @@
-"""Counters over time become findings, and jobs are set beside them."""
+"""Findings from counters over time, combined with jobs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ JobsGiven: TypeAlias = "Jobs | str | os.PathLike[str] | Mapping[str, Any]"
 
 
 class Jobs(Suggests):
-    """Jobs on a fabric: which links each may use, who shares them, how much they slow each other
-    down (:func:`jobs_on`)."""
+    """Jobs on a fabric: the links that each may use, shared links, and expected slowdown
+    (:func:`jobs_on`)."""
 
     def __init__(self, links: JobLinks):
         self._links = links
@@ -42,21 +42,22 @@ class Jobs(Suggests):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the jobs, with their IDs."""
+        """Names of the jobs, with their IDs."""
         return tuple(j.job.name for j in self._links.jobs)
 
     def links(self, job: str) -> list[str]:
-        """The ports, as ``leaf-3[40]``, that send what the job sends. Raises :class:`UnknownName`."""
+        """Return the ports (``leaf-3[40]``) that send the job's traffic. Raises
+        :class:`UnknownName`."""
         return self._links.links_of(self._row(job))
 
     def sharing(self, job: str) -> dict[str, int]:
-        """The other jobs that may use links of this one, by the number of these links (each
-        direction of a cable is one), the most first. Raises :class:`UnknownName`."""
+        """Return the other jobs that may use links of this one, with the number of shared links
+        (each direction of a cable counts), the most first. Raises :class:`UnknownName`."""
         return self._links.sharing(self._row(job))
 
     def crossing(self, place: str) -> list[str]:
-        """The jobs whose traffic may cross the cable at ``leaf-3[40]``, in either direction. Raises
-        :class:`UnknownName`."""
+        """Return the jobs whose traffic may cross the cable at ``leaf-3[40]``, in either
+        direction. Raises :class:`UnknownName`."""
         from softib.fabric.faults.targets import port_at
 
         f = self._links.fabric
@@ -64,18 +65,19 @@ class Jobs(Suggests):
         return self._links.crossing(int(f.node_guid[f.port_node[port]]), int(f.port_num[port]))
 
     def on_port(self, node_guid: int, portnum: int) -> list[str]:
-        """The same by NodeGUID and portnum; empty for a port that is not in the fabric."""
+        """Like :meth:`crossing`, by NodeGUID and portnum; empty for a port that is not in the
+        fabric."""
         return self._links.crossing(node_guid, portnum)
 
     def ports(self) -> list[JobPorts]:
-        """Of each job, the ports of its hosts' adapters."""
+        """Return the ports of the hosts' adapters of each job."""
         from softib.diags.cable_rules.job_traffic import JobPorts
 
         return [JobPorts(j.job.name, self._links.ports_of(i)) for i, j in enumerate(self._links.jobs)]
 
     def with_slow_ports(self, findings: Sequence[Finding]) -> Jobs:
-        """The same jobs on a fabric in which ports that findings call slow drain as slowly as these
-        say."""
+        """Return the same jobs on a fabric in which the slow ports of findings drain at their
+        measured rate."""
         other = Jobs(self._links)
         for f in findings:
             if f.code == "slow-receiver" and f.where[0].portnum is not None:
@@ -83,13 +85,13 @@ class Jobs(Suggests):
         return other
 
     def slowdown(self) -> dict[str, float]:
-        """How many times slower the messages of each job are expected to be than alone (static
+        """Return the expected slowdown of each job's messages compared with running alone (static
         layer, random permutations)."""
         return dict(zip(self.names, self._links.slowdown(self._slow), strict=True))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object a job: name, user, hosts, missing hosts, number of cables, who shares them,
-        expected slowdown."""
+        """Return one object per job: name, user, hosts, missing hosts, number of cables, sharing
+        jobs, expected slowdown."""
         return self._links.to_json(self._slow)
 
     def table(self) -> Table:
@@ -108,7 +110,7 @@ class Jobs(Suggests):
         )
 
     def lines(self) -> list[str]:
-        """One line a job for people."""
+        """Return one text line per job."""
         out = []
         for j in self.to_json():
             others = ", ".join(f"{counted(n, 'link')} with {name}" for name, n in list(j["shared_with"].items())[:3])
@@ -143,11 +145,12 @@ class Jobs(Suggests):
 
 
 def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *, steps: Steps = unwatched) -> Jobs:
-    """Which links the jobs use: those of Slurm's ``squeue --json`` or ``scontrol show job --json``,
-    of a Kubernetes list of pods, or of YAML (``train: [node-1, node-2]``), as a file or a mapping.
+    """Return the links used by jobs: those of Slurm's ``squeue --json`` or ``scontrol show job
+    --json``, of a Kubernetes list of pods, or of YAML (``train: [node-1, node-2]``), as a file or a
+    mapping.
 
-    The fabric's own forwarding tables where it runs; else those that the subnet manager writes.
-    Raises :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
+    Uses the forwarding tables of a running fabric, otherwise those of softib's subnet manager.
+    Raises :class:`UnreadableFile` and :class:`InputError` for a file without jobs.
 
     >>> import softib
     >>> fabric = softib.generate("fat-tree", radix=4, levels=2)
@@ -165,7 +168,7 @@ def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *,
 
 
 def _processes_on(source: Source | None) -> ProcessesOf:
-    """Finds processes of a job: on the nodes of a running fabric, else on this machine."""
+    """Find processes of a job: on the nodes of a running fabric, otherwise on this machine."""
     from softib.live.instances import running
     from softib.live.proc import JobProcesses
 
@@ -184,12 +187,12 @@ STANDING = frozenset(
         "unlinked-hca-port",
     }
 )
-"""What :func:`softib.check` says of links and devices that were dead before counters were read."""
+"""Findings of :func:`softib.check` on links and devices that were dead before counters were read.
+"""
 
 
 def _with_standing(findings: list[Finding], result: ReadResult) -> list[Finding]:
-    """``findings``, and what the structure of the fabric says of links and devices that are dead and
-    that no counter names."""
+    """Return ``findings`` plus structural findings on dead links and devices without counters."""
     from softib.diags.check import check
 
     named = {(p.guid, p.portnum) for f in findings for p in f.where}
@@ -208,21 +211,19 @@ def diagnose(
     ignore: Sequence[str] = (),
     steps: Steps = unwatched,
 ) -> Findings:
-    """Which cable is bad, by what the counters of all ports rose by (``observed``: an
-    :class:`Observations <softib.diags.observations.Observations>`, or what holds one as
-    ``observations``).
-
-    ``source`` is the fabric that was observed: links and devices that are dead are named by its
-    structure, as :func:`check` does, and where it holds forwarding tables (a running fabric,
-    ``umad:DEVICE``) waiting ports are followed through them. The subnet manager that
-    :func:`observe` saw is judged, too: one that hangs is distinguished from a network that does.
+    """Find bad cables from the increase of all ports' counters (``observed``: an
+    :class:`Observations <softib.diags.observations.Observations>`, or an object with one in
+    ``observations``). ``source`` is the observed fabric: dead links and devices are found from its
+    structure, as in :func:`check`, and if it has forwarding tables (a running fabric,
+    ``umad:DEVICE``) waiting ports are followed through them. The subnet manager seen by
+    :func:`observe` is also checked: a hanging manager is distinguished from a network fault.
     ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it,
-    and finds those whose hosts' HCAs stand still. ``thresholds`` is a YAML file or a mapping with
-    other values than ``softib/diags/cable_rules/thresholds.yaml`` has. The rules see nothing else:
-    no planted error rate.
+    and finds those whose hosts' HCAs carry no data. ``thresholds`` is a YAML file or a mapping that
+    overrides ``softib/diags/cable_rules/thresholds.yaml``. The rules have no other input, such as
+    injected error rates.
 
-    Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds,
-    codes and jobs that cannot be.
+    Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for invalid
+    thresholds, codes and jobs.
     """
     from softib.analysis.model import Report
     from softib.analysis.observed_fabric import fabric_of_ports, with_bisection
@@ -238,12 +239,12 @@ def diagnose(
     from softib.fabric.formats.base import ReadResult
 
     if not hasattr(observed, "ports") and not hasattr(observed, "observations"):
-        raise InputError(f"diagnose: observed is what softib.observe gives, not a {type(observed).__name__}")
+        raise InputError(f"diagnose: observed is a result of softib.observe, not a {type(observed).__name__}")
     severity_named(severity)
     checked_codes(ignore)
     seen: Observations = getattr(observed, "observations", observed)
     if source is None and jobs is not None and not isinstance(jobs, Jobs):
-        raise InputError("jobs are found by their hosts on a fabric: give the source that was observed, too")
+        raise InputError("jobs are located by their hosts on a fabric; add the observed source")
     if source is None:
         result = ReadResult(fabric_of_ports(seen.ports), [], "observed")
         name = "observed"

@@ -1,4 +1,4 @@
-"""The counters of a fabric as metrics for Prometheus: what ``softib exporter`` is while it runs."""
+"""The counters of a fabric as metrics for Prometheus: ``softib exporter``."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Exporter(Suggests):
     """Reads the running fabric or ``umad:DEVICE`` ``source`` every ``every`` seconds and serves
     ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
 
-    ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``:
-    seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
-    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time.
-    What was seen and is down stays in the metrics for ``keep_days`` days too, or until
-    :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
-    :class:`MissingLibrary` without the extra ``monitor``.
+    ``names``: ``treydock`` or ``guilbaults``, the scheme of the ports' metric names and labels.
+    ``window``: maximum seconds covered by error ratios. ``history``: keep every interval as
+    Parquet in this directory for ``keep_days`` days (0: for ever). ``in_flight``: maximum
+    outstanding requests per device. Known devices that are down stay in the metrics for
+    ``keep_days`` days, or until :meth:`forget`. Raises :class:`InputError` for an unusable source,
+    name or port, :class:`MissingLibrary` without the extra ``monitor``.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Exporter(Suggests):
         from softib.monitor.perfmgr import Pace
 
         if names not in SCHEMES:
-            raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
+            raise InputError(f"names={names!r}: use one of {', '.join(SCHEMES)}")
         kept = None if history is None else History(history, keep_days)
         opened = open_source(source)
         if opened.other_subnets:
@@ -84,7 +84,7 @@ class Exporter(Suggests):
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """URL of the metrics."""
         return f"http://{self.address}:{self.port}/metrics"
 
     def start(self) -> None:
@@ -92,8 +92,8 @@ class Exporter(Suggests):
         self._service.start()
 
     def serve(self) -> None:
-        """:meth:`start` where that was not called yet, and stay until the fabric goes down
-        (:class:`PeerError`) or SIGINT."""
+        """Call :meth:`start` if needed, and serve until the fabric goes down (:class:`PeerError`)
+        or SIGINT."""
         if not self._service.started:
             self.start()
         self._service.wait()
@@ -112,30 +112,31 @@ class Exporter(Suggests):
     def text_of(
         *files: str | os.PathLike[str], names: str = "treydock", fabric: str | os.PathLike[str] | None = None
     ) -> str:
-        """The metrics of what others collected, as :func:`softib.observe` takes it: of the newest
-        of one or two ``files`` (ibdiagnet's .db_csv, perfquery's output …); what is of an interval
-        needs two. ``fabric`` names the ports of files that hold counters alone. Raises
-        :class:`InputError` or a related error as :func:`softib.observe` does."""
+        """Return the metrics of collected files, as in :func:`softib.observe`: of the newer of one
+        or two ``files`` (ibdiagnet's .db_csv, perfquery's output …); interval metrics need two.
+        ``fabric`` has the ports for files that contain only counters. Raises :class:`InputError`
+        or a related error as :func:`softib.observe` does."""
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.text import text_of_files
 
         if names not in SCHEMES:
-            raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
+            raise InputError(f"names={names!r}: use one of {', '.join(SCHEMES)}")
         if not 1 <= len(files) <= 2:
-            raise InputError(f"{counted(len(files), 'file')}; give one, or two of different times")
+            raise InputError(f"{counted(len(files), 'file')}; use one, or two of different times")
         return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
 
     def export_to(self, *targets: str) -> None:
-        """Hand every round from now on to exporters of installed packages too, each as
-        ``NAME=TARGET``. Raises :class:`InputError` for one that no package has, or that cannot be
-        opened."""
+        """Also pass every further round to exporters of installed packages, each as
+        ``NAME=TARGET``. Raises :class:`InputError` for an unknown exporter, or one that cannot be
+        opened.
+        """
         from softib.monitor.exporter.round_exporter import open_exporters
 
         self._service.sinks += open_exporters(self.source, targets)
 
     def expect(self, file: str | os.PathLike[str]) -> None:
-        """Devices and cables of a plan or a discovery must be there: they are down until they are
-        seen. Raises :class:`InputError` or a related error for a file that cannot be read."""
+        """Expect the devices and cables of a plan or a discovery: they are down until seen. Raises
+        :class:`InputError` or a related error for a file that cannot be read."""
         self._service.seen.expect(_ports_of_file(os.fspath(file)))
 
     def leave_out(self, *collectors: str) -> None:
@@ -149,8 +150,8 @@ class Exporter(Suggests):
         self._service.watch.poller.left_out |= set(collectors)
 
     def follow_jobs(self, jobs: str | os.PathLike[str]) -> None:
-        """Findings name the jobs whose traffic takes the cable: those of a file as :func:`jobs_on`
-        takes it, which is read again when it changes. Raises :class:`UnreadableFile` and
+        """Name in findings the jobs whose traffic crosses the cable: jobs of a file as in
+        :func:`jobs_on`, read again when it changes. Raises :class:`UnreadableFile` and
         :class:`InputError` for a file that has no jobs."""
         from softib.analysis.jobs.files import read_jobs
 
@@ -159,10 +160,9 @@ class Exporter(Suggests):
 
     @staticmethod
     def forget(source: str, *names: str) -> list[str]:
-        """Let the exporter of ``source`` forget what is down: everything, or the devices and ports
-        ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID). Returns the ports that it forgets.
-
-        Raises :class:`UnknownName` for a name that is not down."""
+        """Make the exporter of ``source`` forget devices and ports that are down: all, or
+        ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID). Returns the removed ports. Raises
+        :class:`UnknownName` for a name that is not down."""
         from softib.monitor.opening import memory_of
         from softib.monitor.seen_ports import forget
 
@@ -170,8 +170,8 @@ class Exporter(Suggests):
 
     @staticmethod
     def ledger(source: str) -> FaultLedger:
-        """What was wrong on ``source`` until now, as its exporter saw it: one record a cable or
-        device, what stands first, then the latest."""
+        """Return the faults of ``source`` recorded by its exporter: one record per cable or device,
+        current faults first, then the latest."""
         from softib.monitor.ledger import Ledger, ledger_of
         from softib.monitor.opening import memory_of
 
@@ -182,17 +182,16 @@ class Exporter(Suggests):
     @staticmethod
     def repaired(source: str, *names: str, by: str, note: str = "") -> FaultLedger:
         """Write into the ledger of ``source`` that the cables or devices ``names`` (``leaf-1``,
-        ``leaf-1[3]``) were repaired ``by`` somebody: what was counted until then stands no longer.
-
-        Raises :class:`UnknownName` for a name that the ledger lacks, :class:`InputError` where
-        no one is named."""
+        ``leaf-1[3]``) were repaired ``by`` a person: earlier counts no longer apply. Raises
+        :class:`UnknownName` for a name that is not in the ledger, :class:`InputError` if no person
+        is given."""
         import time
 
         from softib.monitor.ledger import Repair, ledger_of, repaired
         from softib.monitor.opening import memory_of
 
         if not by.strip():
-            raise InputError("by: name who repaired it")
+            raise InputError("by: add the name of the person")
         repair = Repair(time.time(), by.strip(), note.strip())
         return FaultLedger([_record(f) for f in repaired(ledger_of(memory_of(source)), names, repair)])
 
@@ -222,35 +221,35 @@ class RepairRecord(Result):
 
 @dataclass
 class FaultRecord(Result):
-    """What was wrong with one cable or device."""
+    """Faults of one cable or device."""
 
     where: list[str]
     """Names of both ends, or of the device."""
     standing: bool
-    """It is wrong now."""
+    """The fault is current."""
     begun: float
-    """When this time, or the last one, began; in seconds since 1970."""
+    """Start of the current or last occurrence, in seconds since 1970."""
     codes: list[str]
-    """Codes of the findings of the last time."""
+    """Codes of the findings of the last occurrence."""
     first: float
     """When it was first seen, in seconds since 1970."""
     last: float
     """When it was last seen."""
     times_in_30_days: int
-    """How often it came back, this time included."""
+    """Number of occurrences, including the current one."""
     repairs: list[RepairRecord]
 
 
 @dataclass
 class FaultLedger(Result):
-    """What was wrong on a fabric, as its exporter saw it."""
+    """Faults of a fabric, recorded by its exporter."""
 
     document = "ledger"
 
     faults: list[FaultRecord]
 
     def lines(self) -> list[str]:
-        """A line for each, for people."""
+        """Return one text line each."""
         return [_line(f) for f in self.faults]
 
 

@@ -166,20 +166,24 @@ def release_isolated(source: Any, *names: str) -> IsolationLedger:
             if one not in ends:
                 raise UnknownName("isolated port", one, sorted(ends))
         chosen = [r for r in records.standing if not names or set(names) & set(r.cable.split(" ↔ "))]
-        return IsolationLedger([_release(opened, records, r, "released by hand") for r in chosen])
+        return IsolationLedger([_release(opened, records, r, "released manually") for r in chosen])
 
 
 @contextmanager
 def _opened(name: str | None) -> Iterator[tuple[Opened | None, Records | None]]:
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
+    from softib.monitor.seen_ports import locked
 
     if name is None:
         yield None, None
         return
     opened = open_source(name)
     try:
-        yield opened, Records(opened.memory) if opened.memory is not None else None
+        with locked(
+            None if opened.memory is None else opened.memory.with_name("isolating")
+        ):  # two would spend the budget twice
+            yield opened, Records(opened.memory) if opened.memory is not None else None
     finally:
         opened.close()
 

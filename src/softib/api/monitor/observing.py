@@ -1,5 +1,5 @@
-"""A fabric over time: rounds of counters from one that runs or is behind a umad device, or from
-files and a Prometheus server; and the last round on one screen (``softib top``)."""
+"""A fabric over time: rounds of counters from a running fabric or umad device, from files or a
+Prometheus server; and the last round on one screen (``softib top``)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ __all__ = ["Observed", "TopView", "observe"]
 
 class TopView(Suggests):
     """Busiest, most waiting and erring ports of the running fabric or ``umad:DEVICE`` ``source``,
-    and what the hosts of ``jobs`` (a file as :func:`jobs_on` takes it) do. A context manager.
-
-    Raises :class:`InputError` for a source that is neither, :class:`UnreadableFile` and
-    :class:`InputError` for a file that has no jobs.
+    and the activity of the hosts of ``jobs`` (a file as in :func:`jobs_on`). A context manager.
+    Raises :class:`InputError` for another source, :class:`UnreadableFile` and :class:`InputError`
+    for a file that has no jobs.
     """
 
     orders: tuple[str, ...] = ("busy", "waiting", "errors", "jobs")
@@ -60,8 +59,8 @@ class TopView(Suggests):
             raise
 
     def step(self) -> None:
-        """Read one round. Where the fabric went down :attr:`problem` says so, the last round stays,
-        and the next call looks for it again; before any round raises :class:`PeerError`."""
+        """Read one round. If the fabric went down, :attr:`problem` says so, the last round stays,
+        and the next call retries; without an earlier round, raises :class:`PeerError`."""
         from softib.monitor.opening import open_source
         from softib.monitor.watch import Watch
 
@@ -116,7 +115,7 @@ class TopView(Suggests):
 
     @property
     def observations(self) -> Observations:
-        """What its rounds told so far."""
+        """Observations of its rounds so far."""
         return self._watch.observations
 
     def close(self) -> None:
@@ -135,16 +134,16 @@ class TopView(Suggests):
 
 
 ROWS = 4_000_000
-"""Ports times rounds of a history that are read at once: about 300 octets each."""
+"""Maximum number of ports times rounds of a history in memory: about 300 bytes each."""
 
 
 LAST_NS = 2**63 - 1
 
 
 class Observed(Suggests):
-    """What was observed. ``observations`` is the table that rules judge
-    (:class:`softib.diags.observations.Observations`); ``problems`` are records of files that could
-    not be read, or devices that a discovery could not use."""
+    """Result of observing. ``observations`` is the input table of the rules
+    (:class:`softib.diags.observations.Observations`); ``problems`` are unreadable records of files,
+    or devices that discovery could not use."""
 
     def __init__(
         self,
@@ -159,9 +158,9 @@ class Observed(Suggests):
         """Of each round: ``mads`` sent, ``seconds``, ``ports`` that were read, ``silent`` devices.
         """
         self.managers: tuple[ManagerRound, ...] = tuple(managers)
-        """What each round showed of the master subnet manager
-        (:class:`softib.diags.managers.manager_health.ManagerRound`); empty of files that tell nothing of
-        it."""
+        """State of the master subnet manager in each round
+        (:class:`softib.diags.managers.manager_health.ManagerRound`); empty for files without it.
+        """
 
     def __repr__(self) -> str:
         seen = self.observations
@@ -182,21 +181,22 @@ def observe(
     A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets, begun ``every`` seconds apart.
     Files: ibdiagnet's .db_csv of different times; output of perfquery and ibqueryerrors, with
     ``fabric`` naming the file that has the ports. ``http://HOST:PORT``: a Prometheus server that
-    scrapes ``softib exporter``, asked for the last ``rounds`` × ``every`` seconds; ``fabric`` gives
-    HCAs their NodeGUIDs. A directory: the history that ``softib exporter --history`` keeps, between
-    the clock times ``since`` and ``until`` (seconds since 1970); of more than 4 million ports and
-    rounds the last that are fewer, and ``problems`` says so.
-
-    Raises :class:`InputError` if it is none of these, :class:`PeerError` if there is no answer.
+    scrapes ``softib exporter``, queried for the last ``rounds`` × ``every`` seconds; ``fabric``
+    provides the NodeGUIDs of HCAs. A directory: the history of ``softib exporter --history``,
+    between the clock times ``since`` and ``until`` (seconds since 1970); at most the last 4 million
+    ports times rounds, noted in ``problems``. Raises :class:`InputError` for another source,
+    :class:`PeerError` if there is no answer.
     """
     names = [os.fspath(s) if isinstance(s, str | os.PathLike) else s.name for s in sources]
     if not names:
         raise InputError(
-            "observe wants a running fabric, umad:DEVICE, two files of different times, or a Prometheus server"
+            "observe needs a running fabric, umad:DEVICE, two files of different times, or a Prometheus server"
         )
     if rounds < 2:
-        raise InputError(f"rounds={rounds}: what rose needs two readings; give 2 or more")
-    if len(names) > 1:
+        raise InputError(f"rounds={rounds}: an increase needs two readings; use 2 or more")
+    from softib.monitor.opening import is_live
+
+    if len(names) > 1 or (os.path.isfile(names[0]) and not is_live(names[0])):
         from softib.monitor.files import observations_of_files
 
         return Observed(*observations_of_files(names, fabric))
@@ -213,7 +213,7 @@ def observe(
 
 
 def _kept(history: History, since: float | None, until: float | None) -> Observed:
-    """What the history has of that time, or the last of it that fits into memory."""
+    """Return the history of that time, or its last part that fits into memory."""
     from datetime import UTC, datetime
 
     begin, end = (
@@ -235,11 +235,9 @@ def _kept(history: History, since: float | None, until: float | None) -> Observe
 def _rounds(source: str, rounds: int, every: float, on_round: Callable[[dict[str, Any]], None]) -> Observed:
     import time
 
-    from softib.monitor.opening import is_live, open_source
+    from softib.monitor.opening import open_source
     from softib.monitor.watch import Watch
 
-    if not is_live(source) and os.path.exists(source):
-        raise InputError(f"{source}: one file is one reading; give a second, later one")
     opened = open_source(source)
     lines: list[dict[str, Any]] = []
     try:

@@ -1,4 +1,4 @@
-"""From the logs of a failed job to the part at fault."""
+"""Find the faulty part from the logs of a failed job."""
 
 from __future__ import annotations
 
@@ -31,16 +31,14 @@ def why(
     at: float | None = None,
     steps: Steps = unwatched,
 ) -> Why:
-    """Ranked causes of a job's failure, each with its probability, its evidence and what to do next.
-
-    ``logs``: whatever the job, kernels, schedulers and managers printed: NCCL, PyTorch (also dumps of
-    its flight recorder), UCX, Open MPI, perftest, dmesg, Slurm, opensm.log, UFM's events; mixed,
-    compressed, ``-``. ``fabric`` gives the ports and paths: a running one, or any file; ``lfts`` its
-    forwarding tables where the file has none. ``history``: the directory of ``softib exporter
-    --history``. ``hosts``: names, a hostlist or a file, of a job whose logs name no port. ``at``: when
-    it failed (seconds since 1970), where logs state no time. Everything but the logs may be absent.
-
-    Raises :class:`UnreadableFile` and :class:`InputError` for what cannot be read.
+    """Return ranked causes of a job's failure, each with probability, evidence and next action.
+    ``logs``: output of the job, kernels, schedulers and managers: NCCL, PyTorch (also dumps of its
+    flight recorder), UCX, Open MPI, perftest, dmesg, Slurm, opensm.log, UFM's events; mixed,
+    compressed, ``-``. ``fabric`` gives the ports and paths: a running one, or any file; ``lfts``
+    its forwarding tables if the file has none. ``history``: the directory of ``softib exporter
+    --history``. ``hosts``: names, a hostlist or a file, for logs without ports. ``at``: time of the
+    failure (seconds since 1970), for logs without times. Everything except the logs is optional.
+    Raises :class:`UnreadableFile` and :class:`InputError` for unreadable input.
     """
     from softib.analysis.jobs.failure import explain_failure, window_of
     from softib.analysis.jobs.files import read_hosts
@@ -57,7 +55,7 @@ def why(
         with steps("history"):
             seen, moved = _history(history, window, log.problems)
     if lfts is not None and fabric is None:
-        raise InputError("lfts are tables of a fabric: give the fabric, too")
+        raise InputError("lfts are tables of a fabric; add the fabric")
     if fabric is not None:
         with steps("fabric"):
             arrays, has_tables, has_pkeys = _tables(result_of(as_fabric(fabric)), lfts, log.problems, steps)
@@ -75,8 +73,8 @@ def why(
 def _tables(
     result: ReadResult, lfts: str | os.PathLike[str] | None, problems: list[str], steps: Steps
 ) -> tuple[model.Fabric, bool, bool]:
-    """The fabric with LIDs, and whether its forwarding tables and its P_Keys are known. A source without LIDs
-    (a design) is brought up."""
+    """Return the fabric with LIDs, and whether its forwarding tables and P_Keys are known. A source
+    without LIDs (a design) is brought up."""
     from softib.fabric.formats.lft.dump import read_lfts
 
     f = result.fabric
@@ -100,7 +98,8 @@ def _tables(
 def _history(
     folder: str | os.PathLike[str], window: Window | None, problems: list[str]
 ) -> tuple[Observations, bool | None]:
-    """What the history has of the window, else of its last rounds; and whether LIDs of ports changed in it."""
+    """Return the history of the window, otherwise of its last rounds, and whether LIDs changed in
+    it."""
     from softib.api.monitor.observing import ROWS
     from softib.monitor.history import History
 
@@ -110,19 +109,17 @@ def _history(
         first, fit, every = kept.last_rounds(ROWS, begin, end)
     except UnreadableFile:
         times = kept.times()
-        problems.append(
-            f"{folder}: no round of that time: all that it has was looked at; if clocks differ, give the time (--at)"
-        )
+        problems.append(f"{folder}: no round of that time: all its rounds were used; if clocks differ, use --at")
         first, fit, every = kept.last_rounds(ROWS, int(times[0]))
         end = 2**63 - 1
     if fit < every:
-        problems.append(f"{folder}: the last {fit:,} of {every:,} rounds of that time were looked at")
+        problems.append(f"{folder}: the last {fit:,} of {every:,} rounds of that time were used")
     seen = kept.observations(first, end)
     return seen, _lids_moved(kept, first, end)
 
 
 def _lids_moved(kept: History, begin_ns: int, end_ns: int) -> bool:
-    """Did a port have two LIDs in that time?"""
+    """Return whether a port had two LIDs in that time."""
     times = kept.topologies().tolist()
     inside = [t for t in times if begin_ns <= t <= end_ns]
     before = [t for t in times if t < begin_ns][-1:]

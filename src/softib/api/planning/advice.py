@@ -1,4 +1,4 @@
-"""Which network a workload needs: rules, times and money."""
+"""Advice on the network for a workload: rules, times and costs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["KINDS", "Advice", "Facts", "Recommendation", "advise", "kind_of"]
 
 KINDS = ("training", "mpi", "storage", "service", "independent")
 MOST_PORTS = 64
-"""Host ports of the fabric on which the networks are compared; a larger one is stood for by its first
-ports."""
+"""Host ports of the fabric on which the networks are compared; for a larger one only its first
+ports are used."""
 NETWORKS = ("NDR", "HDR", "roce", "tcp")
 ETHERNET = ("roce", "tcp")
 MOST_PACKETS = 300_000
-"""Packets of the workload up to which RoCE and TCP, which only the packet layer knows, are compared:
-about a minute a network on one core."""
+"""Maximum number of packets for comparing RoCE and TCP, which only the packet layer supports: about
+a minute per network on one core."""
 PACKET_BYTES = 4096
 
 
@@ -40,7 +40,7 @@ class Reason(Result):
     verdict: str
     reason: str
     decides: bool
-    """It outweighs all that do not."""
+    """The rule outweighs all others."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Recommendation(Result):
     verdict: str
     """ethernet, either or infiniband."""
     known: dict[str, Any] = field(metadata=key("facts"))
-    """What is known of the workload."""
+    """Known facts of the workload."""
     reasons: list[Reason]
     messages: MessageFigures | None
     """None without a workload."""
@@ -138,8 +138,8 @@ def advise(
     gpus_per_host: int = 8,
     prices: str | os.PathLike[str] | None = None,
 ) -> Advice:
-    """Advise on the network for a job of ``facts``, and for ``workload`` (as :func:`softib.simulate`
-    takes it; None: rules alone), which is run over ``networks``.
+    """Advise on the network for a job of ``facts``, and for ``workload`` (as
+    :func:`softib.simulate` takes it; None: rules alone), which is run over ``networks``.
 
     The time of a step and the share of communication come from the run where ``facts`` do not state
     them. Raises :class:`InputError`.
@@ -206,7 +206,8 @@ def _compared(
     if ports > MOST_PORTS:
         nodes = max(2, MOST_PORTS // rails)
         notes.append(
-            f"compared on the first {nodes} of {facts.hosts} nodes; larger jobs wait for more of the slowest flows"
+            f"compared on the first {nodes} of {facts.hosts} nodes; in larger jobs more of the slowest flows delay "
+            f"the job"
         )
     fabric: Fabric
     if rails > 1:
@@ -223,12 +224,12 @@ def _compared(
         layer = "fluid"
         networks = [n for n in networks if n.partition(",")[0] not in ETHERNET]
         notes.append(
-            f"{packets:,} packets are too many to compare RoCE and TCP with, which only the packet layer knows: "
-            "run softib compare on a shorter workload"
+            f"{packets:,} packets are too many to compare RoCE and TCP, which only the packet layer supports; run "
+            f"softib compare on a shorter workload"
         )
     comparison = compare(fabric, workload, networks=tuple(networks), layer=layer, prices=prices)
     if not comparison.base.good:
-        raise InputError("the workload does not complete on InfiniBand; softib simulate says why")
+        raise InputError("the workload does not complete on InfiniBand; use softib simulate to see why")
     return comparison, _figures(comparison, facts, workload), messages, notes
 
 
@@ -248,8 +249,8 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
 
 
 def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
-    """Which side gives more work for the money, by middle prices, and from which difference in price
-    on the other would."""
+    """Which side gives more work for the money, by middle prices, and from which difference in
+    price on the other would."""
     rows = [r for r in comparison.rows() if r["completion_us"]]
     sides: dict[Verdict, list[dict[str, Any]]] = {
         "ethernet": [r for r in rows if r["network"].partition(",")[0] in ETHERNET],

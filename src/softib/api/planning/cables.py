@@ -1,4 +1,4 @@
-"""The cables of a fabric on a floor: lengths, media, the point-to-point list, and what they cost."""
+"""The cables of a fabric on a floor plan: lengths, media, the point-to-point list, and cost."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RackPair(Result):
 
 @dataclass(frozen=True)
 class Tray(Result):
-    """A tray that carries more cables than it holds."""
+    """A tray with more cables than its capacity."""
 
     rack: str
     cables: int
@@ -84,7 +84,7 @@ class SwitchPlace(Result):
     without_price: int | None = None
     """Items that the sums leave out."""
     why_not: str = ""
-    """Why the switches cannot stand there."""
+    """Why the switches do not fit there."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class CableList(Result):
     bundles: list[RackPair]
     crowded_trays: list[Tray]
     watts: float
-    """Of the plugs whose figure is published."""
+    """Watts of the plugs with a published figure."""
     watts_unknown: list[DeviceCount]
     bill: BillOfMaterials
     locations: list[SwitchPlace]
@@ -114,7 +114,7 @@ class CableList(Result):
 
 @dataclass(frozen=True)
 class QuoteDifference(Result):
-    """What a quote has too few or too many of."""
+    """An item of which a quote has too few or too many."""
 
     item: str
     needed: int
@@ -123,7 +123,7 @@ class QuoteDifference(Result):
 
 @dataclass(frozen=True)
 class QuoteCheck(Result):
-    """A vendor's quote against what a fabric needs."""
+    """A vendor's quote compared with the needs of a fabric."""
 
     document = "plan-quote"
 
@@ -144,7 +144,7 @@ class QuoteCheck(Result):
 class CablePlan(Suggests):
     """Every cable of a fabric on a floor plan, and its bill of materials (``bill``).
 
-    ``locations``: what the switches standing elsewhere on the floor would cost, by position.
+    ``locations``: cost with the switches at other positions on the floor.
     """
 
     def __init__(self, cables: Cables, bill: Bill, source: str, locations: list[SwitchPlace]):
@@ -223,7 +223,7 @@ class CablePlan(Suggests):
             )
 
     def check_quote(self, path: str | os.PathLike[str]) -> QuoteCheck:
-        """What a vendor's quote (CSV or XLSX) lacks or has too many of, and its rows that were not
+        """Compare a vendor's quote (CSV or XLSX): missing and surplus items, and rows that were not
         understood."""
         from softib.plan.quote import check_quote, read_quote
 
@@ -297,7 +297,7 @@ def generation_of(fabric: Fabric) -> str:
     gbps = float(port_gbps(result_of(fabric).fabric).max(initial=0.0))
     named = [name for name, speed in SPEED_BY_NAME.items() if abs(speed.lane_gbps * 4 - gbps) < 1]
     if not named:
-        raise InputError(f"{fabric.source}: no link has a known speed; say --generation NDR or its like")
+        raise InputError(f"{fabric.source}: no link has a known speed; add for example --generation NDR")
     return named[-1]
 
 
@@ -311,8 +311,8 @@ def plan_cables(
     """Place ``source`` on ``floor`` (a YAML file or a mapping: see docs/plan.md) and cut its cables
     to length.
 
-    ``generation`` of the cables: by default that of the fastest link. Raises :class:`InputError` for
-    a floor that is too small, and for a way that no cable reaches.
+    ``generation`` of the cables: by default that of the fastest link. Raises :class:`InputError`
+    for a floor that is too small, and for a distance that no cable reaches.
 
     >>> import softib
     >>> pod = softib.generate("rail-optimized", nodes=31)

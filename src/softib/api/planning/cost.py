@@ -1,4 +1,4 @@
-"""What a fabric costs over years, and a GPU-hour on it."""
+"""Cost of a fabric over years, and of a GPU-hour on it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOURS_A_YEAR = 8766.0
 CURVE = ("gpus", "step_us", "efficiency", "relative", "price_low", "price_high", "gpu_hour_low", "gpu_hour_high")
 """Columns of a saved scaling curve."""
 LANES = 4
-"""Lanes of a link as it is sold (4x)."""
+"""Lanes of a standard link (4x)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ScalingRow(Result):
     gpus: int
     step_us: float
     efficiency: float
-    """Share of the GPUs' achieved rate that is left beside communication."""
+    """Share of the GPUs' achieved rate that remains with communication."""
     relative: float
     """Throughput of a GPU over that of the first row."""
     price: PriceRange | None = None
@@ -56,13 +56,13 @@ class NetworkPrice(Result):
     price_missing: list[str]
     """Items that the cost book does not price."""
     host_ports_for_the_same_money: int | None
-    """Host ports that it joins, in the same shape, for the middle price of the fabric; hosts are not
-    counted."""
+    """Host ports that it joins, in the same shape, for the middle price of the fabric; hosts are
+    not counted."""
 
 
 @dataclass(frozen=True)
 class CostSheet(Result):
-    """What a fabric costs over years."""
+    """Cost of a fabric over years."""
 
     document = "plan-cost"
 
@@ -73,7 +73,8 @@ class CostSheet(Result):
     watts_unknown: list[DeviceCount]
     years: float
     energy: PriceRange | None
-    """Power and cooling of the devices whose figure is published; None: the cost book has no tariff."""
+    """Power and cooling of the devices whose figure is published; None: the cost book has no
+    tariff."""
     total: PriceRange
     gpus: int | None
     gpu_hour: PriceRange | None
@@ -102,8 +103,8 @@ class Cost(Suggests):
 
     @property
     def energy(self) -> PriceRange | None:
-        """Cost of power and cooling over the book's years, ``low`` and ``high``; None where the book
-        has no tariff."""
+        """Cost of power and cooling over the book's years, ``low`` and ``high``; None where the
+        book has no tariff."""
         running = self._book.running
         if running.kwh is None or running.pue is None:
             return None
@@ -249,7 +250,7 @@ def plan_cost(
     from softib.plan.price_book import read_book
 
     if workload is not None and gpus is None:
-        raise InputError("a workload gives the efficiency of GPUs; say how many with gpus")
+        raise InputError("a workload gives the efficiency of GPUs; add their number with gpus")
     fabric = as_fabric(source)
     plan = plan_cables(fabric, floor, generation=generation, prices=prices)
     cost = Cost(plan, read_book(prices), gpus, [])

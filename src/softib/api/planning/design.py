@@ -38,7 +38,7 @@ class DeviceCount(Result):
 
 @dataclass(frozen=True)
 class PriceRange(Result):
-    """From the least to the greatest, in the currency of the cost book."""
+    """Smallest and largest price, in the currency of the cost book."""
 
     low: float
     high: float
@@ -46,23 +46,23 @@ class PriceRange(Result):
 
 @dataclass(frozen=True)
 class FailureRow(Result):
-    """What is left when one part fails."""
+    """The effect of one failed part."""
 
     part: str
     lost_host_ports: int
-    """Host ports that reach nothing any more."""
+    """Host ports without any path left."""
     effective_bisection: float
-    """Of the other host ports, relative to their own links."""
+    """Effective bisection of the other host ports, relative to their links."""
 
 
 @dataclass(frozen=True)
 class GrowthRow(Result):
-    """What twice the hosts change."""
+    """Changes for twice the hosts."""
 
     switches: int
     """New ones."""
     idle_switches: int
-    """Those of today that are no longer used."""
+    """Current parts that are no longer used."""
     cables_kept: int
     cables_moved: int
     cables_new: int
@@ -84,7 +84,7 @@ class DesignRow(Result):
     parameters: dict[str, Any]
     """Of the generator."""
     room: int
-    """Hosts that it can take."""
+    """Maximum number of hosts."""
     host_ports: int
     switches: int
     switches_by_tier: dict[str, int]
@@ -95,9 +95,9 @@ class DesignRow(Result):
     bisection: float | None
     """Worst cut of the wiring, relative to the hosts' links."""
     effective_bisection: float
-    """What random pairs get of their links under the tables of the subnet manager."""
+    """Share of their link rate that random pairs get with the subnet manager's tables."""
     watts: float
-    """Of the devices and plugs whose figure is published."""
+    """Watts of devices and plugs with a published figure."""
     watts_unknown: list[DeviceCount]
     """Devices without a published figure."""
     price: PriceRange | None
@@ -130,17 +130,17 @@ class DesignComparison(Result):
     management_switches: int
     """Ethernet switches of 48 ports for management."""
     refused: list[str]
-    """Kinds of design that cannot, with the reason."""
+    """Kinds of design that do not fit, with the reason."""
     currency: str
     prices_of: str
 
 
 class Designs(Suggests):
-    """The designs that meet a demand: those of its own oversubscription and with the fewest switches
-    first.
+    """The designs that meet a demand: those of its own oversubscription and with the fewest
+    switches first.
 
-    ``refused``: one line for each kind of design that cannot; ``storage``: designs of the storage
-    fabric beside it, empty where none was asked for; ``management_switches``: 48-port Ethernet
+    ``refused``: one line for each kind of design that does not fit; ``storage``: designs of the
+    separate storage fabric, empty if none was requested; ``management_switches``: 48-port Ethernet
     switches for the management ports of hosts and switches, by the first design.
     """
 
@@ -275,10 +275,10 @@ def plan_design(
     """Designs for ``demand``.
 
     ``budget``: in place of the demand's hosts, as many as the first design connects for this sum (middle prices).
-    ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a storage fabric of
-    its own. ``prices``: a cost book. Each design is built and brought up by the subnet manager, which then routes
-    around one dead switch of each tier and one cable. ``steps`` is entered with the name of
-    each. Raises :class:`InputError` for a demand that no design meets, and a budget that buys none.
+    ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a storage fabric
+    of its own. ``prices``: a cost book. Each design is built and brought up by the subnet manager, which then routes
+    around one dead switch of each tier and one cable. ``steps`` is entered with the name
+    of each. Raises :class:`InputError` for a demand that no design meets, and a budget that buys none.
 
     >>> import softib
     >>> designs = softib.plan_design(softib.Demand.of_gpus(256))

@@ -1,4 +1,4 @@
-"""More hosts on a fabric that exists."""
+"""Add hosts to an existing fabric."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MovedCable(Result):
 
 @dataclass(frozen=True)
 class AddedHosts(Result):
-    """What more hosts need."""
+    """Parts for more hosts."""
 
     document = "plan-grow"
 
@@ -54,14 +54,14 @@ class AddedHosts(Result):
     new_upper_switches: int
     moved_cables: int
     oversubscription: float
-    """Of the most oversubscribed leaf afterwards."""
+    """Oversubscription of the most oversubscribed leaf afterwards."""
     cables: list[NewCable]
     moves: list[MovedCable]
     notes: list[str]
 
 
 class Growth(Suggests):
-    """What more hosts need: new switches, new cables, cables that move."""
+    """Parts for more hosts: new switches, new cables, cables that move."""
 
     def __init__(self, source: str, addition: Addition):
         self._source, self._addition = source, addition
@@ -90,10 +90,9 @@ class Growth(Suggests):
 
 
 def plan_growth(source: Fabric | str | os.PathLike[str], hosts: int, *, adapters: int | None = None) -> Growth:
-    """Where ``hosts`` more hosts go on ``source`` (a dump, a fabric.yaml, a running fabric), with
-    ``adapters`` ports each (default: as those that are there), and what is bought and moved.
-
-    Raises :class:`InputError` for a fabric that is no tree of one to three tiers.
+    """Plan ports for ``hosts`` more hosts on ``source`` (a dump, a fabric.yaml, a running fabric),
+    with ``adapters`` ports each (default: like existing hosts), and the parts to buy and move.
+    Raises :class:`InputError` if the fabric is not a tree of one to three tiers.
 
     >>> import softib
     >>> softib.plan_growth(softib.generate("fat-tree", radix=8, levels=2, hosts=30), 2).table().rows()

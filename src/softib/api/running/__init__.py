@@ -1,1 +1,1 @@
-"""Fabrics that run: starting one, serving one, asking one, programs on its nodes."""
+"""Running fabrics: starting, serving and querying them, and programs on their nodes."""

@@ -1,5 +1,4 @@
-"""A program on a node of a running fabric, in the foreground of this process: what ``softib run``
-does."""
+"""A program on a node of a running fabric, in the foreground of this process: ``softib run``."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from softib.ulp.ipoib.network import Network
 
 NO_RDMA = 3
-"""Exit code of a program that succeeded without verbs, where they were asserted."""
+"""Exit code of a program that succeeded without verbs although they were required."""
 
 __all__ = ["Attachment", "attachment_of", "run_here"]
 
@@ -29,14 +28,14 @@ QUIET = (0, 130, 143)
 
 @dataclass(frozen=True)
 class Attachment:
-    """How a program is attached. ``stock``: by ``libumad2sim.so`` of ibsim-utils; ``tune``: set
-    what makes UCX, OpenMPI, MPICH and libfabric use the HCAs; ``exclusive``: alone on its ports;
-    ``mount``: show ``/sys/class/infiniband`` in a mount namespace; ``refresh_s``: seconds between
-    refreshes of its files; ``net``: in the network of its node, with IP over InfiniBand; ``capture``:
-    a file to which the datagrams of that network are written; ``assert_rdma``: the exit code is
-    :data:`NO_RDMA` where the program succeeds and nothing was moved by verbs; ``environment``: further variables of
-    the program; ``record``: a GOAL schedule (``.goal`` or ``.bin``) to which what it sends, receives
-    and computes is written."""
+    """Options of attaching a program. ``stock``: with ``libumad2sim.so`` of ibsim-utils; ``tune``:
+    set the variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs; ``exclusive``:
+    alone on its ports; ``mount``: show ``/sys/class/infiniband`` in a mount namespace;
+    ``refresh_s``: seconds between refreshes of its files; ``net``: in the network of its node, with
+    IP over InfiniBand; ``capture``: a file to which the datagrams of that network are written;
+    ``assert_rdma``: the exit code is :data:`NO_RDMA` if the program succeeds but verbs moved
+    nothing; ``environment``: further variables of the program; ``record``: a GOAL schedule
+    (``.goal`` or ``.bin``) to which its sends, receives and computations are written."""
 
     stock: bool = False
     tune: bool = True
@@ -67,7 +66,7 @@ def _network(instance: Instance, place: dict[str, Any], notice: Notice) -> Netwo
 
 @contextlib.contextmanager
 def _using(network: Network | None, manner: Attachment) -> Iterator[list[int]]:
-    """Use ``network`` as long as the block lasts: the descriptor that keeps it."""
+    """Keep ``network`` for the duration of the block; yield its descriptor."""
     if network is None:
         yield []
         return
@@ -85,13 +84,13 @@ def _using(network: Network | None, manner: Attachment) -> Iterator[list[int]]:
 
 
 def attachment_of(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
-    """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice
-    of the first: :class:`InputError`."""
+    """Return the attachment of this program. An empty ``node`` (from an unset shell variable)
+    raises :class:`InputError`."""
     from softib.live.control import attach
     from softib.live.launch.tuning import job_rank
 
     if node is not None and not node.strip():
-        raise InputError("--node is empty; name a node, or leave --node out for the first host")
+        raise InputError("--node is empty; add a node, or leave out --node for the first host")
     job = job_rank(os.environ)
     return attach(instance, node, port, None if job is None else job.rank)
 
@@ -106,8 +105,8 @@ def run_here(
     become: bool = False,
 ) -> int:
     """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code.
-    Raises :class:`SoftibError`. ``become``: where nothing is due when it ends, this process is
-    replaced by a small one that waits for it and ends with its code."""
+    Raises :class:`SoftibError`. ``become``: if nothing must be done after the program, this process
+    is replaced by a small one that waits for it and exits with its code."""
     from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable

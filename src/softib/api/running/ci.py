@@ -1,8 +1,8 @@
 """A fabric for the length of a command, in continuous integration: ``softib ci``.
 
-It starts a fabric of its own, runs the command on each node that is named, injects faults on a
-schedule, and fails where the commands fail or verbs moved nothing. A failed run leaves what explains
-it: a capture of all MADs, counters, output and log.
+It starts a separate fabric, runs the command on each given node, injects faults on a schedule, and
+fails if the commands fail or verbs moved nothing. A failed run leaves a capture of all MADs,
+counters, output and log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GRACE_S = 5.0
 TIMED_OUT = 124
 """Exit code of a run that took too long, as timeout(1) has it."""
 NOTHING = 4096
-"""Octets below which verbs moved nothing of an application."""
+"""Bytes below which verbs moved no application data."""
 SHM = Path("/dev/shm")
 TAIL = 20
 """Lines of output in JUnit's failure."""
@@ -63,7 +63,7 @@ class CiCommand(Result):
 
 @dataclass
 class CiFault(Result):
-    """A fault of the schedule that came to pass."""
+    """A fault of the schedule that was injected."""
 
     kind: str
     where: str
@@ -81,7 +81,7 @@ class CiRun(Result):
     """Of the first command that failed; 3: all succeeded and verbs moved nothing; 124: it took too
     long."""
     problem: str
-    """Why it failed; empty where it did not."""
+    """Why it failed; empty if it did not."""
     commands: list[CiCommand]
     faults: list[CiFault]
     verbs_bytes: int
@@ -89,13 +89,13 @@ class CiRun(Result):
     ip_bytes: int
     """The same by IP over InfiniBand."""
     ready_s: float
-    """Until the fabric was up."""
+    """Seconds until the fabric was up."""
     seconds: float
     artifacts: str | None
-    """The folder with what explains a failure."""
+    """The folder with the evidence of a failure."""
 
     def line(self) -> str:
-        """What happened, in one line."""
+        """Return the result in one line."""
         verdict = "passed" if self.ok else f"failed: {self.problem}"
         faults = "".join(f"; {f.kind} {f.where} at {f.at_s:.1f} s" for f in self.faults)
         ip = f", IP {self.ip_bytes:,}" if self.ip_bytes else ""
@@ -145,13 +145,13 @@ def ci(
 ) -> CiRun:
     """Run a command on a fabric that lives as long as it does.
 
-    ``commands``: one command, for each of ``nodes`` (default: the first host), a command by node, or
-    the path of a file that has them (``nodes:``, and perhaps ``fabric:`` and ``faults:``).
+    ``commands``: one command, for each of ``nodes`` (default: the first host), a command by node,
+    or the path of a file that has them (``nodes:``, and perhaps ``fabric:`` and ``faults:``).
     ``source``: the fabric (default: eight hosts on four leaves). ``faults``: as ``link-down@2s``.
-    ``net``: in the networks of the nodes. ``artifacts``: the folder to which ``junit.xml`` is written,
-    and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of each command.
-    ``timeout``: seconds for the commands. ``output`` takes their output (default: stdout).
-    Raises :class:`InputError` for a fault, node or fabric that is none.
+    ``net``: in the networks of the nodes. ``artifacts``: the folder to which ``junit.xml`` is
+    written, and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of
+    each command. ``timeout``: seconds for the commands. ``output`` takes their output (default:
+    stdout). Raises :class:`InputError` for an invalid fault, node or fabric.
     """
     if isinstance(commands, str | os.PathLike):
         plan = read_plan(commands)
@@ -212,7 +212,7 @@ def _runtime_folder() -> Iterator[Path]:
 
 
 class _Run:
-    """The commands of a run, from their start to their end."""
+    """The commands of a run."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class _Run:
                 self.output.flush()
 
     def to_its_end(self, timeout: float | None) -> None:
-        """Wait for the commands; meanwhile faults come to pass."""
+        """Wait for the commands and inject faults meanwhile."""
         try:
             while len(self.ended) < len(self.children):
                 now = time.monotonic() - self.began
@@ -291,8 +291,8 @@ class _Run:
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:
-        """The first cable between switches from the first node to the last; on one switch, the first
-        node's own."""
+        """The first cable between switches from the first node to the last; on one switch, the
+        first node's own."""
         names = [*self.commands]
         last = names[-1] if len(names) > 1 else self.fabric.nodes(type="ca")[-1]
         hops = self.fabric.explain(names[0], last).hops
@@ -300,7 +300,7 @@ class _Run:
         return f"{hop.node}[{hop.out_port}]"
 
     def result(self, ready: float, notice: Notice) -> CiRun:
-        """What came of it."""
+        """Return the result."""
         moved = self.fabric.moved()
         commands = [
             CiCommand(node, shlex.join(command), _code(self.children[node]), round(self.ended[node], 3))
@@ -319,7 +319,7 @@ class _Run:
             return first.exit_code, f"{first.command} on {first.node} ended with {first.exit_code}"
         if self.schedule:
             names = ", ".join(f"{f.kind} at {f.at_s:g} s" for f in self.schedule)
-            return 1, f"the commands ended before {names}: the fault was never there"
+            return 1, f"the commands ended before {names}, so the fault was not injected"
         if verbs < NOTHING:
             return NO_RDMA, f"the commands succeeded, and verbs moved nothing: {self._causes(commands[0].node)}"
         return 0, ""

@@ -30,13 +30,13 @@ __all__ = ["Plan", "PlannedFault", "check_names", "planned_fault", "read_plan"]
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "": 1.0}
 FAULT = re.compile(r"(?P<what>[^@]+)@(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s|m|)")
 QUESTIONS = ("list",)
-"""Kinds of ``softib fault`` that are no fault."""
+"""Kinds of ``softib fault`` that inject no fault."""
 KEYS = ("fabric", "nodes", "faults")
 
 
 @dataclass
 class Plan:
-    """What such a file says."""
+    """Content of the file."""
 
     commands: dict[str, list[str]]
     source: str | None = None
@@ -45,7 +45,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """``where`` empty: on the way from the first node to the last."""
+    """``where`` empty: on the path from the first node to the last."""
 
     kind: str
     where: str
@@ -71,14 +71,15 @@ def planned_fault(text: str) -> PlannedFault:
     if (rate is not None) != (kinds[kind] is not None):
         raise InputError(f"fault {text!r}: RATE is for {', '.join(k for k, v in kinds.items() if v)}, which need one")
     if KINDS[kind].of_node and not where:
-        raise InputError(f"fault {text!r} names no place; {kind} needs {KINDS[kind].place}")
+        raise InputError(f"fault {text!r} has no location; {kind} needs {KINDS[kind].place}")
     options = {} if rate is None else {str(kinds[kind]): rate}
     options_of(kind, options)
     return PlannedFault(kind, where, options, float(hit["time"]) * UNITS[hit["unit"]])
 
 
 def check_names(fabric: Fabric, nodes: Iterable[str], faults: Iterable[PlannedFault]) -> None:
-    """Raise :class:`InputError` or :class:`UnknownName` for a node or place that ``fabric`` has not."""
+    """Raise :class:`InputError` or :class:`UnknownName` for a node or location that is not in
+    ``fabric``."""
     for node in nodes:
         port_named(fabric, node)
     for fault in faults:
@@ -95,7 +96,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
             raise InputError(f"{path}:{lines.of((key,))}: unknown key {key!r}; there are {', '.join(KEYS)}")
     nodes = data.get("nodes")
     if not isinstance(nodes, dict) or not nodes:
-        raise InputError(f"{path}: nodes: is missing; it has a command by node, such as host-0001: ./server")
+        raise InputError(f"{path}: nodes: is missing; use a command by node, for example host-0001: ./server")
     commands = {}
     for node, command in nodes.items():
         try:
@@ -111,5 +112,5 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         or not isinstance(faults, list)
         or not all(isinstance(f, str) for f in faults)
     ):
-        raise InputError(f"{path}: fabric: is a path, and faults: a list of texts such as link-down@2s")
+        raise InputError(f"{path}: fabric: is a path, and faults: a list of texts, for example link-down@2s")
     return Plan(commands, None if source is None else str(Path(path).parent / source), faults)

@@ -1,6 +1,5 @@
-"""Why a program did not use the HCAs of its node: what its environment, its limits and its node's ports say.
-
-The variables are those by which ``softib diagnose`` explains a job
+"""Reasons why a program did not use the HCAs of its node: its environment, its limits, and its
+node's ports. The variables are the same as in ``softib diagnose``
 (:mod:`softib.diags.cable_rules.job_environment`)."""
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from softib.preload.build import why_no_verbs
 __all__ = ["causes"]
 
 LEAST_LOCKED = 64 << 10
-"""Bytes of locked memory (``ulimit -l``) below which a real HCA registers next to nothing."""
+"""Bytes of locked memory (``ulimit -l``) below which a real HCA can register almost no memory."""
 SMALLEST_MTU = 128
-"""Octets of MTU code 0: code n is this times 2^n (IBA 14.2.5.6)."""
+"""Bytes of MTU code 0: code n is this times 2^n (IBA 14.2.5.6)."""
 
 
 def causes(instance: Instance, attached: dict[str, Any], program: Path, environment: Mapping[str, str]) -> list[str]:
-    """Each cause in a few words. ``attached`` is the daemon's reply to ``attach``, ``environment`` the
-    program's."""
+    """Return each cause as a short text. ``attached`` is the daemon's reply to ``attach``,
+    ``environment`` the program's."""
     fabric = SharedFabric.snapshot(instance.shared_fabric)
     rows = [(int(row), str(name)) for row, name in attached["ports"]]
     return [

@@ -1,5 +1,5 @@
-"""Recording what a program sends: where its threads write meanwhile, and the schedule that becomes
-of it at the end."""
+"""Record the messages of a program: the folder to which its threads write, and the resulting
+schedule."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["Recording", "recording_to"]
 SUFFIXES = (".goal", ".bin")
 VARIABLE = "SOFTIB_RECORD"
 AWAY_NS, AWAY_SHARE = 200_000_000, 0.1
-"""Time without a processor that is worth a word: more than launchers take to begin, and a tenth of
-what was recorded."""
+"""Time without a processor from which a note is printed: more than launchers need to start, and a
+tenth of the recording."""
 
 
 @dataclass(frozen=True)

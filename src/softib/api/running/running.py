@@ -1,5 +1,4 @@
-"""Running fabrics: what can be asked of one, why its packets take the path they take, and the list
-of them. :func:`softib.up` starts one."""
+"""Running fabrics: queries, path explanations, and the list of them. :func:`softib.up` starts one."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ __all__ = ["RunningFabric", "explain_path", "running_fabrics", "stale_fabrics"]
 
 
 def explain_path(instance: Instance, a: str, b: str) -> Explanation:
-    """The path between the nodes or ports that ``a`` and ``b`` name. Raises :class:`UnknownName`
-    for one that is not there."""
+    """The path between the nodes or ports that ``a`` and ``b`` name. Raises :class:`UnknownName` if
+    one does not exist."""
     from softib.analysis.path_explanation import ends_of, explain
     from softib.errors import PeerError
     from softib.live.control import ask
@@ -43,7 +42,7 @@ def explain_path(instance: Instance, a: str, b: str) -> Explanation:
     ports = ends_of(fabric, a, b)
     manager = ask(instance, "status")["sm"]
     engine = manager.get("engine_used") or manager.get("engine") or f"unknown ({manager['kind']} manager)"
-    sl, source = 0, "the subnet administration says it"
+    sl, source = 0, "from the subnet administration"
     try:
         sl = path_sl(instance, int(fabric.lid[ports[0]]), int(fabric.lid[ports[1]]), ports[0])
     except PeerError as error:
@@ -55,10 +54,8 @@ SWEEP_S, LOOK_S = 60.0, 0.02
 
 
 class RunningFabric(Suggests):
-    """A running fabric by name (default: the only one). As a context manager it ends with its block
-    (:func:`up`).
-
-    Raises :class:`UnknownName` where none of that name runs.
+    """A running fabric by name (default: the only one). As a context manager it stops at the end of
+    its block (:func:`up`). Raises :class:`UnknownName` if no fabric with that name is running.
     """
 
     def __init__(self, name: str | None = None):
@@ -72,9 +69,8 @@ class RunningFabric(Suggests):
         """Run ``command`` on ``node`` to its end, as ``softib run`` does; stdout and stderr are
         text.
 
-        Raises :class:`InputError` where softib refuses (an unknown node, no such program), and with
-        ``check`` :class:`subprocess.CalledProcessError` where the program ends with another code
-        than 0.
+        Raises :class:`InputError` for an unknown node or program, and with ``check``
+        :class:`subprocess.CalledProcessError` if the program's exit code is not 0.
         """
         done = subprocess.run(
             self._attached(node, command), capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL
@@ -87,7 +83,7 @@ class RunningFabric(Suggests):
         return done
 
     def start(self, node: str, command: Sequence[str], **popen: Any) -> subprocess.Popen[str]:
-        """Begin ``command`` on ``node`` and do not wait: a server, for which a client is then run."""
+        """Start ``command`` on ``node`` without waiting, for example a server."""
         popen = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **popen}
         return subprocess.Popen(self._attached(node, command), text=True, **popen)
 
@@ -105,9 +101,9 @@ class RunningFabric(Suggests):
         rank) in the foreground of this process, whose stdin, stdout, stderr and signals it gets;
         returns its exit code. Raises :class:`InputError`.
 
-        ``become``: where nothing is due when the program ends, replace this process by a small one
-        that waits for it and ends with its exit code, as ``softib run`` does; it does not return
-        then.
+        ``become``: if nothing must be done after the program, replace this process by a small one
+        that waits for it and exits with its code, as ``softib run`` does; then this does not
+        return.
         """
         return run_here(self._instance, program, node, port, how or Attachment(), notice, become)
 
@@ -118,8 +114,8 @@ class RunningFabric(Suggests):
 
     def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
         """Inject or clear a fault: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT,
-        ber=1e-9)``, ``fault("clear")``. Several places, and patterns such as ``leaf-*[1-4]``, are
-        changed at once; the reply has ``locations`` then.
+        ber=1e-9)``, ``fault("clear")``. Several locations, and patterns like ``leaf-*[1-4]``, are
+        changed at once; then the reply has ``locations``.
 
         Options are those of ``softib fault``. Raises :class:`InputError` or a related error.
         """
@@ -131,17 +127,17 @@ class RunningFabric(Suggests):
         return self._ask("status")
 
     def moved(self) -> dict[str, int]:
-        """Octets that programs have moved over the ports of all hosts since it began to run: by
-        ``verbs``, and by ``ip`` over them."""
+        """Bytes moved by programs over the ports of all hosts since its start: with ``verbs``, and
+        with ``ip`` over them."""
         return {key: int(octets) for key, octets in self._ask("moved").items() if key in ("verbs", "ip")}
 
     def sweep(self, *, reload: bool = False, timeout: float = SWEEP_S) -> dict[str, Any]:
-        """Let the internal subnet manager look at the whole subnet again, and wait until it has;
-        its state afterwards.
+        """Make the internal subnet manager sweep the whole subnet, wait for it, and return its
+        state.
 
         ``reload``: it reads its files (partitions, options) before, as OpenSM does on SIGHUP.
-        Raises :class:`InputError` where there is no such manager, :class:`PeerError` where it is
-        not done after ``timeout`` seconds.
+        Raises :class:`InputError` if there is no such manager, :class:`PeerError` if it does not
+        finish within ``timeout`` seconds.
         """
         before = self._ask("sweep", reload=reload)["sweeps"]
         until = time.monotonic() + timeout
@@ -154,9 +150,9 @@ class RunningFabric(Suggests):
             time.sleep(LOOK_S)
 
     def explain(self, a: str, b: str) -> Explanation:
-        """Why packets from node ``a`` to node ``b`` (``NODE``, or ``NODE:PORT``) take the path they
-        take: the tables in the switches hop by hop, with the SL that the subnet administration
-        reports, VLs, and what else was possible.
+        """Explain the path of packets from node ``a`` to node ``b`` (``NODE``, or ``NODE:PORT``):
+        the tables in the switches hop by hop, with the SL from the subnet administration, VLs, and
+        alternatives.
 
         Raises :class:`UnknownName` for a node.
         """
@@ -166,12 +162,12 @@ class RunningFabric(Suggests):
     def job(self, hosts: Iterable[str], *, streaming: bool = False) -> dict[str, Any]:
         """An aggregation tree for a job on ``hosts`` (``softib sm job``): ``{"tree", "streaming",
         "top", "nodes", "hosts"}``, aggregation nodes by the name of their switch. Raises
-        :class:`UnknownName` for a host, :class:`InputError` where no tree fits."""
+        :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
         return self._ask("job", hosts=list(hosts), streaming=streaming)
 
     def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
-        """Names of its nodes that begin with ``prefix``, at most 1,000; of ``type`` ``ca``,
-        ``switch`` or ``router`` alone where given. Raises :class:`UnknownName` for another type."""
+        """Names of its nodes that begin with ``prefix``, at most 1,000; only of ``type`` ``ca``,
+        ``switch`` or ``router`` if given. Raises :class:`UnknownName` for another type."""
         types = {"ca": 1, "switch": 2, "router": 3}
         if type is not None and type not in types:
             raise UnknownName("type of node", type, types)
@@ -179,17 +175,17 @@ class RunningFabric(Suggests):
         return names
 
     def snapshot(self) -> Fabric:
-        """A copy of it as it stands now: states, tables, counters."""
+        """Return a copy of its current state: states, tables, counters."""
         return running(self.name)
 
     def counters(self) -> Table:
-        """One row a port with its PerfMgt counters, as they stand now."""
+        """Return one row per port with its current PerfMgt counters."""
         from softib.analysis import columns
 
         return Table(columns.counters(running(self.name).arrays))
 
     def down(self) -> None:
-        """Stop it. Programs on it see their next send fail."""
+        """Stop it. The next send of its programs fails."""
         from softib.live.control import stop
 
         stop(self._instance)
@@ -207,7 +203,7 @@ class RunningFabric(Suggests):
 
     def _attached(self, node: str, command: Sequence[str]) -> list[str]:
         if isinstance(command, str):
-            raise InputError(f"command is one text, {command!r}; give a list: {command.split()!r}")
+            raise InputError(f"command is one text, {command!r}; use a list: {command.split()!r}")
         return [sys.executable, "-m", "softib", "run", "--fabric", self.name, "--node", node, "--", *command]
 
     def __enter__(self) -> RunningFabric:
@@ -223,8 +219,8 @@ class RunningFabric(Suggests):
 
 
 def stale_fabrics(prune: bool = False) -> list[tuple[str, int]]:
-    """Fabrics of this user whose daemon was killed: each one's name, and the bytes of memory that
-    it left. With ``prune`` they are freed; LIDs and log stay for the next start of the name."""
+    """Fabrics of this user whose daemon was killed: name and leftover bytes of memory of each. With
+    ``prune`` the memory is freed; LIDs and log stay for the next start of that name."""
     from softib.live.instances import stale
 
     return stale(prune)

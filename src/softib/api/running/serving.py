@@ -1,5 +1,5 @@
-"""Starts fabrics: one that this process serves (``softib up``), and one in a process of its own
-(``softib up`` without a terminal)."""
+"""Start fabrics: served by this process (``softib up``), or in a separate process (``softib up``
+without a terminal)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Server", "Starter", "up"]
 
 
 READY_FD = "SOFTIB_READY_FD"
-"""Descriptor on which a fabric in its own process tells the one who started it that it is ready."""
+"""Descriptor on which a fabric in a separate process reports that it is ready."""
 READY = b"ready\n"
 BUG = "this is a bug in softib: "
 
@@ -53,11 +53,11 @@ def up(
     """Start ``source`` as a running fabric, ready when this returns; ``with softib.up(…) as f:``
     stops it at the end.
 
-    ``sm``: ``internal`` (ours brings it up), ``external`` (a stock one will attach) or ``none``.
-    ``options`` are further ones of ``softib up`` by their long names: ``lmc=1``,
-    ``partitions="partitions.conf"``, ``reassign_lids=True``. ``notice`` gets a line for each thing
-    that its log says, ``progress`` the state while this waits. Raises :class:`InputError` with the
-    line of ``softib up`` where that refuses.
+    ``sm``: ``internal`` (softib's manager brings it up), ``external`` (a stock one will attach) or
+    ``none``. ``options`` are other options of ``softib up`` by their long names: ``lmc=1``,
+    ``partitions="partitions.conf"``, ``reassign_lids=True``. ``notice`` is called with each line of
+    its log, ``progress`` with the state while waiting. Raises :class:`InputError` with the error
+    line of ``softib up``.
     """
     from softib.fabric.topologies.spec import stated_name
     from softib.live.instances import free, name_of
@@ -132,7 +132,7 @@ def _start(command: list[str], log: Path, source: str, progress: Callable[[str],
 
 
 def _wait(pipe: BinaryIO, progress: Callable[[str], None]) -> bool:
-    """Hand progress on until the fabric is ready; False when it ended before."""
+    """Forward progress until the fabric is ready; return False if it ended before."""
     for line in pipe:
         if line == READY:
             return True
@@ -145,8 +145,8 @@ def _refusal(code: int, line: str) -> SoftibError:
 
 
 class Starter:
-    """The one who started this process's fabric and waits for it: at the other end of a pipe
-    (:func:`up`), or no one."""
+    """The process that started this fabric and waits for it at the other end of a pipe
+    (:func:`up`), if any."""
 
     def __init__(self) -> None:
         fd = os.environ.pop(READY_FD, "")
@@ -187,12 +187,10 @@ ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
 
 
 class Server:
-    """Serves one fabric in this process until it is stopped: ports, agents, sockets, and perhaps
-    our subnet manager.
-
-    It takes the process's signals and its time; :func:`softib.up` starts one in its own process.
-    ``name`` is that of the running fabric (default: the one of ``source``). Raises
-    :class:`InputError` where a fabric of that name runs.
+    """Serve one fabric in this process until it is stopped: ports, agents, sockets, and optionally
+    softib's subnet manager. It handles the process's signals and blocks; :func:`softib.up` starts
+    one in a separate process. ``name`` is that of the running fabric (default: the one of
+    ``source``). Raises :class:`InputError` if a fabric of that name is running.
     """
 
     def __init__(self, source: str, name: str | None = None):
@@ -216,14 +214,14 @@ class Server:
         pace: bool = False,
         notice: Notice = warn,
     ) -> None:
-        """Claim the name and make everything that programs attach to; nothing is served before
+        """Reserve the name and create the sockets and files for programs; requests are served by
         :meth:`run`.
 
         ``sm``: ``internal`` (ours), ``external`` (a stock one will attach) or ``none``. ``manager``
-        are settings of softib's manager by the names of :class:`softib.sm.config.SmConfig` (``engine``,
-        ``lmc``, ``root_guid_file`` …), None = not given; ``sm_config`` is OpenSM's options file,
-        ``partitions`` its partitions.conf. ``udp``, ``pcap`` and ``pace`` are those of ``softib
-        up``. Raises :class:`InputError` for a file or setting that cannot be used.
+        are settings of softib's manager by the names of :class:`softib.sm.config.SmConfig`
+        (``engine``, ``lmc``, ``root_guid_file`` …), None = not given; ``sm_config`` is OpenSM's
+        options file, ``partitions`` its partitions.conf. ``udp``, ``pcap`` and ``pace`` are those
+        of ``softib up``. Raises :class:`InputError` for a file or setting that cannot be used.
         """
         from softib.fabric.end_ports import common_lmc
         from softib.fabric.node_finder import port_named
@@ -236,7 +234,7 @@ class Server:
         given = {k: v for k, v in (manager or {}).items() if v is not None}
         if sm != "internal" and any(k.endswith(ENGINE_FILES) for k in given):
             raise InputError(
-                f"GUID files are for the internal manager; give them to the manager that you start (--sm {sm})"
+                f"GUID files are for the internal manager; with --sm {sm}, pass them to the manager that you start"
             )
         given |= {k: os.path.abspath(v) for k, v in given.items() if k.endswith(ENGINE_FILES)}
         self._instance = instance = claim(self._instance.name)
@@ -251,10 +249,10 @@ class Server:
             strict = int(result.fabric.node_strict.sum())
             if sm == "external" and strict:
                 notice(
-                    f"{counted(strict, 'switch')} show the extended speeds that ports support to those alone who "
-                    f"set bit 31 of PortInfo's AttributeModifier; OpenSM 3.3.23"
-                    " does not, and cannot speed links up again ('firmware: lenient' in the fabric's file shows "
-                    "them to everybody)"
+                    f"{counted(strict, 'switch')} report the extended speeds of ports only to managers that set bit "
+                    f"31 of PortInfo's AttributeModifier; OpenSM 3.3.23"
+                    " does not, and cannot speed links up again (use 'firmware: lenient' in the fabric's file to "
+                    "report them to all)"
                 )
             node = section.get("node")
             port_named(result.fabric, node)  # fail before the work
@@ -276,7 +274,7 @@ class Server:
 
     @property
     def ready_s(self) -> float | None:
-        """Seconds until the subnet was up as far as this process is to bring it up; None before."""
+        """Seconds until this process had brought up the subnet; None before."""
         return self._serving.ready_s
 
     @property
@@ -286,9 +284,9 @@ class Server:
         return fabric.sizes.switches, len(fabric.cas), fabric.sizes.cables
 
     def table_faults(self) -> list[str]:
-        """What is wrong with the forwarding tables that the internal manager made, a line each:
-        another engine than asked for made them, pairs have no path, a credit loop can form. Large
-        tables are not proved here."""
+        """Faults of the internal manager's forwarding tables, one line each: another engine than
+        requested computed them, pairs have no path, a credit loop can form. Large tables are not proved
+        here."""
         from softib.sm.tables.table_proof import PROVED, prove_tables
 
         sm = None if self._serving.manager is None else self._serving.manager.sm
@@ -301,7 +299,7 @@ class Server:
         self._serving.stop()
 
     def status(self) -> dict[str, Any]:
-        """What ``softib status --json`` says of it."""
+        """Its object of ``softib status --json``."""
         return self._serving.operations.status()
 
     @property

@@ -23,9 +23,9 @@ CLASSES = {**ASKS, int(MgmtClass.SUBN_ADM): 0}
 
 @contextmanager
 def staged(fabric: RunningFabric, mkey: int) -> Iterator[Stage]:
-    """The stage on ``fabric``, whose manager has ``mkey``: the victim is the last host, the attacker
-    the last one on another switch, neither of them the manager's. Raises :class:`InputError` where
-    there are fewer than three hosts on two switches."""
+    """The stage on ``fabric``, whose manager has ``mkey``: the victim is the last host, the
+    attacker the last one on another switch, neither of them the manager's. Raises
+    :class:`InputError` if there are fewer than three hosts on two switches."""
     instance, f = find(fabric.name), fabric.snapshot().arrays
     end = np.flatnonzero(f.is_host[f.port_node] & (f.port_peer >= 0) & (f.lid > 0))
     end = end[f.is_switch[f.port_node[f.port_peer[end]]]]
@@ -34,7 +34,7 @@ def staged(fabric: RunningFabric, mkey: int) -> Iterator[Stage]:
     leaf = f.port_node[f.port_peer[end]]
     others = end[leaf != leaf[-1]] if len(end) else end
     if not len(others):
-        raise InputError(f"{fabric.name}: a rehearsal takes two hosts on two switches beside the manager's host")
+        raise InputError(f"{fabric.name}: a rehearsal needs two hosts on two switches besides the manager's host")
     attacker, victim = int(others[-1]), int(end[-1])
     cast = {f.node_name(int(f.port_node[port])): port for port in (attacker, victim)}
 

@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING
 
 from softib.analysis.simulation.run import message_row
 from softib.errors import InputError
-from softib.sim.packet.timeline import timeline
+from softib.sim.packet import constants
+from softib.sim.packet.timeline import KINDS, timeline
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.sim.packet.log import PacketLog
     from softib.sim.packet.timeline import Flight, Hop
 
-__all__ = ["jobs", "messages", "phases", "ports", "rows", "trace_of"]
+__all__ = ["jobs", "messages", "packets", "phases", "ports", "rows", "trace_of"]
 
 
 def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
-    """The ``message`` that was to be traced: its times in µs, its packets hop by hop, and the parts
-    of the packet with which it arrived. Raises :class:`InputError` where none was to be traced."""
+    """Return the traced ``message``: its times in µs, its packets hop by hop, and the parts
+    of the packet with which it arrived. Raises :class:`InputError` if none was traced."""
     if message is None or run.outcome.log is None:
         raise InputError(
-            "no message was to be traced; take record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
+            "no message was traced; use record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
         )
     row, log, m = message_row(message, run.names, run.messages), run.outcome.log, run.messages
     of_message = timeline(log, row)
@@ -92,8 +93,8 @@ def _hop(run: RunResult, h: Hop) -> dict[str, Any]:
 
 
 def messages(run: RunResult) -> dict[str, Any]:
-    """One row a message, without the computations of programs; times in µs, NaN where they did not
-    happen. ``message``: its number, which a trace takes."""
+    """Return one row per message, without the computations of programs; times in µs, NaN if they
+    did not happen. ``message``: its number, for a trace."""
     m, o = run.messages, run.outcome
     rows = np.flatnonzero(~m.computes)
     return {
@@ -108,6 +109,41 @@ def messages(run: RunResult) -> dict[str, Any]:
         "latency_us": _us_of(run.took_ps[rows]),
         "gbps": o.gbps(m.size)[rows],
         "message": rows,
+    }
+
+
+EVENTS = {constants.LOG_SENT: "sent", constants.LOG_RECEIVED: "received", constants.LOG_LOST: "lost"}
+
+
+def packets(run: RunResult) -> dict[str, Any]:
+    """One row for each thing that a packet did at a port, by time; times in ps. ``sent``: its turn came at
+    ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``; ``received``: its last octet was
+    there, it left the receive buffer, and was in memory; ``lost``."""
+    log, m = run.outcome.log, run.messages
+    rows = np.flatnonzero(np.isin(log.kind, list(EVENTS)))
+    of = np.full(len(rows), -1)
+    of[log.stream[rows] >= 0] = log.message_of(rows[log.stream[rows] >= 0])
+    named = lambda names: np.where(of >= 0, names[np.maximum(of, 0)], "")
+    ports = np.unique(log.port[rows])
+    port_names = np.array([run.fabric.port_name(int(p)) for p in ports], object)
+    kinds = {k: KINDS.get(k, str(k)) for k in np.unique(log.what[rows]).tolist()}
+    return {
+        "event": [EVENTS[k] for k in log.kind[rows].tolist()],
+        "packet": [
+            "MAD" if s < 0 else kinds[k]
+            for k, s in zip(log.what[rows].tolist(), log.stream[rows].tolist(), strict=True)
+        ],
+        "message": of,
+        "source": named(run.names[m.src]).tolist(),
+        "destination": named(run.names[m.dst]).tolist(),
+        "psn": log.psn[rows],
+        "bytes": log.octets[rows],
+        "port": port_names[np.searchsorted(ports, log.port[rows])].tolist(),
+        "sl": log.sl[rows],
+        "vl": log.vl[rows],
+        "time_ps": log.now[rows],
+        "start_ps": log.start[rows],
+        "end_ps": log.end[rows],
     }
 
 

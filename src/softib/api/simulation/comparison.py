@@ -26,7 +26,7 @@ __all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
 NETWORKS_COMPARED = ("EDR", "HDR", "NDR", "XDR", "roce", "tcp")
 """Networks that :func:`compare` runs by default."""
 ETHERNET = ("roce", "tcp")
-NO_PRICE = "No price of {networks}: the cost book has none for {items}. Give your own with --prices FILE."
+NO_PRICE = "No price of {networks}: the cost book has none for {items}. Use --prices FILE for your own."
 PRICED = (
     "Prices in {currency} of {date}, the middle of a range ({low:,.0f} to {high:,.0f} as it is): "
     "adapters, switch ports in use, cables."
@@ -34,7 +34,7 @@ PRICED = (
 SHORT = "{n:,} cables have no known length: they count as the shortest."
 NO_HALF = "Nothing here costs half of the fabric as it is, or less."
 SLOWER = (
-    "{slower} slower than {older} here: what these messages wait for are devices, not links. From port to "
+    "{slower} slower than {older} here: these messages wait for devices, not links. From port to "
     "port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
     "links of HDR and later have forward error correction, and of NDR's switches sources say 150 to 400 ns."
 )
@@ -80,11 +80,11 @@ class Comparison(Suggests):
         return self._figures.to_json()
 
     def add(self, name: str) -> None:
-        """Add the run over network ``name``; where it is impossible, ``errors`` has the reason."""
+        """Add the run over network ``name``; if it is impossible, ``errors`` has the reason."""
         key = "network" if name.partition(",")[0] in ETHERNET else "generation"
         try:
             if key == "network" and self.base.layer != "packet":
-                raise InputError(f"only packets know {name}; take layer packet")
+                raise InputError(f"only the packet layer supports {name}; use layer packet")
             self.runs[name] = self.base.variant({key: name})
         except SoftibError as error:
             self.errors[name] = str(error)
@@ -188,8 +188,8 @@ class Comparison(Suggests):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a network: ``completion_us`` (None: not all completed) and its ``ratio`` to the
-        fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``end_agrees``, ``why``;
-        ``jobs`` with the time and p99 of each."""
+        fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``end_agrees``,
+        ``why``; ``jobs`` with the time and p99 of each."""
         return [row.to_json() for row in self._networks]
 
     def table(self) -> Table:
@@ -265,7 +265,8 @@ class Comparison(Suggests):
 
 
 def _half_price(networks: Sequence[Network]) -> list[HalfPrice] | None:
-    """Networks at half the price or less of the first one; None where the cost book has no price of it."""
+    """Networks at half the price or less of the first one; None where the cost book has no price of
+    it."""
     base, *others = networks
     if base.price is None:
         return None

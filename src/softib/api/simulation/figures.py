@@ -1,4 +1,5 @@
-"""The figures of a simulation: what ``softib simulate --json`` prints, and its text and page show."""
+"""The figures of a simulation: document of ``softib simulate --json``, and source of its text and
+page."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ OPTIONAL = key(optional=True)
 
 @dataclass
 class Agreed(Result):
-    """What is within 5 % of the packet layer's answer."""
+    """Results within 5 % of the packet layer."""
 
     end: bool
     """The end of the run."""
@@ -52,23 +53,25 @@ class Figures(Result):
     wall_s: float
     good: bool
     agreement: Agreed
-    """Of this answer, what the packet layer would give too, to 5 %."""
+    """Results that agree with the packet layer within 5 %."""
     why_not: list[str]
     notes: list[str]
+    interrupted: bool | None = field(default=None, metadata=OPTIONAL)
+    """Ctrl-C ended the run: the figures are of the virtual time until then."""
     messages: int = 0
-    """Those that moved: computations are none."""
+    """Messages on links, without computations."""
     phases: int | None = field(default=None, metadata=OPTIONAL)
-    """Only of a workload that the fluid layer answers by phases, with the two below."""
+    """Only for a workload that the fluid layer runs in phases, with the next two."""
     phases_by_message: int | None = field(default=None, metadata=OPTIONAL)
     most_flows: int | None = field(default=None, metadata=OPTIONAL)
     computations: int | None = field(default=None, metadata=OPTIONAL)
     bytes: int | None = field(default=None, metadata=OPTIONAL)
     work: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
-    """What the layer had to do, by name."""
+    """Work of the layer, by name."""
     deadlock: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
     """Ports and virtual lanes that wait for each other."""
     dissolved: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
-    """The same of a deadlock that HOQLife or lifetimes dissolved."""
+    """The same for a deadlock dissolved by HOQLife or lifetimes."""
     latency_us: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     """Percentiles."""
     jobs: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
@@ -77,9 +80,9 @@ class Figures(Result):
     ports: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
     other_engines: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     remedies: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
-    """Changes that causes propose: tried, or why not."""
+    """Changes proposed by causes: results, or why they were not tried."""
     faults: list[FaultEffect] | None = field(default=None, metadata=OPTIONAL)
-    """Only of a run in which something failed, with the three below."""
+    """Only for a run with faults, with the next three."""
     management: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
     """Where the subnet manager ran and its engine; MADs sent, lost and answered, VL15Dropped,
     traps, [begin, end] of sweeps in us."""
@@ -101,7 +104,7 @@ class Figures(Result):
 
 @dataclass
 class WhatIf(Result):
-    """The same with something changed."""
+    """The same run with a change."""
 
     change: str
     run: Figures = field(metadata=key(flat=Figures))
@@ -229,6 +232,7 @@ def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
         Agreed(**vars(run.agreement)),
         list(run.why_not),
         list(run.notes),
+        interrupted=run.interrupted or None,
     )
     if run.phases is not None:
         return _with_phases(stated, run.phases)

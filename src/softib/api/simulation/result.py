@@ -1,4 +1,4 @@
-"""What a workload did on a fabric in virtual time: the result of :func:`softib.simulate`."""
+"""A workload on a fabric in virtual time: the result of :func:`softib.simulate`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ NOTHING = {
 
 
 class Simulation(Suggests):
-    """What a workload did on a fabric.
-
-    ``fabric`` has the tables that were taken; ``wall_s``: seconds that the layer took.
+    """Result of a workload on a fabric. ``fabric`` has the tables of the run; ``wall_s``: seconds
+    that the layer took.
     """
 
     def __init__(self, run: Run):
@@ -87,7 +86,7 @@ class Simulation(Suggests):
 
     @property
     def jobs_alone(self) -> dict[str, dict[str, float]]:
-        """What each job does without the others, after :meth:`run_jobs_alone`."""
+        """Figures of each job without the others, after :meth:`run_jobs_alone`."""
         return self._plain.alone
 
     @property
@@ -111,14 +110,19 @@ class Simulation(Suggests):
         return self._plain.good
 
     @property
+    def interrupted(self) -> bool:
+        """Did Ctrl-C end the run? Then it is what there was at that time."""
+        return self._plain.interrupted
+
+    @property
     def against(self) -> Against | None:
         """The log of ``record.against`` beside predictions; None without one."""
         return self._plain.against
 
     @property
     def agreement(self) -> Agreement:
-        """What of it the packet layer would give too, to 5 %: ``.end`` of the run, ``.mean`` latency,
-        all single ``.messages``. ``why_not`` has the reasons against the rest."""
+        """Results that agree with the packet layer within 5 %: ``.end`` of the run, ``.mean``
+        latency, each of the ``.messages``. ``why_not`` has the reasons for the others."""
         return self._plain.agreement
 
     @property
@@ -187,7 +191,7 @@ class Simulation(Suggests):
 
     @cached_property
     def busy_ports(self) -> list[dict[str, Any]]:
-        """The ports with the largest loads, each with its cause and what would help."""
+        """The ports with the largest loads, each with its cause and remedies."""
         from softib.api.simulation.figures import busy_ports
 
         return busy_ports(self._plain)
@@ -224,10 +228,10 @@ class Simulation(Suggests):
         (``verified``), with the ratio of their time and p99 latency to this run's."""
         from softib.api.simulation.remedies import remedies
 
-        return [] if self._run is None else remedies(self._plain)
+        return [] if self._run is None or self.interrupted else remedies(self._plain)
 
     def counters(self, place: str) -> dict[str, int]:
-        """Return what the run added to the counters of ``leaf-1[3]``, as PortCounters has them:
+        """Return the increase of the counters of ``leaf-1[3]`` in the run, by PortCounters' fields:
         each stops at its largest value (IBA 16.1.3.5)."""
         from softib.analysis.simulation.result import port_counters
 
@@ -262,9 +266,7 @@ class Simulation(Suggests):
         names = self._plain.settings.record.ports
         log = self._details.outcome.log
         if not names or log is None:
-            raise InputError(
-                "no port was to be captured; take record=softib.Record(ports=['leaf-1[3]']) and layer packet"
-            )
+            raise InputError("no port was captured; use record=softib.Record(ports=['leaf-1[3]']) and layer packet")
         rows = [port_row(self._details.fabric, name) for name in names]
         return write_capture(log, self._details.fabric, rows, path)
 
@@ -283,6 +285,17 @@ class Simulation(Suggests):
         :class:`MissingLibrary`."""
         table = self.table("messages" if self._phases is None else "phases")
         write_file(path, table.to_polars().write_parquet)
+
+    def packets_to_parquet(self, path: str | os.PathLike[str]) -> int:
+        """Write what packets did at every port as a Parquet file, a row an event; returns how many. Raises
+        :class:`InputError` without ``record=softib.Record(packets=True)``, :class:`MissingLibrary`."""
+        from softib.api.simulation.columns import packets
+
+        if not self._plain.settings.record.packets:
+            raise InputError("no packets were logged; take record=softib.Record(packets=True) and layer packet")
+        table = Table(packets(self._details))
+        write_file(path, table.to_polars().write_parquet)
+        return len(table)
 
     def plot(self, kind: str = "latencies") -> Drawing:
         """``latencies``: how long messages took, cumulative, a curve a job; ``links``: the load of

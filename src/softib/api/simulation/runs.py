@@ -34,19 +34,21 @@ all, and the virtual time in ps."""
 
 @dataclass(frozen=True)
 class Record:
-    """How a run goes, and what it writes down beside its result. ``samples``: loads and queues over
-    time, at an interval such as ``"1us"`` (True: about a hundredth of the run). Of the packet
-    layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``),
-    and ``trace``, the message whose timeline :attr:`Simulation.trace` is (a row, or
-    ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be asked
-    about; a name that is none is refused before the run. ``progress`` is called while the run goes
-    on. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and ``rnr_retry`` of the
-    packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none). ``hosts``: what
-    messages cost the hosts, in place of the fabric file's ``hosts``:
+    """Options and additional records of a run. ``samples``: loads and queues over time, at an
+    interval like ``"1us"`` (True: about a hundredth of the run). For the packet layer: ``ports``
+    whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``,
+    the message whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``).
+    ``counters``: ports for :meth:`Simulation.counters`; an unknown name is rejected before the
+    run. ``progress`` is called while the run goes on. ``queue_pairs``: ``timeout``, ``retry_cnt``,
+    ``min_rnr_timer`` and ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has
+    them (TCP has none). ``hosts``: host costs of messages, instead of the fabric file's ``hosts``:
     ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md). ``machine``: a file of
-    :func:`softib.calibrate` that describes nodes and hosts, for jobs and costs that do not say otherwise;
-    ``against``: a log of nccl-tests or an OSU benchmark, which :attr:`Simulation.against` has beside
-    predictions (docs/calibrate.md)."""
+    :func:`softib.calibrate` that describes nodes and hosts, for jobs and costs that do not say
+    otherwise; ``against``: a log of nccl-tests or an OSU benchmark, which
+    :attr:`Simulation.against` has beside predictions (docs/calibrate.md).
+    ``packets`` (packet layer): log what every packet does at every port, for
+    :meth:`Simulation.packets_to_parquet`. ``interruptible`` (packet layer): Ctrl-C ends the run and
+    :attr:`Simulation.interrupted` is set, in place of KeyboardInterrupt."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -57,6 +59,8 @@ class Record:
     hosts: Mapping[str, Any] = field(default_factory=dict)
     machine: str | os.PathLike[str] = ""
     against: str | os.PathLike[str] = ""
+    packets: bool = False
+    interruptible: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -64,7 +68,7 @@ class Record:
 
 @dataclass
 class Run:
-    """One run, and what follows from it. It has ``result``, or ``phases`` (an all-to-all with
+    """One run with its derived results. It has ``result``, or ``phases`` (an all-to-all with
     barriers).
 
     ``settings``: what it is a run of; ``fabric`` has the tables that it took, which ``engine``
@@ -96,13 +100,18 @@ class Run:
     def details(self) -> RunResult:
         """``result``. Raises :class:`InputError` for phases, which have no messages."""
         if self.result is None:
-            raise InputError("phases with barriers have no messages of their own; run the workload without barrier")
+            raise InputError("phases with barriers have no messages; run the workload without barrier")
         return self.result
 
     @property
     def good(self) -> bool:
         """Did every message complete, on the other fabrics too?"""
         return (self.result is None or self.result.ok) and all(other.good for other in self.others.values())
+
+    @property
+    def interrupted(self) -> bool:
+        """Did Ctrl-C end it?"""
+        return self.result is not None and self.result.outcome.interrupted
 
     @property
     def agreement(self) -> Agreement:
@@ -162,8 +171,8 @@ class Run:
         return [] if self.result is None else busy_ports(self.result)
 
     def with_measurements(self, predict: Simulated, beside: bool) -> None:
-        """Let verdicts count what was measured on the machine of ``record``; ``beside``: compare with its log,
-        too."""
+        """Let verdicts count what was measured on the machine of ``record``; ``beside``: compare
+        with its log, too."""
         from dataclasses import replace
 
         from softib.api.simulation.against import against
@@ -205,8 +214,8 @@ class Runs:
     elsewhere: Mapping[str, Runs] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
-        """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises
-        :class:`InputError` where the workload does not fit."""
+        """Run it, with ``changes`` (then on tables of ``engine``). Raises :class:`InputError` if
+        the workload does not fit."""
         import time
         from contextlib import nullcontext
         from dataclasses import replace
@@ -241,6 +250,8 @@ class Runs:
             OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS
         }
         options |= over
+        if self.record.interruptible and self.layer == "packet":
+            options["interruptible"] = True
         network = changed.get("network", "infiniband").partition(",")[0]
         options |= {} if network == "tcp" else packet_options(self.record.queue_pairs, self.layer)
         shown = Fabric(replace(result, fabric=tables.fabric), self.fabric.source)
@@ -269,7 +280,7 @@ class Runs:
             run.outcome.notes = (*run.outcome.notes, still)
         run.outcome.wall_s = time.perf_counter() - began
         made = Run(self, run, None, shown, run.outcome.wall_s, named)
-        if self.record.machine or self.record.against:
+        if (self.record.machine or self.record.against) and not made.interrupted:
             made.with_measurements(Simulated(tables, named, self.layer, self.seed, options, costs), changes is None)
         return made
 
@@ -289,15 +300,15 @@ class Runs:
         r = self.record
         for name in r.counters:
             named_port(fabric, name)
-        if (r.ports or r.trace is not None) and self.layer != "packet":
-            raise InputError(f"the {self.layer} layer has no packets to write down; take layer packet")
-        if (r.ports or r.trace is not None) and self.network != "infiniband":
-            raise InputError(f"frames and timelines are those of InfiniBand, not of {self.network}")
+        if (r.ports or r.trace is not None or r.packets) and self.layer != "packet":
+            raise InputError(f"the {self.layer} layer has no packets to record; use layer packet")
+        if (r.ports or r.trace is not None or r.packets) and self.network != "infiniband":
+            raise InputError(f"frames, packets and timelines exist only for InfiniBand, not for {self.network}")
         if r.samples and self.layer == "static":
-            raise InputError("the static layer has no clock, so nothing changes over time; take layer fluid or packet")
+            raise InputError("the static layer has no clock, so nothing changes over time; use layer fluid or packet")
         interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
         ports = tuple(port_row(fabric, name) for name in r.ports)
-        return Recording(bool(r.samples), interval, ports, r.trace, apart)
+        return Recording(bool(r.samples), interval, ports, r.trace, apart, packets=r.packets)
 
     def _phases(self, tables: Routed, scale: Scale) -> Phases:
         """Run an all-to-all with barriers. It takes all hosts, and no option but a size."""
@@ -317,9 +328,7 @@ class Runs:
                 "their own"
             )
         if self.work.faults:
-            raise InputError(
-                f"{self.work.name}: only the packet layer knows faults at a time, and it no barriers; leave faults out"
-            )
+            raise InputError(f"{self.work.name}: faults need the packet layer, which has no barriers; leave out faults")
         return phases_of(tables, job.size, scale, self.record.progress)
 
 

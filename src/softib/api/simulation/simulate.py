@@ -31,14 +31,14 @@ def scaling(
     weak: bool = True,
     layer: str = "fluid",
 ) -> list[dict[str, Any]]:
-    """A training step (``training-step:1,tensor=8,…``) on the first so many GPUs of the fabric, one
-    row each: ``gpus``, ``batch``, ``step_us``, ``efficiency`` (share of the GPUs' achieved rate),
-    ``relative`` (throughput of a GPU over that of the first row), ``tokens_per_s``,
+    """A training step (``training-step:1,tensor=8,…``) on the first GPUs of the fabric, one row for
+    each number: ``gpus``, ``batch``, ``step_us``, ``efficiency`` (share of the GPUs' achieved
+    rate), ``relative`` (throughput of a GPU over that of the first row), ``tokens_per_s``,
     ``gpu_hours_per_step``, ``gpu_hours_per_billion_tokens``.
 
-    ``weak``: the workload's batch is that of the first row, and grows with the GPUs; else all have
-    the same. Raises :class:`InputError`, one line, for another workload, for numbers that are no
-    whole nodes, and for more GPUs than there are.
+    ``weak``: the workload's batch is that of the first row, and grows with the GPUs; otherwise all
+    have the same. Raises :class:`InputError` for another workload, for numbers that are not whole
+    nodes, and for more GPUs than exist.
 
     >>> import softib
     >>> fabric = softib.generate("rail-optimized", nodes=4, rails=8, radix=32, ufm=False)
@@ -56,9 +56,9 @@ def scaling(
     work = read(workload)
     job = work.jobs[0]
     if len(work.jobs) != 1 or not isinstance(job, TrainingStep):
-        raise InputError(f"{work.name}: a scaling curve takes one job of pattern training-step")
+        raise InputError(f"{work.name}: a scaling curve needs one job of pattern training-step")
     if not gpus:
-        raise InputError("a scaling curve takes numbers of GPUs, such as 64, 128, 256")
+        raise InputError("a scaling curve needs numbers of GPUs, for example 64, 128, 256")
     fabric = as_fabric(source)
     if not len(hosts_of(fabric.arrays)):
         fabric = bring_up(fabric).fabric
@@ -73,7 +73,7 @@ def scaling(
         one = job.model_copy(update={"hosts": chosen, "batch": batch})
         run = simulate(fabric, Made(f"{work.name} on {count}", (one,)), layer=layer)
         if not run.good:
-            raise InputError(f"{count:,} GPUs: the step did not complete; softib.simulate says why")
+            raise InputError(f"{count:,} GPUs: the step did not complete; use softib.simulate to see why")
         hosts = hosts_of(fabric.arrays)
         figures = figures_of(one, hosts.name, hosts.chosen(list(chosen)), hosts.gbps, run.simulated_us)
         rows.append({"gpus": count, "batch": batch, **{k: v for k, v in figures.items() if k != "gpus"}})
@@ -95,24 +95,23 @@ def simulate(
     faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
 ) -> Simulation:
     """Run ``workload`` on the fabric, in virtual time: ``permutation:2MB``, a YAML file of jobs, a
-    trace, a dict or list of jobs, traffic of your own, or anything else that
-    :meth:`softib.Workload.of` takes.
+    trace, a dict or list of jobs, your own traffic, or anything else that
+    :meth:`softib.Workload.of` accepts.
 
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump
     of tables instead. ``layer``: ``packet``, ``fluid`` or ``static``. ``what_if``
-    (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it again with that changed,
-    and with each change alone where one names several: ``ar`` and ``cc`` are adaptive routing and
+    (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it again with that change, and
+    with each change alone if there are several: ``ar`` and ``cc`` are adaptive routing and
     congestion control of the packet layer, ``vl=jobs`` gives each job an SL of its own;
     ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the
-    graph and takes links of that generation. ``"sensitivity"`` means each of these three halved and
+    graph with links of that generation. ``"sensitivity"`` means each of these three halved and
     doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches
     and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with
     options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet layer) adds
-    to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a
-    workload file has: ``{"faults": […], "management": {"sm": "off"}}``. ``record``: what to write
-    down beside the result, and how to run it. A running fabric is read, never written. Raises
-    :class:`UnknownName` and :class:`InputError`, one line each, where the question is wrong: no
-    such pattern, more hosts than there are, no path.
+    to those of the workload: lines like ``"20us link-down leaf-1[3]"``, mappings, or the section of
+    a workload file: ``{"faults": […], "management": {"sm": "off"}}``. ``record``: additional
+    records and options of the run. A running fabric is only read. Raises :class:`UnknownName` and
+    :class:`InputError` for invalid input: an unknown pattern, too many hosts, no path.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)
@@ -141,7 +140,7 @@ def simulate(
         return Runs(as_fabric(source), here, *common, work.on_one_fabric(), elsewhere)
 
     simulation = Simulation.of(runs)
-    for text, changes in wanted:
+    for text, changes in () if simulation.interrupted else wanted:
         for number, variant in enumerate(variants_of(changes)):
             simulation.add_variant(text if number == 0 else text_of(variant), variant)
     return simulation
@@ -180,11 +179,11 @@ def check_layer(work: Workload, layer: str) -> None:
 
     run_layer(layer)
     if work.phased is not None and layer != "fluid":
-        raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
+        raise InputError(f"barriers need the fluid layer, not {layer}")
 
 
 def check_fabrics(work: Workload, layer: str) -> None:
-    """Raise one line where a job has no fabric of its file, or ``layer`` does not know the network
+    """Raise an error if a job has no fabric in its file, or ``layer`` does not support the network
     of one."""
     work.of_fabric(None)
     for name, other in work.fabrics.items():

@@ -1,4 +1,4 @@
-"""What a run may change: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``, ``generation=XDR``; and
+"""Changes of a what-if: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``, ``generation=XDR``; and
 the attributes of its queue pairs, by their names in ibv_modify_qp(3)."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def packet_options(given: Mapping[str, int], layer: str, network: str = "infinib
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise InputError(f"{name} {value} is not possible; {meaning}: a number from {least} to {most}")
         if layer != "packet":
-            raise InputError(f"{name} {value}: only packets time out; add --layer packet")
+            raise InputError(f"{name} {value}: only the packet layer has timeouts; add --layer packet")
         if network.partition(",")[0] == "tcp":
             raise InputError(f"{name} {value}: tcp has no queue pairs; leave it out")
         options[option] = value
@@ -69,8 +69,8 @@ VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": 
 
 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:
-    """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for what is no change
-    or what ``layer`` does not know."""
+    """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for an unknown change
+    or one that ``layer`` does not support."""
     from softib.iba.rates import speed_named
 
     changes: dict[str, str] = {}
@@ -85,11 +85,11 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
             changes["network"] += f",{key}={value}"
             continue
         if not equals or not value:
-            raise InputError(f"what-if {text!r}: use what changes, for example engine=updn or ar=on,cc=on")
+            raise InputError(f"what-if {text!r}: use a change, for example engine=updn or ar=on,cc=on")
         if key not in CHANGES:
             raise UnknownName("change of a what-if", key, CHANGES)
         if key in OF_PACKETS and layer != "packet":
-            raise InputError(f"what-if {key}={value}: only packets know that; add --layer packet")
+            raise InputError(f"what-if {key}={value}: only the packet layer supports that; add --layer packet")
         if key in FACTORS:
             check_factor(key, value, layer)
         if key in VALUES and value not in VALUES[key]:
@@ -103,15 +103,15 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
 
 
 def check_factor(key: str, value: str, layer: str) -> None:
-    """Raise :class:`InputError` for a factor that is none, or of a layer that does not know it."""
+    """Raise :class:`InputError` for an invalid factor, or a layer that does not support it."""
     try:
         factor = float(value)
     except ValueError:
         factor = 0.0
     if not 0.001 <= factor <= 1000:
-        raise InputError(f"what-if {key}={value}: a factor is a number from 0.001 to 1000, such as {key}=2")
+        raise InputError(f"what-if {key}={value}: a factor is a number from 0.001 to 1000, for example {key}=2")
     if layer == "packet":
-        raise InputError(f"what-if {key}={value}: the packet layer takes the fabric as it is; leave out --layer packet")
+        raise InputError(f"what-if {key}={value}: the packet layer has no such factors; leave out --layer packet")
 
 
 def scale_of(changes: Mapping[str, str]) -> Scale:
@@ -122,14 +122,14 @@ def scale_of(changes: Mapping[str, str]) -> Scale:
 
 
 def check_network(changes: Mapping[str, str], layer: str) -> None:
-    """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that
-    ``layer`` does not know."""
+    """Raise :class:`UnknownName` or :class:`InputError` for an unknown network, or one that
+    ``layer`` does not support."""
     from softib.sim.packet.options import network_of
 
     if "network" in changes:
         network_of(changes["network"])
         if layer != "packet":
-            raise InputError(f"network {changes['network']}: only packets know that; add --layer packet")
+            raise InputError(f"network {changes['network']}: only the packet layer supports that; add --layer packet")
 
 
 def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:

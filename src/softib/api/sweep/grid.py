@@ -34,8 +34,8 @@ LATENCIES = ("min", "p50", "p90", "p99", "p99.9", "max", "mean")
 
 
 def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: str | None) -> dict[str, Any]:
-    """The row of one run: what it gave, or ``error`` where it could not be. Nothing in it depends
-    on the machine's clock."""
+    """Return the row of one run: its results, or ``error`` if it was impossible. The row does not
+    depend on the machine's clock."""
     from softib.api.simulation.runs import Record, Runs
     from softib.api.simulation.simulate import check_layer
     from softib.api.simulation.what_if import changes_of, text_of
@@ -71,7 +71,7 @@ def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: 
 
 
 def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: str, engine: str | None) -> list[str]:
-    """A key for each row: equal where version, fabric, workload, parameters and seed are."""
+    """Return a key for each row: equal for equal version, fabric, workload, parameters and seed."""
     from softib import __version__
     from softib.api.fabric import result_of
     from softib.fabric.columns import COLUMNS
@@ -90,14 +90,14 @@ def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: s
 
 
 class Journal:
-    """Finished rows beside the file that a sweep writes, a line of JSON each: a sweep that was
-    killed goes on where it was. ``None``: nothing is kept."""
+    """Finished rows beside the file that a sweep writes, a line of JSON each: a killed sweep
+    continues from there. ``None``: nothing is stored."""
 
     def __init__(self, out: str | os.PathLike[str] | None):
         self.path = None if out is None else Path(f"{os.fspath(out)}.rows")
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """Rows by key; the last line may have been cut off. Raises :class:`InputError` where it
+        """Return rows by key; the last line may be truncated. Raises :class:`InputError` where it
         cannot be read."""
         rows: dict[str, dict[str, Any]] = {}
         if self.path is None or not self.path.exists():
@@ -130,7 +130,7 @@ class Journal:
             raise InputError(f"{self.path}: cannot write: {error.strerror or error}") from None
 
     def remove(self) -> None:
-        """All rows are in the file."""
+        """Remove the journal: all rows are in the file."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
@@ -251,8 +251,8 @@ def workload_at(work: Workload, options: Mapping[str, Value], where: str) -> Wor
     """``work`` with ``options``: ``size`` of all jobs that have it, or ``training.size`` of the job
     (or pattern) of that name.
 
-    Raises :class:`UnknownName` for an option that no job has, :class:`InputError` for a value that
-    is none.
+    Raises :class:`UnknownName` for an option that no job has, :class:`InputError` for an invalid
+    value.
     """
     jobs: list[Any] = list(work.jobs)
     for name, value in options.items():

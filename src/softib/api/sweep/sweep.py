@@ -1,5 +1,5 @@
-"""A grid of parameters and seeds: the same workload many times over, on several processors or a
-Dask cluster."""
+"""A grid of parameters and seeds: many runs of one workload, on several processors or a Dask
+cluster."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Sweep", "sweep"]
 
 Progress = Callable[[int, int], None]
-"""Called with rows that are there, and all."""
+"""Called with the number of finished rows, and of all."""
 BATCHES = 4
-"""Runs of each worker of a cluster between two looks at what is done."""
+"""Runs of each worker of a cluster between two polls."""
 
 
 @dataclass(eq=False, repr=False)
@@ -56,7 +56,8 @@ class Sweep(Suggests, Result):
     @also()
     def rows(self) -> list[dict[str, Any]]:
         """One mapping a run: parameters, ``seed``, ``good``, ``error`` (why it could not run),
-        ``end_agrees``, ``simulated_us``, latencies, and of each job ``JOB took_us`` and ``JOB p99_us``.
+        ``end_agrees``, ``simulated_us``, latencies, and of each job ``JOB took_us`` and ``JOB
+        p99_us``.
         """
         names = list(dict.fromkeys(name for row in self._rows for name in row))
         return [{name: row.get(name) for name in names} for row in self._rows]
@@ -112,8 +113,8 @@ def sweep(
     and options of the workload's jobs (``size``, or ``training.size`` of one job). ``workers``
     processes share the runs (0: one a processor), or the workers of the Dask cluster at ``dask``
     (``tcp://head:8786``). With ``out`` the table is written there as Parquet, and finished rows are
-    kept in ``OUT.rows`` until then: the same call goes on after a kill. What one point alone cannot
-    run is its row's ``error``.
+    kept in ``OUT.rows`` until then: the same call continues after a kill. An error of a single
+    point is its row's ``error``.
 
     Raises :class:`UnknownName` and :class:`InputError`, one line each, before anything runs, where
     a parameter or a value is wrong; :class:`MissingLibrary` without joblib, of a cluster without
@@ -123,7 +124,7 @@ def sweep(
 
     check_choice(engine, None)
     if workers < 0:
-        raise InputError(f"{workers} workers are not possible; it is a number from 1 on, or 0 for one a processor")
+        raise InputError(f"{workers} workers are not possible; use a number from 1 on, or 0 for one per processor")
     points_of_grid = read_grid(grid)
     work = read(workload)
     if work.fabrics:

@@ -19,10 +19,8 @@ MARKS = {"ok": "ok     ", "absent": "absent ", "missing": "MISSING"}
 @click.command()
 @json_option
 def doctor(as_json: bool) -> int:
-    """Check what this machine can run, and how to fix what it cannot, a line each.
-
-    ``absent`` is one feature fewer; ``MISSING`` is what softib needs. Exit 1 when something is
-    MISSING.
+    """Check what this machine can run, and how to fix what it cannot, one line each. ``absent``
+    means one feature fewer; ``MISSING`` means that softib needs it. Exit 1 if something is MISSING.
     """
     import softib
 
@@ -75,7 +73,8 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
-    """Print what makes SHELL complete verbs, options, files, running fabrics and their nodes.
+    """Print the script that makes SHELL complete verbs, options, files, running fabrics and their
+    nodes.
 
     \b
     bash:  eval "$(softib completion bash)"                 in ~/.bashrc

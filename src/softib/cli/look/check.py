@@ -18,29 +18,27 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "csv", "sarif", "junit")
 SEVERITIES = ("info", "warning", "error")
 UNJUDGED = {"temperatures": "temperatures of chips (no file states their limits)"}
-"""What a source may record and no rule judges: a record of :class:`~softib.fabric.model.Source` →
-its words."""
+"""Recorded data that no rule checks: a record of :class:`~softib.fabric.model.Source` → its name in
+messages."""
 
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @plan_option
-@click.option("--all", "every", is_flag=True, help="Show every finding; without it many of one kind are cut short.")
+@click.option("--all", "every", is_flag=True, help="Show every finding; by default many of one kind are shortened.")
 @click.option(
     "--severity",
     type=click.Choice(SEVERITIES),
     default="info",
     show_default=True,
-    help="Tell, and judge by, findings of at least this severity.",
+    help="Show, and exit by, findings of at least this severity.",
 )
-@click.option(
-    "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out (repeatable)."
-)
+@click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="Omit findings with this code (repeatable).")
 @click.option(
     "--baseline",
     metavar="F",
     type=InputFile(made_by="softib check --write-baseline"),
-    help="Leave out what this file of --write-baseline knows.",
+    help="Omit findings in this file of --write-baseline.",
 )
 @click.option("--write-baseline", metavar="F", type=OutputFile(), help="Write the findings as known, and exit 0.")
 @click.option(
@@ -58,9 +56,9 @@ its words."""
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.",
+    help="Output format of findings: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout: --format json.")
 @source_options
 @guid_file_options
 @table_options
@@ -82,13 +80,13 @@ def command(
 ) -> int:
     """Check SOURCE ("-": stdin) and print the findings.
 
-    Exit 1 when there is a finding of severity warning or error among those shown, such as a record
-    that could not be read; information alone is exit 0.
+    Exit 1 if a shown finding has severity warning or error, for example an unreadable record; with
+    information only, exit 0.
     """
     import softib
 
     if as_json and form not in ("text", "json"):
-        raise click.UsageError(f"--json and --format {form}: give one of the two")
+        raise click.UsageError(f"--json and --format {form}: use one of the two")
     steps = Steps()
     fabric = load(source, steps)
     _print_unjudged(source, fabric)
@@ -118,9 +116,10 @@ def command(
 
 
 def _print_unjudged(source: str, fabric: Fabric) -> None:
-    """One line on what SOURCE records and no finding can come from: silence would read as health."""
+    """Print one line on recorded data of SOURCE that no rule checks, so that silence is not taken
+    for health."""
     if what := [text for record, text in UNJUDGED.items() if record in fabric.arrays.source.records]:
-        print_notice(f"{source}: read, but judged by no check: {', '.join(what)}")
+        print_notice(f"{source}: read, but not checked: {', '.join(what)}")
 
 
 def _print(findings: Findings, form: str, every: bool) -> None:

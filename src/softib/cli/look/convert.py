@@ -1,4 +1,4 @@
-"""``softib convert``: from one fabric format to another."""
+"""``softib convert``: convert between fabric formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Wrote(Result):
-    """What a file has that was written."""
+    """Content of a written file."""
 
     switches: int
     cas: int
@@ -31,7 +31,7 @@ class Wrote(Result):
 
 @dataclass
 class Converted(Result):
-    """A file that was written from another."""
+    """A converted file."""
 
     document = "convert"
 
@@ -39,7 +39,7 @@ class Converted(Result):
     read_as: str
     wrote: Wrote
     notes: Sequence[str]
-    """What was changed so that the format's readers can load it."""
+    """Changes needed for the format's readers."""
     problems: Sequence[Problem]
 
 
@@ -48,7 +48,7 @@ class Converted(Result):
 @click.argument("dest", type=OutputFile(), required=False)
 @click.option("--to", "to", metavar="FORMAT", help="Format to write (default: by the suffix of DEST).")
 @click.option(
-    "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show what each heading was taken for."
+    "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show the meaning of each heading."
 )
 @click.option(
     "--match",
@@ -74,10 +74,9 @@ def command(
     """Read SOURCE (any known format) and write it to DEST; with --explain, show how a cabling list
     is read.
 
-    What the writer had to change so that its readers can load the file, and records of SOURCE that
-    could not be read, are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim
-    (.net), topo (.topo), lfts (.lft), slurm (topology.conf), slurm-block, kubernetes,
-    graphml (.graphml).
+    Changes needed for the format's readers, and unreadable records of SOURCE, are printed on
+    stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts
+    (.lft), slurm (topology.conf), slurm-block, kubernetes, graphml (.graphml).
     """
 
     if explain:
@@ -85,7 +84,7 @@ def command(
     if fabric is not None:
         return _match(source, dest, fabric)
     if dest is None:
-        raise click.UsageError("DEST is missing: the file to write")
+        raise click.UsageError("DEST is missing; add the file to write")
     loaded = load(source)
     notes = loaded.save(dest, to)
     if as_json:
@@ -105,8 +104,8 @@ def command(
 
 
 def _explain(source: str, dest: str | None, as_json: bool) -> int:
-    """What the headings of a cabling list were taken for; DEST gets its cables as a point-to-point
-    sheet. 1 where no row is a cable."""
+    """Show the meaning of the headings of a cabling list; write its cables to DEST as a
+    point-to-point sheet. Return 1 if no row is a cable."""
     import softib
 
     read = softib.cabling_list(source)
@@ -121,12 +120,12 @@ def _explain(source: str, dest: str | None, as_json: bool) -> int:
 
 
 def _match(source: str, dest: str | None, fabric: str) -> int:
-    """The names of FABRIC's nodes as the list has them, for a person to look at."""
+    """Propose the list's names for FABRIC's nodes, to be reviewed."""
     import softib
 
     proposal = softib.cabling_list(source).match(fabric)
     click.echo("\n".join(proposal.lines()))
     if dest is not None:
         proposal.write(dest)
-        click.echo(shown(f"{dest}: look at it, then: softib check {fabric} --plan {source} --node-name-map {dest}"))
+        click.echo(shown(f"{dest}: review it, then run softib check {fabric} --plan {source} --node-name-map {dest}"))
     return 0

@@ -1,4 +1,4 @@
-"""``softib diff``: what changed between two fabrics."""
+"""``softib diff``: changes between two fabrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from softib.foreign_text import shown
 @json_option
 @source_options
 def command(a: str, b: str, as_json: bool, load: Load) -> int:
-    """What leads from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 when anything
+    """Show the changes from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 if anything
     differs."""
     import softib
 

@@ -32,25 +32,22 @@ def _kinds(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.argument("kind", required=False, shell_complete=_kinds)
-@click.option(
-    "--list", "listed", is_flag=True, help="List the kinds, or with KIND its parameters, and do nothing else."
-)
-@click.option("--json", "as_json", is_flag=True, help="With --list: JSON alone on stdout.")
+@click.option("--list", "listed", is_flag=True, help="Only list the kinds, or with KIND its parameters.")
+@click.option("--json", "as_json", is_flag=True, help="With --list: print only JSON on stdout.")
 @click.argument("parameters", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
 def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str, ...]) -> int:
     """Print a fabric.yaml of topology KIND on stdout.
 
     Each parameter of the kind is an option: softib generate fat-tree --radix 36 --hosts 648
     --generation EDR > tree.yaml. 'softib generate --list' names the kinds, 'softib generate KIND
-    --list' the parameters. The fabric is built once, so that an impossible one is an error here and
-    not later.
+    --list' the parameters. The fabric is built once, so an impossible one is reported here.
     """
     import softib
     from softib.errors import UnknownName
 
     kinds = softib.topologies()
     if kind is None and not listed:
-        raise click.UsageError(f"no KIND; there are {', '.join(kinds)} (softib generate --list)")
+        raise click.UsageError(f"KIND is missing; use one of {', '.join(kinds)} (softib generate --list)")
     if kind is not None and kind not in kinds:
         raise UnknownName("topology kind", kind, kinds)
     if listed:
@@ -59,7 +56,7 @@ def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str
         _list(list(kinds.values()) if kind is None else [kinds[kind]], kind is not None, as_json)
         return 0
     if as_json:
-        raise click.UsageError("--json goes with --list; what generate prints is YAML")
+        raise click.UsageError("--json needs --list; generate prints YAML")
     assert kind is not None
     click.echo(softib.generate(kind, **_given(kinds[kind], parameters)).to_yaml(), nl=False)
     return 0
@@ -91,7 +88,7 @@ def _given(kind: Kind, args: tuple[str, ...]) -> dict[str, Any]:
     while left:
         word = left.pop(0)
         if not word.startswith("--"):
-            raise click.UsageError(f"{word!r}: write parameters as options, such as --{next(iter(known))} 4")
+            raise click.UsageError(f"{word!r}: use options for parameters, for example --{next(iter(known))} 4")
         option, equals, value = word[2:].partition("=")
         name = option.replace("-", "_")
         if name not in known:

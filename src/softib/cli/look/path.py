@@ -1,4 +1,4 @@
-"""``softib path``: which way packets take from one node to another."""
+"""``softib path``: the path of packets from one node to another."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def command(
     load: Load,
     guid_files: dict[str, str | None],
 ) -> int:
-    """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and why it is
-    this one.
+    """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and its
+    reasons.
 
     A and B are nodes or ports (host-1[2], host-1:2 or host-1/2); packets to a switch end at its
-    port 0. The tables are those of a running fabric, of a dump (--lfts), or those that an engine
-    makes. Exit 1 where no path leads there.
+    port 0. The tables are those of a running fabric, of a dump (--lfts), or those of an engine.
+    Exit 1 if there is no path.
     """
 
     steps = Steps()

@@ -1,4 +1,4 @@
-"""``softib report``: the main job."""
+"""``softib report``: all results in one report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--traffic",
     metavar="F",
     type=InputFile(),
-    help="Predict this traffic matrix too: lines of source,destination,bytes, or names along both sides (CSV).",
+    help="Also predict this traffic matrix: lines of source,destination,bytes, or a square matrix with names (CSV).",
 )
 @json_option
 @source_options
@@ -54,7 +54,8 @@ def command(
     predict its traffic.
 
     SOURCE is a file of any known format (ibnetdiscover, iblinkinfo, ibsim, .topo, .lst, .db_csv,
-    .net_dump) or a fabric.yaml. Findings do not change the exit code; ``softib check`` is for that.
+    .net_dump) or a fabric.yaml. Findings do not change the exit code; use ``softib check`` for
+    that.
     """
     import softib
 
@@ -90,5 +91,5 @@ def _stamp() -> tuple[datetime, str]:
     try:
         when = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
-        raise InputError(f"SOURCE_DATE_EPOCH={epoch}: give seconds since 1970, for example 1700000000") from None
+        raise InputError(f"SOURCE_DATE_EPOCH={epoch}: use seconds since 1970, for example 1700000000") from None
     return when, shlex.join(["softib", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""``softib route``: forwarding tables, the proof that they are right, and their quality."""
+"""``softib route``: forwarding tables, their proof and their quality."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.option("--dump", metavar="F", type=OutputFile(), help="Write the tables in the form of dump_lfts.")
+@click.option("--dump", metavar="F", type=OutputFile(), help="Write the tables in the format of dump_lfts.")
 @click.option(
     "--guid-files",
     "write_to",
     metavar="DIR",
     type=OutputFolder(),
-    help="Write the GUID files with which ftree takes SOURCE, where it does not without, and route with them.",
+    help="If ftree does not fit SOURCE, write GUID files with which it fits, and route with them.",
 )
 @json_option
 @source_options
@@ -39,10 +39,10 @@ def command(
     guid_files: dict[str, str | None],
     write_to: str | None,
 ) -> int:
-    """Route SOURCE with an engine, or judge tables from a file.
+    """Route SOURCE with an engine, or check tables from a file.
 
     Proves that every CA reaches every CA and switch, counts hops, and looks for credit loops
-    (deadlock). Exit 1 when a pair has no path or a credit loop can form.
+    (deadlock). Exit 1 if a pair has no path or a credit loop can form.
     """
 
     steps = Steps()
@@ -63,13 +63,13 @@ def command(
 
 
 def _with_remedy(routing: Routing, fabric: Fabric, folder: str, steps: Steps) -> Routing:
-    """Write the files with which ftree takes the fabric, and route with them."""
+    """Write the files with which ftree fits the fabric, and route with them."""
     import softib
 
     with steps("looking for roots"):
         remedy = routing.save_guid_files(folder)
     if remedy is None:
-        print_notice("no GUID files written: ftree fits without, or no choice of roots makes it fit")
+        print_notice("no GUID files written: ftree fits without them, or no choice of roots makes it fit")
         return routing
     arguments = " ".join(f"--{option} {path}" for option, path in remedy.files.items())
     print_notice(f"ftree does not fit ({remedy.reason}); it does with {arguments}")

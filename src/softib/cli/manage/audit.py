@@ -1,4 +1,4 @@
-"""``softib audit``: are tenants kept apart, and managers safe?"""
+"""``softib audit``: audit the isolation of tenants and the protection of managers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from softib.cli.shared.output import Steps, print_json
     "--mkey",
     metavar="KEY",
     default="0",
-    help="Ask as the manager does, with its M_Key; default: as a host without one.",
+    help="Send requests like the manager, with its M_Key; default: like a host without one.",
 )
-@click.option("--managers", metavar="F", type=InputFile(), help="PortGUIDs that may run a subnet manager, one a line.")
+@click.option(
+    "--managers", metavar="F", type=InputFile(), help=("PortGUIDs that may run a subnet manager, one per line.")
+)
 @click.option("--sm-config", "options", metavar="F", type=InputFile(), help="The manager's options (opensm.conf).")
 @click.option("--partitions", metavar="F", type=InputFile(), help="The manager's partitions.conf.")
-@click.option("--rehearse", is_flag=True, help="Start SOURCE a second time with these files, and attack that twin.")
+@click.option("--rehearse", is_flag=True, help="Start a twin of SOURCE with these files, and attack it.")
 @json_option
 def command(
     source: str,
@@ -32,18 +34,18 @@ def command(
     rehearse: bool,
     as_json: bool,
 ) -> int:
-    """Audit the protection of SOURCE, a running fabric or umad:DEVICE, or of a manager's files: M_Keys,
-    partitions and their enforcement, managers, subnet administration.
+    """Audit the protection of SOURCE, a running fabric or umad:DEVICE, or of a manager's files:
+    M_Keys, partitions and their enforcement, managers, subnet administration.
 
-    Nothing but Gets is sent to SOURCE. Exit 1 for a finding of severity warning or error, where
-    something could not be judged, or where an attack on the twin was not stopped.
+    Only Gets are sent to SOURCE. Exit 1 for a finding of severity warning or error, if something
+    could not be checked, or if an attack on the twin succeeded.
     """
     import softib
 
     try:
         key = int(mkey, 0)
     except ValueError:
-        raise click.UsageError(f"--mkey {mkey}: give a number, for example 0x1122334455667788") from None
+        raise click.UsageError(f"--mkey {mkey}: use a number, for example 0x1122334455667788") from None
     result = softib.audit(
         source,
         mkey=key,

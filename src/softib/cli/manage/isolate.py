@@ -9,6 +9,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
 from softib.cli.shared.named_files import InputFile
+from softib.cli.shared.observed import observed_fabric
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_notice
 from softib.foreign_text import shown
@@ -85,7 +86,7 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
         print_notice(str(problem))
     result = softib.isolate(
         seen,
-        fabric or (sources[0] if len(sources) == 1 and not _is_record(sources[0]) else None),
+        observed_fabric(sources, fabric),
         act=not options["shadow"],
         budget=options["budget"],
         hold=options["hold"],
@@ -102,10 +103,3 @@ def _show(result: Any, as_json: bool, nothing: str) -> None:
         return
     for line in result.lines() or [nothing]:
         click.echo(shown(line))
-
-
-def _is_record(source: str) -> bool:
-    """A history or a Prometheus server, which is no fabric."""
-    from pathlib import Path
-
-    return source.startswith("http") or Path(source).is_dir()

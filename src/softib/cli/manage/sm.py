@@ -1,4 +1,4 @@
-"""``softib sm``: our subnet manager, on a umad device of its own or inside a running fabric."""
+"""``softib sm``: softib's subnet manager, on a umad device or inside a running fabric."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import document
 
-RUN = "run our subnet manager on a umad device: hardware, softib run, ibsim"
+RUN = "run softib's subnet manager on a umad device: hardware, softib run, ibsim"
 """The line of ``run``, whose module loads when it is called."""
 
 
@@ -39,20 +39,20 @@ class SmGroup(click.Group):
 
 @click.group(cls=SmGroup)
 def command() -> None:
-    """Our subnet manager: on any umad device (run), and inside a running fabric (sweep, reload,
-    explain)."""
+    """softib's subnet manager: on any umad device (run), and inside a running fabric (sweep,
+    reload, explain)."""
 
 
 @command.command(
-    "check-config", short_help="would OpenSM take this opensm.conf or torus-2QoS.conf, and what softib makes of it"
+    "check-config", short_help="check how OpenSM and softib read an opensm.conf, torus-2QoS.conf or related file"
 )
 @click.argument("file", shell_complete=completing.files)
 @json_option
 def check_config(file: str, as_json: bool) -> int:
-    """Judge FILE as OpenSM 3.3.23 does: what it does not take as it is written, and what softib's
-    manager does otherwise. FILE is an options file (opensm -F), torus-2QoS.conf, partitions.conf,
-    qos-policy.conf, prefix routes, a file of GUIDs or a node-name-map, known by its content. Exit 1
-    where OpenSM does not take all of it.
+    """Check FILE as OpenSM 3.3.23 reads it: what OpenSM does not use as written, and what softib's
+    manager does differently. FILE is an options file (opensm -F), torus-2QoS.conf,
+    partitions.conf, qos-policy.conf, prefix routes, a file of GUIDs or a node-name-map, identified
+    by content. Exit 1 if OpenSM does not use all of it.
     """
     import softib
 
@@ -60,11 +60,7 @@ def check_config(file: str, as_json: bool) -> int:
     if as_json:
         print_json(report.to_json())
         return int(not report.good)
-    verdict = (
-        "OpenSM 3.3.23 takes it as it is written"
-        if report.good
-        else "OpenSM 3.3.23 does not take all of it as it is written"
-    )
+    verdict = "OpenSM 3.3.23 uses it as written" if report.good else "OpenSM 3.3.23 does not use all of it as written"
     click.echo(shown(f"{report.path}: {report.kind}; {verdict}"))
     for title, lines in (("OpenSM", report.opensm), ("softib", report.softib)):
         if lines:
@@ -81,7 +77,7 @@ def check_config(file: str, as_json: bool) -> int:
 @json_option
 def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bool) -> int:
     """Give a job on HOSTS the aggregation tree with the fewest jobs: its number, the aggregation
-    node of each host, and the one where all ways meet. The manager counts it until its next sweep.
+    node of each host, and the top node of the tree. The manager counts it until its next sweep.
     """
     import softib
 
@@ -90,21 +86,21 @@ def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bo
         print_json(document("sm-job", **tree))
         return 0
     kind = "streaming " if tree["streaming"] else ""
-    click.echo(shown(f"{kind}tree {tree['tree']}; all ways meet in {tree['top']}"))
+    click.echo(shown(f"{kind}tree {tree['tree']}; its top is {tree['top']}"))
     for host, node in zip(hosts, tree["hosts"], strict=True):
         click.echo(shown(f"  {host}: {node}"))
     return 0
 
 
-@command.command("explain", short_help="why packets from A to B take the path they take")
+@command.command("explain", short_help="explain the path of packets from A to B")
 @click.argument("a", shell_complete=completing.nodes)
 @click.argument("b", shell_complete=completing.nodes)
 @fabric_option
 @json_option
 def explain(a: str, b: str, fabric: str | None, as_json: bool) -> int:
-    """Why packets from node A to node B take the path they take: the forwarding tables hop by hop,
-    SL and VLs, what else was possible, and what would change it. A port is host-1[2], host-1:2 or
-    host-1/2. Exit 1 where no path leads there.
+    """Explain the path of packets from node A to node B: forwarding tables hop by hop, SL and VLs,
+    alternatives, and what would change the path. A port is host-1[2], host-1:2 or host-1/2. Exit 1
+    if there is no path.
     """
     import softib
 
@@ -120,8 +116,7 @@ def explain(a: str, b: str, fabric: str | None, as_json: bool) -> int:
 @click.argument("name", required=False, shell_complete=completing.fabrics)
 @json_option
 def sweep(name: str | None, as_json: bool) -> int:
-    """Make the manager of running fabric NAME look at the whole subnet again, and wait until it
-    has."""
+    """Make the manager of running fabric NAME sweep the whole subnet, and wait until it is done."""
     return _sweep(name, as_json, reload=False)
 
 

@@ -1,4 +1,4 @@
-"""``softib sm run``: our subnet manager on a umad device."""
+"""``softib sm run``: softib's subnet manager on a umad device."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SHOWN_NOTES = 12
 @click.command()
 @click.argument("devices", metavar="[DEVICE[=CONF]]...", nargs=-1)
 @click.option("--guid", "-g", metavar="GUID", help="The port with this PortGUID.")
-@click.option("--once", "-o", is_flag=True, help="Leave when the subnet is up.")
-@click.option("--dry-run", is_flag=True, help="Print what would change, by node, and send no Set.")
+@click.option("--once", "-o", is_flag=True, help="Exit when the subnet is up.")
+@click.option("--dry-run", is_flag=True, help="Print the changes by node without sending Sets.")
 @click.option(
     "--take-over", is_flag=True, help="Take the subnet from a live master: priority 15 makes it hand over (IBA 14.4.1)."
 )
@@ -40,14 +40,14 @@ SHOWN_NOTES = 12
     "lids",
     metavar="FILE",
     type=OutputFile(),
-    help="Where LIDs are kept, and M_Keys beside it (default: OSM_CACHE_DIR, the running fabric, or your cache).",
+    help="File for LIDs, with M_Keys next to it (default: OSM_CACHE_DIR, the running fabric, or your cache).",
 )
 @click.option(
     "--sa-db",
     "database",
     metavar="FILE",
     type=OutputFile(),
-    help="Keep groups, subscriptions and services from one run to the next, in the form of OpenSM's opensm-sa.dump.",
+    help="Keep groups, subscriptions and services between runs, in the format of OpenSM's opensm-sa.dump.",
 )
 @click.option("--log-file", "-f", metavar="FILE", type=OutputFile(), help="Log as lines of JSON.")
 @click.option(
@@ -64,11 +64,13 @@ SHOWN_NOTES = 12
     "--strict",
     is_flag=True,
     help=(
-        "End with exit code 1 when another engine than asked for made the tables, a pair has no path, or a credit "
+        "Exit with code 1 if another engine than requested computed the tables, a pair has no path, or a credit "
         "loop can form."
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the sweep, or what would change.")
+@click.option(
+    "--json", "as_json", is_flag=True, help=("Print only JSON on stdout: the sweep, or the changes of a dry run.")
+)
 @manager_options
 def command(
     devices: tuple[str, ...],
@@ -87,7 +89,7 @@ def command(
     manager: dict[str, Any],
 ) -> int:
     """Manage the subnet of DEVICE: umad0, mlx5_0, mlx5_0:1, /dev/infiniband/umad0 or a PortGUID;
-    default: the first port that is up.
+    default: the first active port.
 
     \b
     softib run -- softib sm run --once         # a fabric of 'softib up --sm external'
@@ -95,8 +97,9 @@ def command(
     softib sm run mlx5_0=a.conf mlx5_1=b.conf  # two subnets, one process, options of their own
 
     Several DEVICEs: a manager for each, with the subnet behind it, in one process. CONF is a file
-    of OpenSM's options for this one, in place of --sm-config. A live master is left alone, unless
-    --priority N says to take part in the election, or --take-over. SIGHUP reads the files again.
+    of OpenSM's options for this DEVICE, instead of --sm-config. A live master keeps the subnet,
+    unless --priority N (take part in the election) or --take-over is given. SIGHUP reads the files
+    again.
     """
     import gc
 
@@ -120,7 +123,7 @@ def command(
         )
 
     if len(devices) > 1 and guid is not None:
-        raise softib.InputError("-g names the one port; with several DEVICEs write PortGUIDs in their place")
+        raise softib.InputError("-g selects a single port; with several DEVICEs use PortGUIDs instead")
     if len(devices) > 1:
         several = softib.UmadManagers([of(d) for d in devices])
         planned = _go(several, once, dry_run, take_over, strict, not as_json, (log_file, log_level, log_max_mb))

@@ -20,7 +20,8 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
     metavar="N",
     multiple=True,
     help=(
-        "A generation (NDR), or roce or tcp with options as in roce,gbps=100. Repeatable; default: EDR, HDR, NDR, "
+        "A generation (NDR), or roce or tcp with options, for example roce,gbps=100. Repeatable; default: EDR, HDR, "
+        "NDR, "
         "XDR, roce, tcp."
     ),
 )
@@ -29,7 +30,7 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
     type=click.Choice(LAYERS),
     default="packet",
     show_default=True,
-    help="Layer of the simulator; RoCE and TCP are of the packet layer.",
+    help="Layer of the simulator; RoCE and TCP need the packet layer.",
 )
 @click.option(
     "--engine",
@@ -45,7 +46,7 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
     metavar="FILE",
     type=InputFile(),
     shell_complete=completing.files,
-    help="A cost book (YAML) in place of softib's own.",
+    help="A cost book (YAML) instead of softib's.",
 )
 @click.option("--html", "html", metavar="F", type=OutputFile(), help="Write a self-contained page.")
 @json_option
@@ -65,9 +66,9 @@ def command(
     """Run WORKLOAD on SOURCE over several networks, and show them side by side: completion, p50 and
     p99 latency, CPU share, price.
 
-    A generation keeps the graph and takes other link speeds, adapters and switches. RoCE and TCP
-    run over the same cables at the data rate of SOURCE's links. WORKLOAD is as softib simulate
-    takes it. Exit 1 when not every message completed, 2 when the question was wrong.
+    A generation keeps the graph and changes link speeds, adapters and switches. RoCE and TCP run
+    over the same cables at the data rate of SOURCE's links. WORKLOAD is the same as for softib
+    simulate. Exit 1 if a message did not complete, 2 for invalid input.
     """
     import softib
 

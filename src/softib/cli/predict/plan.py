@@ -27,7 +27,7 @@ def _prices(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE",
         type=InputFile(),
         shell_complete=completing.files,
-        help="A cost book (YAML) in place of softib's own.",
+        help="A cost book (YAML) instead of softib's.",
     )(function)
 
 
@@ -40,7 +40,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
             required=True,
             type=InputFile(),
             shell_complete=completing.files,
-            help="The floor plan (YAML): rows, racks, and what a host takes (docs/plan.md).",
+            help="The floor plan (YAML): rows, racks, and space of a host (docs/plan.md).",
         ),
     ):
         function = option(function)
@@ -49,7 +49,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command()
 @click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Hosts.")
-@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs, in place of hosts.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs, instead of hosts.")
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
@@ -60,7 +60,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a host."
 )
 @click.option(
-    "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters of a host; default: 1, or one a GPU."
+    "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters per host; default: 1, or one per GPU."
 )
 @click.option("--generation", default="NDR", show_default=True, metavar="G", help="Generation of the links.")
 @click.option("--radix", type=click.IntRange(4, 254), metavar="N", help="Ports of a switch; default: the catalogue's.")
@@ -84,7 +84,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Storage servers with a port each on it.",
+    help="Storage servers, each with a port on it.",
 )
 @click.option("--name", default="design", show_default=True, help="Name of the fabric.")
 @click.option("--save", metavar="DIR", type=OutputFolder(), help="Write the fabric.yaml of each design into DIR.")
@@ -100,15 +100,16 @@ def design(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Compare the designs that hold --hosts or --gpus: switches, cables, bisection, price, failures, growth.
+    """Compare the designs that hold --hosts or --gpus: switches, cables, bisection, price,
+    failures, growth.
 
     Each design is a fabric.yaml (--save), built and brought up by the subnet manager, whole and
-    with a dead leaf, spine and cable. check, simulate, up and plan cables take it as it is.
+    with a dead leaf, spine and cable. check, simulate, up and plan cables accept it.
     """
     import softib
 
     if sum(value is not None for value in (hosts, gpus, budget)) != 1:
-        raise click.UsageError("give --hosts, --gpus or --budget, one of the three")
+        raise click.UsageError("use one of --hosts, --gpus and --budget")
     links = {key: options.pop(key) for key in ("generation", "radix", "oversubscription", "name")}
     if hosts is None:
         demand = softib.Demand.of_gpus(gpus or gpus_per_host, gpus_per_host, adapters, **links)
@@ -134,7 +135,7 @@ def design(
 @json_option
 @source_options
 def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Load) -> int:
-    """Show where --hosts more hosts go on SOURCE, what is bought and which cables move."""
+    """Show ports for --hosts more hosts on SOURCE, parts to buy, and cables to move."""
     import softib
 
     fabric = load(source, Steps())
@@ -161,7 +162,8 @@ def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Loa
 @_floor
 @source_options
 def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **options: Any) -> int:
-    """Place SOURCE on a floor plan: lengths and media of all cables, bundles, the bill of materials.
+    """Place SOURCE on a floor plan: lengths and media of all cables, bundles, the bill of
+    materials.
 
     The point-to-point list reads back as the plan of softib check --plan.
     """
@@ -204,13 +206,14 @@ def cost(
     load: Load,
     **options: Any,
 ) -> int:
-    """Show the bill of SOURCE on a floor plan, energy over five years, and the network's share of a GPU-hour."""
+    """Show the bill of SOURCE on a floor plan, energy over five years, and the network's share of a
+    GPU-hour."""
     import softib
 
     try:
         counts = [int(part) for part in scale.split(",") if part.strip()]
     except ValueError:
-        raise click.UsageError(f"--scale {scale}: give numbers of GPUs with commas, for example 64,256") from None
+        raise click.UsageError(f"--scale {scale}: use comma-separated numbers of GPUs, for example 64,256") from None
     fabric = load(source, Steps())
     result = softib.plan_cost(fabric, gpus=gpus, workload=workload, scale=counts, **options)
     for path in outputs:
@@ -233,7 +236,7 @@ def cost(
 def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: Any) -> int:
     """Compare QUOTE, a vendor's bill (CSV or XLSX), with what SOURCE needs on a floor plan.
 
-    Exit 1 where pieces are missing or not needed.
+    Exit 1 if items are missing or not needed.
     """
     plan = _plan(source, load, options)
     result = plan.check_quote(quote)
@@ -268,20 +271,20 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
     help="Kind of the job (default: by the workload's pattern).",
 )
 @click.option(
-    "--calls", "calls_a_second", type=click.FloatRange(min=0), metavar="N", help="MPI collectives a second of a rank."
+    "--calls", "calls_a_second", type=click.FloatRange(min=0), metavar="N", help="MPI collectives per second of a rank."
 )
 @click.option(
     "--step", "step_ms", type=click.FloatRange(min=0), metavar="MS", help="Milliseconds between exchanges of gradients."
 )
 @click.option("--storage", type=NETWORKS, help="Network of the parallel file system.")
-@click.option("--existing", type=NETWORKS, help="Network that exists already.")
+@click.option("--existing", type=NETWORKS, help="Existing network.")
 @click.option(
     "--no-staff",
     "staff",
     is_flag=True,
     default=True,
     flag_value=False,
-    help="No one tunes lossless Ethernet or runs a subnet manager yet.",
+    help="There is no experience with lossless Ethernet or a subnet manager.",
 )
 @click.option(
     "--tenants", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Tenants of the fabric."
@@ -291,7 +294,7 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
     metavar="FILE",
     type=InputFile(),
     shell_complete=completing.files,
-    help="A cost book (YAML) in place of softib's own.",
+    help="A cost book (YAML) instead of softib's.",
 )
 @json_option
 def advise(
@@ -304,15 +307,14 @@ def advise(
     as_json: bool,
     **facts: Any,
 ) -> int:
-    """Advise on the network for WORKLOAD (as softib simulate takes it) or for the facts that the options state.
-
-    The rules that decide come first; then time and money of each network, and the price at which the
-    other would pay. When Ethernet is enough, it says so.
+    """Advise on the network for WORKLOAD (as softib simulate takes it) or for the facts given by
+    options. Prints the deciding rules first, then time and cost of each network, and the break-even
+    price. States if Ethernet is enough.
     """
     import softib
 
     if (hosts is None) == (gpus is None):
-        raise click.UsageError("give --hosts or --gpus, one of the two")
+        raise click.UsageError("use one of --hosts and --gpus")
     nodes = hosts if hosts is not None else -(-int(gpus or 0) // gpus_per_host)
     named: Any = kind or (softib.kind_of(workload) if workload is not None else "mpi")
     stated = {key: value for key, value in facts.items() if value is not None}

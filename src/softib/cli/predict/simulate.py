@@ -49,20 +49,20 @@ SMS = ("internal", "off")
     metavar="CHANGES",
     multiple=True,
     help=(
-        "Run it again with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, "
+        "Run it again with a change: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, "
         "or several with commas. Repeatable."
     ),
 )
 @click.option(
     "--sensitivity",
     is_flag=True,
-    help="Run it with latency, bandwidth and congestion halved and doubled: what does it depend on?",
+    help="Run it with latency, bandwidth and congestion halved and doubled.",
 )
 @click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
 @click.option(
     "--sample",
     metavar="TIME",
-    help="Interval of loads and queues over time, such as 1us (default: about a hundredth of the run).",
+    help="Interval of loads and queues over time, for example 1us (default: about a hundredth of the run).",
 )
 @click.option(
     "--trace",
@@ -77,25 +77,28 @@ SMS = ("internal", "off")
     "ports",
     metavar="NODE:PORT",
     multiple=True,
-    help="A port whose frames --pcap writes, such as leaf-1:3. Repeatable.",
+    help="A port whose frames --pcap writes, for example leaf-1:3. Repeatable.",
 )
 @click.option(
     "--counters",
     metavar="NODE:PORT",
     multiple=True,
-    help="Print what the run added to a port's counters, as perfquery does. Repeatable.",
+    help="Print the increase of a port's counters in the run, as perfquery does. Repeatable.",
 )
 @click.option(
     "--network",
     metavar="N",
     default="infiniband",
     show_default=True,
-    help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).",
+    help=(
+        "Use the same cables as Ethernet: roce or tcp, with options, for example roce,pfc=off,gbps=100 (--layer "
+        "packet)."
+    ),
 )
 @click.option(
     "--hosts",
     metavar="COSTS",
-    help="What messages cost the hosts, such as pcie=gen4x16,program_ns=860 (default: by adapter generation).",
+    help="Host costs of messages, for example pcie=gen4x16,program_ns=860 (default: by adapter generation).",
 )
 @click.option(
     "--machine",
@@ -115,7 +118,7 @@ SMS = ("internal", "off")
     metavar="FAULT",
     multiple=True,
     help=(
-        "Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable."
+        "Packet layer: inject a fault at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable."
     ),
 )
 @click.option(
@@ -135,33 +138,39 @@ SMS = ("internal", "off")
 @click.option(
     "--min-rnr-timer",
     type=click.IntRange(0, 31),
-    help="Packet layer: code of the timer that an RNR NAK names (default 12: 0.64 ms).",
+    help="Packet layer: code of the RNR NAK timer (default 12: 0.64 ms).",
 )
 @click.option(
     "--rnr-retry",
     type=click.IntRange(0, 7),
-    help="Packet layer: RNR NAKs in a row that a sender bears (default 7: no limit).",
+    help="Packet layer: consecutive RNR NAKs that a sender accepts (default 7: no limit).",
 )
 @click.option(
     "--sweep",
     metavar="GRID",
     type=InputFile(),
     help=(
-        "Run every combination of a grid.yaml (parameters and seeds); --parquet F gets a row for each, and a killed "
-        "sweep goes on."
+        "Run every combination of a grid.yaml (parameters and seeds); --parquet F writes a row for each, and a "
+        "killed sweep can be continued."
     ),
 )
 @click.option(
-    "--workers", type=click.IntRange(min=0), default=0, help="Processes of a sweep (default: one a processor)."
+    "--workers", type=click.IntRange(min=0), default=0, help="Processes of a sweep (default: one per processor)."
 )
 @click.option(
-    "--dask", metavar="ADDRESS", help="Run a sweep on the Dask cluster of this scheduler, such as tcp://head:8786."
+    "--dask", metavar="ADDRESS", help="Run a sweep on the Dask cluster of this scheduler, for example tcp://head:8786."
 )
 @click.option(
     "--parquet",
     metavar="F",
     type=OutputFile(),
     help="Write every message (of a sweep: every run) as a row of a Parquet file.",
+)
+@click.option(
+    "--packets",
+    metavar="F",
+    type=OutputFile(),
+    help="Packet layer: write what every packet did at every port as rows of a Parquet file.",
 )
 @click.option(
     "--html",
@@ -175,19 +184,22 @@ SMS = ("internal", "off")
 def command(source: str, workload: str, load: Load, **given: Any) -> int:
     """Run WORKLOAD on SOURCE in virtual time.
 
-    WORKLOAD is a pattern with its size and options, such as permutation:2MB or
+    WORKLOAD is a pattern with its size and options, for example permutation:2MB or
     incast:64KB,senders=16,start=10us, or a YAML file of jobs. Patterns: permutation, shift,
     all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
     message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule or
     Chakra traces, or their file alone). A fabric without forwarding tables is brought up by the
-    subnet manager first. Exit 1 when not every message completed, 2 when the question was wrong.
+    subnet manager first. Exit 1 if a message did not complete, 2 for invalid input. Ctrl-C in the
+    packet layer prints what there is until then, and exits as interrupted programs do (130).
     """
     import softib
 
     if given["sweep"] or given["dask"] or given["workers"]:
         return swept(source, workload, load, given)
     if bool(given["pcap"]) != bool(given["ports"]):
-        raise click.UsageError("--pcap F and --port NODE:PORT belong together: the file, and whose frames it gets")
+        raise click.UsageError(
+            "--pcap F and --port NODE:PORT must be used together: the file, and the ports whose frames it contains"
+        )
     fabric = load(source, Steps())
     if given["layer"] == "loggops":
         return _replay(fabric, workload, given)
@@ -202,6 +214,8 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         hosts=_costs(given["hosts"]),
         machine=given["machine"] or "",
         against=given["against"] or "",
+        packets=given["packets"] is not None,
+        interruptible=True,
     )
     result = softib.simulate(
         fabric,
@@ -215,7 +229,9 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         record=record,
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
     )
-    if given["alone"]:
+    if result.interrupted:
+        show_line("")
+    elif given["alone"]:
         result.run_jobs_alone()
     _write(result, given)
     if given["as_json"]:
@@ -226,6 +242,8 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         result.print()
         for place in given["counters"]:
             click.echo(f"\n# Port counters: {place}\n{result.perfquery(place)}")
+    if result.interrupted:
+        raise KeyboardInterrupt  # the exit code of the signal, behind what was printed
     return 0 if result.good else 1
 
 
@@ -264,6 +282,9 @@ def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
 def _write(result: softib.Simulation, given: dict[str, Any]) -> None:
     if given["pcap"]:
         print_notice(f"{result.to_pcap(given['pcap']):,} frames written to {given['pcap']}")
+    if given["packets"]:
+        n = result.packets_to_parquet(given["packets"])
+        print_notice(f"{counted(n, 'event')} of packets written to {given['packets']}")
     for what, path, write in (
         ("messages", given["parquet"], result.to_parquet),
         ("page", given["html"], result.to_html),
@@ -297,11 +318,11 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
     import softib
 
     if not given["sweep"]:
-        raise click.UsageError("--workers and --dask are of a sweep; add --sweep grid.yaml")
+        raise click.UsageError("--workers and --dask need --sweep grid.yaml")
     for name in given_options():
         if name not in OF_A_SWEEP:
             raise click.UsageError(
-                f"--{name.replace('_', '-')} is of one run, not of a sweep; what changes stands in {given['sweep']}"
+                f"--{name.replace('_', '-')} is for a single run, not for a sweep; set parameters in {given['sweep']}"
             )
     fabric = load(source, Steps())
     result = softib.sweep(
@@ -338,7 +359,7 @@ class Rows:
         if self.before is None:
             self.before, self.began = done, now
             if done:
-                print_notice(f"{done:,} of {counted(of, 'run')} {plural(of, 'is', 'are')} there from before")
+                print_notice(f"{done:,} of {counted(of, 'run')} {plural(of, 'is', 'are')} finished earlier")
         if done < of and now - self.shown < SHOW_S:
             return
         self.shown, new = now, done - self.before

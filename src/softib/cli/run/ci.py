@@ -1,4 +1,4 @@
-"""``softib ci``: a fabric for the length of a command, in continuous integration."""
+"""``softib ci``: a fabric for the duration of a command, in continuous integration."""
 
 from __future__ import annotations
 
@@ -25,14 +25,21 @@ from softib.cli.shared.output import print_json, print_notice
     help="Run COMMAND on each of these nodes at the same time (default: the first host).",
 )
 @click.option(
-    "--file", "file", metavar="FILE", type=InputFile(), help="A command by node, and perhaps the fabric and faults."
+    "--file",
+    "file",
+    metavar="FILE",
+    type=InputFile(),
+    help=("A file with a command by node, and optionally the fabric and faults."),
 )
 @click.option(
     "--fault",
     "faults",
     metavar="KIND[ PLACE[ RATE]]@TIME",
     multiple=True,
-    help="Inject a fault at a time, as 'link-down@2s' (without PLACE: on the way between the nodes); repeatable.",
+    help=(
+        "Inject a fault at a time, for example 'link-down@2s' (without PLACE: on the path between the nodes); "
+        "repeatable."
+    ),
 )
 @click.option("--net", is_flag=True, help="In the networks of the nodes, with IP over InfiniBand.")
 @click.option(
@@ -41,7 +48,7 @@ from softib.cli.shared.output import print_json, print_notice
     default="softib-ci",
     show_default=True,
     type=OutputFolder(),
-    help="Folder for junit.xml, and after a failure for capture, counters, output and log.",
+    help="Folder for junit.xml and, after a failure, capture, counters, output and log.",
 )
 @click.option("--timeout", type=click.FloatRange(0.1, 86_400), metavar="S", help="Fail with 124 after S seconds.")
 @json_option
@@ -57,7 +64,7 @@ def command(
     as_json: bool,
     program: tuple[str, ...],
 ) -> int:
-    """Start a fabric, run PROGRAM on it, stop it: exit with PROGRAM's code, or 3 when verbs moved
+    """Start a fabric, run PROGRAM on it, stop it: exit with PROGRAM's code, or 3 if verbs moved
     nothing.
 
     \b
@@ -70,7 +77,7 @@ def command(
     import softib
 
     if bool(program) == (file is not None):
-        raise click.UsageError("give a program (softib ci -- CMD ...) or --file FILE")
+        raise click.UsageError("add a program (softib ci -- CMD ...) or --file FILE")
     if file is not None and node is not None:
         raise click.UsageError("--file names the nodes; leave out --node")
     run = softib.ci(

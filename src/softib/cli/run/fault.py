@@ -51,7 +51,7 @@ _DONE = {
 
 
 SEEN_S = 86_400.0
-"""Errors rarer than one in this time are not expected to be seen."""
+"""Errors with a longer mean interval are considered unobservable."""
 MOST_YEARS = 1000
 _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0))
 
@@ -59,20 +59,23 @@ _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0
 @click.command()
 @click.argument("kind", type=click.Choice(_KINDS))
 @click.argument("locations", metavar="[NODE[PORT]]... [RATE]", nargs=-1, shell_complete=completing.nodes)
-@click.option("--period", "period_s", type=float, metavar="S", help="flap: seconds between two falls (default 2).")
+@click.option(
+    "--period", "period_s", type=float, metavar="S", help=("flap: seconds between two link failures (default 2).")
+)
 @click.option("--down", "down_s", type=float, metavar="S", help="flap: seconds each lasts (default: half a period).")
 @click.option("--count", type=int, metavar="N", help="flap: how many (default: until clear or link-up).")
-@click.option("--duration", "duration_s", type=float, metavar="S", help="flap: no new one after that many seconds.")
-@click.option("--width", type=int, metavar="LANES", help="downgrade: lanes at most.")
-@click.option("--speed", metavar="GEN", help="downgrade: generation at most, such as EDR.")
+@click.option("--duration", "duration_s", type=float, metavar="S", help="flap: no new failure after this many seconds.")
+@click.option("--width", type=int, metavar="LANES", help="downgrade: maximum lanes.")
+@click.option("--speed", metavar="GEN", help="downgrade: maximum generation, for example EDR.")
 @click.option(
-    "--overrun", is_flag=True, default=None, help="slow-port: it grants credits it lacks; its buffer overruns."
+    "--overrun", is_flag=True, default=None, help="slow-port: grants credits regardless; its buffer overruns."
 )
 @click.option("--guid", metavar="GUID", help="sys-guid: the SystemImageGUID, in hex.")
 @fabric_option
 @json_option
 def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: bool, **options: Any) -> int:
-    """Inject a fault into a running fabric, or clear one. Both ends of a link change; switches send trap 128.
+    """Inject a fault into a running fabric, or clear one. Both ends of a link change; switches send
+    trap 128.
 
     \b
     link-down|link-up NODE[PORT]     no signal on the cable, and again
@@ -103,7 +106,7 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
             raise InputError(f"fault {kind} takes no RATE ({rate:g}); {', '.join(_RATES)} do")
         options[name] = rate
     if kind == "list" and where:
-        raise InputError("fault list takes no place; it lists all faults")
+        raise InputError("fault list takes no location; it lists all faults")
     given = {k: v for k, v in options.items() if v is not None}
     reply = softib.RunningFabric(fabric).fault(kind, where[0] if len(where) == 1 else where or None, **given)
     if as_json:
@@ -146,7 +149,7 @@ def _lines(kind: str, reply: dict[str, Any], given: dict[str, Any]) -> list[str]
 
 
 def _effect(errors: dict[str, Any]) -> str:
-    """What the bit errors of a link lead to."""
+    """Return the effect of the bit errors of a link."""
     raw, lost = errors["raw_ber"], errors["symbol_errors_per_s"]
     if not errors["fec"]:
         return f"raw BER {raw:.2g}; no FEC at this speed: symbol errors are expected {_often(lost)}"
@@ -159,7 +162,7 @@ def _effect(errors: dict[str, Any]) -> str:
 
 
 def _often(per_s: float) -> str:
-    """How often something is expected."""
+    """Return the expected frequency as text."""
     if per_s >= 1:
         return f"{per_s:,.0f} times a second"
     unit, seconds = next(((u, s) for u, s in _SPANS if per_s * s <= 1), _SPANS[-1])

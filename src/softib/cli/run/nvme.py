@@ -34,25 +34,26 @@ class Size(click.ParamType):
         text = value.strip().lower().removesuffix("ib")
         number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "")
         if not (number.isascii() and number.isdigit()) or len(number) > 18:
-            self.fail(f"{value!r} is no size; use for example 4096, 128k or 1G", param, ctx)
+            self.fail(f"{value!r} is not a size; use for example 4096, 128k or 1G", param, ctx)
         return int(number) * UNITS[unit]
 
 
 SIZE = Size()
 offset_option = click.option(
-    "--offset", type=SIZE, default=0, metavar="BYTES", help="From this byte on (default: 0), a multiple of the block."
+    "--offset", type=SIZE, default=0, metavar="BYTES", help="First byte (default: 0), a multiple of the block size."
 )
 
 
 @click.group()
 def command() -> None:
-    """Use the namespaces of an NVMe over Fabrics target: list, read, write, compare, measure, export.
+    """Use the namespaces of an NVMe over Fabrics target: list, read, write, compare, measure,
+    export.
 
     \b
     softib run --node host-0002 -- softib nvme list 127.64.1.135
 
-    ADDRESS is the target's $SOFTIB_ADDRESS, perhaps with :PORT. All ports that the target's discovery
-    log page names are used, the optimized ones first.
+    ADDRESS is the target's $SOFTIB_ADDRESS, perhaps with :PORT. All ports that the target's
+    discovery log page names are used, the optimized ones first.
     """
 
 
@@ -112,8 +113,8 @@ def list(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
 @command.command()
 @_disk_options
 @offset_option
-@click.option("--size", type=SIZE, metavar="BYTES", help="How many (default: all from --offset to the end).")
-@click.option("--to", metavar="FILE", type=OutputFile(), help="Write them to FILE (default: stdout).")
+@click.option("--size", type=SIZE, metavar="BYTES", help="Number of bytes (default: all from --offset to the end).")
+@click.option("--to", metavar="FILE", type=OutputFile(), help="Write the bytes to FILE (default: stdout).")
 def read(
     address: str, nqn: str | None, namespace: int, as_json: bool, offset: int, size: int | None, to: str | None
 ) -> int:
@@ -155,7 +156,7 @@ def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: st
 @click.argument("file", metavar="FILE", type=InputFile(), shell_complete=completing.files)
 @offset_option
 def compare(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int) -> int:
-    """Have the target compare FILE with a namespace. Exit code 1 where they differ."""
+    """Have the target compare FILE with a namespace. Exit code 1 if they differ."""
     data = content(file).data
     with _connect(address, nqn, namespace) as disk:
         began = time.monotonic()
@@ -167,8 +168,8 @@ def compare(address: str, nqn: str | None, namespace: int, as_json: bool, file: 
 @command.command()
 @_disk_options
 @offset_option
-@click.option("--size", type=SIZE, metavar="BYTES", help="How many (default: all from --offset to the end).")
-@click.option("--deallocate", is_flag=True, help="Give the room in the target's file back.")
+@click.option("--size", type=SIZE, metavar="BYTES", help="Number of bytes (default: all from --offset to the end).")
+@click.option("--deallocate", is_flag=True, help="Release the space in the target's file.")
 def zero(
     address: str, nqn: str | None, namespace: int, as_json: bool, offset: int, size: int | None, deallocate: bool
 ) -> int:
@@ -183,7 +184,7 @@ def zero(
 @command.command()
 @_disk_options
 def flush(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
-    """Have all that was written reach the target's medium."""
+    """Flush all written data to the target's medium."""
     with _connect(address, nqn, namespace) as disk:
         began = time.monotonic()
         disk.flush()
@@ -194,8 +195,10 @@ def flush(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
 @command.command()
 @_disk_options
 @click.option("--size", type=SIZE, default=4096, metavar="BYTES", help="Bytes of a command (default: 4096).")
-@click.option("--depth", type=click.IntRange(1, 255), default=32, show_default=True, help="Commands at once, a queue.")
-@click.option("--queues", type=click.IntRange(1, 16), default=1, show_default=True, help="I/O queues, a thread each.")
+@click.option(
+    "--depth", type=click.IntRange(1, 255), default=32, show_default=True, help=("Outstanding commands per queue.")
+)
+@click.option("--queues", type=click.IntRange(1, 16), default=1, show_default=True, help="I/O queues, one thread each.")
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 86_400), default=5.0, show_default=True, metavar="S", help="How long."
 )
@@ -218,7 +221,7 @@ def bench(
 ) -> int:
     """Measure commands at random offsets.
 
-    Without --overwrite it only reads, and cannot verify what comes.
+    Without --overwrite it only reads, and cannot verify the data.
     """
     with _connect(address, nqn, namespace, depth=depth, queues=queues) as disk:
         result = disk.bench(**how)

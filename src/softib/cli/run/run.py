@@ -1,4 +1,5 @@
-"""``softib run`` and ``softib shell``: a program, or an interactive shell, on a node of a running fabric."""
+"""``softib run`` and ``softib shell``: a program, or an interactive shell, on a node of a running
+fabric."""
 
 from __future__ import annotations
 
@@ -18,45 +19,48 @@ from softib.cli.shared.output import print_notice
     "--node",
     metavar="NODE[,NODE...]",
     shell_complete=completing.nodes,
-    help="Name or GUID of the node (default: the first host with a cable; under mpirun, srun, torchrun: rank r on "
-    "the r-th). "
-    "Of several, rank r sits on the r-th.",
+    help=(
+        "Name or GUID of the node (default: the first host with a cable; under mpirun, srun, torchrun: rank r on "
+        "the r-th host). With several nodes, rank r runs on the r-th."
+    ),
 )
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of softib's library.")
 @click.option(
-    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
+    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ..., which make libraries use the HCAs."
 )
-@click.option("--pace", is_flag=True, help="What PROGRAM sends takes the wire's time (default: as softib up says).")
 @click.option(
-    "--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests."
+    "--pace", is_flag=True, help=("Delay PROGRAM's messages by their time on the wire (default: as for softib up).")
+)
+@click.option(
+    "--strict", is_flag=True, help="For tests: behave in every way that hardware may, and warn of incorrect use."
 )
 @click.option(
     "--exclusive",
     is_flag=True,
-    help="Be alone on NODE: refused while another program runs there, and refuses others meanwhile.",
+    help="Reserve NODE: fails if another program runs there, and rejects others meanwhile.",
 )
 @click.option(
     "--record",
     metavar="FILE",
     type=OutputFile(),
     help=(
-        "Write what PROGRAM sends, receives and computes as a GOAL schedule (.goal text, .bin binary) for softib "
+        "Write PROGRAM's sends, receives and computations as a GOAL schedule (.goal text, .bin binary) for softib "
         "simulate."
     ),
 )
-@click.option(
-    "--net", is_flag=True, help="In the network of NODE: IP over InfiniBand on ib0, ib1 ... and nothing else."
-)
+@click.option("--net", is_flag=True, help="Run in the network of NODE: only IP over InfiniBand on ib0, ib1 ...")
 @click.option(
     "--pcap",
     metavar="FILE",
     type=OutputFile(),
-    help="With --net: capture what NODE's interfaces send and receive as InfiniBand packets, for Wireshark.",
+    help="With --net: capture the traffic of NODE's interfaces as InfiniBand packets, for Wireshark.",
 )
-@click.option("--assert-rdma", is_flag=True, help="Exit 3, and say why, when PROGRAM succeeds and verbs moved nothing.")
+@click.option(
+    "--assert-rdma", is_flag=True, help=("If PROGRAM succeeds but verbs moved nothing, print why and exit with 3.")
+)
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
     "--refresh",
@@ -64,9 +68,7 @@ from softib.cli.shared.output import print_notice
     metavar="S",
     help="Seconds between refreshes of the tree while PROGRAM runs (default: 1 with --ns, else none).",
 )
-@click.option(
-    "--sysfs", is_flag=True, help="Print the path of the tree (for options like --path.sysfs) and do nothing else."
-)
+@click.option("--sysfs", is_flag=True, help="Only print the path of the tree (for options like --path.sysfs).")
 @click.argument("program", nargs=-1, shell_complete=completing.files)
 def command(
     fabric: str | None,
@@ -86,14 +88,14 @@ def command(
     record: str | None,
     program: tuple[str, ...],
 ) -> int:
-    """Run PROGRAM attached to NODE: everything over libibumad and libibverbs sees that host's
-    adapters, and nothing else.
+    """Run PROGRAM attached to NODE: programs on libibumad and libibverbs see only the adapters of
+    that host.
 
     \b
     softib run --node host-0001 -- ibnetdiscover
-    mpirun -np 2 softib run -- ./program        # each rank on a host of its own
+    mpirun -np 2 softib run -- ./program        # each rank on another host
 
-    UCX, OpenMPI, MPICH and libfabric use the HCAs, unless your environment says otherwise.
+    UCX, OpenMPI, MPICH and libfabric use the HCAs, unless your environment overrides it.
     """
     import softib
 
@@ -105,18 +107,18 @@ def command(
         print(softib.RunningFabric(fabric).sysfs(node, port))
         return 0
     if not program:
-        raise click.UsageError("no program; say softib run -- CMD …")
+        raise click.UsageError("no program; use softib run -- CMD …")
     if ns and stock_preload:
-        raise click.UsageError("--ns goes with softib's library; leave out --stock-preload")
+        raise click.UsageError("--ns needs softib's library; leave out --stock-preload")
     if stock_preload and (pace or strict or record or assert_rdma):
         raise click.UsageError(
-            "--pace, --strict, --record and --assert-rdma are about RDMA devices of softib's library; leave out "
+            "--pace, --strict, --record and --assert-rdma need RDMA devices of softib's library; leave out "
             "--stock-preload"
         )
     if pcap is not None and not net:
         raise click.UsageError("--pcap captures the network of a node; add --net")
     if net and stock_preload:
-        raise click.UsageError("--net goes with softib's library; leave out --stock-preload")
+        raise click.UsageError("--net needs softib's library; leave out --stock-preload")
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
     how = softib.Attachment(
@@ -145,15 +147,14 @@ def command(
     help="Name or GUID of the node (default: the first host with a cable).",
 )
 @click.option(
-    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
+    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ..., which make libraries use the HCAs."
 )
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of softib's library.")
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
 def shell(fabric: str | None, node: str | None, port: int | None, stock_preload: bool, no_tuning: bool) -> int:
-    """A shell ($SHELL) in which every program over libibumad sits on NODE; $SOFTIB_PLACE says
-    where."""
+    """Start a shell ($SHELL) whose programs on libibumad run on NODE; $SOFTIB_PLACE has its name."""
     import softib
 
     how = softib.Attachment(stock=stock_preload, tune=not no_tuning)

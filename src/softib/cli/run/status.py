@@ -1,4 +1,4 @@
-"""``softib status``: what runs, and how it is."""
+"""``softib status``: running fabrics and their state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from softib.result import document
 
 @click.command()
 @click.argument("name", required=False, shell_complete=completing.fabrics)
-@click.option("--prune", is_flag=True, help="Free the memory that killed daemons left, then show the fabrics.")
+@click.option("--prune", is_flag=True, help="Free the memory of killed daemons, then show the fabrics.")
 @json_option
 def command(name: str | None, prune: bool, as_json: bool) -> int:
     """Show the running fabric NAME, or all of them."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from softib import RunningFabric, Server, Starter
 
 LINE_S = 0.5
-"""How often the status line changes."""
+"""Seconds between updates of the status line."""
 
 
 @click.command()
@@ -45,7 +45,7 @@ LINE_S = 0.5
     type=click.Choice(["internal", "external", "none"]),
     default="internal",
     show_default=True,
-    help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.",
+    help="internal: softib's subnet manager brings it up; external: a stock one will attach; none: links stay down.",
 )
 @click.option(
     "--udp",
@@ -60,19 +60,18 @@ LINE_S = 0.5
     "--pcap", metavar="FILE", type=OutputFile(), help="Capture every MAD as an InfiniBand packet, for Wireshark."
 )
 @click.option(
-    "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
+    "--pace",
+    is_flag=True,
+    help=("Delay messages of programs by their time on the wire: rates, cables and switches of the path."),
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help=(
-        "Fail when another engine than asked for made the tables of our manager, a pair has no path, or a credit "
-        "loop can form."
-    ),
+    help=("Fail if another engine than requested computed the tables, a pair has no path, or a credit loop can form."),
 )
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="When it is ready, a line of JSON on stdout: what softib status says."
+    "--json", "as_json", is_flag=True, help="When ready, print a line of JSON on stdout, as in softib status."
 )
 @manager_options
 @source_options
@@ -89,10 +88,8 @@ def command(
     load: Load,
     manager: dict[str, Any],
 ) -> int:
-    """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools
-    manage.
-
-    Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD``
+    """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools can
+    manage. With the internal manager, it is ready when the subnet is ACTIVE. ``softib run -- CMD``
     attaches a program.
     """
     import softib
@@ -124,7 +121,7 @@ def command(
     line = Line(starter, strict, as_json)
     server.run(line)
     if line.refused:
-        raise softib.InputError(f"{server.name} is down, for --strict was given: {line.refused}")
+        raise softib.InputError(f"{server.name} is down because of --strict: {line.refused}")
     print_notice(f"{server.name} is down")
     return 0
 
@@ -205,8 +202,8 @@ class Down(Result):
 @click.option("--all", "every", is_flag=True, help="Stop every running fabric of this user.")
 @json_option
 def down(name: str | None, every: bool, as_json: bool) -> int:
-    """Stop the running fabric NAME (without NAME: the only one). Programs on it see their next send
-    fail."""
+    """Stop the running fabric NAME (without NAME: the only one). The next send of its programs
+    fails."""
     import softib
 
     if every and name is not None:
@@ -226,8 +223,8 @@ def down(name: str | None, every: bool, as_json: bool) -> int:
 
 
 def _stopped(fabric: RunningFabric) -> SoftibError | None:
-    """Stop one fabric and wait until it is down; returns what went wrong. The others of ``--all``
-    stop nevertheless."""
+    """Stop one fabric and wait until it is down; returns what went wrong. With ``--all``, the
+    others are stopped nevertheless."""
     try:
         fabric.down()
     except SoftibError as problem:

@@ -1,1 +1,1 @@
-"""What verbs share: options, output, completion, plain text, usage errors."""
+"""Shared parts of verbs: options, output, completion, plain text, usage errors."""

@@ -1,4 +1,4 @@
-"""What a shell completes: files, running fabrics, and names of their nodes. Shells ask through
+"""Shell completion of files, running fabrics, and names of their nodes. Shells call it through
 Click (``softib completion``)."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fabrics(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def sources(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Running fabrics and files: what SOURCE may be."""
+    """Running fabrics and files, for SOURCE."""
     return [*fabrics(context, parameter, incomplete), *files(context, parameter, incomplete)]
 
 

@@ -1,5 +1,5 @@
 """Types of options and arguments that name files and folders. Each is checked with the rest of the
-command line, so that a misspelt path ends a verb before its work and not after it."""
+command line, so that a misspelt path is reported before the work."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class InputFolder(click.Path):
 
 
 class OutputFile(click.Path):
-    """A file that is written. ``makes_folder``: a folder that is missing is made, but no two: that
-    is rather a path that was misspelt."""
+    """A file that is written. ``makes_folder``: one missing folder is created, but not two, which
+    suggests a misspelt path."""
 
     def __init__(self, makes_folder: bool = False) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class OutputFile(click.Path):
         """Return ``value``. Raises :class:`InputError`."""
         path = Path(value)
         if path.is_dir():
-            raise InputError(f"{path}: this is a directory; give the name of a file")
+            raise InputError(f"{path}: this is a directory; use the name of a file")
         if path.exists() and not path.is_file():  # /dev/stdout, a pipe
             _check_writable(path, path)
             return value
@@ -63,7 +63,7 @@ class OutputFile(click.Path):
         except OSError as error:
             raise InputError(f"{path}: cannot write there: {error.strerror or error}") from None
         if not path.parent.is_dir():
-            raise InputError(f"{path}: there is no folder {path.parent}; make it, or name another")
+            raise InputError(f"{path}: there is no folder {path.parent}; create it, or use another")
         _check_writable(path, path.parent)
         return value
 

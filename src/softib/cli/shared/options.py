@@ -46,7 +46,7 @@ def checked_engines(context: click.Context, parameter: click.Parameter, value: s
     return value
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 fabric_option = click.option(
     "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
 )
@@ -62,22 +62,25 @@ plan_option = click.option(
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws."
 )
-all_option = click.option("--all", "every_finding", is_flag=True, help="All findings, however many.")
+all_option = click.option("--all", "every_finding", is_flag=True, help="All findings, without shortening.")
 engine_option = click.option(
     "--engine",
     metavar="E",
     callback=checked_engines,
     shell_complete=completing.engines,
     help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, "
-    "dfsssp, nue, torus-2QoS, file, chain. Default ftree,updn,dfsssp,lash: updn where the fabric is no tree, lanes "
-    "where they pay.",
+    "dfsssp, nue, torus-2QoS, file, chain. Default ftree,updn,dfsssp,lash: updn if the fabric is not a tree, "
+    "virtual lanes if they improve bandwidth.",
 )
 lfts_option = click.option(
     "--lfts", metavar="F", type=InputFile(), help="Use these forwarding tables (a dump) instead."
 )
 SOURCE_OPTIONS = (
     click.option(
-        "--node-name-map", metavar="F", type=InputFile(), help="Names of nodes by GUID, as infiniband-diags read them."
+        "--node-name-map",
+        metavar="F",
+        type=InputFile(),
+        help=("Names of nodes by GUID, in the format of infiniband-diags."),
     ),
     click.option(
         "--ibnl",
@@ -93,26 +96,25 @@ ENGINE_FILES = (
         "-a",
         metavar="F",
         type=InputFile(),
-        help="A file of NodeGUIDs of the top switches (updn, dnup, ftree): with them ftree takes a tree that is not "
-        "pure.",
+        help="A file of NodeGUIDs of the top switches (updn, dnup, ftree): with them ftree fits an irregular tree.",
     ),
     click.option(
         "--cn_guid_file",
         "-u",
         metavar="F",
         type=InputFile(),
-        help="A file of PortGUIDs of the compute nodes (ftree); all others are none.",
+        help="A file of PortGUIDs of the compute nodes (ftree); all others are not.",
     ),
     click.option(
         "--io_guid_file",
         "-G",
         metavar="F",
         type=InputFile(),
-        help="A file of PortGUIDs of I/O nodes (ftree), which may hang anywhere in the tree.",
+        help="A file of PortGUIDs of I/O nodes (ftree), which may be anywhere in the tree.",
     ),
     click.option("--torus_config", metavar="F", type=InputFile(), help="torus-2QoS.conf of engine torus-2QoS."),
     click.option(
-        "--lfts_file", "-U", metavar="F", type=InputFile(), help="Tables of engine file, as dump_lfts writes them."
+        "--lfts_file", "-U", metavar="F", type=InputFile(), help="Tables of engine file, in the format of dump_lfts."
     ),
     click.option("--pgrp_policy_file", metavar="F", type=InputFile(), help="Port groups of engine chain."),
     click.option("--topo_policy_file", metavar="F", type=InputFile(), help="Parts of the fabric for engine chain."),
@@ -134,33 +136,33 @@ MANAGER_OPTIONS = (
         "--engine",
         metavar="E",
         help=(
-            "Routing engine of our manager or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, "
-            "nue, torus-2QoS, file, chain (default: the file's, else ftree,updn,dfsssp,lash, as report and check "
-            "have it)."
+            "Routing engine of softib's manager or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, "
+            "nue, torus-2QoS, file, chain (default: from the file, otherwise ftree,updn,dfsssp,lash, as in report "
+            "and check)."
         ),
     ),
-    click.option("--lmc", type=click.IntRange(0, 7), help="LMC of our manager (default: the file's)."),
+    click.option("--lmc", type=click.IntRange(0, 7), help="LMC of softib's manager (default: from the file)."),
     click.option(
         "--partitions",
         "--Pconfig",
         metavar="FILE",
         type=InputFile(),
-        help="Partitions of our manager, as OpenSM's partitions.conf.",
+        help="Partitions of softib's manager, in the format of OpenSM's partitions.conf.",
     ),
     click.option(
-        "--sm-config", metavar="FILE", type=InputFile(), help="OpenSM's options file (opensm -c) for our manager."
+        "--sm-config", metavar="FILE", type=InputFile(), help="OpenSM's options file (opensm -c) for softib's manager."
     ),
     click.option(
         "--sweep",
         type=click.IntRange(0, 10**6),
         metavar="S",
-        help="Seconds between its looks at the switches; 0: only after traps (default: 10).",
+        help="Seconds between its sweeps of the switches; 0: only after traps (default: 10).",
     ),
     click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0)."),
     click.option(
         "--reassign-lids",
         is_flag=True,
-        help="Forget the LIDs that ports have in the file, or had when this fabric ran before.",
+        help="Ignore the LIDs of ports in the file, or of an earlier run of this fabric.",
     ),
 )
 
@@ -258,11 +260,9 @@ def table_options(function: F) -> F:
     @wraps(function)
     def one_choice(*args: Any, engine: str | None, lfts: str | None, **options: Any) -> Any:
         if lfts is not None and engine is not None:
-            raise click.UsageError("--engine computes tables and --lfts reads them; give one of the two")
+            raise click.UsageError("--engine computes tables and --lfts reads them; use one of the two")
         if lfts is not None and any(v is not None for v in options.get("guid_files", {}).values()):
-            raise click.UsageError(
-                "GUID files are for an engine, and --lfts reads tables that are there; give one of the two"
-            )
+            raise click.UsageError("GUID files are for an engine, and --lfts reads existing tables; use one of the two")
         return function(*args, engine=engine, lfts=lfts, **options)
 
     tables = click.option("--lfts", metavar="F", type=InputFile(), help="Use these forwarding tables (a dump) instead.")

@@ -1,5 +1,5 @@
-"""What verbs share: options, JSON alone on stdout, everything else on stderr, progress on what
-takes over a second."""
+"""Output of verbs: only JSON on stdout if requested, everything else on stderr, progress of steps
+over a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``softib accept``: bandwidth and latency between all hosts, and what is slow."""
+"""``softib accept``: bandwidth and latency between all hosts, and slow parts."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ SHOW_S = 10.0
     "--ssh-config",
     metavar="FILE",
     type=InputFile(),
-    help="ssh's configuration file, where it is not the user's (ssh -F).",
+    help="ssh's configuration file (ssh -F), if not the user's.",
 )
-@click.option("--hosts", metavar="HOSTS", help="These hosts alone: a file with one a line, or node[001-016].")
+@click.option("--hosts", metavar="HOSTS", help="Only these hosts: a file with one per line, or node[001-016].")
 @click.option(
     "--rounds",
     type=click.IntRange(0),
     metavar="N",
-    help="Rounds of each class of pairs (default 4); 0: until all pairs have met. Of --cover: at most that many (40).",
+    help=(
+        "Rounds of each class of pairs (default 4); 0: until all pairs are measured. With --cover: maximum number "
+        "of rounds (40)."
+    ),
 )
-@click.option("--quick", is_flag=True, help="The loaded tests alone, two rounds of each class.")
+@click.option("--quick", is_flag=True, help="Only the loaded tests, two rounds of each class.")
 @click.option(
     "--test",
     "tests",
@@ -63,7 +66,7 @@ SHOW_S = 10.0
     default=1 << 20,
     show_default=True,
     metavar="OCTETS",
-    help="Of a message of the bandwidth tests.",
+    help="Message size of the bandwidth tests.",
 )
 @click.option(
     "--seconds",
@@ -71,20 +74,20 @@ SHOW_S = 10.0
     default=1.0,
     show_default=True,
     metavar="S",
-    help="How long each program ought to send at the expected rate.",
+    help="Duration of each program at the expected rate.",
 )
 @click.option(
     "--at-once",
     type=click.IntRange(1),
     metavar="N",
-    help="Pairs at a time where each is alone on its links (default: all that share none).",
+    help="Simultaneous pairs if each must be alone on its links (default: all that share none).",
 )
 @click.option(
     "--device",
     "devices",
     multiple=True,
     metavar="DEV",
-    help="Adapters of hosts that no fabric describes, such as mlx5_0; a rail each.",
+    help="Adapters of hosts without a fabric, for example mlx5_0; one per rail.",
 )
 @click.option(
     "--base-port",
@@ -98,11 +101,11 @@ SHOW_S = 10.0
     "--journal",
     metavar="FILE",
     type=OutputFile(),
-    help="Gets each batch as it is done, so that --resume can go on.",
+    help="Write each finished batch to it, so that --resume can continue.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the journal: what failed or is missing is measured.")
+@click.option("--resume", is_flag=True, help="Continue the journal: measure failed and missing batches.")
 @click.option(
-    "--use-cuda", type=click.IntRange(0), metavar="GPU", help="perftest takes memory of this GPU (--use_cuda)."
+    "--use-cuda", type=click.IntRange(0), metavar="GPU", help="Use memory of this GPU in perftest (--use_cuda)."
 )
 @click.option(
     "--cover",
@@ -113,7 +116,7 @@ SHOW_S = 10.0
 @click.option(
     "--adaptive/--no-adaptive",
     default=None,
-    help="--cover: plan for adaptive routing, or for the forwarding tables alone (default: what the switches have).",
+    help="--cover: plan for adaptive routing, or only for the forwarding tables (default: as in the switches).",
 )
 @click.option("--lfts", metavar="F", type=InputFile(), help="--cover: use these forwarding tables (a dump).")
 @click.option("--html", metavar="F", type=OutputFile(), help="--cover: write the certificate, one page.")
@@ -122,12 +125,11 @@ SHOW_S = 10.0
 )
 @json_option
 def command(source: str, cover: bool, as_json: bool, html: str | None, **options: Any) -> int:
-    """Measure all hosts against each other with perftest, and name slow hosts, adapters, cables and
-    switches.
-
-    SOURCE is a running fabric, or any other source whose hosts --launcher reaches; HOSTS a file
-    with a host a line, or node[001-016]. Every round pairs all ports of each rail. What each pair
-    measures is compared with what its path lets expect. Exit 1 when there are warnings or errors.
+    """Measure all hosts against each other with perftest, and report slow hosts, adapters, cables
+    and switches. SOURCE is a running fabric, or any other source whose hosts --launcher reaches; HOSTS
+    a file with one host per line, or node[001-016]. Every round pairs all ports of each rail. Each
+    measurement is compared with the expected value of its path. Exit 1 if there are warnings or
+    errors.
 
     \b
     softib accept pod --quick

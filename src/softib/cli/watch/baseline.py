@@ -1,4 +1,4 @@
-"""``softib baseline``: how a fabric was on the day it was accepted, and what has changed since."""
+"""``softib baseline``: the state of an accepted fabric, and changes since."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Recorded(Result):
     file: str
     name: str
     nodes: int
-    """Of the fabric; 0 where only measurements are known."""
+    """Nodes of the fabric; 0 if only measurements are known."""
     pairs: dict[str, int]
-    """Test: pairs that measured."""
+    """Test → measured pairs."""
 
 
 @click.group()
 def command() -> None:
-    """Keep how a fabric was accepted, and compare it later: measurements, error rates, topology,
+    """Record an accepted fabric, and compare it later: measurements, error rates, topology,
     firmware, cables."""
 
 
@@ -41,7 +41,7 @@ def _options(function: Any) -> Any:
         "--accepted",
         metavar="RESULT",
         type=InputFile(),
-        help="Measurements of it: the journal of softib accept, or its --json output.",
+        help="Its measurements: the journal of softib accept, or its --json output.",
     )(function)
     function = click.option(
         "--rounds",
@@ -74,7 +74,7 @@ def _made(source: str, accepted: str | None, rounds: int | None, every: float) -
 @_options
 @json_option
 def record(file: str, source: str, accepted: str | None, rounds: int | None, every: float, as_json: bool) -> int:
-    """Write into FILE how SOURCE is now. RESULT, of softib accept, has measurements alone.
+    """Write the state of SOURCE to FILE. A result of softib accept as SOURCE has only measurements.
 
     Example: softib baseline record friday.json pod --accepted friday.jsonl
     """
@@ -96,10 +96,9 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
 def compare(
     file: str, source: str, accepted: str | None, rounds: int | None, every: float, every_finding: bool, as_json: bool
 ) -> int:
-    """Say what is otherwise than in FILE. Exit 1 when there are warnings or errors.
-
-    What was measured is compared by tests of significance (signed ranks, corrected for the number
-    of hosts), counters by their rates, the rest as softib diff does.
+    """Show the differences from FILE. Exit 1 if there are warnings or errors. Measurements are
+    compared with significance tests (signed ranks, corrected for the number of hosts), counters by
+    rate, the rest as in softib diff.
 
     \b
     softib baseline compare friday.json pod --accepted monday.jsonl

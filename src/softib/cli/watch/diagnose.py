@@ -1,4 +1,4 @@
-"""``softib diagnose``: which cable is bad, by counters over time."""
+"""``softib diagnose``: find bad cables from counters over time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
 from softib.cli.shared.named_files import InputFile
+from softib.cli.shared.observed import observed_fabric
 from softib.cli.shared.options import all_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
 from softib.plural import counted
@@ -29,14 +30,14 @@ from softib.plural import counted
 @click.option(
     "--since",
     metavar="TIME",
-    help="Of a history: from then on; 90m, 6h and 3d are ago, 2026-11-24T08:00 is a clock time (UTC).",
+    help="Start time in a history; 90m, 6h or 3d ago, or a clock time (UTC), for example 2026-11-24T08:00.",
 )
-@click.option("--until", metavar="TIME", help="Of a history: up to then.")
+@click.option("--until", metavar="TIME", help="End time in a history.")
 @click.option(
     "--fabric",
     metavar="SOURCE",
     shell_complete=completing.sources,
-    help="The fabric that files of perfquery or ibqueryerrors were read on.",
+    help="The fabric of files of perfquery or ibqueryerrors.",
 )
 @click.option(
     "--jobs",
@@ -56,21 +57,21 @@ from softib.plural import counted
     type=click.Choice(["info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="Least severity that is shown.",
+    help="Minimum severity to show.",
 )
 @click.option(
-    "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out; may be repeated."
+    "--ignore", "ignored", multiple=True, metavar="CODE", help="Omit findings with this code; may be repeated."
 )
 @all_option
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout, as softib check has it.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout, as in softib check.")
 def command(
     sources: tuple[str, ...], rounds: int, every: float, fabric: str | None, jobs_file: str | None, **options: Any
 ) -> int:
-    """Say which cable, host or switch port is bad, by what its counters rise by.
+    """Find bad cables, hosts and switch ports from the increase of counters.
 
     SOURCE is a running fabric or umad:DEVICE, which is read --rounds times; two .db_csv files or
     more of different times; the directory of softib exporter --history; or http://HOST:9090, a
-    Prometheus server. Exit 1 when there are warnings or errors.
+    Prometheus server. Exit 1 if there are warnings or errors.
 
     \b
     softib diagnose pod --rounds 10 --every 60       # ten minutes of a running fabric
@@ -94,12 +95,9 @@ def command(
     )
     for problem in seen.problems:
         print_notice(str(problem))
-    place = fabric or (
-        sources[0] if len(sources) == 1 and not sources[0].startswith("http") and not _is_history(sources[0]) else None
-    )
     diagnosis = softib.diagnose(
         seen,
-        place,
+        observed_fabric(sources, fabric),
         jobs=jobs_file,
         thresholds=options["thresholds"],
         severity=options["severity"],
@@ -112,9 +110,3 @@ def command(
         print_problems(diagnosis.problems)
         diagnosis.print(options["every_finding"])
     return 0 if diagnosis.good else 1
-
-
-def _is_history(source: str) -> bool:
-    from pathlib import Path
-
-    return Path(source).is_dir()

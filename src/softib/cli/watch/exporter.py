@@ -14,7 +14,7 @@ from softib.result import Result
 
 @dataclass
 class Forgotten(Result):
-    """What an exporter forgets."""
+    """Result of forget."""
 
     document = "forget"
 
@@ -24,13 +24,13 @@ class Forgotten(Result):
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.fabrics)
 @click.option("--port", type=click.IntRange(0, 65535), default=9315, show_default=True, help="TCP port; 0: a free one.")
-@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: everybody's.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all addresses.")
 @click.option(
     "--names",
     type=click.Choice(["treydock", "guilbaults"]),
     default="treydock",
     show_default=True,
-    help="Whose metric names and labels ports get; data is in bytes under both.",
+    help="Scheme of the ports' metric names and labels; data is in bytes in both.",
 )
 @click.option(
     "--every", type=click.FloatRange(0.1), default=15.0, show_default=True, metavar="SECONDS", help="Between rounds."
@@ -41,17 +41,21 @@ class Forgotten(Result):
     default=3600.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time that error ratios are from, at most.",
+    help="Maximum time covered by error ratios.",
 )
 @click.option(
-    "--in-flight", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at one device at a time."
+    "--in-flight",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help=("Maximum outstanding requests per device."),
 )
 @click.option(
     "--no-collector",
     "no_collectors",
     multiple=True,
     type=click.Choice(["details", "fec", "modules", "manager", "findings"]),
-    help="Leave this out of rounds and metrics; repeatable.",
+    help="Omit this from rounds and metrics; repeatable.",
 )
 @click.option("--history", metavar="DIR", type=OutputFolder(), help="Keep every interval as Parquet in this directory.")
 @click.option(
@@ -59,13 +63,13 @@ class Forgotten(Result):
     type=click.FloatRange(0.0),
     default=30.0,
     show_default=True,
-    help="Of the history, and of what is down; 0: for ever.",
+    help="Days to keep the history, and devices that are down; 0: unlimited.",
 )
 @click.option(
     "--to",
     multiple=True,
     metavar="NAME=TARGET",
-    help="Hand every round to an installed package's exporter too; repeatable.",
+    help="Also pass every round to an installed package's exporter; repeatable.",
 )
 @click.option(
     "--jobs",
@@ -74,21 +78,21 @@ class Forgotten(Result):
     help="Slurm's or Kubernetes' jobs, or YAML: findings name those that cross them.",
 )
 @click.option(
-    "--expect", metavar="FILE", type=InputFile(), help="A plan or a discovery: its devices and cables must be there."
+    "--expect", metavar="FILE", type=InputFile(), help="A plan or a discovery whose devices and cables are expected."
 )
 @click.option(
-    "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
+    "--once", is_flag=True, help="Print the metrics of one second, or of files, and exit (for a textfile collector)."
 )
 @click.option(
     "--fabric",
     metavar="SOURCE",
     shell_complete=completing.sources,
-    help="The fabric whose ports files of counters alone name.",
+    help="The fabric for files that contain only counters.",
 )
 @click.option("--by", metavar="NAME", help="repaired: who repaired it.")
 @click.option("--note", default="", metavar="TEXT", help="repaired: what was done.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="JSON on stdout: where it listens, what it forgets, or its ledger."
+    "--json", "as_json", is_flag=True, help="Print JSON on stdout: the address, the result of forget, or the ledger."
 )
 def command(
     sources: tuple[str, ...],
@@ -113,19 +117,19 @@ def command(
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
     SOURCE is a running fabric or umad:DEVICE. Rounds of Gets are read in the background; a scrape
-    gets the last one, and what no one answered in it is absent. With --once also one or two files
-    that others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …).
-    docs/monitoring.md lists every metric.
+    returns the last one, without ports that did not answer. With --once also one or two files that
+    others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …). docs/monitoring.md
+    lists every metric.
 
-    What was seen and is down stays (softib_device_up, softib_link_up, softib_port_state), also when
-    the exporter is restarted, until it comes back or 'softib exporter forget SOURCE [NAME...]'
+    Known devices that are down stay (softib_device_up, softib_link_up, softib_port_state), also
+    when the exporter is restarted, until it comes back or 'softib exporter forget SOURCE [NAME...]'
     removes it: everything that is down, or the devices and ports named.
 
     \b
     softib exporter pod                        # a fabric of 'softib up'
     softib exporter umad:mlx5_0 --every 30     # hardware
-    softib exporter forget pod leaf-2          # it was taken out for good
-    softib exporter ledger pod                 # what was wrong, since when, how often
+    softib exporter forget pod leaf-2          # permanently removed
+    softib exporter ledger pod                 # faults, since when, how often
     softib exporter repaired pod 'leaf-2[7]' --by ann --note 'new cable'
     softib exporter old.db_csv new.db_csv --once > /var/lib/node_exporter/ib.prom
     """
@@ -138,7 +142,7 @@ def command(
     softib.on_compiling(Compiling())
     if sources[0] == "forget":
         if len(sources) == 1:
-            raise softib.InputError("forget: name the SOURCE of the exporter: softib exporter forget SOURCE [NAME...]")
+            raise softib.InputError("forget: add the SOURCE of the exporter: softib exporter forget SOURCE [NAME...]")
         ports = softib.Exporter.forget(*sources[1:])
         if as_json:
             print_json(Forgotten(ports).to_json())
@@ -197,12 +201,12 @@ def _ledger(sources: tuple[str, ...], by: str | None, note: str, as_json: bool) 
     verb, *rest = sources
     if verb == "ledger":
         if len(rest) != 1:
-            raise softib.InputError("ledger: name the SOURCE of the exporter: softib exporter ledger SOURCE")
+            raise softib.InputError("ledger: add the SOURCE of the exporter: softib exporter ledger SOURCE")
         result = softib.Exporter.ledger(rest[0])
     else:
         if len(rest) < 2 or by is None:
             raise softib.InputError(
-                "repaired: name the SOURCE, what was repaired, and who did: softib exporter repaired SOURCE NAME... "
+                "repaired: add the SOURCE, the repaired parts, and the person: softib exporter repaired SOURCE NAME... "
                 "--by NAME"
             )
         result = softib.Exporter.repaired(rest[0], *rest[1:], by=by, note=note)

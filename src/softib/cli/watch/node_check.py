@@ -1,4 +1,4 @@
-"""``softib node-check``: is this host fit for a job?"""
+"""``softib node-check``: check whether this host is fit for a job."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from softib.foreign_text import shown
     "--manifest",
     metavar="F",
     type=InputFile(),
-    help="What the host ought to be (default: ports ACTIVE, PCIe links as the cards can, ports equally fast).",
+    help="Expected state of the host (default: ports ACTIVE, PCIe links at full rate, ports equally fast).",
 )
-@click.option("--record", metavar="F", type=OutputFile(), help="Write the host as it is as a manifest.")
-@click.option("--state", metavar="F", type=OutputFile(), help="Keep counters here, and compare with the last time.")
+@click.option("--record", metavar="F", type=OutputFile(), help="Write the current state of the host as a manifest.")
+@click.option("--state", metavar="F", type=OutputFile(), help="Store counters here, and compare with the last run.")
 @click.option(
     "--timeout",
     metavar="S",
     type=click.FloatRange(0.01),
     default=1.0,
     show_default=True,
-    help="Seconds that the host's files may take.",
+    help="Time limit for reading the host's files in seconds.",
 )
-@click.option("--drain", is_flag=True, help="Drain the node in Slurm (scontrol) where something is wrong.")
+@click.option("--drain", is_flag=True, help="Drain the node in Slurm (scontrol) if there is a fault.")
 @click.option(
-    "--kubernetes", is_flag=True, help="Label the node passed or failed, and taint it NoSchedule where it failed."
+    "--kubernetes", is_flag=True, help="Label the node passed or failed, and taint it NoSchedule if it failed."
 )
 @click.option("--api", metavar="URL", default="", help="--kubernetes: the API server (default: the pod's own).")
 @click.option("--token", metavar="F", type=InputFile(), help="--kubernetes: a file with a bearer token.")
@@ -64,8 +64,8 @@ def command(
     """Check this host's adapters in a second: state, rate, lanes, firmware, PCIe, GIDs, P_Keys, and
     counters since the last time.
 
-    For a scheduler's prolog: exit 0 where all is as the manifest says, 1 where not. Nothing is sent to
-    the fabric.
+    For a scheduler's prolog: exit 0 if everything matches the manifest, otherwise 1. Nothing is
+    sent to the fabric.
 
     \b
     softib node-check --record good.yaml

@@ -1,4 +1,4 @@
-"""``softib serve``: a fabric in a browser, and as REST."""
+"""``softib serve``: a fabric in a browser, with a REST API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from softib.input_files import read_text
     "--token-file",
     type=InputFile(),
     metavar="FILE",
-    help="The token that clients must know, the first line of FILE; without it one is made where it is needed.",
+    help="The token of clients is the first line of FILE; without it a token is generated if needed.",
 )
 @click.option(
     "--every",
@@ -49,15 +49,15 @@ from softib.input_files import read_text
     "--history",
     metavar="DIR|URL",
     help=(
-        "What softib exporter --history keeps, or http://HOST:9090 of a Prometheus server: the slider goes back to "
-        "its first day."
+        "A directory of softib exporter --history, or http://HOST:9090 of a Prometheus server, for the time before "
+        "the start."
     ),
 )
 @click.option(
     "--tenants",
     type=OutputFolder(),
     metavar="DIR",
-    help="Serve partitions, too: UFM's REST below /ufmRest and softib's below /tenants/v1, kept in DIR.",
+    help="Also serve partitions: UFM's REST below /ufmRest and softib's below /tenants/v1, kept in DIR.",
 )
 @click.option(
     "--partitions",
@@ -66,13 +66,15 @@ from softib.input_files import read_text
     help="With --tenants: the partitions.conf of another manager, OpenSM, which programs them.",
 )
 @click.option(
-    "--reload", metavar="COMMAND", help="With --partitions: makes that manager read it again, as 'kill -HUP PID' does."
+    "--reload",
+    metavar="COMMAND",
+    help=("With --partitions: command that makes that manager read it again, for example 'kill -HUP PID'."),
 )
 @click.option(
     "--certificate",
     type=InputFile(),
     metavar="FILE",
-    help="With --tenants: PEM of the certificate and its key for TLS; beyond loopback one is made.",
+    help="With --tenants: PEM of the certificate and its key for TLS; beyond loopback one is generated.",
 )
 @click.option(
     "--client-ca",
@@ -80,7 +82,7 @@ from softib.input_files import read_text
     metavar="FILE",
     help="With --tenants: PEM of the CA whose client certificates name accounts.",
 )
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON on stdout: where it listens.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON on stdout with the address.")
 def command(
     source: str,
     host: str,
@@ -110,7 +112,7 @@ def command(
     if token_file is not None:
         token = (read_text(token_file, "file of a token").splitlines() or [""])[0].strip()
         if not token:
-            raise InputError(f"{token_file}: no token in its first line; write one of 16 characters or more there")
+            raise InputError(f"{token_file}: no token in its first line; use one of at least 16 characters")
     shown: dict[str, Any] = {
         "host": host,
         "port": port,
@@ -126,7 +128,7 @@ def command(
             options = softib.TenantOptions(tenants, partitions, reload, certificate, client_ca)
             softib.serve_tenants(source, options, **shown)
         elif partitions or reload or certificate or client_ca:
-            raise InputError("--partitions, --reload, --certificate and --client-ca go with --tenants DIR")
+            raise InputError("--partitions, --reload, --certificate and --client-ca need --tenants DIR")
         else:
             softib.serve(source, steps=Steps(), **shown)
     return 0

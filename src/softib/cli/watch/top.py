@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     type=click.Choice(["busy", "waiting", "errors", "jobs"]),
     default="busy",
     show_default=True,
-    help="Which ports come first, or the jobs.",
+    help="Order of ports, or the jobs.",
 )
-@click.option("--rounds", type=click.IntRange(2), metavar="N", help="Leave after N rounds (default: at 'q').")
+@click.option("--rounds", type=click.IntRange(2), metavar="N", help="Exit after N rounds (default: at 'q').")
 @click.option(
     "--jobs",
     type=InputFile(),
     metavar="FILE",
-    help="Slurm's or Kubernetes' jobs, or YAML: what their hosts send, wait for and err in.",
+    help="Slurm's or Kubernetes' jobs, or YAML: traffic, waits and errors of their hosts.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the last of --rounds N (default 2).")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout: the last of --rounds N (default 2).")
 def command(source: str, every: float, sort: str, rounds: int | None, jobs: str | None, as_json: bool) -> int:
     """Show the busiest, most waiting and erring ports of SOURCE, its jobs and its subnet manager,
     full-screen.
 
-    SOURCE is a running fabric or umad:DEVICE; one that goes down is looked for again. Keys: b, w,
-    e, j choose what is shown, q leaves. Where stdout is no terminal that can move its cursor the
-    last of --rounds N (default 2) is printed as text.
+    SOURCE is a running fabric or umad:DEVICE; if it goes down, softib top reconnects. Keys: b, w,
+    e, j select the view, q exits. If stdout is not a full-screen terminal, the last of --rounds N
+    (default 2) is printed as text.
     """
     import softib
 
@@ -98,8 +98,8 @@ def _full_screen(view: TopView, every: float, rounds: int | None) -> None:
 
 
 class _Keys:
-    """The next key of stdin, waiting that many seconds at most ("": none, or the terminal has another
-    size now)."""
+    """The next key of stdin, waiting that many seconds at most ("": none, or the terminal has
+    another size now)."""
 
     def __init__(self) -> None:
         self.resized, self._wake = os.pipe()

@@ -1,4 +1,4 @@
-"""``softib why``: from what a failed job printed to the part at fault."""
+"""``softib why``: find the faulty part from the logs of a failed job."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from softib.cli.shared.output import Steps, print_json, print_lines
     "--lfts",
     type=InputFile(),
     metavar="F",
-    help="Forwarding tables (a dump) of a file that has none.",
+    help="Forwarding tables (a dump) for a file without them.",
 )
 @click.option(
     "--history",
     type=InputFolder(),
     metavar="DIR",
-    help="What softib exporter --history kept of the counters.",
+    help="A directory of softib exporter --history.",
 )
-@click.option("--hosts", metavar="LIST", help="The job's hosts, where its logs name no port: node-[01-16], or a file.")
+@click.option("--hosts", metavar="LIST", help="The job's hosts, for logs without ports: node-[01-16], or a file.")
 @click.option(
     "--at",
     "at",
     metavar="TIME",
-    help="When it failed, where the logs have no times: 90m (ago), or 2026-11-24T08:00 (UTC).",
+    help="Time of the failure, for logs without times: 90m (ago), or 2026-11-24T08:00 (UTC).",
 )
 @json_option
 def command(
@@ -48,16 +48,15 @@ def command(
     at: str | None,
     as_json: bool,
 ) -> int:
-    """Say why a job failed, from what it printed to the cable: causes with their probability, the evidence,
-    and what to do next.
-
-    LOG is what NCCL (NCCL_DEBUG=INFO), PyTorch, UCX, Open MPI, perftest or any program on verbs printed; dmesg,
-    Slurm's messages, opensm.log and UFM's events beside it; dumps of PyTorch's flight recorder. Several at once.
+    """Find the causes of a failed job, with probability, evidence and next action. LOG is output of
+    NCCL (NCCL_DEBUG=INFO), PyTorch, UCX, Open MPI, perftest or any program on verbs; also dmesg,
+    Slurm's messages, opensm.log, UFM's events, and dumps of PyTorch's flight recorder. Several LOGs are
+    combined.
 
     \b
     softib why job.log --fabric pod --history /var/lib/softib
     softib why rank*.log dmesg.txt --fabric site.ibnetdiscover --lfts site.lft
-    softib why job.log                              # what the log alone tells
+    softib why job.log                              # only the log
     """
     import softib
 

@@ -1,6 +1,4 @@
-"""Acceptance of a fabric: who measures with whom and when, and which host, adapter, cable or switch
-the slow pairs share.
-
-Pure functions over columns: what starts programs is :mod:`softib.live.acceptance`, what a path
-ought to carry :mod:`softib.analysis.acceptance.expected_pairs`.
+"""Acceptance of a fabric: schedule of the measurements, and the host, adapter, cable or switch that
+slow pairs share. Pure functions over columns; :mod:`softib.live.acceptance` starts the programs,
+:mod:`softib.analysis.acceptance.expected_pairs` computes the expected values.
 """

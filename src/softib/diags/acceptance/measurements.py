@@ -1,4 +1,4 @@
-"""What acceptance measures, test by test, and the table of what came of it."""
+"""Tests of an acceptance, and the table of their results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["QUICK", "TESTS", "Failure", "Measurements", "PairTest", "tests_named
 
 @dataclass(frozen=True)
 class PairTest:
-    """``latency``: microseconds, else Gb/s of payload; ``both``: data goes both ways at once;
-    ``loaded``: all pairs of a round at once, else each pair alone on its links; ``beside``: a part
-    of the round's pairs measure at a time, while the others send both ways as fast as they can."""
+    """A test of pairs. ``latency``: microseconds, otherwise Gb/s of payload; ``both``: data in both
+    directions at once; ``loaded``: all pairs of a round at once, otherwise each pair alone on its
+    links; ``beside``: part of the round's pairs measure while the others send in both directions at
+    full rate."""
 
     name: str
     latency: bool
@@ -30,7 +31,7 @@ class PairTest:
 
     @property
     def unit(self) -> str:
-        """Of its values."""
+        """Unit of its values."""
         return "us" if self.latency else "Gb/s"
 
 
@@ -40,24 +41,25 @@ TESTS = {
         PairTest("bandwidth", False, False, False, "one way, each pair alone on its links"),
         PairTest("bandwidth-both", False, True, False, "both ways at once, each pair alone on its links"),
         PairTest("bandwidth-both-loaded", False, True, True, "both ways at once, all pairs of the round together"),
-        PairTest("latency", True, False, False, "half of there and back, each pair alone on its links"),
-        PairTest("latency-loaded", True, False, True, "half of there and back, all pairs of the round together"),
+        PairTest("latency", True, False, False, "half the round-trip time, each pair alone on its links"),
+        PairTest("latency-loaded", True, False, True, "half the round-trip time, all pairs of the round together"),
         PairTest(
             "latency-with-bandwidth",
             True,
             False,
             True,
-            "half of there and back, of a quarter of the round's pairs while the others run bandwidth-both",
+            "half the round-trip time of a quarter of the round's pairs while the others run bandwidth-both",
             True,
         ),
     )
 }
-"""In the order in which each round does them."""
+"""Tests in the order in which each round runs them."""
 QUICK = ("bandwidth-both-loaded", "latency-loaded")
 
 
 def tests_named(names: Iterable[str]) -> tuple[PairTest, ...]:
-    """The tests of these names in their own order. Raises :class:`UnknownName`."""
+    """Return the tests with these names in the order of :data:`TESTS`. Raises
+    :class:`UnknownName`."""
     wanted = list(names)
     for name in wanted:
         if name not in TESTS:
@@ -67,8 +69,8 @@ def tests_named(names: Iterable[str]) -> tuple[PairTest, ...]:
 
 @dataclass(frozen=True)
 class Failure:
-    """``end``: row of :class:`Ends` that failed, -1: the pair's failure is no single end's.
-    ``reason`` is one line."""
+    """``end``: A failure. ``end``: row of :class:`Ends` that failed, -1 if no single end is at
+    fault. ``reason`` is one line."""
 
     round: int
     test: str
@@ -78,7 +80,7 @@ class Failure:
     reason: str
 
     def named(self, ends: Ends) -> PairFailure:
-        """The same with names."""
+        """Return the failure with names."""
         host = ends.host[self.end] if self.end >= 0 else None
         return PairFailure(self.round, self.test, ends.name(self.source), ends.name(self.target), host, self.reason)
 
@@ -92,15 +94,15 @@ class PairFailure(Result):
     source: str
     target: str
     host: str | None
-    """The host at fault; null: neither alone."""
+    """The host at fault; null if neither host alone is."""
     reason: str
 
 
 @dataclass(frozen=True)
 class Measurements:
     """``m`` values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and
-    ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit; ``part`` int64: of a
-    test beside bandwidth, the part of its round that measured at once (None: not known)."""
+    ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit; ``part`` int64: for a
+    test beside bandwidth, the part of its round that measured at the same time (None: unknown)."""
 
     ends: Ends
     test: np.ndarray
@@ -116,8 +118,8 @@ class Measurements:
 
     @classmethod
     def of(cls, ends: Ends, rows: Iterable[Mapping[str, Any]], failures: Iterable[Failure] = ()) -> Measurements:
-        """From mappings with ``test``, ``round``, ``source``, ``target``, ``value`` and, where it
-        is known, ``part``."""
+        """Build from mappings with ``test``, ``round``, ``source``, ``target``, ``value`` and, if
+        known, ``part``."""
         kept = list(rows)
         column = lambda key, kind: np.array([r[key] for r in kept], kind)
         return cls(
@@ -132,7 +134,7 @@ class Measurements:
         )
 
     def pairs(self, test: str) -> dict[tuple[str, str], float]:
-        """(source, target) → value, by names: the median of several measurements of one pair."""
+        """Return (source name, target name) → median of the measurements of the pair."""
         values: dict[tuple[str, str], list[float]] = {}
         for i in np.flatnonzero(self.test == test).tolist():
             key = self.ends.name(int(self.source[i])), self.ends.name(int(self.target[i]))
@@ -141,6 +143,6 @@ class Measurements:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Names of the tests that have values."""
+        """Return the names of the tests that have values."""
         there = set(self.test.tolist())
         return tuple(name for name in TESTS if name in there)

@@ -1,11 +1,10 @@
-"""Who measures with whom, in rounds: each round is a matching over all ports of a rail, and every
+"""Schedule of measurements in rounds: each round is a matching over all ports of a rail, and every
 class of pairs has its rounds.
 
 All pairs of n ports take n - 1 rounds (the 1-factorisation of a complete graph by the circle
-method, Lucas 1883, as tournaments are drawn up). A fabric of thousands of hosts needs fewer to find
-its slow parts: some rounds of each class, in each of which partners are drawn up by the same method
-over leaves, then over pods, with the members of two groups set against each other by another shift
-each time.
+method, Lucas 1883, used for tournaments). A fabric of thousands of hosts needs fewer rounds to find
+its slow parts: some rounds of each class, whose partners come from the same method applied to
+leaves, then to pods; the members of two groups are paired with a different shift each time.
 """
 
 from __future__ import annotations
@@ -21,19 +20,18 @@ from softib.plural import counted
 __all__ = ["CLASSES", "Ends", "Round", "class_of", "measuring_parts", "rounds_of", "sub_rounds"]
 
 CLASSES = ("same leaf", "across spine", "across core")
-"""Of pairs, by the innermost group that both ports are in."""
+"""Classes of pairs, by the innermost group that contains both ports."""
 PARTS = 4
-"""Parts of a round that measure latency in turn while the other three load the fabric."""
+"""Number of parts of a round; each measures latency while the other three load the fabric."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """``n`` ports of channel adapters that measure. ``node``: NodeDescription (of hosts without a
-    fabric: the host); ``host``: name that a launcher knows; ``device``: of the adapter as
-    libibverbs calls it (``mlx5_0``; "": the first one); ``portnum`` int32; ``rail`` int32, position
-    among the host's ports; ``leaf`` and ``pod`` int32: numbers of the switch that the port hangs on
-    and of the part of the fabric below the top tier that the switch is in (0 everywhere: not
-    known)."""
+    """``n`` ports of channel adapters that measure. ``node``: NodeDescription (the host name if
+    there is no fabric); ``host``: name for the launcher; ``device``: libibverbs' name of the
+    adapter (``mlx5_0``; "": the first one); ``portnum`` int32; ``rail`` int32, position among the
+    host's ports; ``leaf`` and ``pod`` int32: numbers of the port's switch, and of the part of the
+    fabric below the top tier with that switch (0 everywhere: unknown)."""
 
     node: tuple[str, ...]
     host: tuple[str, ...]
@@ -47,7 +45,7 @@ class Ends:
         return len(self.host)
 
     def name(self, row: int) -> str:
-        """``node-1 mlx5_0``, with the portnum where it is not 1."""
+        """Return for example ``node-1 mlx5_0``, with the portnum if it is not 1."""
         port = int(self.portnum[row])
         label = f"{self.host[row]} {self.device[row]}".strip()
         return label if port in (0, 1) else f"{label}[{port}]"
@@ -55,8 +53,8 @@ class Ends:
 
 @dataclass(frozen=True)
 class Round:
-    """``source[i]`` measures with ``target[i]`` (rows of :class:`Ends`, int64); no row stands
-    twice. ``pairs``: the class that the round is drawn up for."""
+    """A round: ``source[i]`` measures with ``target[i]`` (rows of :class:`Ends`, int64); no row
+    occurs twice. ``pairs``: the class of the round."""
 
     number: int
     pairs: str
@@ -68,22 +66,19 @@ class Round:
 
 
 def class_of(ends: Ends, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Row of :data:`CLASSES` of each pair (int64)."""
+    """Return the row of :data:`CLASSES` of each pair (int64)."""
     leaf, pod = ends.leaf[source] == ends.leaf[target], ends.pod[source] == ends.pod[target]
     return np.where(leaf, 0, np.where(pod, 1, 2))
 
 
 def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[Round]:
-    """The rounds: at most ``per_class`` of each class of pairs that the fabric has (None: as many
-    as bring all pairs together).
-
-    Every rail measures within itself, all rails in the same rounds. In a round every port has a
-    partner but for one a rail where their number is odd, or where no one is left that the class
-    allows. Directions change from round to round. Raises :class:`InputError` for fewer than two
-    ports of one rail.
+    """Return the rounds: at most ``per_class`` for each class of pairs in the fabric (None: enough
+    for all pairs). Pairs are within one rail, and all rails use the same rounds. In a round every port
+    has a partner, except one per rail if their number is odd or the class allows no partner. Directions
+    alternate. Raises :class:`InputError` if no rail has two ports.
     """
     if per_class is not None and per_class < 1:
-        raise InputError(f"rounds={per_class}: give 1 or more of each class of pairs")
+        raise InputError(f"rounds={per_class}: use 1 or more for each class of pairs")
     rails = [np.flatnonzero(ends.rail == r) for r in np.unique(ends.rail).tolist()]
     if all(len(rows) < 2 for rows in rails):
         raise InputError(f"{counted(len(ends), 'host')} of one rail: a pair needs two")
@@ -103,7 +98,7 @@ def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[R
 
 
 class _Matchings:
-    """The matchings of one rail at a level: 0 within leaves, 1 between leaves of a pod, 2 between
+    """Matchings of one rail at a level: 0 within leaves, 1 between leaves of a pod, 2 between
     pods."""
 
     def __init__(self, ends: Ends, rows: np.ndarray, level: int, rng: np.random.Generator):
@@ -119,11 +114,11 @@ class _Matchings:
 
     @property
     def available(self) -> int:
-        """Rounds that bring every pair of this class together."""
+        """Return the number of rounds for all pairs of this class."""
         return max((_steps(len(units)) * max(map(len, units)) for units in self.parents if len(units) > 1), default=0)
 
     def pairs(self, r: int) -> list[tuple[int, int]]:
-        """Round ``r``, with those whom the class leaves without a partner set against each other."""
+        """Return round ``r``; ports without a partner in the class are paired with each other."""
         pairs, left = [], []
         for units in self.parents:
             matched, alone = self._of(units, r)
@@ -161,8 +156,8 @@ def _steps(n: int) -> int:
 
 
 def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
-    """Pairs of ``n`` players in a step of a tournament where everybody meets everybody: the last
-    stands still, the others go round. (a, -1): no partner."""
+    """Return the pairs of ``n`` players in a round of a round-robin tournament (circle method: the
+    last is fixed, the others rotate). (a, -1): no partner."""
     even = n + n % 2
     order = [even - 1, *((step + i) % (even - 1) for i in range(even - 1))]
     for i in range(even // 2):
@@ -172,19 +167,17 @@ def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def measuring_parts(n: int) -> np.ndarray:
-    """Part of a round of ``n`` pairs that each pair is in (int64[n]): one part measures latency
-    while the others load the fabric. A pair alone is beside no one: -1."""
+    """Return the part of each of ``n`` pairs of a round (int64[n]): one part measures latency while
+    the others load the fabric. -1 for a single pair."""
     return np.arange(n) % min(PARTS, n) if n > 1 else np.full(n, -1)
 
 
 def sub_rounds(
     ends: Ends, one: Round, crossed: Sequence[Collection[int]] | None, at_once: int | None = None
 ) -> list[np.ndarray]:
-    """Rows of the round's pairs in parts, so that pairs of one part share neither a host nor a
-    link: each is alone on its path.
-
-    ``crossed``: the links that each pair crosses, in either direction (None: not known, then only
-    ``at_once`` keeps pairs apart). At most ``at_once`` pairs a part.
+    """Split the round's pairs into parts whose pairs share no host and no link, so each is alone on
+    its path. ``crossed``: links that each pair crosses, in either direction (None: unknown, then only
+    ``at_once`` limits a part). At most ``at_once`` pairs per part.
     """
     parts: list[tuple[list[int], set[object]]] = []
     for i in range(len(one)):

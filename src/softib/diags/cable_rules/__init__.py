@@ -1,6 +1,5 @@
-"""Rules that find the bad cable in counters over time: one file a rule, thresholds in
-``thresholds.yaml``.
-
-They see :class:`~softib.diags.observations.Observations` and forwarding tables, which MADs or files
-told; nothing here knows what was planted in a simulated fabric (an import contract says so).
+"""Rules that find bad cables in counters over time: one file per rule, thresholds in
+``thresholds.yaml``. Their input is :class:`~softib.diags.observations.Observations` and forwarding
+tables, read with MADs or from files; they have no access to the faults planted in a simulated
+fabric (enforced by an import contract).
 """

@@ -1,10 +1,10 @@
-"""Bit errors that no code corrects, by time observed: a ratio is claimed only where chance does not
-explain the count.
+"""Uncorrected bit errors per observed time: a ratio is reported only if the count is statistically
+significant.
 
 SymbolErrorCounter counts wrong symbols (8b/10b), wrong blocks (64b/66b) or lost codewords (RS-FEC),
-IBA 16.1.3.5. On a line of R bit/s, n of them in T seconds are a ratio of n / (R T), with exact
-Poisson bounds. The time that a clean link must have been observed before it is known to be clean is
-3 / (R floor): 125 minutes at NDR and 1e-15, NVIDIA's figure.
+IBA 16.1.3.5. On a line of R bit/s, n errors in T seconds are a ratio of n / (R T), with exact
+Poisson bounds. A clean link must be observed for 3 / (R floor) before it counts as clean: 125
+minutes at NDR and 1e-15, NVIDIA's figure.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ SYMBOL = "symbol_error_counter"
 OBSERVED_TOO_SHORT = code(
     "observed-too-short",
     Severity.INFO,
-    "links were not observed for long enough to say that they are good",
-    "observe for the time that the finding names: in it three errors would come at the floor of the bit error ratio",
+    "links were not observed long enough to be considered good",
+    "observe for the time given in the finding: at the minimum bit error ratio three errors would occur in it",
 )
 CONFIDENCE = 0.95
 
 
 def symbol_errors(case: Case) -> Iterator[Suspicion]:
-    """Cables of which an end received more bit errors than the floor explains, in all or in any one
-    interval."""
+    """Report cables with more received bit errors than the floor explains, over the whole time or
+    in one interval."""
     usable = case.known(SYMBOL) & ~case.trained
     errors = np.where(usable, case.column(SYMBOL), 0.0)
     rates = np.unique(case.rates)
@@ -59,8 +59,8 @@ def symbol_errors(case: Case) -> Iterator[Suspicion]:
 def _surest(
     case: Case, errors: np.ndarray, bits: np.ndarray, total: float, all_bits: float
 ) -> tuple[float, float, float] | None:
-    """(errors, bits, confidence) of the whole time, or of the interval that speaks most clearly;
-    None where chance may have done it."""
+    """Return (errors, bits, confidence) of the whole time, or of the most significant interval;
+    None if nothing is significant."""
     floor = case.limits["ber_floor"]
     worst = int(errors.argmax())
     tried = [(total, all_bits), (float(errors[worst]), float(bits[worst]))]
@@ -98,7 +98,8 @@ def _of_cable(
         "direction": reason,
         **case.when(np.array(ends), SYMBOL),
     }
-    # The whole time: where the errors of one interval alone are clear, the ratio is that interval's.
+    # The whole time: if the errors of a single interval are significant, use the ratio of that
+    # interval.
     text = (
         f"{case.link(row)}: {int(total[row]):,} bit errors into {case.location(row)} in {span_text(seconds)}, a "
         f"ratio of {ratio:.2g} "
@@ -111,14 +112,14 @@ def _of_cable(
 
 
 def needed_seconds(case: Case, gbps: float) -> float:
-    """How long a link of this rate must be observed without an error before the floor is shown:
-    three errors' time."""
+    """Return how long a link of this rate must be observed without an error to show the floor: the
+    time of three errors."""
     return 3.0 / (line_rate(gbps) * case.limits["ber_floor"])
 
 
 def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion | None:
-    """One finding for all links that cannot be called good yet: ``bits`` in ``seconds`` that say
-    something (float64[n])."""
+    """Report all links that were observed too briefly in one finding: ``bits`` in ``seconds`` of
+    valid observation (float64[n])."""
     judged = case.known(SYMBOL).any(axis=0) & (case.best_rate > 0)
     short = np.flatnonzero(judged & (bits * case.limits["ber_floor"] < 3.0 * (1 - 1e-9)))
     if not len(short):
@@ -142,7 +143,7 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
 
 
 def stated_ratios(case: Case) -> Iterator[Suspicion]:
-    """NDR cables, and those of which no rate is known, whose device states an effective or symbol
+    """Report NDR cables, and cables of unknown rate, whose device states an effective or symbol
     error ratio beyond NVIDIA's levels."""
     ndr = np.array([r <= 0 or speed_name(r) == "NDR" for r in case.best_rate.tolist()], bool)
     worst = {kind: np.fmax.reduce(case.level(f"{kind}_ber"), axis=0, initial=0.0) for kind in ("symbol", "effective")}
@@ -154,7 +155,9 @@ def stated_ratios(case: Case) -> Iterator[Suspicion]:
         kinds = [kind for kind in worst if worst[kind][row] >= limits[kind][0]]
         severe = any(worst[kind][row] >= limits[kind][1] for kind in kinds)
         stated = " and ".join(
-            f"{kind} bit error ratio {worst[kind][row]:.2g} (limit {limits[kind][0]:g})" for kind in kinds
+            f"{'an' if kind == 'effective' else 'a'} {kind} bit error ratio of {worst[kind][row]:.2g} "
+            f"(limit {limits[kind][0]:g})"
+            for kind in kinds
         )
         evidence = {f"{kind}_ber": {str(case.location(r)): float(worst[kind][r]) for r in ends} for kind in kinds}
         source = {
@@ -165,7 +168,7 @@ def stated_ratios(case: Case) -> Iterator[Suspicion]:
             finding(
                 LINK_BIT_ERRORS,
                 case.ends(row),
-                f"{case.link(row)}: {case.location(row)} states a {stated}",
+                f"{case.link(row)}: {case.location(row)} states {stated}",
                 {**evidence, **source},
                 severity=Severity.ERROR if severe else Severity.WARNING,
             ),

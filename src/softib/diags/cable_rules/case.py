@@ -1,5 +1,4 @@
-"""What every rule looks at: the observations, what follows from them, the thresholds and the
-forwarding tables."""
+"""Input of every rule: the observations, derived values, the thresholds and the forwarding tables."""
 
 from __future__ import annotations
 
@@ -22,11 +21,9 @@ NS = 1e9
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What a rule found: ``finding``, the row of the port that it accuses first (-1: none), and how
-    sure it is (0 to 1).
-
-    ``cable``: it speaks against the cable or one of its ends, so that it counts where cables with
-    one cause are looked for.
+    """Result of a rule: ``finding``, the row of the most likely port (-1: none), and the confidence
+    (0 to 1). ``cable``: the cable or one of its ends is at fault, so it counts in the search for common
+    causes.
     """
 
     finding: Finding
@@ -36,7 +33,7 @@ class Suspicion:
 
 
 class Case:
-    """Observations of a fabric, and what the rules ask of them. Rows are those of
+    """Observations of a fabric, with the queries of the rules. Rows are those of
     ``observations.ports``."""
 
     def __init__(self, observations: Observations, limits: Thresholds, tables: ForwardingTables | None = None):
@@ -46,7 +43,7 @@ class Case:
         self.tables = tables
         self.n = len(observations.ports)
 
-    # -- places and words --
+    # -- locations and texts --
 
     @cached_property
     def _names(self) -> list[str]:
@@ -65,30 +62,30 @@ class Case:
         return {pair: row for row, pair in enumerate(pairs)}
 
     def row_of(self, guid: int, portnum: int) -> int:
-        """The row of a port; -1 where it was not observed."""
+        """Return the row of a port; -1 if it was not observed."""
         return self._rows.get((guid, portnum), -1)
 
     def location(self, row: int) -> Location:
-        """The place of a port."""
+        """Return the location of a port."""
         return Location(
             self.ports.node[row], int(self.ports.node_guid[row]), int(self.ports.portnum[row]), self._names[row]
         )
 
     def node_location(self, row: int) -> Location:
-        """The place of the node that has this port."""
+        """Return the location of the port's node."""
         return Location(self.ports.node[row], int(self.ports.node_guid[row]), None, self._names[row])
 
     def ends(self, row: int) -> list[Location]:
-        """The port and the one at the other end of its cable, where that is known."""
+        """Return the port and, if known, the port at the other end of its cable."""
         peer = int(self.ports.peer[row])
         return [self.location(row)] + ([self.location(peer)] if peer >= 0 else [])
 
     def link(self, row: int) -> str:
-        """``leaf-3[40] ↔ spine-2[3]``."""
+        """Return the link as text: ``leaf-3[40] ↔ spine-2[3]``."""
         return " ↔ ".join(map(str, self.ends(row)))
 
     def text(self, name: str, row: int) -> str:
-        """The text of this name that the port reported; "" if none."""
+        """Return the text of this name that the port reported; "" if none."""
         column = self.ports.text.get(name)
         return "" if column is None else str(column[row])
 
@@ -96,7 +93,7 @@ class Case:
 
     @cached_property
     def cable(self) -> np.ndarray:
-        """The row that stands for the cable of each port: the smaller one of its two ends
+        """Return the row that identifies the cable of each port: the smaller of its two ends
         (int64[n])."""
         rows = np.arange(self.n)
         peer = np.asarray(self.ports.peer, np.int64)
@@ -104,18 +101,18 @@ class Case:
 
     @cached_property
     def cables(self) -> np.ndarray:
-        """The rows that stand for cables (int64[m]): those of ports that have a peer or a rate."""
+        """Return the rows that identify cables (int64[m]): those of ports with a peer or a rate."""
         cabled = (self.ports.peer >= 0) | (self.ports.rate_gbps > 0)
         return np.unique(self.cable[cabled])
 
     @cached_property
     def node(self) -> np.ndarray:
-        """A number for the node of each port (int64[n])."""
+        """Return a number for the node of each port (int64[n])."""
         return np.unique(self.ports.node_guid, return_inverse=True)[1].reshape(-1)
 
     @cached_property
     def to_host(self) -> np.ndarray:
-        """The cable of the port has a channel adapter at an end (bool[n])."""
+        """Return which ports have a cable with a channel adapter at one end (bool[n])."""
         peer = self.ports.peer
         other = np.where(peer >= 0, self.ports.switch[np.maximum(peer, 0)], True)
         return np.asarray(~self.ports.switch | ~other)
@@ -123,77 +120,77 @@ class Case:
     # -- counters --
 
     def column(self, counter: str) -> np.ndarray:
-        """The increases as float64[k, n]; 0 where the counter is not there."""
+        """Return the increases as float64[k, n]; 0 if the counter does not exist."""
         increase = self.obs.increase.get(counter)
         shape = (self.obs.intervals, self.n)
         return np.zeros(shape) if increase is None else np.asarray(increase, np.float64)
 
     def known(self, counter: str) -> np.ndarray:
-        """Where its increase is known (bool[k, n])."""
+        """Return where the increase is known (bool[k, n])."""
         column = self.obs.known.get(counter)
         return np.zeros((self.obs.intervals, self.n), bool) if column is None else np.asarray(column, bool)
 
     @cached_property
     def span_s(self) -> np.ndarray:
-        """Seconds of each interval of each port (float64[k, n])."""
+        """Return the seconds of each interval of each port (float64[k, n])."""
         return np.asarray(np.maximum(self.obs.end_ns - self.obs.begin_ns, 0) / NS)
 
     def observed_s(self, counter: str) -> np.ndarray:
-        """Seconds for which the counter of each port is known (float64[n])."""
+        """Return the seconds for which the counter of each port is known (float64[n])."""
         return self.obs.seconds(counter)
 
     @cached_property
     def rates(self) -> np.ndarray:
-        """Gb/s of data of each port in each interval (float64[k, n]): as observed, else what
-        PortInfo says now."""
+        """Return the data rate of each port in each interval in Gb/s (float64[k, n]): as observed,
+        otherwise from the current PortInfo."""
         now = np.broadcast_to(np.asarray(self.ports.rate_gbps, np.float64), (self.obs.intervals, self.n))
         stated = self.obs.level.get("rate_gbps")
         return now if stated is None else np.where(np.isnan(stated), now, stated)
 
     @cached_property
     def best_rate(self) -> np.ndarray:
-        """The largest rate that each port was seen at (float64[n])."""
+        """Return the largest observed rate of each port (float64[n])."""
         return np.maximum(np.asarray(self.ports.rate_gbps, float), self.rates.max(axis=0, initial=0.0))
 
     @cached_property
     def trained(self) -> np.ndarray:
-        """Either end of the cable counted LinkDowned in the interval, and it was short (bool[k,
-        n]): its errors may be of the training."""
+        """Return short intervals in which an end of the cable counted LinkDowned (bool[k, n]): the
+        errors may come from link training."""
         here = self.column("link_downed_counter") > 0
         peer = self.ports.peer
         there = np.where(peer >= 0, here[:, np.maximum(peer, 0)], False)
         return np.asarray((here | there) & (self.span_s < self.limits["training_interval"]))
 
     def level(self, name: str) -> np.ndarray:
-        """What is no counter (float64[k, n]); NaN where unknown."""
+        """Return a value that is not a counter (float64[k, n]); NaN if unknown."""
         column = self.obs.level.get(name)
         return np.full((self.obs.intervals, self.n), np.nan) if column is None else np.asarray(column, float)
 
     def stands(self, counter: str) -> np.ndarray:
-        """Where it stood at its field's largest value, and told nothing (bool[k, n])."""
+        """Return where the counter was saturated, so its increase is unknown (bool[k, n])."""
         return np.asarray(self.level(f"stuck_{counter}") >= 1)
 
     def arrived(self, counter: str) -> np.ndarray:
-        """Where it reached its field's largest value in the interval: it counted, no one knows how
-        much (bool[k, n])."""
+        """Return where the counter became saturated in the interval: it counted, by an unknown
+        amount (bool[k, n])."""
         return np.asarray(self.level(f"stuck_{counter}") == 2)
 
     # -- chances --
 
     @cached_property
     def probability(self) -> float:
-        """The chance of a false alarm that one test of one port may take."""
+        """Return the allowed probability of a false alarm of one test of one port."""
         return self.limits["false_alarms"] / max(1, self.n * (self.obs.intervals + 1))
 
     def too_many(self, n: float, mean: float) -> tuple[bool, float]:
-        """(``n`` events are more than a Poisson distribution of this mean gives by accident, how
-        sure that is)."""
+        """Return (whether ``n`` events are significantly more than a Poisson distribution with this
+        mean, confidence)."""
         p = poisson_tail(int(n), mean)
         return p < self.probability, 1.0 - min(1.0, p / max(self.probability, 1e-300) * self.limits["false_alarms"])
 
     def when(self, rows: np.ndarray, counter: str) -> dict[str, Any]:
-        """First and last interval in which the counter rose on any of the rows, as clock times in
-        ns."""
+        """Return the first and last interval in which the counter rose on any of the rows, as clock
+        times in ns."""
         rose = (self.column(counter)[:, rows] > 0).any(axis=1)
         at = np.flatnonzero(rose)
         if not len(at):
@@ -208,28 +205,28 @@ _SPEED_OF = {round(s.lane_data_gbps * lanes, 3): s for lanes in (12, 8, 2, 1, 4)
 
 
 def line_rate(gbps: float) -> float:
-    """Bits a second on the line of a link that carries ``gbps`` of data (8b/10b and 64b/66b
+    """Return the bits per second on the line of a link with ``gbps`` of data (8b/10b and 64b/66b
     included)."""
     speed = _SPEED_OF.get(round(gbps, 3))
     return gbps * 1e9 * (speed.lane_gbps / speed.lane_data_gbps if speed else 66 / 64)
 
 
 def speed_name(gbps: float) -> str:
-    """The generation of a link that carries ``gbps`` ("" where none does); four lanes where other
-    numbers would do too."""
+    """Return the generation of a link with ``gbps`` of data ("" if none fits); four lanes are
+    preferred."""
     speed = _SPEED_OF.get(round(gbps, 3))
     return speed.name if speed else ""
 
 
 def signalling_rate(gbps: float) -> float:
-    """Bits a second of a lane of a link that carries ``gbps``; four lanes where other numbers would
-    do too."""
+    """Return the bits per second of a lane of a link with ``gbps`` of data; four lanes are
+    preferred."""
     speed = _SPEED_OF.get(round(gbps, 3))
     return speed.lane_gbps * 1e9 if speed else gbps * 1e9 * 66 / 64 / 4
 
 
 def span_text(seconds: float) -> str:
-    """``12 min``, ``3.5 h``, ``2 days``."""
+    """Return the duration as text: ``12 min``, ``3.5 h``, ``2 days``."""
     for size, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {name}"
@@ -237,16 +234,16 @@ def span_text(seconds: float) -> str:
 
 
 ONE_SIDED = 10.0
-"""One direction is the bad one where it has this many times the errors of the other (our choice).
+"""Ratio of errors from which only one direction counts as bad (chosen by softib).
 """
 WARM = 10.0
-"""A module that is this many degrees warmer than that of the other end is the likelier one
-(pdr_deterministic_plugin's 10 degrees)."""
+"""Temperature difference in degrees from which the warmer module is more likely at fault (10 in
+pdr_deterministic_plugin)."""
 
 
 def blame(case: Case, row: int, errors: np.ndarray, stated: np.ndarray) -> tuple[int, str]:
-    """(row of the end to begin with, why) of the cable at ``row``, by the ``errors`` that each port
-    received (float64[n]); ``stated`` bool[k, n]: where they are known."""
+    """Return (row of the end to start with, reason) for the cable at ``row``, from the ``errors``
+    that each port received (float64[n]); ``stated`` bool[k, n]: where they are known."""
     peer = int(case.ports.peer[row])
     if peer < 0:
         return row, "the other end was not observed: cable, or either module"
@@ -255,7 +252,7 @@ def blame(case: Case, row: int, errors: np.ndarray, stated: np.ndarray) -> tuple
     if not stated[:, peer].any():
         return row, f"{case.location(peer)} was not observed: cable, or either module"
     if here <= ONE_SIDED * max(there, 1.0):
-        return row, "both directions: the cable, or whatever both share"
+        return row, "both directions: the cable, or another shared part"
     warm = case.level("module_temperature_c")
     last = np.array([_last(warm[:, r]) for r in (row, peer)])
     if np.isfinite(last).all() and abs(last[0] - last[1]) >= WARM:

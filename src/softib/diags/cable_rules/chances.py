@@ -1,4 +1,4 @@
-"""Chances that rules need, without a library of statistics: exact Poisson tails and bounds,
+"""Probabilities for the rules, without a statistics library: exact Poisson tails and bounds,
 hypergeometric tails."""
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ import math
 __all__ = ["hypergeometric_tail", "poisson_lower", "poisson_tail", "poisson_upper"]
 
 EXACT = 10_000
-"""Counts up to which bounds are exact; beyond, the normal distribution is as good (its error is
-below a part in a thousand)."""
+"""Largest count with exact bounds; above it the normal distribution is used (error below 0.1 %).
+"""
 TINY = 1e-17
 
 
 def poisson_tail(n: int, mean: float) -> float:
-    """P(N >= n) of a Poisson distribution with this mean."""
+    """Return P(N >= n) of a Poisson distribution with this mean."""
     if n <= 0:
         return 1.0
     if mean <= 0:
         return 0.0
     if mean < n:
         return min(1.0, _term(n, mean) * _series(mean, n))
-    # The mean is at n or above: the complement is the smaller sum.
+    # The mean is n or more: the complement is the smaller sum.
     total, part, k = 0.0, 1.0, n - 1
     while k >= 0 and part > TINY * max(total, 1.0):
         total += part
@@ -36,7 +36,7 @@ def _term(n: int, mean: float) -> float:
 
 
 def _series(mean: float, n: int) -> float:
-    """The sum of P(N = k) over k >= n, over P(N = n); ``mean`` < n."""
+    """Return the sum of P(N = k) over k >= n, divided by P(N = n); ``mean`` < n."""
     total, part, k = 0.0, 1.0, n
     while part > TINY * total:
         total += part
@@ -46,8 +46,8 @@ def _series(mean: float, n: int) -> float:
 
 
 def poisson_lower(n: int, probability: float) -> float:
-    """The mean below which ``n`` or more happen with at most this chance: the exact lower bound
-    (Garwood 1936)."""
+    """Return the exact lower bound of the mean for a count of ``n`` with this probability (Garwood
+    1936)."""
     if n <= 0:
         return 0.0
     if n > EXACT:
@@ -56,7 +56,7 @@ def poisson_lower(n: int, probability: float) -> float:
 
 
 def poisson_upper(n: int, probability: float) -> float:
-    """The mean above which ``n`` or fewer happen with at most this chance: the exact upper bound."""
+    """Return the exact upper bound of the mean for a count of ``n`` with this probability."""
     if n > EXACT:
         return n + _normal(probability) * math.sqrt(n)
     most = n + 20.0 * math.sqrt(n + 1.0) - math.log(probability) + 10.0
@@ -64,12 +64,12 @@ def poisson_upper(n: int, probability: float) -> float:
 
 
 def _normal(probability: float) -> float:
-    """The standard normal deviate that is exceeded with this chance."""
+    """Return the standard normal deviate that is exceeded with this probability."""
     return _solve(lambda z: probability - 0.5 * math.erfc(z / math.sqrt(2.0)), 0.0, 40.0)
 
 
 def _solve(rises: object, low: float, high: float) -> float:
-    """Where the function, which rises from ``low`` to ``high``, is 0."""
+    """Return the zero of a function that rises from ``low`` to ``high``."""
     assert callable(rises)
     for _ in range(100):
         middle = 0.5 * (low + high)
@@ -83,7 +83,7 @@ def _solve(rises: object, low: float, high: float) -> float:
 
 
 def hypergeometric_tail(k: int, group: int, marked: int, total: int) -> float:
-    """P(at least ``k`` of a ``group`` drawn from ``total`` are among the ``marked``)."""
+    """Return P(at least ``k`` of a ``group`` drawn from ``total`` are among the ``marked``)."""
     if k <= max(0, group + marked - total):
         return 1.0
     whole = _log_choose(total, group)

@@ -1,8 +1,6 @@
-"""Several bad cables with one cause: those of a switch, a chassis, a module, a batch, a vendor, a
-device or a firmware.
-
-Of N cables K are suspected. A group of n of them that holds k is named where so many by accident
-are improbable (hypergeometric tail, times the number of groups looked at).
+"""Several bad cables with a common cause: a switch, chassis, module, batch, vendor, device or
+firmware. Of N cables K are suspected. A group of n cables with k suspects is reported if that is
+unlikely by accident (hypergeometric tail, times the number of examined groups).
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ __all__ = ["common_causes"]
 COMMON_CAUSE = code(
     "common-cause",
     Severity.ERROR,
-    "cables of one switch, module, batch, vendor or firmware are bad together",
-    "look at what they share before any of them is replaced: power, cooling, a line card, a batch, a firmware",
+    "many cables of one switch, module, batch, vendor or firmware are bad",
+    "check what they share before replacing any: power, cooling, a line card, a batch, a firmware",
 )
 KINDS = {
     "module_serial": "module",
@@ -34,12 +32,12 @@ KINDS = {
     "device": "device",
     "vendor": "devices of",
 }
-"""Texts that ports report, from the closest cause to the widest, and what messages call it."""
+"""Texts that ports report, from the narrowest cause to the widest, and their names in messages."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """``cables`` (rows) that share ``name`` of ``kind``; ``where`` they are."""
+    """``cables`` (rows) that share ``name`` of ``kind``, and their locations ``where``."""
 
     kind: str
     name: str
@@ -48,8 +46,8 @@ class _Group:
 
 
 def common_causes(case: Case, suspicions: list[Suspicion]) -> Iterator[tuple[Suspicion, frozenset[int]]]:
-    """(the group's finding, cables (rows of :attr:`Case.cable`) that it explains), the least
-    probable accident first."""
+    """Return (the group's finding, the cables (rows of :attr:`Case.cable`) that it explains), the
+    most significant first."""
     suspects = np.unique(case.cable[[s.port for s in suspicions if s.cable and s.port >= 0]])
     total = len(case.cables)
     if len(suspects) < case.limits["group_least"] or not total:
@@ -81,7 +79,7 @@ def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, probabi
     text = (
         f"{len(bad)} of the {counted(len(group.cables), 'cable')} of {group.kind} {group.name} are bad, {suspects} "
         f"of all {len(case.cables):,}: "
-        f"chance would do that with a probability of {probability:.1g}"
+        f"the probability of that by accident is {probability:.1g}"
     )
     evidence = {
         "kind": group.kind,
@@ -96,7 +94,7 @@ def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, probabi
 
 
 def _groups(case: Case) -> Iterator[_Group]:
-    """All groups: by switch, then by the texts of both ends."""
+    """Return all groups: by switch, then by the texts of both ends."""
     cables = case.cables
     peer = np.asarray(case.ports.peer, np.int64)[cables]
     ends = np.stack([cables, np.where(peer >= 0, peer, cables)])

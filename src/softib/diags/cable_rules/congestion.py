@@ -1,16 +1,11 @@
-"""Who makes others wait: PortXmitWait followed through the forwarding tables to the port where a
-congestion tree begins.
-
-A port waits because the one behind it gives no credits (IBA 7.9, 16.1.3.5). Where that is a switch,
-some of its egress ports hold what came in; the forwarding tables say which. The tree's *root* is a
-port that nothing further on explains:
-
-* it sends at its full rate while it is busy: a **hot spot by traffic**, many senders for one link,
-  no fault;
-* it waits itself, and behind it is a host: a **slow receiver**;
-* nothing behind it is busy or waits: the switch port that it leads to does not drain.
-
-*Branches* are the ports in between, *victims* the hosts whose own ports wait.
+"""Find the cause of congestion: follow PortXmitWait through the forwarding tables to the root of a
+congestion tree. A port waits because the next port grants no credits (IBA 7.9, 16.1.3.5). If that
+is on a switch, some egress ports of the switch hold the received packets; the forwarding tables
+identify them. The *root* of the tree is a port whose waiting no further port explains. Either it
+sends at its full rate while busy: a **hot spot by traffic**, many senders for one link, not a
+fault. Or it waits itself and the next device is a host: a **slow receiver**. Or nothing behind it
+is busy or waits: the switch port at its other end does not drain. *Branches* are the ports in
+between, *victims* the hosts whose ports wait.
 """
 
 from __future__ import annotations
@@ -28,40 +23,39 @@ from softib.plural import counted
 SLOW_RECEIVER = code(
     "slow-receiver",
     Severity.WARNING,
-    "a port drains slower than its link, so that others wait behind it",
-    "a host: its PCIe link, its memory, a program that does not post receives; a switch: its firmware; compare with "
-    "its peers",
+    "a port drains more slowly than its link, so other ports wait",
+    "on a host, check the PCIe link, memory, and programs that do not post receives; on a switch, the firmware; "
+    "compare with its peers",
 )
 HOT_SPOT = code(
     "congestion-hot-spot",
     Severity.INFO,
-    "many senders share one link that is busy all the time, and wait for it",
-    "no fault: fewer senders at once, congestion control, adaptive routing, or more links there",
+    "many senders wait for one link that is always busy",
+    "not a fault: use fewer senders at once, congestion control, adaptive routing, or more links there",
 )
 CONGESTED_SLOW_LINK = code(
     "congested-slow-link",
     Severity.WARNING,
-    "a link that runs slower than its peers makes others wait",
-    "look why it runs slower: cable, modules, enabled speeds",
+    "a link that is slower than its peers makes other ports wait",
+    "find out why it is slower: cable, modules, enabled speeds",
 )
 PACKETS_DISCARDED = code(
     "packets-discarded",
     Severity.WARNING,
-    "a port throws packets away because they waited too long",
-    "look at what is behind the port: it takes nothing, or too slowly for HOQLife",
+    "a port discards packets that waited too long",
+    "check the device behind the port: it accepts no packets, or too slowly for HOQLife",
 )
 WAIT, DATA, DOWNED = "port_xmit_wait", "port_xmit_data", "link_downed_counter"
 DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
 INTERVALS = 64
-"""Intervals that are looked at, those with the most waiting."""
+"""Maximum number of intervals to analyse; those with the most waiting are used."""
 BEHIND = 0.9
-"""A sender waits for a port while it has something to send: a port that sends and waits itself
-for less than this share of the other's waiting time is not what it waits for. (All of it, less the
-headers that PortXmitData does not count.)"""
+"""Minimum share of a port's waiting time during which the port that it waits for must send or wait.
+(All of the time, minus the headers that PortXmitData does not count.)"""
 SAME = 0.9
-"""Ports are as busy as each other from this ratio on."""
+"""Ratio from which two ports count as equally busy."""
 LONGEST = 63
-"""Hops of a path (IBA 14.2.1.2)."""
+"""Maximum hops of a path (IBA 14.2.1.2)."""
 SLOWER = 0.75
 """A link below this share of its peers' rate is slow."""
 SLOW, FAST, STUCK = "slow", "hot", "stuck"
@@ -69,8 +63,8 @@ SLOW, FAST, STUCK = "slow", "hot", "stuck"
 
 @dataclass
 class _Root:
-    """``kind`` of a root, the intervals in which it was one, and what waits behind it: share of the
-    time by row."""
+    """A root: its ``kind``, its intervals, and the ports that wait for it: share of the time by
+    row."""
 
     row: int
     kind: str
@@ -81,8 +75,8 @@ class _Root:
 
 
 def congestion_roots(case: Case) -> Iterator[Suspicion]:
-    """Roots of congestion trees over all intervals, the longest-lasting first; ports that discard
-    without one."""
+    """Report roots of congestion trees over all intervals, the longest-lasting first, and ports
+    that discard packets without one."""
     wait, busy = _shares(case)
     blocked = _blocked(case)
     roots: dict[tuple[int, str], _Root] = {}
@@ -100,7 +94,7 @@ def congestion_roots(case: Case) -> Iterator[Suspicion]:
 
 
 def _shares(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """(share of each interval that each port waited, share of its data rate that it sent),
+    """Return (share of each interval that each port waited, share of its data rate that it sent),
     float64[k, n]."""
     tick = case.level("tick_symbols")
     tick = np.where(np.isnan(tick), case.limits["tick_symbols"], tick)
@@ -116,13 +110,14 @@ def _shares(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _blocked(case: Case) -> np.ndarray:
-    """Switch ports that discarded what waited too long at the head of their queue (bool[k, n])."""
+    """Return switch ports that discarded packets that waited too long at the head of their queue
+    (bool[k, n])."""
     return np.asarray(case.column(HOQ) >= case.limits["hoq_discards"])
 
 
 def _was_down(case: Case, k: int) -> np.ndarray:
-    """Ports whose link fell in interval ``k``, as either end counted, or was down when it began or
-    ended (bool[n])."""
+    """Return ports whose link went down in interval ``k`` (counted by either end), or was down at
+    its start or end (bool[n])."""
     state = case.level("state")[max(k - 1, 0) : k + 1]
     here = (case.column(DOWNED)[k] > 0) | (state < PortState.ACTIVE).any(axis=0)
     peer = case.ports.peer
@@ -130,7 +125,7 @@ def _was_down(case: Case, k: int) -> np.ndarray:
 
 
 class _Interval:
-    """One interval: the waiting ports, each followed to what it waits for."""
+    """One interval: each waiting port is followed to the port that it waits for."""
 
     def __init__(
         self,
@@ -142,14 +137,14 @@ class _Interval:
     ):
         self.case, self.found, self.k = case, roots, k
         self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
-        # What sent nothing while its link was down may have been full while it was up: it told
-        # nothing of the whole interval.
+        # A port that sent nothing while its link was down may have been busy before: the interval
+        # is unknown.
         self.sent_known = case.known(DATA)[k] & ~_was_down(case, k)
         self.limit = case.limits["wait_share"]
         self.kinds: dict[int, list[tuple[int, str]]] = {}
 
     def trace(self) -> None:
-        """Add the roots of the interval to those found."""
+        """Add the roots of the interval."""
         rows = np.flatnonzero(self.wait >= self.limit)
         roots = set()
         for row in rows.tolist():
@@ -162,15 +157,15 @@ class _Interval:
             self.found[key].intervals.append(self.k)
 
     def _roots_of(self, row: int, path: tuple[int, ...]) -> list[tuple[int, str]]:
-        """The roots that the waiting port ``row`` waits for."""
+        """Return the roots that the waiting port ``row`` waits for."""
         if row in self.kinds:
             return self.kinds[row]
-        self.kinds[row] = []  # ends a circle of ports that wait for each other
+        self.kinds[row] = []  # ends a cycle of ports that wait for each other
         ports, peer = self.case.ports, int(self.case.ports.peer[row])
         if peer < 0:
             return []
         if not ports.switch[peer]:
-            # Switch port to a host: it alone decides how fast it drains.
+            # Switch port to a host: only the host determines how fast it drains.
             share = self.busy[row] / max(self.busy[row] + self.wait[row], 1e-12)
             self.kinds[row] = [(row, FAST if share >= self.case.limits["saturated"] else SLOW)]
             return self.kinds[row]
@@ -179,11 +174,11 @@ class _Interval:
         if waiting:
             roots = {r for q in waiting for r in self._roots_of(q, (*path, row))}
         else:
-            held = self.busy + self.wait  # a port with data sends, or waits: less than the limit here
+            held = self.busy + self.wait  # a port with data sends or waits; here less than the limit
             hot = [q for q in onwards if held[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
-            in_sum = float(held[onwards].sum())  # one after the other, as the phases of a shuffle have it
+            in_sum = float(held[onwards].sum())  # one after the other, as in the phases of a shuffle
             if not roots and in_sum >= BEHIND * self.wait[row]:
                 roots = {(self._receiver(q), FAST) for q in onwards if held[q] >= self.limit}
             elif not roots and onwards and self.sent_known[onwards].all():
@@ -193,8 +188,8 @@ class _Interval:
         return self.kinds[row]
 
     def _receiver(self, row: int) -> int:
-        """The last port that is as busy as the one where the traffic meets: towards a single
-        receiver all links from there on are full."""
+        """Return the last port that is as busy as the one where the traffic meets: towards a single
+        receiver all following links are full."""
         for _ in range(LONGEST):
             peer = int(self.case.ports.peer[row])
             if peer < 0 or not self.case.ports.switch[peer]:
@@ -206,8 +201,8 @@ class _Interval:
         return row
 
     def _onwards(self, row: int, peer: int) -> list[int]:
-        """Rows of the egress ports that traffic out of ``row`` goes on by; without tables all of
-        that switch but the one it came in by."""
+        """Return the next egress ports of traffic out of ``row``; without tables, all ports of that
+        switch except the ingress port."""
         case, ports = self.case, self.case.ports
         guid = int(ports.node_guid[peer])
         if case.tables is None or case.tables.row(guid) < 0:
@@ -262,7 +257,7 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
         report = finding(
             HOT_SPOT,
             case.ends(row),
-            f"{case.link(row)} is {root.busy:.0%} busy {lasted}: traffic, no fault{behind}",
+            f"{case.link(row)} is {root.busy:.0%} busy {lasted}: traffic, not a fault{behind}",
             evidence,
         )
         return Suspicion(report, row, 0.9, cable=False)
@@ -279,22 +274,23 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
 
 
 def _could(case: Case, row: int) -> tuple[float, str]:
-    """What the link could run at, and who says so: both ends where PortInfo told what they support
-    (an adapter of an older generation is no fault), else its peers."""
+    """Return the possible rate of the link, and its source: both ends if PortInfo states their
+    capabilities (an adapter of an older generation is not a fault), otherwise the peers."""
     stated = case.level("best_gbps")[:, row]
     stated = stated[~np.isnan(stated)]
     return (float(stated[-1]), "both ends could") if len(stated) else (_usual_rate(case, row), "its peers")
 
 
 def _usual_rate(case: Case, row: int) -> float:
-    """Median rate of the ports of this node that lead to the same kind of node."""
+    """Return the median rate of the ports of this node that lead to the same kind of node."""
     same = (case.node == case.node[row]) & (case.to_host == case.to_host[row]) & (case.best_rate > 0)
     others = np.flatnonzero(same & (np.arange(case.n) != row))
     return float(np.median(case.best_rate[others])) if len(others) else 0.0
 
 
 def _discards(case: Case, accused: set[int]) -> Iterator[Suspicion]:
-    """Ports that discard packets though their link is up, where no congestion tree explains it."""
+    """Report ports that discard packets although their link is up, unless a congestion tree
+    explains it."""
     lost = np.maximum(case.column(DISCARDS) - case.column(INACTIVE), 0.0)
     lost[case.trained] = 0.0
     rate = np.divide(lost, case.span_s, out=np.zeros_like(lost), where=case.span_s > 0)

@@ -1,8 +1,6 @@
-"""What forward error correction still repairs, before it fails: corrected symbols by time are the bit error
-ratio before FEC.
-
-PAM4 lanes make errors always; RS(544,514) corrects 15 symbols of a codeword, and links are specified
-to 2.4e-4 before it.
+"""Margin of forward error correction: corrected symbols per time give the bit error ratio before
+FEC. PAM4 lanes always have errors; RS(544,514) corrects 15 symbols of a codeword, and links are
+specified for a ratio of 2.4e-4 before FEC.
 """
 
 from __future__ import annotations
@@ -18,15 +16,14 @@ from softib.diags.finding import Severity, code, finding
 FEC_MARGIN = code(
     "fec-margin",
     Severity.WARNING,
-    "codewords needed most of what error correction can do",
-    "clean the connectors, then replace the module that sends; the next burst is lost packets",
+    "codewords needed most of the capacity of error correction",
+    "clean the connectors, then replace the sending module; the next burst loses packets",
 )
 BINS = tuple(f"fec_codewords_{k}" for k in range(16))
 
 
 def fec_histogram(case: Case) -> Iterator[Suspicion]:
-    """Cables on which a codeword had at least the threshold's share of the symbols that the code
-    can correct."""
+    """Report cables on which a codeword had at least the threshold's share of correctable symbols."""
     limit = last_known(case, "fec_corrects")
     if not np.isfinite(limit).any():
         return
@@ -70,18 +67,19 @@ def fec_histogram(case: Case) -> Iterator[Suspicion]:
 LINK_PRE_FEC_ERRORS = code(
     "link-pre-fec-errors",
     Severity.WARNING,
-    "error correction has little margin left on a link",
-    "clean the connectors, then replace the module that sends; an error where the ratio is above the limit: packets "
-    "will be lost",
+    "error correction has little margin on a link",
+    "clean the connectors, then replace the sending module; an error if the ratio is above the limit: packets will "
+    "be lost",
 )
 CORRECTED = "port_fec_corrected_symbol_ctr"
-"""32 bits: at a normal ratio of 1e-8 it is full after 12 days of 4x NDR, at 1e-3 after 10 s."""
+"""32 bits: at a normal ratio of 1e-8 the counter is saturated after 12 days of 4x NDR, at 1e-3
+after 10 s."""
 
 
 def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Symbols that were corrected in each interval (float64[k, n]), and where that is known
-    (bool[k, n]): by the histogram of codewords, whose bins have 64 bits, else by
-    PortFECCorrectedSymbolCtr, else what this counter of 32 bits rose by at least until it was full.
+    """Return the corrected symbols in each interval (float64[k, n]), and where they are known
+    (bool[k, n]): from the histogram of codewords, whose bins have 64 bits, otherwise from
+    PortFECCorrectedSymbolCtr (32 bits; a lower bound once it saturates).
     """
     known, symbols = case.known(CORRECTED), case.column(CORRECTED)
     least = case.level(f"least_{CORRECTED}")
@@ -92,8 +90,8 @@ def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fec_margin(case: Case) -> Iterator[Suspicion]:
-    """Cables whose bit error ratio before FEC is near or above the limit, by the counters or by
-    what the device says itself."""
+    """Report cables whose bit error ratio before FEC is near or above the limit, from counters or
+    from the device's own ratio."""
     symbols, known = corrected_symbols(case)
     usable = known & ~case.trained
     symbols = np.where(usable, symbols, 0.0)

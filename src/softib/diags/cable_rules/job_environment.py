@@ -1,5 +1,5 @@
-"""Environment variables that take a program off the HCAs: what explains a job whose counters stand
-still. They accuse no one by themselves."""
+"""Environment variables that keep a program from using the HCAs. They explain a job without
+traffic, but are not findings by themselves."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ VERBS_TLS = frozenset(
 """Transports and aliases over verbs in ``UCX_TLS`` (UCX 1.13, ``ucx_info -c -f``)."""
 VERBS_PML = frozenset({"ucx", "cm", "yalla"})
 VERBS_BTL = frozenset({"openib", "uct", "ofi"})
-"""Of Open MPI 4.1 (ompi_info): what can use an HCA."""
+"""Components of Open MPI 4.1 (ompi_info) that can use an HCA."""
 SOCKET_PROVIDERS = frozenset({"tcp", "sockets", "udp", "net", "shm"})
-"""Of libfabric (fi_provider(7)): those that need no HCA, and use none."""
+"""Providers of libfabric (fi_provider(7)) that use no HCA."""
 
 
 class JobProcess(Protocol):
@@ -42,19 +42,19 @@ class JobProcess(Protocol):
 
     @property
     def host(self) -> str:
-        """As the job has it."""
+        """Host name as in the job."""
 
     @property
     def pid(self) -> int:
-        """Of that host."""
+        """PID on that host."""
 
     @property
     def command(self) -> str:
-        """Its name."""
+        """Name of the command."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """With which it began."""
+        """Environment at its start."""
 
 
 def _items(value: str) -> list[str]:
@@ -67,8 +67,7 @@ def _number(env: Mapping[str, str], name: str) -> bool:
 
 
 def _positive(env: Mapping[str, str], name: str) -> list[str]:
-    """The items of a list that says what to use; empty where it is not given, or says what to leave
-    out (``^``)."""
+    """Return the items of an inclusion list; empty if it is unset or an exclusion list (``^``)."""
     items = _items(env.get(name, ""))
     return [] if items and items[0].startswith("^") else items
 
@@ -80,7 +79,8 @@ def _no_ucx_transport(env: Mapping[str, str]) -> bool:
     if items[0].startswith("^"):
         left_out = {items[0][1:], *items[1:]}
         return "ib" in left_out or left_out >= {"rc", "ud", "dc"}
-    # A transport may have an auxiliary one behind a colon; a backslash before a name means that name alone.
+    # A transport may have an auxiliary one after a colon; a backslash before a name means only that
+    # name.
     return not any(x.lstrip("\\").partition(":")[0] in VERBS_TLS for x in items)
 
 
@@ -90,7 +90,7 @@ def _no_ucx_device(env: Mapping[str, str]) -> bool:
 
 
 def _no_ompi_component(env: Mapping[str, str]) -> bool:
-    """``btl`` counts under ``pml ob1`` alone: ``pml ucx`` and ``cm`` do not look at it (Open MPI
+    """``btl`` counts only under ``pml ob1``: ``pml ucx`` and ``cm`` ignore it (Open MPI
     4.1, ompi_info)."""
     pml, btl = _positive(env, "OMPI_MCA_pml"), _positive(env, "OMPI_MCA_btl")
     return bool(pml) and not VERBS_PML & set(pml) and bool(btl) and not VERBS_BTL & set(btl)
@@ -109,12 +109,12 @@ VARIABLES: tuple[tuple[tuple[str, ...], Callable[[Mapping[str, str]], bool]], ..
     (("OMPI_MCA_pml", "OMPI_MCA_btl"), _no_ompi_component),
     (("FI_PROVIDER",), _no_provider),
 )
-"""Variables, and whether they keep a program from verbs (NCCL user guide, "Environment variables";
-UCX, Open MPI and libfabric as above)."""
+"""Variables, and a test whether they keep a program from using verbs (NCCL user guide,
+"Environment variables"; UCX, Open MPI and libfabric as above)."""
 
 
 def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """``NAME=value`` of each variable that keeps a program from the HCAs.
+    """Return ``NAME=value`` of each variable that keeps a program from using the HCAs.
 
     >>> off_hcas({"NCCL_IB_DISABLE": "1", "UCX_TLS": "rc,self", "HOME": "/root"})
     ('NCCL_IB_DISABLE=1',)
@@ -123,8 +123,8 @@ def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def explained(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
-    """``NAME=value`` -> the processes (``host: command (PID)``) that have it, in order of host and
-    PID."""
+    """Return ``NAME=value`` -> the processes (``host: command (PID)``) that have it, in order of
+    host and PID."""
     by_variable: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for text in off_hcas(p.environment):
@@ -140,12 +140,12 @@ INTERFACES = (
     "OMPI_MCA_btl_tcp_if_include",
 )
 """Variables that name interfaces for sockets (PyTorch's "Distributed", NCCL user guide, UCX, Open
-MPI). NCCL with verbs uses its one for bootstrap alone: it accuses no one."""
+MPI). NCCL with verbs uses its variable only for bootstrap, so it is no evidence."""
 
 
 def ipoib_named(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
-    """``NAME=value`` of variables that let sockets go over IPoIB interfaces (``ib0``, ``ibp3s0``)
-    -> the processes that have it, as :func:`explained`."""
+    """Return ``NAME=value`` of variables that direct sockets to IPoIB interfaces (``ib0``,
+    ``ibp3s0``) -> the processes that have it, like :func:`explained`."""
     by_variable: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for name in INTERFACES:

@@ -1,9 +1,8 @@
-"""Jobs that do not use the HCAs of their hosts: the unintended fallback to TCP
-(``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport that UCX left out).
-
-Counters do not know what a program wanted. They say that the data counters of all of a job's hosts
-stand still while it runs, or move far less than those of other jobs' hosts; and what the packets
-are like that do move.
+"""Jobs that do not use the HCAs of their hosts: an unintended fallback to TCP
+(``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport excluded from UCX). Counters
+do not show the intention of a program. They show that the data counters of all hosts of a job do
+not change while it runs, or change far less than those of other jobs' hosts, and the kind of
+packets that are sent.
 """
 
 from __future__ import annotations
@@ -25,49 +24,46 @@ __all__ = ["JobPorts", "job_traffic"]
 JOB_OFF_HCAS = code(
     "job-off-hcas",
     Severity.WARNING,
-    "the HCAs of a job's hosts carry next to nothing while it runs: it uses TCP, or waits",
-    "look into the job: NCCL_IB_DISABLE and NCCL_DEBUG=INFO (NET/Socket), UCX_TLS, OMPI_MCA_pml and btl, "
-    "/dev/infiniband in its container, ulimit -l; "
-    "where it only waits or computes, nothing",
+    "the HCAs of a job's hosts carry almost no data while it runs: it uses TCP, or waits",
+    "check in the job: NCCL_IB_DISABLE and NCCL_DEBUG=INFO (NET/Socket), UCX_TLS, OMPI_MCA_pml and btl, "
+    "/dev/infiniband in its container, ulimit -l; if it only waits or computes, do nothing",
 )
 JOB_ON_IPOIB = code(
     "job-like-ipoib",
     Severity.INFO,
-    "a job's packets are as large as IPoIB's and multicasts are among them, while those of other jobs are larger: "
+    "a job's packets have the size of IPoIB packets and include multicasts, while those of other jobs are larger: "
     "TCP over IPoIB",
-    "look into the job: torch's backend gloo and NCCL's sockets go over whatever interface GLOO_SOCKET_IFNAME and "
-    "NCCL_SOCKET_IFNAME name; ss -ti on ib0 shows its connections",
+    "check in the job: torch's gloo backend and NCCL's sockets use the interface in GLOO_SOCKET_IFNAME and "
+    "NCCL_SOCKET_IFNAME; ss -ti on ib0 shows the connections",
 )
 OCTETS = 4
-"""Of a unit of PortXmitData (IBA 16.1.3.5)."""
+"""Bytes per unit of PortXmitData (IBA 16.1.3.5)."""
 LEVEL = 1e-3
 EXPLAINED = 0.99
-"""Confidence where counters stand still and the environment says why: our choice."""
+"""Confidence if counters do not change and the environment explains it (chosen by softib)."""
 LEAST_OTHERS = 4
-"""Hosts of other jobs that move data, below which no comparison with them is made."""
+"""Minimum number of other jobs' hosts with traffic for a comparison."""
 IPOIB_PACKET = 2044 + 4 + 8 + 12 + 8 + 4
-"""Octets that counters see of a full packet of IPoIB in datagram mode on 2,048 octets of MTU (RFC
-4391: 2,044 of IP, 4 of its header; LRH, BTH, DETH, ICRC)."""
+"""Counted bytes of a full IPoIB packet in datagram mode with an MTU of 2,048 bytes (RFC 4391: 2,044
+of IP, 4 of its header; LRH, BTH, DETH, ICRC)."""
 
 
 @dataclass(frozen=True)
 class JobPorts:
-    """A job, and of each of its adapters' ports: the host, NodeGUID and portnum."""
+    """A job, with host, NodeGUID and portnum of each of its adapters' ports."""
 
     name: str
     ports: Sequence[tuple[str, int, int]]
 
 
 ProcessesOf = Callable[[str, Sequence[str]], Iterable[JobProcess]]
-"""(job, its hosts) -> those of its processes whose environment can be read."""
+"""(job, its hosts) -> its processes with a readable environment."""
 
 
 def job_traffic(case: Case, jobs: Sequence[JobPorts], processes: ProcessesOf = lambda job, hosts: ()) -> list[Finding]:
-    """One finding for each job of several hosts whose HCAs stand still, or move far less than those
-    of other jobs.
-
-    ``processes`` are asked for a job that has such a finding alone: variables that keep a program
-    from the HCAs explain it.
+    """Report each job of several hosts whose HCAs carry no data, or far less than those of other
+    jobs. ``processes`` is called only for such jobs: variables that keep a program from using the HCAs
+    explain the finding.
     """
     if not jobs or not case.n or not case.obs.intervals:
         return []
@@ -80,7 +76,7 @@ def job_traffic(case: Case, jobs: Sequence[JobPorts], processes: ProcessesOf = l
 
 
 def _moved(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """(octets in both directions, seconds for which both are known), by port."""
+    """Return (bytes in both directions, seconds for which both are known), by port."""
     names = ("port_xmit_data", "port_rcv_data")
     both = case.known(names[0]) & case.known(names[1])
     total = sum((np.where(both, case.column(n), 0.0).sum(axis=0) for n in names), np.zeros(case.n))
@@ -88,7 +84,8 @@ def _moved(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_host(case: Case, job: JobPorts, octets: np.ndarray, seconds: np.ndarray) -> dict[str, float]:
-    """Octets a second of each host of the job whose ports were all observed for long enough."""
+    """Return the bytes per second of each host of the job whose ports were all observed long
+    enough."""
     out: dict[str, float] = {}
     missing = set()
     for host, guid, portnum in job.ports:
@@ -142,8 +139,8 @@ def _judged(
 
 
 def _larger_packets(case: Case, others: Sequence[JobPorts]) -> float:
-    """Octets of a packet of the other jobs, the median of those that send larger ones than IPoIB
-    has; 0 where fewer than half of them do."""
+    """Return the median packet size in bytes of other jobs with larger packets than IPoIB's; 0 if
+    fewer than half of them have larger packets."""
     sizes = []
     for job in others:
         rows = [row for _, g, p in job.ports if (row := case.row_of(g, p)) >= 0]
@@ -157,8 +154,8 @@ def _larger_packets(case: Case, others: Sequence[JobPorts]) -> float:
 def _on_ipoib(
     case: Case, job: JobPorts, evidence: dict[str, Any], larger: float, rate: float, processes: Iterable[JobProcess]
 ) -> Finding:
-    """The finding of a job that moves, in packets like IPoIB's. A warning where its environment
-    names an IPoIB interface, else what counters permit: information."""
+    """Return the finding of a job with IPoIB-like packets: a warning if its environment names an
+    IPoIB interface, otherwise only information."""
     because = ipoib_named(processes)
     evidence |= {"other_jobs_octets_per_packet": round(larger, 1), "confidence": EXPLAINED if because else 0.5}
     if because:
@@ -176,12 +173,12 @@ def _on_ipoib(
 def _text(
     case: Case, job: JobPorts, values: np.ndarray, others: np.ndarray, still: float, span: float
 ) -> tuple[str, float]:
-    """(the finding's message, confidence); "" where there is nothing to say."""
+    """Return (the finding's message, confidence); "" if there is no finding."""
     middle = float(np.median(values))
     if float(values.max()) < still:
         compared = f"; hosts of other jobs move {_rate(float(np.median(others)))} each" if len(others) else ""
         text = (
-            f"job {job.name}: the data counters of its {counted(len(values), 'host')} stand still over "
+            f"job {job.name}: the data counters of its {counted(len(values), 'host')} do not change over "
             f"{span_text(span)} (at most {_rate(float(values.max()))} a host){compared}"
         )
         return text, 0.9 if len(others) else 0.7
@@ -198,13 +195,13 @@ def _text(
 
 
 def _probability(n: int, below: int, others: int) -> float:
-    """Chance that the ``n`` hosts of a job are the slowest of all but ``below`` others by accident:
-    every choice of n among them is as likely (rank test)."""
+    """Return the probability that the ``n`` hosts of a job are by accident the slowest of all
+    except ``below`` others (rank test: every choice of n hosts is equally likely)."""
     return math.comb(n + below, n) / math.comb(n + others, n)
 
 
 def _packets(case: Case, rows: Sequence[int]) -> dict[str, Any]:
-    """What the sent packets are like, where counters tell."""
+    """Return a description of the sent packets, if counters show it."""
     at = np.array(rows, np.int64)
     sent = float(case.column("port_xmit_pkts")[:, at].sum())
     figures: dict[str, Any] = {}
@@ -217,8 +214,7 @@ def _packets(case: Case, rows: Sequence[int]) -> dict[str, Any]:
 
 
 def _like_ipoib(evidence: Mapping[str, Any]) -> str:
-    """Small packets with multicasts among them: counters permit no more than that they look like
-    IPoIB's."""
+    """Return whether packets look like IPoIB's: small, with multicasts. Counters do not prove it."""
     size = evidence.get("octets_per_packet", 0)
     if evidence.get("multicast_packets", 0) > 0 and 0 < size <= IPOIB_PACKET:
         return (
@@ -229,7 +225,7 @@ def _like_ipoib(evidence: Mapping[str, Any]) -> str:
 
 
 def _because(variables: Mapping[str, Sequence[str]]) -> str:
-    """The variables that explain it, and a process that has them."""
+    """Return the variables that explain it, and a process that has them."""
     if not variables:
         return ""
     first = next(iter(variables.values()))
@@ -245,7 +241,7 @@ def _rate(octets: float) -> str:
 
 
 def _first_rows(case: Case, job: JobPorts) -> list[int]:
-    """A port of each host."""
+    """Return one port of each host."""
     first: dict[str, int] = {}
     for host, guid, portnum in job.ports:
         row = case.row_of(guid, portnum)

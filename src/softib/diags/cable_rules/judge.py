@@ -1,5 +1,5 @@
-"""All rules over observations: one finding a cable, one for what several cables have in common, and
-what to do."""
+"""Run all rules over observations: one finding per cable, one for a common cause of several cables,
+and advice."""
 
 from __future__ import annotations
 
@@ -51,19 +51,20 @@ RULES = (
     stuck_counters,
     unknown_counters,
 )
-"""Functions from a :class:`~softib.diags.cable_rules.case.Case` to suspicions, in the order in which
-they run: of several findings about one cable the first of the worst leads."""
+"""Functions from a :class:`~softib.diags.cable_rules.case.Case` to suspicions, in the order in
+which they run: of several findings about one cable, the first of the most severe ones leads."""
 
 ISOLATED_CODES = frozenset(
     {"link-bit-errors", "link-pre-fec-errors", "link-packet-errors", "link-flaps", "flow-control-errors"}
 )
-"""Findings that are of a cable, which can be switched off. A slow host's cable is not the matter.
+"""Findings about a cable that can be isolated. The cable of a slow host is not one of them.
 """
 
 
 @dataclass
 class _Cost:
-    """The observed fabric without the cables that are isolated already."""
+    """Cost of isolating a cable in the observed fabric without the cables that are already
+    isolated."""
 
     case: Case
 
@@ -77,13 +78,13 @@ class _Cost:
         self.before = self._cut_off()
 
     def _cut_off(self) -> int:
-        """Nodes that are not in the largest part."""
+        """Return the nodes outside of the largest part."""
         part = components(self.nodes, self.a[self.kept], self.b[self.kept])
         return self.nodes - int(np.bincount(part, minlength=1).max())
 
     def without(self, cable: int) -> dict[str, Any] | None:
-        """What it costs to take ``cable`` away (it stays away); None where it is not known to join
-        two nodes."""
+        """Return the cost of removing ``cable`` (it stays removed); None if its two nodes are not
+        known."""
         at = np.flatnonzero(self.rows == cable)
         if not len(at):
             return None
@@ -106,11 +107,9 @@ class _Cost:
 
 
 def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
-    """The same suspicions, those against cables with ``isolate`` in the evidence: whether now, and
-    what it costs.
-
-    At most max(10, 0.5 % of the cables) at once, errors before warnings, the surest first. The cost
-    of each is counted with those before it away already.
+    """Add ``isolate`` to the evidence of suspicions against cables: whether to isolate now, and the
+    cost. At most max(10, 0.5 % of the cables) at once, errors before warnings, the most certain first.
+    The cost of each assumes that earlier ones are isolated.
     """
     most = int(max(case.limits["isolations_at_least"], math.ceil(case.limits["isolations_share"] * len(case.cables))))
     order = sorted(
@@ -126,9 +125,9 @@ def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
             and sum(s.finding.evidence["falls"].values()) <= 2
             and not s.finding.evidence["down"]
         ):
-            continue  # one fall, as both ends counted it
+            continue  # one link failure, counted by both ends
         if used >= most:
-            isolate: dict[str, Any] = {"now": False, "why": f"{counted(most, 'cable')} at once are the most"}
+            isolate: dict[str, Any] = {"now": False, "why": f"at most {counted(most, 'cable')} at once"}
         else:
             price = cost.without(int(case.cable[s.port]))
             isolate = {"now": price is not None, **(price or {"why": "the other end is not known"})}
@@ -140,7 +139,7 @@ def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
 JobsOn = Callable[[int, int], Sequence[str]]
 """(NodeGUID, portnum) -> names of the jobs whose traffic crosses the cable there."""
 SHOWN = 3
-"""Jobs that a message names; the evidence has all."""
+"""Maximum number of jobs in a message; the evidence has all."""
 LEADS = (
     "module-tx-power",
     "module-rx-power",
@@ -154,7 +153,7 @@ LEADS = (
     "flow-control-errors",
     "counter-overflow",
 )
-"""Of findings of one severity about one cable, the first of these leads: the rest follows from it.
+"""Order of findings of one severity about one cable: the first leads, the others follow from it.
 """
 
 
@@ -164,10 +163,8 @@ def judge(
     thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     jobs_on: JobsOn | None = None,
 ) -> list[Finding]:
-    """What the counters say, the most severe and the surest first.
-
-    Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for ``thresholds``
-    that cannot be.
+    """Return the findings from counters, most severe and most certain first. Raises
+    :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for invalid ``thresholds``.
     """
     case = Case(observations, load_thresholds(thresholds), tables)
     suspicions = [s for function in RULES for s in function(case)] if case.n and observations.intervals else []
@@ -186,12 +183,12 @@ def judge(
 
 
 def _part(case: Case, s: Suspicion, explained: Mapping[int, Finding]) -> bool:
-    """A cable's finding that the finding of its group lists."""
+    """Return a cable's finding in the form listed by the finding of its group."""
     return s.cable and s.port >= 0 and int(case.cable[s.port]) in explained
 
 
 def _one_a_cable(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
-    """Of several suspicions against one cable the leading one, with the others in its evidence."""
+    """Merge suspicions against one cable into the leading one, with the others in its evidence."""
     by_cable: dict[int, list[Suspicion]] = {}
     out = []
     for s in suspicions:
@@ -231,8 +228,8 @@ def _jobs(s: Suspicion, case: Case, jobs_on: JobsOn | None) -> Suspicion:
 
 
 def with_jobs(finding: Finding, jobs_on: JobsOn) -> Finding:
-    """The same finding with the jobs that cross its cables (a node: any of its ports that is named)
-    in message and evidence."""
+    """Return the finding with the jobs that cross its cables (or a named port of its node) in
+    message and evidence."""
     names = list(dict.fromkeys(n for w in finding.where if w.portnum is not None for n in jobs_on(w.guid, w.portnum)))
     text = (
         f"{finding.message}; crossed by {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}"

@@ -1,8 +1,7 @@
-"""Links that fall: LinkDowned at both ends is the link's, at one end it is the node's at the other
-end, which has started again. Where the other end did not answer, one end's word is less sure.
-
-A switch without power takes its counters with it: all neighbours count a fall, the switch tells
-nothing. A host that boots does the same on its links. Neither is a bad cable.
+"""Link failures: if both ends count LinkDowned, the link failed; if only one end does, the node at
+the other end restarted. If the other end did not answer, the evidence is weaker. A switch that
+loses power also loses its counters: all neighbours count LinkDowned, the switch reports nothing. A
+booting host causes the same on its links. Neither is a bad cable.
 """
 
 from __future__ import annotations
@@ -18,30 +17,31 @@ from softib.iba.constants import PortState
 LINK_FLAPS = code(
     "link-flaps",
     Severity.WARNING,
-    "a link falls, and both ends counted it",
-    "reseat the cable at both ends, then replace it; an error where it fell several times or has not come back",
+    "a link went down, counted by both ends",
+    "reseat the cable at both ends, then replace it; an error if it went down several times or is still down",
 )
 SWITCH_RESTARTED = code(
     "switch-restarted",
     Severity.INFO,
-    "a switch has started again: its neighbours lost their links to it, its own counters restarted",
-    "nothing, where somebody did it; else look at its power and its log",
+    "a switch restarted: its neighbours lost their links to it, its counters were reset",
+    "do nothing if the restart was planned; otherwise check its power and log",
 )
 SWITCH_LOST = code(
     "switch-gone",
     Severity.ERROR,
     "a switch does not answer, and its neighbours lost their links to it",
-    "look at its power",
+    "check its power",
 )
 DOWNED = "link_downed_counter"
 OFTEN = 3
-"""Falls from which on a link is an error (our choice)."""
+"""Number of failures from which a link is an error (chosen by softib)."""
 ONE_END = 0.6
-"""How sure a fall is of which one end tells (our choice): the other may have started again."""
+"""Confidence in a failure reported by only one end (chosen by softib): the other may have
+restarted."""
 
 
 def link_falls(case: Case) -> Iterator[Suspicion]:
-    """Restarted switches, and cables that fell while both ends were there."""
+    """Report restarted switches, and links that failed while both ends were up."""
     falls = np.where(case.known(DOWNED), case.column(DOWNED), 0.0)
     restarted: np.ndarray = np.zeros_like(falls, bool)
     for suspicion, at in _restarts(case, falls):
@@ -52,7 +52,7 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
     for cable in np.unique(case.cable[np.flatnonzero(total)]).tolist():
         a, b = int(cable), int(case.ports.peer[cable])
         if b < 0:
-            continue  # one end alone: what happened at the other is not known
+            continue  # only one end: the state of the other is unknown
         both = int(min(total[a], total[b]))
         least = max(case.limits["falls_of_host"] if case.to_host[a] else case.limits["falls_between_switches"], 1)
         if both >= least:
@@ -64,8 +64,8 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
 
 
 def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
-    """Was ``silent`` not read in the intervals in which ``counting`` counted falls (bool[k]), nor over
-    them later?"""
+    """Return whether ``silent`` was not read in the intervals in which ``counting`` counted
+    failures (bool[k]), nor later across them."""
     heard, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
     for k in np.flatnonzero(fell).tolist():
         over = (begin[:, silent] < end[k, counting]) & (end[:, silent] > begin[k, counting])
@@ -75,7 +75,7 @@ def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
 
 
 def _down(case: Case) -> np.ndarray:
-    """The port was down when it was last seen (bool[n])."""
+    """Return which ports were down in their last reading (bool[n])."""
     state = case.level("state")
     read = ~np.isnan(state)
     last = len(state) - 1 - read[::-1].argmax(axis=0) if len(state) else np.zeros(case.n, int)
@@ -87,7 +87,10 @@ def _of_cable(case: Case, a: int, b: int, total: np.ndarray, down: bool) -> Susp
     count = int(min(total[a], total[b]))
     seconds = float(case.observed_s(DOWNED)[a])
     times = "once" if count == 1 else f"{count:,} times"
-    text = f"{case.link(a)} fell {times} in {span_text(seconds)}, as both ends counted{', and is down' if down else ''}"
+    text = (
+        f"{case.link(a)} went down {times} in {span_text(seconds)}, counted by both "
+        f"ends{', and is down' if down else ''}"
+    )
     fallen = (case.column(DOWNED)[:, [a, b]] > 0).any(axis=1)
     evidence = {
         "falls": {str(case.location(r)): int(total[r]) for r in (a, b)},
@@ -106,7 +109,8 @@ def _of_cable(case: Case, a: int, b: int, total: np.ndarray, down: bool) -> Susp
 def _of_one_end(case: Case, counting: int, silent: int, count: int, down: bool) -> Suspicion:
     times = "once" if count == 1 else f"{count:,} times"
     text = (
-        f"{case.link(counting)} fell {times}, as {case.location(counting)} counted{', and is down' if down else ''}; "
+        f"{case.link(counting)} went down {times}, counted by "
+        f"{case.location(counting)}{', and is down' if down else ''}; "
         f"{case.location(silent)} has not answered since"
     )
     evidence = {
@@ -120,12 +124,12 @@ def _of_one_end(case: Case, counting: int, silent: int, count: int, down: bool) 
 
 
 def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:
-    """(what to say, where falls are explained by it (bool[k, n])) of each switch that told nothing
-    while its neighbours lost it."""
+    """Return (finding, failures that it explains (bool[k, n])) of each switch that reported nothing
+    while its neighbours lost their links to it."""
     peer = np.asarray(case.ports.peer, np.int64)
     at = np.flatnonzero((peer >= 0) & case.ports.switch[np.maximum(peer, 0)])
     of = case.node[peer[at]]
-    # A neighbour counted a fall; the switch's own port reported nothing (or restarted) in this interval or the next.
+    # A neighbour counted LinkDowned; the switch's port reported nothing (or restarted) in this interval or the next.
     silent = ~case.known(DOWNED)[:, peer[at]]
     silent |= np.roll(silent, -1, axis=0) & (np.arange(len(silent)) < len(silent) - 1)[:, None]
     one_sided = (falls[:, at] > 0) & silent
@@ -135,7 +139,7 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
     heard_ports = case.known(DOWNED)[:, at]
     for k in np.flatnonzero(one_sided.any(axis=1)).tolist():
         count = np.bincount(place[one_sided[k]], minlength=len(nodes))
-        # Of neighbours that told something: hosts behind a switch without power cannot be reached either.
+        # Only neighbours that reported: hosts behind a switch without power are unreachable too.
         heard = np.bincount(place[heard_ports[k]], minlength=len(nodes))
         all_of_few = (count == heard) & (count >= 2) & (heard < size)
         many = (count >= case.limits["group_least"]) & (count >= heard / 2)
@@ -150,8 +154,8 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
             name = str(case.node_location(row))
             text = (
                 f"{name}: {int(count[n])} of its {int(size[n])} neighbours{silent_too} lost their link to it at "
-                f"once, and it told nothing itself: it "
-                f"{'does not answer any more' if lost else 'has started again'}"
+                f"once, and it reported nothing: it "
+                f"{'no longer answers' if lost else 'has started again'}"
             )
             yield (
                 Suspicion(

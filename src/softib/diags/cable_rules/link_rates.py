@@ -1,5 +1,5 @@
-"""Links that run below what both ends could do, as PortInfo says, while most of their kind do not:
-trained on fewer lanes, or at a lower speed."""
+"""Links below the rate that both ends support according to PortInfo, while most links of their kind
+are not: trained with fewer lanes, or at a lower speed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FULL = 0.999
 
 
 def slow_links(case: Case) -> Iterator[Suspicion]:
-    """Cables whose rate, when it was last read, is a smaller share of what they could do than that
-    of most cables to hosts, or between switches: where most run low, that is how it was built."""
+    """Report cables whose last rate is a smaller share of their possible rate than that of most
+    cables to hosts, or between switches. If most are slow, that is the design."""
     rate, best, lanes = (_latest(case.level(name)) for name in ("rate_gbps", "best_gbps", "lanes"))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where((best > 0) & (rate > 0), rate / best, np.nan)
@@ -40,7 +40,7 @@ def _of_cable(case: Case, row: int, gbps: tuple[float, float], lanes: int) -> Su
         finding(
             LINK_NARROW if narrow else LINK_SLOW,
             case.ends(row),
-            f"{case.link(row)} runs at {rate:.0f} Gb/s{on}, both ends could at {best:.0f}",
+            f"{case.link(row)} runs at {rate:.0f} Gb/s{on}, both ends support {best:.0f}",
             {"gbps": rate, "could_gbps": best, "lanes": lanes},
         ),
         row,
@@ -49,7 +49,7 @@ def _of_cable(case: Case, row: int, gbps: tuple[float, float], lanes: int) -> Su
 
 
 def _latest(level: np.ndarray) -> np.ndarray:
-    """The value of each port when it was last known (float64[n]; NaN: never)."""
+    """Return the last known value of each port (float64[n]; NaN: never known)."""
     read = ~np.isnan(level)
     if not len(level):
         return np.full(level.shape[1], np.nan)

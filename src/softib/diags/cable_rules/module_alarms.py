@@ -1,10 +1,10 @@
-"""Optical modules beyond their own alarm thresholds, and which part is bad: the module that sends,
-the fibre, or the end that receives.
+"""Optical modules beyond their alarm thresholds, and the faulty part: the sending module, the
+fibre, or the receiving end.
 
-A module measures what it sends and what it receives (SFF-8636, CMIS), so a direction has two
-readings. Little light here and an alarm of what the other end sends accuses that laser; little
-light here while the other end sends well accuses what is between, connector first; in both
-directions, the cable.
+A module measures its transmitted and received power (SFF-8636, CMIS), so each direction has two
+readings. Low received power with a transmit alarm at the other end means a bad laser there; low
+received power with good transmit power means a fault in between, first of all a connector; in both
+directions it is the cable.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ __all__ = ["module_alarms"]
 HOT_MODULE = code(
     "hot-module",
     Severity.WARNING,
-    "a cable's module is hot, or has become much warmer",
-    "look at the air flow and the fans there; a hot module makes bit errors and ages",
+    "a cable's module is hot, or became much warmer",
+    "check the air flow and the fans; a hot module causes bit errors and ages",
 )
 HOT_SWITCH = code(
     "hot-modules",
     Severity.WARNING,
-    "most modules of a switch are hot, or have become much warmer together",
-    "look at the fans and filters of the switch, and at what blows warm air at it; no module is to blame",
+    "most modules of a switch are hot, or became much warmer together",
+    "check the fans and filters of the switch, and sources of warm air; no module is at fault",
 )
 WARMER = code(
     "modules-warmer",
     Severity.INFO,
-    "most modules of a fabric's hosts, or of its switches, are hot or have become much warmer together",
-    "look at the cooling of the room, or at the load that warms them; a warning where most are at the limit",
+    "most modules of a fabric's hosts, or of its switches, are hot or became much warmer together",
+    "check the cooling of the room, or the load; a warning if most are at the limit",
 )
 LEVEL = "module_temperature_c"
 MOST = 0.5
-"""More than this share of the modules of a switch (or of all hosts, all switches) is no matter of
+"""Share of the modules of a switch (or of all hosts, all switches) above which the cause is not in
 single modules."""
 
 
 def last_known(case: Case, level: str) -> np.ndarray:
-    """The last value of a level of each port (float64[n]); NaN where it has none."""
+    """Return the last value of a level of each port (float64[n]); NaN if it has none."""
     values = case.level(level)
     read = ~np.isnan(values)
     if not len(values):
@@ -53,9 +53,9 @@ def last_known(case: Case, level: str) -> np.ndarray:
 
 
 def module_temperatures(case: Case) -> Iterator[Suspicion]:
-    """Ports whose module is at the limit now (where it states no alarm threshold of its own:
-    :mod:`~softib.diags.cable_rules.module_alarms` has the others), or rose by the limit above its
-    lowest value of the observed time."""
+    """Report ports whose module is at the limit now (modules with an alarm threshold are covered by
+    :mod:`~softib.diags.cable_rules.module_alarms`), or rose by the limit above its lowest observed
+    temperature."""
     values = case.level(LEVEL)
     measured = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(case.n, bool)
     if not measured.any():
@@ -79,14 +79,15 @@ def module_temperatures(case: Case) -> Iterator[Suspicion]:
 
 
 def _together(case: Case, group: np.ndarray, left: np.ndarray) -> bool:
-    """Most of the modules ``group`` are accused, and they are enough to speak of together."""
+    """Return whether most modules of ``group`` are affected, and the group is large enough for one
+    finding."""
     count = int((group & left).sum())
     return bool(count >= case.limits["group_least"] and count > MOST * int(group.sum()))
 
 
 def _beyond(case: Case, group: np.ndarray, hot: np.ndarray, last: np.ndarray, rose: np.ndarray) -> np.ndarray:
-    """Modules that rose by the limit more than the middle one of ``group``, or are hot, and warmer
-    by the limit than it (bool[n])."""
+    """Return modules that rose by the limit more than the median of ``group``, or are hot and
+    warmer than the median by the limit (bool[n])."""
     limit = case.limits["temperature_rise"]
     return np.asarray((rose - np.median(rose[group]) >= limit) | (hot & (last - np.median(last[group]) >= limit)))
 
@@ -94,7 +95,7 @@ def _beyond(case: Case, group: np.ndarray, hot: np.ndarray, last: np.ndarray, ro
 def _everywhere(
     case: Case, group: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray, devices: str
 ) -> Suspicion:
-    text = f"{_many(group, left, last, rose)} of {devices}: the room or the load, and no single module"
+    text = f"{_many(group, left, last, rose)} of {devices}: the room or the load, not a single module"
     severity = Severity.WARNING if np.median(last[group]) >= case.limits["temperature"] else Severity.INFO
     evidence = _evidence(case, group, left, last, rose) | {"of": devices}
     return Suspicion(finding(WARMER, [], text, evidence, severity=severity), -1, 0.9, cable=False)
@@ -102,7 +103,7 @@ def _everywhere(
 
 def _of_switch(case: Case, group: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> Suspicion:
     row = int(np.flatnonzero(group)[0])
-    text = f"{case.node_location(row)}: {_many(group, left, last, rose)}: its air flow, and no single module"
+    text = f"{case.node_location(row)}: {_many(group, left, last, rose)}: its air flow, not a single module"
     evidence = _evidence(case, group, left, last, rose) | {
         "ports": [str(case.location(r)) for r in np.flatnonzero(group & left).tolist()]
     }
@@ -112,9 +113,8 @@ def _of_switch(case: Case, group: np.ndarray, left: np.ndarray, last: np.ndarray
 def _many(group: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> str:
     both = group & left
     return (
-        f"{int(both.sum()):,} of the {int(group.sum()):,} modules, at {np.median(last[both]):.0f} °C in the middle "
-        f"and {np.median(rose[both]):.0f} more than at "
-        f"their coolest, are hot together"
+        f"{int(both.sum()):,} of the {int(group.sum()):,} modules, at {np.median(last[both]):.0f} °C in the median "
+        f"and {np.median(rose[both]):.0f} above their lowest value, are hot together"
     )
 
 
@@ -134,7 +134,7 @@ def _evidence(
 
 def _of_module(case: Case, row: int, values: np.ndarray, rose: float) -> Suspicion:
     measured = values[~np.isnan(values)]
-    since = f", {rose:.0f} more than at its coolest" if rose >= case.limits["temperature_rise"] else ""
+    since = f", {rose:.0f} above its lowest value" if rose >= case.limits["temperature_rise"] else ""
     return Suspicion(
         finding(
             HOT_MODULE,
@@ -157,25 +157,25 @@ def _of_module(case: Case, row: int, values: np.ndarray, rose: float) -> Suspici
 MODULE_RX_POWER = code(
     "module-rx-power",
     Severity.ERROR,
-    "an optical module receives less light than its own alarm threshold",
-    "clean and seat both connectors of that fibre; then replace the fibre, and the module that receives",
+    "an optical module receives less light than its alarm threshold",
+    "clean and reseat both connectors of that fibre; then replace the fibre, and the receiving module",
 )
 MODULE_TX_POWER = code(
     "module-tx-power",
     Severity.ERROR,
-    "the laser of an optical module sends less light than its own alarm threshold",
-    "replace this module; the other end and the fibre are not to blame",
+    "the laser of an optical module sends less light than its alarm threshold",
+    "replace this module; the other end and the fibre are not at fault",
 )
 MODULE_TEMPERATURE = code(
     "module-temperature",
     Severity.ERROR,
-    "an optical module is warmer than its own alarm threshold",
-    "look at the air flow and the fans there; the module may switch its lasers off",
+    "an optical module is warmer than its alarm threshold",
+    "check the air flow and the fans; the module may turn off its lasers",
 )
 
 
 def module_alarms(case: Case) -> Iterator[Suspicion]:
-    """Ports whose module reads beyond an alarm threshold that it states itself."""
+    """Report ports whose module is beyond an alarm threshold that it states."""
     rx, rx_low = last_known(case, "module_rx_power_dbm"), last_known(case, "module_rx_power_low_dbm")
     tx, tx_low = last_known(case, "module_tx_power_dbm"), last_known(case, "module_tx_power_low_dbm")
     warm, warm_high = last_known(case, "module_temperature_c"), last_known(case, "module_temperature_high_c")
@@ -188,19 +188,19 @@ def module_alarms(case: Case) -> Iterator[Suspicion]:
         if other >= 0 and weak[other]:
             continue  # the laser at the other end explains it
         if other >= 0 and dark[other] and other < row and not weak[row]:
-            continue  # the cable is named once
+            continue  # the cable is reported once
         yield _dark(case, row, other, rx, rx_low, tx, bool(other >= 0 and dark[other]))
     for row in np.flatnonzero(warm > warm_high).tolist():
         yield Suspicion(
             finding(
                 MODULE_TEMPERATURE,
                 case.ends(row),
-                f"{case.location(row)}: its module is at {warm[row]:.0f} °C, above its own alarm threshold of "
+                f"{case.location(row)}: its module is at {warm[row]:.0f} °C, above its alarm threshold of "
                 f"{warm_high[row]:.0f} °C",
                 {
                     "temperature_c": float(warm[row]),
                     "alarm_c": float(warm_high[row]),
-                    "source": "the module's own threshold (SFF-8636, CMIS)",
+                    "source": "the module's threshold (SFF-8636, CMIS)",
                 },
             ),
             row,
@@ -218,7 +218,7 @@ def _weak(case: Case, row: int, tx: float, low: float, rx: np.ndarray) -> Suspic
         finding(
             MODULE_TX_POWER,
             case.ends(row),
-            f"{case.location(row)}: its laser sends {tx:.1f} dBm, below its own alarm threshold of {low:.1f} "
+            f"{case.location(row)}: its laser sends {tx:.1f} dBm, below its alarm threshold of {low:.1f} "
             f"dBm{driven}{seen}: this module",
             {
                 "tx_power_dbm": float(tx),
@@ -226,7 +226,7 @@ def _weak(case: Case, row: int, tx: float, low: float, rx: np.ndarray) -> Suspic
                 "tx_bias_ma": _number(bias),
                 "received_dbm": _number(rx[other]) if other >= 0 else None,
                 "blame": "module that sends",
-                "source": "the module's own threshold (SFF-8636, CMIS)",
+                "source": "the module's threshold (SFF-8636, CMIS)",
             },
         ),
         row,
@@ -243,12 +243,12 @@ def _dark(
     elif sent:
         blame, reason = (
             "fibre or receiver",
-            f"{sent}, and the light is lost on the way: connector, fibre, or the receiver here",
+            f"{sent}, and the light is lost in between: connector, fibre, or the receiver here",
         )
     else:
         blame, reason = (
             "unknown",
-            "the other end tells nothing of what it sends: its laser, the fibre, or the receiver here",
+            "the other end does not report its transmit power: its laser, the fibre, or the receiver here",
         )
     weakest = last_known(case, "module_rx_lane")[row]
     by_number = f" on lane {weakest:.0f}" if np.isfinite(weakest) else ""
@@ -256,7 +256,7 @@ def _dark(
         finding(
             MODULE_RX_POWER,
             case.ends(row),
-            f"{case.location(row)}: its module receives {rx[row]:.1f} dBm{by_number}, below its own alarm threshold "
+            f"{case.location(row)}: its module receives {rx[row]:.1f} dBm{by_number}, below its alarm threshold "
             f"of {rx_low[row]:.1f} dBm; {reason}",
             {
                 "rx_power_dbm": float(rx[row]),
@@ -264,7 +264,7 @@ def _dark(
                 "sent_dbm": _number(tx[other]) if other >= 0 else None,
                 "lost_db": _number(tx[other] - rx[row]) if other >= 0 else None,
                 "blame": blame,
-                "source": "the module's own threshold (SFF-8636, CMIS)",
+                "source": "the module's threshold (SFF-8636, CMIS)",
             },
         ),
         row,

@@ -1,8 +1,6 @@
-"""Packets that arrive damaged (PortRcvErrors, LocalLinkIntegrityErrors) and buffers that overrun
-(ExcessiveBufferOverrunErrors).
-
-PortRcvRemotePhysicalErrors accuse no one here: they are of packets that a cable further back
-damaged (EBP, IBA 7.3).
+"""Damaged packets (PortRcvErrors, LocalLinkIntegrityErrors) and buffer overruns
+(ExcessiveBufferOverrunErrors). PortRcvRemotePhysicalErrors are ignored here: they count packets
+that an earlier cable damaged (EBP, IBA 7.3).
 """
 
 from __future__ import annotations
@@ -19,15 +17,15 @@ SMP_DROPS = code(
     "smp-drops",
     Severity.INFO,
     "a port dropped subnet management packets",
-    "look for two managers, a tool that asks too fast, or a manager that sweeps without end; the device answers "
-    "slower than it is asked",
+    "look for two managers, a tool that sends too many requests, or a manager that sweeps continuously; the device "
+    "answers more slowly than requests arrive",
 )
 DROPPED = "vl15_dropped"
 
 
 def vl15_drops(case: Case) -> Iterator[Suspicion]:
-    """One finding for all ports that dropped more SMPs than ibqueryerrors passes over, the worst
-    first."""
+    """Report all ports that dropped more SMPs than ibqueryerrors tolerates in one finding, the
+    worst first."""
     total = case.obs.total(DROPPED)
     rows = np.flatnonzero(total > case.limits["vl15_dropped"])
     if not len(rows):
@@ -38,7 +36,7 @@ def vl15_drops(case: Case) -> Iterator[Suspicion]:
         finding(
             SMP_DROPS,
             map(case.location, worst.tolist()),
-            f"{counted(len(rows), 'port')} dropped SMPs, most of all {case.location(int(worst[0]))}: "
+            f"{counted(len(rows), 'port')} dropped SMPs, most at {case.location(int(worst[0]))}: "
             f"{int(total[worst[0]]):,} in {span_text(seconds)}",
             {
                 "ports": len(rows),
@@ -57,15 +55,16 @@ def vl15_drops(case: Case) -> Iterator[Suspicion]:
 PARTITION_VIOLATIONS = code(
     "partition-violations",
     Severity.WARNING,
-    "a host sends packets of a partition that it is no member of",
+    "a host sends packets of a partition of which it is not a member",
     "compare the host's P_Keys with partitions.conf; traps 257 and 259 name the P_Key and the queue pairs",
 )
 RECEIVED, SENT = "port_rcv_constraint_errors", "port_xmit_constraint_errors"
 
 
 def constraint_errors(case: Case) -> Iterator[Suspicion]:
-    """A switch's port that received such packets names the node behind it as the sender; one that
-    would have sent them names the node behind it as the target."""
+    """Report packets with a wrong P_Key. A switch port that received them identifies the node
+    behind it as the sender; a port that dropped them on egress identifies the node behind it as the
+    target."""
     least = max(case.limits["constraint_errors"], 1)
     for counter, verb in (
         (RECEIVED, "sends packets of a foreign partition"),
@@ -106,23 +105,24 @@ def constraint_errors(case: Case) -> Iterator[Suspicion]:
 FLOW_CONTROL_ERRORS = code(
     "flow-control-errors",
     Severity.ERROR,
-    "a port got no flow-control updates from the other end in time",
-    "the cable damages them, or the port at the other end hangs: look for bit errors on it, else restart the node "
+    "a port did not receive flow-control updates from the other end in time",
+    "the cable damages them, or the port at the other end hangs: check for bit errors, otherwise restart the node "
     "at the other end",
 )
 UPDATES, RECOVERIES = "port_vl_xmit_flow_ctl_update_errors", "link_error_recovery_counter"
-"""The sum of the VLs' counters of that attribute; recoveries of the link."""
+"""Sum of the per-VL counters of that attribute, and recoveries of the link."""
 
 
 def starved(case: Case) -> np.ndarray:
-    """Ports whose watchdog expired while they were observed (bool[n])."""
+    """Return ports whose watchdog expired while observed (bool[n])."""
     counted = case.obs.total(UPDATES) >= max(case.limits["flow_control_errors"], 1)
     on = case.stands(UPDATES) & (case.column(RECOVERIES) > 0)
     return np.asarray(counted | case.arrived(UPDATES).any(axis=0) | on.any(axis=0))
 
 
 def flow_control(case: Case) -> Iterator[Suspicion]:
-    """Ports whose watchdog expired; the port at the other end, or the cable from it, is accused."""
+    """Report ports whose watchdog expired; the port at the other end, or the cable from it, is at
+    fault."""
     total = case.obs.total(UPDATES)
     for row in np.flatnonzero(starved(case)).tolist():
         peer = int(case.ports.peer[row])
@@ -153,14 +153,14 @@ def flow_control(case: Case) -> Iterator[Suspicion]:
 LINK_PACKET_ERRORS = code(
     "link-packet-errors",
     Severity.ERROR,
-    "packets arrive damaged over a cable, or its link recovers again and again",
-    "clean or replace cable and transceivers; malformed packets: look at the sender's firmware",
+    "packets arrive damaged over a cable, or its link recovers repeatedly",
+    "clean or replace cable and transceivers; for malformed packets, check the sender's firmware",
 )
 RECEIVE_OVERRUNS = code(
     "receive-buffer-overruns",
     Severity.ERROR,
-    "a port loses packets in its own receive buffer although it gave credits",
-    "not the cable: firmware or hardware of the port that counts them",
+    "a port loses packets in its receive buffer although it granted credits",
+    "not the cable: check firmware and hardware of the port that counts them",
 )
 ERRORS, PACKETS, OVERRUN_DETAIL = "port_rcv_errors", "port_rcv_pkts", "port_buffer_overrun_errors"
 INTEGRITY, OVERRUN, RECOVERY = (
@@ -170,12 +170,12 @@ INTEGRITY, OVERRUN, RECOVERY = (
 )
 
 BITS_A_WORD = 40.0
-"""Line bits of four octets, 8b/10b."""
+"""Line bits of four bytes, 8b/10b."""
 
 
 def packet_errors(case: Case) -> Iterator[Suspicion]:
-    """Cables over which more packets were lost than the drop rate allows, whose physical errors
-    passed their threshold, or that recover."""
+    """Report cables with more lost packets than the drop rate allows, with physical errors above
+    their threshold, or with link recoveries."""
     lost = case.obs.total(ERRORS).astype(float)
     overrun = case.obs.total(OVERRUN_DETAIL).astype(float)
     lost = np.maximum(lost - overrun, 0.0)
@@ -185,10 +185,10 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
     per_minute = np.divide(case.column(RECOVERY), minutes, out=np.zeros_like(minutes), where=minutes > 0)
     recovers = per_minute.max(axis=0, initial=0.0) > case.limits["recoveries_per_minute"]
     expired = starved(case)
-    # A flow-control watchdog that expires has the link recover: that is another finding's.
+    # An expired flow-control watchdog makes the link recover: another finding reports that.
     recovers &= ~(expired | expired[np.maximum(case.ports.peer, 0)] & (case.ports.peer >= 0))
-    # A packet is as long as it is: what the floor of the bit error ratio spoils of the octets that
-    # came is no loss to speak of either.
+    # The number of damaged packets depends on their length: losses expected at the minimum bit
+    # error ratio for the received bytes are not reported.
     spared = np.maximum(
         packets * case.limits["packet_loss"], case.obs.total("port_rcv_data") * BITS_A_WORD * case.limits["ber_floor"]
     )
@@ -241,8 +241,8 @@ def _of_cable(case: Case, cable: int, lost: np.ndarray, packets: np.ndarray, int
 
 
 def overruns(case: Case) -> Iterator[Suspicion]:
-    """Ports whose receive buffer overran: a correct sender cannot do that (IBA 7.9), so the
-    receiver is to blame."""
+    """Report ports whose receive buffer overran: a correct sender cannot cause that (IBA 7.9), so
+    the receiver is at fault."""
     total = case.obs.total(OVERRUN).astype(float)
     detail = case.obs.total(OVERRUN_DETAIL).astype(float)
     least = max(case.limits["overrun_errors"], 1)

@@ -1,8 +1,7 @@
-"""Error counters that stand at the largest value of their field: 4, 8, 16 or 32 bits that count no
-further until somebody resets them (IBA 16.1.3.5).
-
-One that got there while it was observed counted: its cable is accused, although no one knows how
-often. One that stood there already says only that the port is blind; all of those are one finding.
+"""Saturated error counters: counters of 4, 8, 16 or 32 bits stop at their largest value until they
+are reset (IBA 16.1.3.5). A counter that saturated while observed did count: its cable is reported,
+although the number is unknown. A counter that was already saturated only means that errors of the
+port are not seen; all of these are one finding.
 """
 
 from __future__ import annotations
@@ -22,31 +21,29 @@ from softib.plural import counted
 COUNTERS_UNKNOWN = code(
     "counters-unknown",
     Severity.WARNING,
-    "nothing is known of the error counters of linked ports",
-    "read them: these ports did not answer, were cleared or started again between the readings, or the tool left "
-    "them out; a bad cable there is not seen",
+    "the error counters of linked ports are unknown",
+    "read them: these ports did not answer, were cleared or restarted between the readings, or the tool skipped "
+    "them; a bad cable there is not detected",
 )
 FALLS = "link_downed_counter"
 ERRORS = tuple(name for name in SHORT if name not in ("port_xmit_wait", "port_xmit_discards", "vl15_dropped"))
-"""Counters of which one at least must be known of a linked port."""
+"""Counters of which at least one must be known for a linked port."""
 
 
 def unknown_counters(case: Case) -> Iterator[Suspicion]:
-    """One finding for all linked ports of which no error counter is known in any interval."""
+    """Report all linked ports without a known error counter in one finding."""
     linked = case.best_rate > 0
     counting = _known(case)
     rows = np.flatnonzero(linked & ~counting & ~_away(case))
-    if (
-        not len(rows) or not counting.any()
-    ):  # of nothing at all: there is no one to compare with, and no counter to judge
+    if not len(rows) or not counting.any():  # no counters at all: nothing to compare, nothing to check
         return
     ports = [case.location(r) for r in rows.tolist()]
     yield Suspicion(
         finding(
             COUNTERS_UNKNOWN,
             ports,
-            f"{len(rows):,} of {int(linked.sum()):,} linked ports: no error counter is known, a bad cable there is "
-            f"not seen: {few(map(str, ports))}",
+            f"{len(rows):,} of {int(linked.sum()):,} linked ports have no known error counter, so a bad cable there "
+            f"is not detected: {few(map(str, ports))}",
             {"ports": len(rows), "of": int(linked.sum())},
         ),
         -1,
@@ -56,8 +53,8 @@ def unknown_counters(case: Case) -> Iterator[Suspicion]:
 
 
 def _away(case: Case) -> np.ndarray:
-    """Ports of nodes that started again or are gone, as the other ends of their cables say, and
-    what is behind such a node (bool[n])."""
+    """Return ports of nodes that restarted or disappeared according to the other ends of their
+    cables, and ports behind such a node (bool[n])."""
     peer = np.asarray(case.ports.peer)
     there = np.maximum(peer, 0)
     fell = np.where(peer >= 0, case.obs.total(FALLS)[there] > 0, False)
@@ -73,8 +70,8 @@ def _known(case: Case) -> np.ndarray:
 
 
 def with_known(case: Case, s: Suspicion) -> Suspicion:
-    """The same with the error counters that are known of each end in its evidence, and in its
-    message the end of which none is."""
+    """Add the known error counters of each end to the evidence, and an end without any to the
+    message."""
     if not s.cable or s.port < 0:
         return s
     peer = int(case.ports.peer[s.port])
@@ -90,15 +87,15 @@ def with_known(case: Case, s: Suspicion) -> Suspicion:
 COUNTER_OVERFLOW = code(
     "counter-overflow",
     Severity.WARNING,
-    "an error counter reached its largest value while it was observed, and counts no further",
-    "look at the cable, then reset the counters of the port (perfquery -R): until then its errors are not seen",
+    "an error counter saturated while it was observed, and counts no further",
+    "check the cable, then reset the counters of the port (perfquery -R): until then its errors are not seen",
 )
 COUNTERS_STUCK = code(
     "counters-stuck",
     Severity.WARNING,
-    "error counters stand at their largest value: what happens there is not seen",
-    "reset them (perfquery -R LID PORT, ibclearerrors for all), then watch what they count; a port that is never "
-    "reset hides a bad cable",
+    "error counters are saturated: new errors are not seen",
+    "reset them (perfquery -R LID PORT, ibclearerrors for all), then watch them; a port that is never reset hides a "
+    "bad cable",
 )
 PREFIX = "stuck_"
 OF_CABLE = (
@@ -109,7 +106,7 @@ OF_CABLE = (
     "port_local_physical_errors",
     "local_link_integrity_errors",
 )
-"""What a bad cable lets count."""
+"""Counters that a bad cable increases."""
 OF_OTHERS = (
     "port_rcv_remote_physical_errors",
     "port_rcv_switch_relay_errors",
@@ -128,15 +125,15 @@ OF_OTHERS = (
     "port_fec_correctable_block_ctr",
     "port_fec_uncorrectable_block_ctr",
 )
-"""What other causes do. Counters of data and packets are not here: what stands there is no error
-that is missed."""
+"""Counters with other causes. Counters of data and packets are excluded: their saturation hides no
+error."""
 
 BY_HISTOGRAM = {"port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"}
-"""What the histogram of codewords tells too, in 64 bits."""
+"""Counters that the histogram of codewords also contains, with 64 bits."""
 
 
 def full_counters(case: Case) -> Iterator[Suspicion]:
-    """Ports of which a counter of the link arrived at its largest value."""
+    """Report ports with a link counter that saturated while observed."""
     arrived = {name: case.arrived(name) for name in _there(case, OF_CABLE)}
     if not arrived:
         return
@@ -147,8 +144,7 @@ def full_counters(case: Case) -> Iterator[Suspicion]:
             finding(
                 COUNTER_OVERFLOW,
                 case.ends(row),
-                f"{case.link(row)}: {', '.join(names)} of {case.location(row)} reached the largest value and count "
-                f"no further",
+                f"{case.link(row)}: {', '.join(names)} of {case.location(row)} saturated and count no further",
                 {
                     "counters": names,
                     "first_ns": int(case.obs.begin_ns[at[0], row]),
@@ -161,7 +157,7 @@ def full_counters(case: Case) -> Iterator[Suspicion]:
 
 
 def stuck_counters(case: Case) -> Iterator[Suspicion]:
-    """One finding for all ports with error counters that stand at the end of the time."""
+    """Report all ports with error counters that are saturated at the end in one finding."""
     last = {name: _last(case, name) for name in _there(case, (*OF_CABLE, *OF_OTHERS))}
     by_bins = case.known(BINS[0]).any(axis=0)  # the histogram of codewords counts on
     for name in BY_HISTOGRAM & set(last):
@@ -182,7 +178,7 @@ def stuck_counters(case: Case) -> Iterator[Suspicion]:
         f"{counted(len(rows), 'port')}: {evidence['worst'][str(first)][0]} of "
         f"{first}{', …' if count.sum() > 1 else ''}"
     )
-    # Full since before anybody looked: no news of this fabric.
+    # Saturated before the first reading: not new for this fabric.
     news = any(case.arrived(name)[:, rows].any() for name in last)
     severity = Severity.WARNING if news else Severity.INFO
     yield Suspicion(
@@ -195,7 +191,7 @@ def _there(case: Case, names: tuple[str, ...]) -> list[str]:
 
 
 def _last(case: Case, name: str) -> np.ndarray:
-    """Stood when it was last read (bool[n])."""
+    """Return where the counter was saturated in the last reading (bool[n])."""
     level = case.level(PREFIX + name)
     read = ~np.isnan(level)
     at = level.shape[0] - 1 - np.argmax(read[::-1], axis=0)

@@ -1,5 +1,5 @@
-"""The thresholds of the rules, each with its source, from ``thresholds.yaml``; a file of the user's
-overrides some."""
+"""Thresholds of the rules, each with its source, from ``thresholds.yaml``; a user's file overrides
+some."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHIPPED = Path(__file__).with_name("thresholds.yaml")
 
 @dataclass(frozen=True)
 class Threshold:
-    """``value`` in ``unit``; ``source`` says who says so."""
+    """A threshold: ``value`` in ``unit``, from ``source``."""
 
     value: float
     unit: str
@@ -41,26 +41,25 @@ class Thresholds:
         return self._entries[name].value
 
     def of(self, name: str) -> Threshold:
-        """The threshold with unit and source."""
+        """Return the threshold with unit and source."""
         return self._entries[name]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, in the order of the file."""
+        """Return all names, in file order."""
         return tuple(self._entries)
 
 
 @cache
 def shipped() -> Thresholds:
-    """Those that softib ships."""
+    """Return the thresholds that softib ships."""
     return Thresholds({name: Threshold(**entry) for name, entry in yaml.safe_load(SHIPPED.read_text("utf-8")).items()})
 
 
 def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> Thresholds:
-    """The shipped thresholds, with those of ``given`` (a YAML file or a mapping) instead of theirs.
-
-    Raises :class:`UnreadableFile` for a file that is no YAML mapping, :class:`UnknownName` and
-    :class:`InputError` for an entry that is none.
+    """Return the shipped thresholds, overridden by ``given`` (a YAML file or a mapping). Raises
+    :class:`UnreadableFile` if the file is not a YAML mapping, :class:`UnknownName` and
+    :class:`InputError` for an invalid entry.
     """
     base = shipped()
     if given is None:
@@ -73,7 +72,7 @@ def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = N
         value = entry.get("value") if isinstance(entry, Mapping) else entry
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
             raise InputError(
-                f"{of}: {name}: {value!r} is no threshold; it is a number of {base.of(name).unit}, not below 0"
+                f"{of}: {name}: {value!r} is not a threshold; use a number of {base.of(name).unit}, not below 0"
             )
         source = str(entry.get("source", of)) if isinstance(entry, Mapping) else str(of)
         entries[name] = Threshold(float(value), base.of(name).unit, source)
@@ -85,5 +84,5 @@ def _read(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise UnreadableFile(f"{os.fspath(path)}: no file of thresholds; it has lines such as ber_floor: 1.0e-15")
+        raise UnreadableFile(f"{os.fspath(path)}: not a file of thresholds; use lines like ber_floor: 1.0e-15")
     return document

@@ -1,1 +1,1 @@
-"""Cables and the ports at their ends: width, speed, modules, errors since power-on."""
+"""Cables and the ports at their ends: width, speed, modules, errors since power-up."""

@@ -1,9 +1,7 @@
-"""Error counters that a source states, judged as ``ibqueryerrors`` does: a port whose total passes
-a threshold.
-
-A total has no time: it says that something happened since the counters were last cleared, not how
-often it happens now. One finding a cable, with the counters of both ends, because the end that
-receives counts what the cable spoils.
+"""Error counters in a source, checked as in ``ibqueryerrors``: a port is reported if its total
+exceeds a threshold. A total has no time: it shows that errors happened since the last clear, not
+how often they happen now. One finding per cable, with the counters of both ends, because the
+receiving end counts the errors of the cable.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ MAX_BER = 1e-12
 
 
 def stated_bit_errors(c: Context) -> Iterator[Finding]:
-    """Cables of which a file states a bit error ratio above the floor. No one can read one from a
-    fabric that runs: there the counters over time tell it
+    """Report cables for which a file states a bit error ratio above the floor. A running fabric
+    does not report a ratio: it is derived from counters over time
     (:mod:`softib.diags.cable_rules.bit_errors`)."""
     view = c.view
     if "ber" not in view.records:
@@ -53,16 +51,15 @@ def stated_bit_errors(c: Context) -> Iterator[Finding]:
 LINK_ERROR_COUNTERS = code(
     "link-error-counters",
     Severity.WARNING,
-    "a port has counted more errors than ibqueryerrors passes over",
-    "totals since the last clear: clear them (ibqueryerrors -k), look again after an hour; if they grow, clean or "
-    "replace "
-    "cable and transceivers",
+    "a port has counted more errors than ibqueryerrors tolerates",
+    "totals since the last clear: clear them (ibqueryerrors -k), check again after an hour; if they grow, clean or "
+    "replace cable and transceivers",
 )
 CONGESTION_COUNTERS = code(
     "congestion-counters",
     Severity.INFO,
-    "ports have waited for credits, or dropped packets that found none",
-    "totals since the last clear; traffic alone makes them: compare the busiest ports, look for slow receivers",
+    "ports have waited for credits, or dropped packets without credits",
+    "totals since the last clear; normal traffic also causes them: compare the busiest ports, look for slow receivers",
 )
 
 THRESHOLDS = {
@@ -81,7 +78,7 @@ THRESHOLDS = {
 """The values that infiniband-diags ships in ``error_thresholds``; a counter above its value is
 reported."""
 CONGESTION = {"port_xmit_discards": 100, "port_xmit_wait": 1000}
-"""The same file's values for what congestion counts. One finding for all ports: a busy fabric has
+"""The same file's values for congestion counters. One finding for all ports: a busy fabric has
 thousands."""
 SHORT = {
     "symbol_error_counter": "SymbolErrorCounter",
@@ -100,26 +97,27 @@ SHORT = {
 }
 """Names as perfquery and ibqueryerrors print them."""
 COMMON = 0.25
-"""Share of cabled ports above a counter's threshold from which the counter speaks of the fabric, not
-of a cable; a cable is then named by it only where it counted :data:`OUTSTANDING` times the median
-of those ports."""
+"""Share of cabled ports above a counter's threshold from which the counter describes the fabric,
+not a cable; a cable is then reported only if it counted :data:`OUTSTANDING` times the median of
+those ports."""
 OUTSTANDING = 10
 MANY = 16
-"""Ports above a threshold up to which it speaks of cables, however small the fabric."""
+"""Number of ports above a threshold up to which cables are reported, even in a small fabric."""
 BELOW_ZERO = 1 << 63
-"""Where 64-bit counters begin that firmware has made negative: no port counts so far in 500 years.
+"""Values from which a 64-bit counter counts as negative (a firmware error): no port counts that far
+in 500 years.
 """
 
 
 def _count(view: FabricView, name: str) -> np.ndarray:
-    """A counter of every port (uint64[ports]); one that reads below zero counts nothing."""
+    """Return a counter of every port (uint64[ports]); negative values become 0."""
     value: np.ndarray = view.fabric.counters[name]
     return np.where(value < np.uint64(BELOW_ZERO), value, np.uint64(0))
 
 
 def error_counters(c: Context) -> Iterator[Finding]:
-    """Cables of which an end's error counters pass a threshold, the worst first; congestion in one
-    finding."""
+    """Report cables with error counters above a threshold at one end, the worst first; congestion
+    in one finding."""
     if "counters" not in c.view.records:
         return
     yield from _errors(c.view)
@@ -127,7 +125,7 @@ def error_counters(c: Context) -> Iterator[Finding]:
 
 
 def _excess(view: FabricView, thresholds: dict[str, int]) -> np.ndarray:
-    """How many times its threshold the worst counter of each port holds; 0 where none passes
+    """Return the ratio of each port's worst counter to its threshold; 0 if none exceeds it
     (float64[ports])."""
     worst = np.zeros(view.fabric.sizes.ports)
     for name, most in thresholds.items():
@@ -155,7 +153,7 @@ def _errors(view: FabricView) -> Iterator[Finding]:
                 LINK_ERROR_COUNTERS,
                 map(view.location, below.tolist()),
                 f"{SHORT[name]} reads {int(f.counters[name][below[0]]) - (1 << 64)} as a signed number on "
-                f"{view.location(int(below[0]))}: a mistake of its firmware, not counted",
+                f"{view.location(int(below[0]))}: a firmware error, ignored",
                 {"counter": SHORT[name], "ports": len(below)},
                 severity=Severity.INFO,
             )
@@ -163,9 +161,8 @@ def _errors(view: FabricView) -> Iterator[Finding]:
         yield finding(
             LINK_ERROR_COUNTERS,
             map(view.location, above.tolist()),
-            f"{SHORT[name]} is above {most} on {counted(len(above), 'port')}, half of them above {usual}: what all "
-            f"ports count "
-            "is no cable's fault (reboots, multicast, counters never cleared)",
+            f"{SHORT[name]} is above {most} on {counted(len(above), 'port')}, half of them above {usual}: errors on "
+            f"all ports are not the fault of a cable (reboots, multicast, counters never cleared)",
             {
                 "counter": SHORT[name],
                 "ports": len(above),
@@ -181,7 +178,7 @@ def _cables(view: FabricView, thresholds: dict[str, int]) -> Iterator[Finding]:
     f = view.fabric
     excess = _excess(view, thresholds)
     bad = np.flatnonzero(excess)
-    # One cable, one finding: its worse end stands for it. Port 0 of a switch counts what it drops and has no cable.
+    # One finding per cable, at its worse end. Port 0 of a switch counts drops and has no cable.
     first = np.where(f.port_peer[bad] >= 0, np.minimum(bad, f.port_peer[bad]), bad)
     ends, at = np.unique(first, return_inverse=True)
     weight = np.zeros(len(ends))
@@ -223,7 +220,7 @@ def _congestion(view: FabricView) -> Iterator[Finding]:
         CONGESTION_COUNTERS,
         map(view.location, worst),
         f"{counted(len(rows), 'port')} {plural(len(rows), 'has', 'have')} discarded packets or waited for credits, "
-        f"most of all {view.location(worst[0])}: {most} "
+        f"most at {view.location(worst[0])}: {most} "
         "(totals since the last clear)",
         {"ports": len(rows), "counters": by_port},
     )

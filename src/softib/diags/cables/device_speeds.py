@@ -1,5 +1,5 @@
-"""What the ends of links can do: as the source records it of each port, else as the catalogue of
-devices has the part."""
+"""Capabilities of the ends of links: from the source's record of each port, otherwise from the
+device catalogue."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from softib.iba.smp import PortInfo
 __all__ = ["device_best", "supported"]
 
 LANES = 4
-"""Lanes of a port of every part in the catalogue."""
+"""Number of lanes of a port, the same for every part in the catalogue."""
 
 
 def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(best speed code, most lanes) of the ports of parts by DeviceID; 0 where the catalogue does
-    not have the part."""
+    """Return (best speed code, most lanes) of the ports of parts by DeviceID; 0 if the catalogue
+    does not have the part."""
     code = np.zeros(len(device_id), np.int64)
     for part in np.unique(device_id).tolist():
         device = DEVICES.get(part)
@@ -29,8 +29,8 @@ def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(best speed code, widest lanes) that each port supports: as recorded, else the generation of
-    the part (0 = unknown)."""
+    """Return (best speed code, most lanes) that each port supports: as recorded, otherwise the
+    generation of the part (0 = unknown)."""
     f = view.fabric
     if "capabilities" not in view.records:
         stated = f.node_stated[f.port_node[ports]] & Stated.DEVICE > 0

@@ -1,4 +1,4 @@
-"""Links that are down, or slower or narrower than they could be or than their peers are."""
+"""Links that are down, or slower or narrower than possible or than their peers."""
 
 from __future__ import annotations
 
@@ -47,33 +47,34 @@ LINK_SLOWER_THAN_PEERS = code(
 LINKS_BELOW_GENERATION = code(
     "links-below-generation",
     Severity.INFO,
-    "many links of a kind run below what their parts were built for, or below the rest",
-    "expected where cables, splitters or card variants are slower; else check the enabled speeds",
+    "many links of a kind run below the rate of their parts, or below the rest",
+    "expected with slower cables, splitters or card variants; otherwise check the enabled speeds",
 )
 MIXED_LINK_SPEEDS = code(
     "mixed-link-speeds",
     Severity.WARNING,
-    "many links between two tiers of switches are slower than the rest, which their parts could match",
-    "compare cables and enabled speeds of both groups: routes count links, not their speed, so the slow ones limit",
+    "many links between two tiers of switches are slower than the rest, although their parts support the same rate",
+    "compare cables and enabled speeds of both groups: routing counts links, not their speed, so the slow ones "
+    "limit the traffic",
 )
 
 MANY = 8
 PEER_SHARE = 0.75
-"""Share of a kind that must agree before the rest counts as deviating."""
+"""Share of a kind that must agree before the others count as exceptions."""
 MIN_PEERS = 4
 COMMON = 0.1
-"""Share of a group from which a rate is one of its common ones: a mixed class has several."""
+"""Share of a group from which a rate is common: a mixed class has several common rates."""
 RARE, RARE_LINKS = 0.05, 2
 """Share of a group, and number of links, up to which a rate is an exception; more links at one rate
-are a class of their own."""
+form a separate class."""
 FRACTION_OF_FAULT = 0.25
-"""Share of what both ends can do at which no variant of a part or cable is made to run."""
+"""Share of the supported rate at which no variant of a part or cable is designed to run."""
 AT_A_SWITCH = 4
-"""From so many slow links of one rate at one switch on, one finding for all of them."""
+"""Number of slow links of one rate at one switch from which they are one finding."""
 
 
 def inactive_links(c: Context) -> Iterator[Finding]:
-    """Links whose ports are not ACTIVE, where the source records states."""
+    """Report links whose ports are not ACTIVE, if the source records states."""
     view, f = c.view, c.view.fabric
     if "states" not in view.records or not len(view.cable):
         return
@@ -100,8 +101,8 @@ def inactive_links(c: Context) -> Iterator[Finding]:
 
 
 def slow_links(c: Context) -> Iterator[Finding]:
-    """Links below what both ends can do, and below their peers; whole classes that run low are one
-    finding."""
+    """Report links below the rate that both ends support, and below their peers; a slow class is
+    one finding."""
     view = c.view
     if "speeds" not in view.records or not len(view.cable):
         return
@@ -126,11 +127,9 @@ def slow_links(c: Context) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _Links:
-    """Columns over ``view.cable``: what each link runs at and what both of its ends can do (0 = not
-    known).
-
-    ``rows`` are the links that are judged; ``sure``: the source states capabilities, else the parts
-    tell them.
+    """Columns over ``view.cable``: active and supported rates of each link (0 = unknown). ``rows``
+    are the checked links; ``sure``: the source states capabilities (otherwise they follow from the
+    parts).
     """
 
     view: FabricView
@@ -148,8 +147,8 @@ class _Links:
 
 
 class _Peers:
-    """The judged links in groups of peers: what most of each link's group run at, and which links
-    are exceptions."""
+    """The checked links in groups of peers: the most common rate of each link's group, and the
+    exceptions."""
 
     def __init__(self, links: _Links, group: np.ndarray):
         gbps = links.gbps
@@ -171,21 +170,21 @@ class _Peers:
         self.slower = gbps < self.usual_gbps
         self.majority = (self.usual_count >= PEER_SHARE * self.size) & (self.size >= MIN_PEERS)
         self.odd = rare & ((self.slower & self.majority) | (gbps < floor[at]))
-        """An exception: slower than most of its group, or (a group of several rates) than every
-        common one."""
+        """Return which links are exceptions: slower than most of their group, or than every common
+        rate of the group."""
 
 
 def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
-    """bool[links]: links slower than most on their switch, where so many of the class run at that
-    rate beside faster ones that servers of both rates stand side by side there: then the switch's
-    other hosts are no measure."""
+    """Return links slower than most on their switch, if many of the class run at that rate next to
+    faster ones (bool[links]): servers of both rates are mixed, so the switch's other hosts are not a
+    reference."""
     slower = np.bincount(of_class.inverse, here.slower)[of_class.inverse]
     return np.asarray(slower >= np.maximum(MIN_PEERS, COMMON * of_class.size))
 
 
 def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
-    """bool[links]: two or more links of a class, all at one rate, on a switch whose hosts all have
-    that rate: servers of another make, where nothing states what parts are."""
+    """Return links of a class with one rate on a switch whose hosts all have that rate
+    (bool[links]): servers of another model, if the parts are unknown."""
     agree = of_class.same_rate == of_class.size
     return np.asarray(agree & (of_class.size > 1) & (on_switch.same_rate == on_switch.size))
 
@@ -212,14 +211,14 @@ def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
 
 
 def _pairs_of(of: np.ndarray, view: FabricView) -> np.ndarray:
-    """One number for the unordered pair of ``of`` at both ends of each cable."""
+    """Return a number for the unordered pair of ``of`` at both ends of each cable."""
     x, y = of[view.node_a], of[view.node_b]
     return np.asarray(np.minimum(x, y) * (of.max(initial=0) + 1) + np.maximum(x, y))
 
 
 def host_classes(c: Context) -> np.ndarray:
-    """int64[nodes]: a number for hosts of one class of names and one adapter of it; 0 for switches
-    and the rest."""
+    """Return a number for each class of host names and adapter (int64[nodes]); 0 for switches and
+    the rest."""
     view, class_of = c.view, c.pattern.labels.class_of
     numbers: dict[tuple[int, str], int] = {}
     out = np.zeros(len(view.names), np.int64)
@@ -239,12 +238,12 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     below = rated & ((speed < can) | (lanes < wide))
     deficient = rated & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
     here, kind = groups[0], groups[-1]
-    # All hosts of a leaf at one rate: a choice too.
+    # All hosts of a leaf at one rate: also by design.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
     alike |= choice[at] & ~rated
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
     crowd = np.zeros(len(at), bool)
-    if links.sure:  # many links at one rate below their ends are a choice (cables, splitters), not so many faults
+    if links.sure:  # many links at one rate below their ends are by design (cables, splitters), not faults
         crowd = below & ~odd & (alike | (kind.same_rate[at] > np.maximum(MANY, RARE * kind.size[at])))
         single = below & ~crowd
     else:
@@ -268,8 +267,8 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
 
 
 def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np.ndarray) -> Iterator[list[int]]:
-    """The links ``single`` (places in ``rows``) in parts that are one finding each: those of a
-    switch with many at one rate, else each alone."""
+    """Split the links ``single`` (indices into ``rows``) into findings: all links of a switch with
+    many at one rate, otherwise each link."""
     view, left = links.view, single
     while len(left):
         ends = [(view.node_a[rows[left]], rate[left]), (view.node_b[rows[left]], rate[left])]
@@ -285,7 +284,7 @@ def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np
 
 
 def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], findings: list[Finding]) -> Finding:
-    """Links of one switch that are slow alike, as one finding."""
+    """Return one finding for the equally slow links of a switch."""
     view, slow = links.view, rows[several]
     ends = np.concatenate([view.node_a[slow], view.node_b[slow]])
     switch = mode(ends[view.is_switch[ends]])[0]
@@ -305,7 +304,7 @@ def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], findings: 
 
 
 def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity | None) -> Finding:
-    """Many links of a kind that run low alike."""
+    """Return the finding for many equally slow links of a kind."""
     view, first = links.view, int(links.rows[at[chosen][0]])
     a, b = int(view.port_a[first]), int(view.port_b[first])
     count, of = int(chosen.sum()), len(at)
@@ -354,12 +353,12 @@ def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
     return finding(
         LINK_NARROW if narrow else LINK_SLOW,
         where,
-        f"{view.link_name(a, b)}: runs at {now}, both ends can do {best if not narrow else f'{wide}x'}",
+        f"{view.link_name(a, b)}: runs at {now}, both ends support {best if not narrow else f'{wide}x'}",
         evidence,
     )
 
 
 def _at_rate(links: _Links, peers: _Peers, at: int) -> str:
-    """The rate that most peers of link ``at`` run at, as text."""
+    """Return the most common rate of the peers of link ``at``, as text."""
     row = int(links.rows[np.flatnonzero(links.gbps == peers.usual_gbps[at])[0]])
     return speed_text(int(links.speed[row]), int(links.lanes[row]))

@@ -1,10 +1,8 @@
-"""What a file states of optical modules and of the error correction of links, judged as it stands:
-no second reading is needed.
+"""Checks of optical modules and of link error correction in a file; one reading is enough.
 
-Modules are held to the alarm thresholds that they state themselves (SFF-8636, CMIS); who wants to
-know which end is to blame reads the fabric with ``softib diagnose``. A link is one code: both ends
-use the same FEC mode (IBA volume 2, negotiated when the link trains), and lanes of four levels (HDR
-and faster) work with RS-FEC only (IBA 14.2.5.19).
+Modules are compared with their own alarm thresholds (SFF-8636, CMIS); use ``softib diagnose`` to
+find the faulty end. Both ends of a link use the same FEC mode (IBA volume 2, negotiated when the
+link trains), and lanes of four levels (HDR and faster) work only with RS-FEC (IBA 14.2.5.19).
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ FEC_MISMATCH = code(
     "fec-mismatch",
     Severity.WARNING,
     "the two ends of a link state different FEC modes",
-    "set the same FEC modes at both ends (ibportstate, mlxlink), let the link train again, and read both ends again",
+    "set the same FEC modes at both ends (ibportstate, mlxlink), retrain the link, and read both ends again",
 )
 FEC_NONE = code(
     "fec-none",
     Severity.WARNING,
     "a link of HDR or faster states that no FEC is active",
-    "such lanes lose packets without RS-FEC: look which modes both ends enable (mlxlink --show_fec), let the link "
-    "train again",
+    "such lanes lose packets without RS-FEC: check the enabled modes of both ends (mlxlink --show_fec), retrain the "
+    "link",
 )
 
 UNKNOWN_FEC = 255
@@ -48,7 +46,7 @@ Row = tuple[int, str, dict[str, object]]
 
 
 def _each(c: Context, name: str, rows: list[Row]) -> Iterator[Finding]:
-    """A finding a port, or one for many."""
+    """Return one finding per port, or one for many."""
     yield from each_or_one(
         name,
         [([c.view.location(port)], text, evidence) for port, text, evidence in rows],
@@ -58,8 +56,8 @@ def _each(c: Context, name: str, rows: list[Row]) -> Iterator[Finding]:
 
 
 def _lanes_in_use(power: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """The least power of the lanes that a module has, those with power or bias; 0 where it has
-    none. Unit of ``power``."""
+    """Return the lowest power of a module's lanes with power or bias, in the unit of ``power``; 0
+    if it has none."""
     shown = np.where((power > 0) | (bias > 0), power.astype(np.float64), np.inf).min(axis=-1)
     return np.where(np.isinf(shown), 0.0, shown)
 
@@ -69,7 +67,7 @@ def _dbm(microwatts: float) -> float:
 
 
 def module_readings(c: Context) -> Iterator[Finding]:
-    """Modules beyond a threshold that they state; hot ones that state none."""
+    """Report modules beyond a threshold that they state, and hot ones that state none."""
     f = c.view.fabric
     if "modules" not in c.view.records:
         return
@@ -86,12 +84,12 @@ def module_readings(c: Context) -> Iterator[Finding]:
         [
             (
                 int(ports[i]),
-                f"{c.view.location(int(ports[i]))}: its module is at {warm[i]:.0f} °C, above its own alarm "
-                f"threshold of {alarm[i]:.0f} °C",
+                f"{c.view.location(int(ports[i]))}: its module is at {warm[i]:.0f} °C, above its alarm threshold of "
+                f"{alarm[i]:.0f} °C",
                 {
                     "temperature_c": float(warm[i]),
                     "alarm_c": float(alarm[i]),
-                    "source": "the module's own threshold (SFF-8636, CMIS)",
+                    "source": "the module's threshold (SFF-8636, CMIS)",
                 },
             )
             for i in np.flatnonzero(measures & (alarm != 0) & (warm > alarm)).tolist()
@@ -120,12 +118,12 @@ def module_readings(c: Context) -> Iterator[Finding]:
             [
                 (
                     int(ports[i]),
-                    f"{c.view.location(int(ports[i]))}: {verb} {_dbm(weakest[i]):.1f} dBm, below its own alarm "
+                    f"{c.view.location(int(ports[i]))}: {verb} {_dbm(weakest[i]):.1f} dBm, below its alarm "
                     f"threshold of {_dbm(least[i]):.1f} dBm",
                     {
                         "power_dbm": _dbm(weakest[i]),
                         "alarm_dbm": _dbm(least[i]),
-                        "source": "the module's own threshold (SFF-8636, CMIS)",
+                        "source": "the module's threshold (SFF-8636, CMIS)",
                     },
                 )
                 for i in np.flatnonzero((able & bit > 0) & (least > 0) & (weakest < least)).tolist()
@@ -134,12 +132,12 @@ def module_readings(c: Context) -> Iterator[Finding]:
 
 
 def fec_modes(c: Context) -> Iterator[Finding]:
-    """Links whose ends state different FEC modes; links of HDR or faster without any."""
+    """Report links whose ends state different FEC modes, and links of HDR or faster without FEC."""
     view, f = c.view, c.view.fabric
     stated: list[tuple[str, np.ndarray]] = []
     if "fec" in view.records:
         stated.append(("FECActv", np.where(f.port_fec == UNKNOWN_FEC, -1, f.port_fec.astype(np.int64))))
-    if f.source.format == "db_csv" and f.port_info_ext.any():  # of others it is a model's state, not what ports said
+    if f.source.format == "db_csv" and f.port_info_ext.any():  # in other sources it is computed, not reported by ports
         valid = PortInfoExtended.cap_mask.get(f.port_info_ext).astype(np.int64) & _MODES > 0
         active = PortInfoExtended.fec_mode_active.get(f.port_info_ext).astype(np.int64)
         stated.append(("FECModeActive", np.where(valid, active, -1)))

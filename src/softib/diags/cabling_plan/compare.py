@@ -1,24 +1,22 @@
-"""Compares a cabling plan with a fabric, cable by cable.
+"""Compare a cabling plan with a fabric, cable by cable.
 
-Every cable of the plan gets one status; rows that tell it again (from its other end, or in another
+Every cable of the plan gets one status; rows that repeat it (from its other end, or in another
 file) count once:
 
 * ``matched`` – the cable joins the two planned ports;
-* ``wrong-speed``, ``wrong-length`` – it does, but runs slower than planned, or is of another
-  length;
-* ``swapped`` – two planned cables are exchanged at one end: both are found, each in the other's
-  place;
+* ``wrong-speed``, ``wrong-length`` – the same, but slower than planned, or with another length;
+* ``swapped`` – two planned cables are exchanged at one end;
 * ``misplaced`` – the planned port holds a cable that leads elsewhere;
 * ``missing`` – both planned ports are free, or one is and the node of the other is absent;
-* ``conflict`` – another row gives one of its ports another far end, and the fabric does not side
-  with this row;
+* ``conflict`` – another row gives one of its ports another peer, and the fabric does not match this
+  row;
 * ``unmatched`` – a name or port of the plan is not in the fabric, for one of
   :data:`~softib.fabric.formats.cabling.name_index.REASONS`.
 
 Cables of the fabric that no row plans are ``unexpected``: between nodes that the plan names, and at
-a switch where the plan has most of the cables of that kind (to hosts, to switches), or has most of
-them at all switches that it names. A plan of the spine layer says nothing about hosts, and no plan
-lists the backplane of a director.
+a switch if the plan has most of its cables of that kind (to hosts, to switches), or most of those
+of all planned switches. A plan of the spine layer does not cover hosts, and no plan lists the
+backplane of a director.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ __all__ = ["compare", "unplanned_cables"]
 PLAN_UNEXPECTED = code(
     "plan-unexpected-cable",
     Severity.WARNING,
-    "a cable between planned nodes that the plan does not have",
+    "a cable between planned nodes is not in the plan",
     "remove the cable, or complete the plan",
 )
 
@@ -56,7 +54,7 @@ MOST = 0.5
 
 
 def unplanned_cables(on: PlanOnFabric) -> None:
-    """Cables of the fabric that no row has, where the plan should have them."""
+    """Report cables of the fabric that the plan should contain but does not."""
     view = on.view
     rows = np.flatnonzero(_unplanned(on))
     kinds = Counter(view.names)
@@ -93,7 +91,8 @@ def unplanned_cables(on: PlanOnFabric) -> None:
 
 
 def _unplanned(on: PlanOnFabric) -> np.ndarray:
-    """bool[cables of the view]: no row uses their ports, and the plan should have them."""
+    """Return cables that the plan should contain, but whose ports no row uses (bool[cables of the
+    view])."""
     view, nodes = on.view, len(on.view.names)
     used = np.zeros(view.fabric.sizes.ports, bool)
     used[on.port[on.port >= 0]] = True
@@ -118,7 +117,7 @@ def _unplanned(on: PlanOnFabric) -> np.ndarray:
 
 
 def _inside_a_chassis(on: PlanOnFabric) -> np.ndarray:
-    """bool[cables]: between two chips of one director, which no one cables."""
+    """Return cables between two chips of one director (bool[cables]), which no one plugs."""
     view = on.view
     at = [address_of(name) if view.is_switch[n] else None for n, name in enumerate(view.names)]
     system: dict[str, int] = {}
@@ -130,7 +129,7 @@ def _inside_a_chassis(on: PlanOnFabric) -> np.ndarray:
 
 
 def compare(fabric: Fabric, plan: CablingPlan) -> PlanComparison:
-    """Compare ``fabric`` with ``plan``: findings, one table line a cable, and counts by
+    """Compare ``fabric`` with ``plan``: return findings, one table line per cable, and counts by
     :data:`STATUSES`."""
     work = PlanOnFabric(FabricView(fabric), plan)
     _judge(work)
@@ -156,7 +155,7 @@ def _as_planned(on: PlanOnFabric) -> frozenset[tuple[int, int]]:
 
 
 def _judge(on: PlanOnFabric) -> None:
-    """Each row by one of the judges, then the cables that no row has."""
+    """Check each row, then the cables without a row."""
     port, rows = on.port, on.rows
     whole = (port >= 0).all(axis=1)
     right = whole & (on.peer[:, 0] == port[:, 1]) & (port[:, 0] != port[:, 1])

@@ -1,5 +1,4 @@
-"""A cabling plan on a fabric: the ports that its rows name, what is plugged there, and the words
-for both."""
+"""A cabling plan on a fabric: the ports of its rows, their cables, and names for both."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ __all__ = ["STATUSES", "PlanComparison", "PlanOnFabric", "PlanRows", "PlannedCab
 
 
 class PlanRows:
-    """``first`` bool[n]: the first row of each cable; ``repeats``: {first row: rows that tell it
-    again}.
+    """``first`` bool[n]: the first row of each cable; ``repeats``: {first row: rows that repeat
+    it}.
 
     ``conflicting`` bool[n]: rows that share a port with the first row of another cable, or join a
     port to itself. ``repeated`` and ``mirrored`` count the rows of ``repeats``, and those of them
@@ -74,24 +73,24 @@ class PlanRows:
                 self.conflicting[rows] = True
 
     def rivals(self, row: int) -> list[int]:
-        """First rows of other cables that use a port of ``row``."""
+        """Return first rows of other cables that use a port of ``row``."""
         others = [o for p in self.port[row].tolist() for o in self.users.get(p, ()) if o != row]
         return list(dict.fromkeys(others))
 
     def value(self, row: int, column: str) -> int:
-        """What the row says of the cable, else what a row that repeats it says; 0 = unknown."""
+        """Return the row's value for the cable, otherwise that of a repeating row; 0 = unknown."""
         values = getattr(self.plan, column)
         return next((int(values[r]) for r in (row, *self.repeats.get(row, ())) if values[r]), 0)
 
     def length(self, row: int) -> float:
-        """Planned length in metres likewise, NaN = unknown."""
+        """Return the planned length in metres in the same way, NaN = unknown."""
         lengths = self.plan.length_m
         return next(
             (float(lengths[r]) for r in (row, *self.repeats.get(row, ())) if not math.isnan(lengths[r])), math.nan
         )
 
     def other_problems(self) -> list[Any]:
-        """Problems of reading the plan that no finding about conflicting rows reports."""
+        """Return problems of reading the plan that are not reported as conflicting rows."""
         plan = self.plan
         reported = {
             (plan.files[int(plan.file[r])], int(plan.line[r]))
@@ -120,29 +119,29 @@ STATUSES = (
 
 @dataclass(frozen=True)
 class PlannedCable(Result):
-    """A cable of the plan, and what the fabric has in its place."""
+    """A cable of the plan, and the corresponding cables of the fabric."""
 
     status: str
     """One of :data:`STATUSES`."""
     file: str
     line: int
-    """Of the plan file; 0 = none."""
+    """Line of the plan file; 0 = none."""
     planned: tuple[str, str]
     """Its ports, ``node[port]``."""
     found: tuple[str, ...]
     """Ports of the fabric."""
     note: str = ""
     reason: str = ""
-    """Why an unmatched row is so."""
+    """Reason for an unmatched row."""
     also: tuple[str, ...] = ()
-    """Rows that repeat the cable."""
+    """Number of rows that repeat the cable."""
     nodes: tuple[str, ...] = field(default=(), metadata=HIDDEN)
-    """Those that it is planned at."""
+    """Ports at which it is planned."""
 
 
 @dataclass
 class PlanComparison(Result):
-    """What became of the cabling plan: counts, and every cable that is not as planned."""
+    """Result of comparing a cabling plan: counts, and every cable that is not as planned."""
 
     files: tuple[str, ...]
     rows: dict[str, int]
@@ -151,25 +150,25 @@ class PlanComparison(Result):
     counts: dict[str, int]
     """Cables by status."""
     reasons: dict[str, int]
-    """Cables that were not found by name, by why."""
+    """Cables that were not found by name, by reason."""
     table: list[PlannedCable] = field(
         metadata=key(json=lambda table: [cable.to_json() for cable in table if cable.status != "matched"])
     )
     findings: list[Finding] = field(metadata=HIDDEN)
     problems: list[Any] = field(metadata=HIDDEN)
-    """Of reading the plan."""
+    """Problems of reading the plan."""
     as_planned: frozenset[tuple[int, int]] = field(metadata=HIDDEN)
-    """Ports (NodeGUID, portnum) of cables that lead where the plan says."""
+    """Ports (NodeGUID, portnum) of cables that are as planned."""
 
     @property
     def ok(self) -> bool:
-        """Every cable as planned and no other."""
+        """Return whether every cable is as planned and there are no others."""
         return not self.findings
 
     @property
     @also("cables", before="counts")
     def planned(self) -> int:
-        """Cables that the plan has."""
+        """Return the number of planned cables."""
         return sum(n for status, n in self.counts.items() if status != "unexpected")
 
 
@@ -177,7 +176,7 @@ class PlanOnFabric:
     """``port``, ``peer`` int64[rows, 2]: the port that each end names and the one that its cable
     leads to (-1 = none).
 
-    ``table`` and ``findings`` collect what the judges of rows say, by :meth:`add` or directly.
+    ``table`` and ``findings`` collect the results of the checks, by :meth:`add` or directly.
     """
 
     def __init__(self, view: FabricView, plan: CablingPlan):
@@ -195,7 +194,7 @@ class PlanOnFabric:
         return a, b
 
     def name(self, row: int, end: int) -> str:
-        """``node[port]`` of the fabric where the end is known, else as the plan spells it."""
+        """Return ``node[port]`` of the fabric if the end is known, otherwise the plan's spelling."""
         port = int(self.port[row, end])
         return str(self.view.location(port)) if port >= 0 else self.plan.end_name(row, end)
 
@@ -208,7 +207,7 @@ class PlanOnFabric:
         return [self.view.location(int(p)) for r in rows for p in self.port[r] if p >= 0]
 
     def found(self, row: int) -> tuple[str, ...]:
-        """What the planned ports really lead to."""
+        """Return the actual cables of the planned ports, as text."""
         out = []
         for end in (0, 1):
             peer_port = int(self.peer[row, end])

@@ -1,4 +1,4 @@
-"""Planned cables that are exchanged, lead elsewhere, or are not there."""
+"""Planned cables that are exchanged, lead elsewhere, or are missing."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ PLAN_LENGTH = code(
 )
 
 LENGTH_TOLERANCE = 0.25
-"""Share of the planned length (at least 1 m) by which a cable may differ."""
+"""Allowed deviation from the planned length (share, at least 1 m)."""
 MANY, HALF = 8, 0.5
-"""Cables, and share of their kind, that differ alike from which they are one finding."""
+"""Number of cables, and share of their kind, with the same difference from which they are one
+finding."""
 _DIGITS = re.compile(r"\d+")
 
 
 def right_cables(on: PlanOnFabric, rows: list[int]) -> None:
-    """Judge speed and length of the cables of ``rows``, which join their planned ports.
-
-    Where half of the cables of a kind differ from the plan alike, that is one finding: the plan, or
-    what the file states.
+    """Check speed and length of the cables of ``rows``, which join their planned ports. If half of
+    the cables of a kind differ from the plan in the same way, that is one finding: the plan or the file
+    is wrong.
     """
     kinds: Counter[tuple[str, str]] = Counter()
     alike: dict[tuple[str, tuple[str, str], str], list[int]] = {}
@@ -72,12 +72,12 @@ def _bulk(on: PlanOnFabric, code: str, rows: list[int], of: int, kind: tuple[str
         f"{len(rows)} of {counted(of, 'cable')} {kind[0]} ↔ {kind[1]}, for example {on.view.link_name(a, b)}: each "
         f"{note}",
         {"cables": len(rows), "of": of, "lines": [int(on.plan.line[r]) for r in rows]},
-        advice="so many alike: look first at whether plan and source state the same thing",
+        advice="many equal differences: check first whether plan and source mean the same",
     )
 
 
 def _kind(on: PlanOnFabric, row: int) -> tuple[str, str]:
-    """What the names of both ends have in common with others: digits are numbers."""
+    """Return the kind of cable: the names of both ends with digits replaced."""
     nodes = on.view.fabric.port_node[on.port[row]].tolist()
     a, b = sorted(_DIGITS.sub("#", on.view.names[n]) for n in nodes)
     return a, b
@@ -93,7 +93,7 @@ def _speed_note(on: PlanOnFabric, row: int) -> str:
     if speed >= planned and (width >= lanes or not lanes):
         return ""
     rate, wanted = speed_text(speed, width), speed_text(planned, lanes or 4)
-    if speed == planned:  # the lanes make the difference: show them of both
+    if speed == planned:  # only the lanes differ: show them for both
         rate, wanted = f"{width}x {speed_text(speed)}", f"{lanes or 4}x {speed_text(planned)}"
     return f"runs at {rate}, planned {wanted}"
 
@@ -121,21 +121,20 @@ PLAN_MISPLACED = code(
 PLAN_MISSING = code(
     "plan-missing-cable",
     Severity.ERROR,
-    "a planned cable is not there",
+    "a planned cable is missing",
     "plug the cable in, or check why its link is down",
 )
 
 FEW_SWAPS = 3
-"""More swaps of host cables between two switches than this are one finding: two racks, or two
-switches."""
+"""Number of swapped host cables between two switches above which they are one finding: two racks,
+or two switches, are exchanged."""
 MANY_AT_NODE = 8
-"""More missing (or misplaced) cables than this at one node are one finding, and so are all that it
-has: the node is off, or not yet cabled."""
+"""Number of missing (or misplaced) cables at one node above which they are one finding, also if all
+cables of the node are missing: the node is off, or not yet cabled."""
 
 
 def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
-    """Report the pairs of ``wrong`` rows of which each holds an end of the other; return their
-    rows."""
+    """Report pairs of ``wrong`` rows that are exchanged at one end; return their rows."""
     pairs: dict[int, int] = {}
     waiting = {int(p): row for row in wrong for p in on.port[row]}
     done: set[int] = set()
@@ -155,7 +154,7 @@ def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
         switches = tuple(sorted(n for n in nodes if on.view.is_switch[n]))
         key: tuple[int, ...] = (
             switches if len(switches) == 2 else (row,)
-        )  # hosts of two switches: a rack may be in another's place
+        )  # hosts of two switches: two racks may be exchanged
         between.setdefault(key, []).append(_swap(on, row, other))
     for of_switches, several in between.items():
         one, two = (on.view.display_names[n] for n in of_switches) if len(of_switches) == 2 else ("", "")
@@ -171,8 +170,8 @@ def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
 
 
 def _exchanged(on: PlanOnFabric, row: int, end: int, other: int, peer_port: int) -> bool:
-    """``row``'s port ``end`` is cabled to a port of ``other``; are the two left-over ports cabled
-    to each other?"""
+    """Return whether the two remaining ports are cabled to each other, given that ``row``'s port
+    ``end`` is cabled to a port of ``other``."""
     rest = int(on.port[row, 1 - end])
     other_end = int(on.port[other, 0] if on.port[other, 1] == peer_port else on.port[other, 1])
     return int(on.view.fabric.port_peer[rest]) == other_end
@@ -192,7 +191,7 @@ def _swap(on: PlanOnFabric, row: int, other: int) -> Each:
 
 
 def wrong_cables(on: PlanOnFabric, rows: list[int]) -> None:
-    """Rows whose two ports hold other cables, or none."""
+    """Report rows whose two ports hold other cables, or none."""
     missing = [row for row in rows if not on.found(row)]
     misplaced = [row for row in rows if on.found(row)]
     for row in misplaced:
@@ -204,7 +203,7 @@ def wrong_cables(on: PlanOnFabric, rows: list[int]) -> None:
 
 
 def _misplaced(on: PlanOnFabric, rows: list[int]) -> None:
-    """One finding a cable, but for a node with many."""
+    """Report one finding per cable, or one for a node with many."""
     per_node = Counter(int(n) for row in rows for n in set(on.matched.node[row].tolist()))
     left = rows
     for n in [*(n for n, count in per_node.most_common() if count > MANY_AT_NODE), -1]:
@@ -228,7 +227,7 @@ def _misplaced(on: PlanOnFabric, rows: list[int]) -> None:
 
 
 def _missing(on: PlanOnFabric, rows: list[int]) -> None:
-    """One finding a cable, but for a node that misses many."""
+    """Report one finding per cable, or one for a node that misses many."""
     node = on.matched.node
     planned = Counter(node[on.rows.first].ravel().tolist())
     per_node = Counter(int(n) for row in rows for n in set(node[row].tolist()))
@@ -251,5 +250,5 @@ def _missing(on: PlanOnFabric, rows: list[int]) -> None:
     for row in left:
         a, b = on.names(row)
         on.findings.append(
-            finding(PLAN_MISSING, on.locations([row]), f"{a} ↔ {b} is planned, no cable is there", on.evidence(row))
+            finding(PLAN_MISSING, on.locations([row]), f"{a} ↔ {b} is planned, but there is no cable", on.evidence(row))
         )

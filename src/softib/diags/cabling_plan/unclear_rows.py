@@ -1,5 +1,5 @@
-"""Rows of the plan that say nothing of the fabric: they contradict another row, or name what is not
-there."""
+"""Rows of the plan that cannot be compared: they contradict another row, or name nodes or ports
+that do not exist."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ PLAN_ABSENT = code(
     "plan-absent-node",
     Severity.ERROR,
     "a planned node is not in the fabric, and the ports that the plan cables it to are free",
-    "look whether it has power, and whether the scan reached it; where it has another name, correct the plan",
+    "check whether it has power, and whether the scan reached it; if it has another name, correct the plan",
 )
 
 MANY_NODES = 32
-"""More absent nodes are one finding: not yet built, or another fabric's plan."""
+"""Number of absent nodes above which they are one finding: not yet built, or the plan of another
+fabric."""
 
 
 @dataclass
 class _Device:
-    """A name that no node has: ``rows`` of the plan with it, ``partners`` without a node among their
-    other ends, and how many of the known other ends are ``free`` and ``used``."""
+    """A name that no node has: ``rows`` of the plan with it, ``partners`` without a node among
+    their other ends, and how many of the known other ends are ``free`` and ``used``."""
 
     rows: list[int] = field(default_factory=list)
     partners: list[str] = field(default_factory=list)
@@ -45,7 +46,7 @@ def absent_nodes(on: PlanOnFabric, rows: list[int]) -> set[int]:
     absent = {name: d for name, d in devices.items() if d.free and not d.used}
     if not absent or _misspelled(on):
         return set()
-    # What is planned at absent nodes alone went with them, or has no other witness.
+    # Cables planned only between absent nodes are missing with them, or have no other evidence.
     with_it = {n for n, d in devices.items() if not (d.free or d.used) and set(d.partners) <= absent.keys()}
     done: set[int] = set()
     several: list[Each] = []
@@ -64,7 +65,7 @@ def absent_nodes(on: PlanOnFabric, rows: list[int]) -> set[int]:
 
 
 def _unknown(on: PlanOnFabric, row: int) -> Iterable[str]:
-    """The names of the row's ends that no node has; another reason than that counts as a name too."""
+    """Return the names of the row's ends without a node; a different reason counts as a name too."""
     return (str(on.plan.node[row, end]) for end in (0, 1) if on.port[row, end] < 0)
 
 
@@ -88,7 +89,7 @@ def _devices(on: PlanOnFabric, rows: list[int]) -> dict[str, _Device]:
 
 
 def _misspelled(on: PlanOnFabric) -> bool:
-    """True where a node that no row names stands without a cable: the plan may mean that one."""
+    """Return whether an unplanned node has no cable: the plan may mean that node."""
     f = on.view.fabric
     alone = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) == 0
     alone[on.matched.node[on.matched.node >= 0]] = False
@@ -115,22 +116,22 @@ PLAN_CONFLICT = code(
     "plan-conflicting-rows",
     Severity.WARNING,
     "two rows of the plan cable one port to different places",
-    "correct the plan; where the fabric agrees with one of the rows, it is named",
+    "correct the plan; the finding names the row that the fabric agrees with, if any",
 )
 PLAN_UNMATCHED = code(
     "plan-unmatched-row",
     Severity.WARNING,
     "a row of the plan names a node or port that the fabric does not have",
-    "correct the name in the plan, or give a node-name-map",
+    "correct the name in the plan, or use a node-name-map",
 )
 
 MANY = 32
-"""More devices with rows that do not match are one finding."""
+"""Number of unmatched devices above which they are one finding."""
 
 
 def conflicting_rows(on: PlanOnFabric, rows: list[int], right: np.ndarray) -> None:
-    """Rows that give a port another far end than another row; ``right`` bool[rows]: the fabric has
-    the row's cable."""
+    """Report rows that give a port a different peer than another row; ``right`` bool[rows]: the
+    fabric has the row's cable."""
     for row in rows:
         a, b = on.names(row)
         others = on.rows.rivals(row)
@@ -155,7 +156,7 @@ def conflicting_rows(on: PlanOnFabric, rows: list[int], right: np.ndarray) -> No
 
 
 def unmatched_rows(on: PlanOnFabric, rows: list[int]) -> None:
-    """One finding for each device that rows name but that is not identified; many are one finding for each reason."""
+    """Report each unidentified device of the rows; many are one finding for each reason."""
     by_reason: dict[str, dict[str, list[tuple[int, int]]]] = {}
     for row in rows:
         worst, end = min((REASONS.index(on.matched.reason[row, e]), e) for e in (0, 1) if on.port[row, e] < 0)

@@ -1,1 +1,1 @@
-"""What the cables between parts of a fabric can carry: cuts and bisection."""
+"""Capacity of the cables between parts of a fabric: cuts and bisection."""

@@ -1,20 +1,20 @@
-"""Bisection bandwidth: what half of the hosts can send to the other half, at worst.
+"""Bisection bandwidth: the rate at which half of the hosts can send to the other half, in the worst
+case.
 
 The bisection is a minimum cut into equal halves (Dally and Towles, *Principles and practices of
 interconnection networks*, chapter 3.3); the bisection bandwidth is the capacity across it, here in
-one direction. *Full* is what the hosts of the weaker half can send: 100 % is a fabric that no
-halves of its hosts can overload.
+one direction. **Full* is the sending rate of the weaker half's hosts: at 100 % no half of the hosts
+can overload the fabric.
 
 Finding it is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to
-:data:`~softib.diags.capacity.cuts.EXACT` switches every cut is looked at. Beyond, cuts that the
-structure proposes (below each tier of a tree, across each dimension of a grid, between groups) and
-one along the Fiedler vector are each made narrower switch by switch; the narrowest is taken. It is
-a real cut, so it bounds the bisection from above; the tests compare it with every cut of small
-graphs and with published formulas.
+:data:`~softib.diags.capacity.cuts.EXACT` switches every cut is examined. Beyond, cuts that the
+structure suggests (below each tier of a tree, across each dimension of a grid, between groups) and
+one along the Fiedler vector are each narrowed switch by switch; the narrowest is used. It is a real
+cut, so it bounds the bisection from above; the tests compare it with every cut of small graphs and
+with published formulas.
 
-*Parts* answer another question: which hosts can, together, not send all that they could to the
-rest. Those below one switch, one part of a tree below a tier, or one group of a dragonfly are
-looked at.
+**Parts* are groups of hosts that together cannot send to the rest at full rate. The hosts below one
+switch, one part of a tree below a tier, or one group of a dragonfly are examined.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ __all__ = ["Bisection", "NarrowestPart", "bisect"]
 
 
 RANDOM_STARTS = 12
-"""Halves to start from, in addition to the spectral one, where no structure proposes any."""
+"""Number of random halves to start from, in addition to the spectral one, if no structure suggests
+any."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,11 @@ class NarrowestPart(Result):
     hosts: int
     """Host ports there."""
     of: int
-    """Host ports of the fabric."""
+    """Number of host ports of the fabric."""
     gbps: float | None
-    """Gb/s of the cables that lead out; None: speeds not known."""
+    """Gb/s of the outgoing cables; None: speeds unknown."""
     percent: float
-    """That in percent of what the hosts there, or those of the rest where these can send less, can
-    send."""
+    """The same in percent of the sending rate of these hosts (or of the rest, if lower)."""
 
     def __str__(self) -> str:
         rate = "" if self.gbps is None else f" ({gbps_text(self.gbps)})"
@@ -109,8 +109,8 @@ def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
 
 
 def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, bool, str]:
-    """The narrowest of the proposed cuts, each made narrower; whether it is exact, and how it was
-    found."""
+    """Return the narrowest of the proposed cuts after improvement, whether it is exact, and how it
+    was found."""
     best: Cut | None = None
     name, tried = "", 0
     for label, side in _proposals(graph, rank, shape):
@@ -158,7 +158,7 @@ def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[
 
 
 def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[str, np.ndarray]]:
-    """Leaves pod by pod, and leaves by what leads up from them."""
+    """Return orders of leaves: pod by pod, and by uplinks."""
     index = np.arange(graph.n)
     pods = [_below(graph, rank, t) for t in range(2, top + 1)]
     up = np.zeros(graph.n)
@@ -209,7 +209,7 @@ def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np
 
 
 def _families(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[str, np.ndarray]]:
-    """(what its parts are, int64[switches]) of the partitions to look at: switches, parts of a
+    """Return (description, int64[switches]) of the partitions to examine: switches, parts of a
     tree, groups."""
     index = np.arange(graph.n)
     families: list[tuple[str, np.ndarray]] = [("", index)]
@@ -230,8 +230,8 @@ def _by_node(graph: SwitchCuts, part: np.ndarray, nodes: int) -> np.ndarray:
 def _narrowest_part(
     graph: SwitchCuts, view: FabricView, families: list[tuple[str, np.ndarray]], speeds_known: bool
 ) -> NarrowestPart | None:
-    """The part with the least capacity out of it, compared with what it could send, None where that
-    is all of it."""
+    """Return the part with the lowest outgoing capacity relative to its sending rate, None if every
+    part can send at full rate."""
     total, best = float(graph.host_gbps.sum()), (1.0 - 1e-9, 0.0, 0, "")
     for name, part in families:
         n = int(part.max(initial=0)) + 1

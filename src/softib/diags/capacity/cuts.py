@@ -1,10 +1,10 @@
-"""Cuts of a fabric into two halves of its hosts: what crosses them, and how to find a narrow one.
+"""Cuts of a fabric into two halves of its hosts: their capacity, and the search for a narrow one.
 
 A *host* is a CA port on a switch. A cut puts every switch on one of two sides. A bisection has half
 of the hosts on each side, so hosts beyond the half have to be cut off from their switches: a cut
 costs the capacity of the cables that cross it and of the slowest host cables among those that are
-too many. So a cut that parts few hosts from many is no narrow bisection, however few cables cross
-it: the hosts that it does not part have to be parted one by one.
+too many. So a cut that separates few hosts from many is not a narrow bisection, however few cables
+cross it: further hosts must be separated one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = ["EXACT", "Cut", "SwitchCuts", "fiedler"]
 
 STEPS, RESTARTS = 120, 8
 TOLERANCE = 1e-5
-"""Of the residual, relative to the largest eigenvalue: an order of switches needs no more digits.
+"""Tolerance of the residual, relative to the largest eigenvalue: an order of switches needs no more
+digits.
 """
 
 
@@ -74,7 +75,7 @@ def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]: 
 
 
 EXACT = 13
-"""Up to so many switches every cut is looked at."""
+"""Largest number of switches for which every cut is examined."""
 PATIENCE, PASSES = 128, 20
 
 
@@ -89,7 +90,7 @@ class Cut:
 
     @property
     def share(self) -> float:
-        """Gb/s across of what the weaker half can send; 1 where it sends nothing."""
+        """Return Gb/s across as a share of the weaker half's sending rate; 1 if that is 0."""
         return self.gbps / self.full if self.full else 1.0
 
 
@@ -163,7 +164,7 @@ class SwitchCuts:
         return ((numbers >> np.arange(self.n)) & 1).astype(bool)
 
     def narrowest_of_all(self) -> Cut:
-        """The narrowest bisection by looking at every cut."""
+        """Return the narrowest bisection by examining every cut."""
         sides = self.every()
         across = (sides[:, self.a] != sides[:, self.b]) @ self.gbps
         count = sides @ self.hosts

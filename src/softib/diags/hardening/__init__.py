@@ -1,1 +1,1 @@
-"""Whether tenants of a fabric are kept apart, and its managers safe: evidence, and the rules on it."""
+"""Checks that tenants of a fabric are isolated and its managers protected: evidence and rules."""

@@ -1,4 +1,4 @@
-"""What a fabric shows of its protection to somebody who asks from a host, with or without its M_Key."""
+"""Protection of a fabric as seen by requests from a host, with or without its M_Key."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DEFAULT_BASE, FULL = 0x7FFF, 0x8000
 @dataclass(frozen=True)
 class EndPort:
     """An end port that answered. ``shown``: it answered without the M_Key; ``mkey``, ``protect``
-    and ``lease`` as its PortInfo said then (or with the key). ``pkeys``: its whole table, None where
-    it was not read. ``leaf``: the switch port in front; ``enforces``: does that check what comes in
-    (None: the switch cannot); ``leaf_pkeys``: the table it checks by."""
+    and ``lease`` from that PortInfo (or the one read with the key). ``pkeys``: its whole table, None if
+    it was not read. ``leaf``: the switch port at the other end; ``enforces``: whether that port checks
+    incoming P_Keys (None: the switch cannot); ``leaf_pkeys``: the table used for that."""
 
     where: Location
     host: bool
@@ -32,14 +32,14 @@ class EndPort:
 
     @property
     def memberships(self) -> frozenset[int]:
-        """P_Keys that it holds, with the membership bit, without invalid ones."""
+        """Return its P_Keys with the membership bit, without invalid ones."""
         return frozenset(k for k in self.pkeys or () if k & ~FULL)
 
 
 @dataclass(frozen=True)
 class Manager:
-    """A subnet manager that answered Get(SMInfo). ``state`` as ``sminfo`` names it; ``sm_key``: as
-    it showed it to us."""
+    """A subnet manager that answered Get(SMInfo). ``state`` as named by ``sminfo``; ``sm_key``: the
+    key in its answer."""
 
     where: Location
     guid: int
@@ -50,10 +50,10 @@ class Manager:
 
 @dataclass
 class Evidence:
-    """``mkey``: the key that was asked with, 0 for none. ``trusts``: SM_Keys → does the subnet
-    administration give P_Key tables to who sends it (None: not asked); ``mkey_records``: ports whose
-    M_Key it showed without one. ``allowed``: PortGUIDs that may manage (None: no one said).
-    ``unread``: what could not be judged, a line each."""
+    """``mkey``: the key used in requests, 0 for none. ``trusts``: SM_Keys → whether the subnet
+    administration returns P_Key tables for it (None: not tested); ``mkey_records``: ports whose M_Key
+    it returned without a key. ``allowed``: PortGUIDs that may run a manager (None: not configured).
+    ``unread``: lines on what could not be checked."""
 
     ports: list[EndPort] = field(default_factory=list)
     managers: list[Manager] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Evidence:
 
     @property
     def hosts(self) -> list[EndPort]:
-        """Ports of hosts without a manager that may be there."""
+        """Return ports of hosts, except those with an allowed manager."""
         managing = {m.guid for m in self.managers if m.state != "not active"}
         if self.allowed is not None:
             managing &= self.allowed

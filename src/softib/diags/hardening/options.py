@@ -16,30 +16,30 @@ __all__ = ["judge_options", "judge_partitions"]
 MANAGER_CONSOLE = code(
     "manager-console",
     Severity.WARNING,
-    "the manager's console listens on a TCP port and asks for no password",
+    "the manager's console listens on a TCP port without a password",
     "set console off, or local",
 )
 PARTITION_BOTH = code(
     "partition-both",
     Severity.WARNING,
-    "a port may be a full and a limited member of one partition: the full membership holds",
+    "a port may be a full and a limited member of one partition: the full membership applies",
     "set allow_both_pkeys FALSE, and give each port one membership",
 )
 CLASS_KEYS = code(
     "class-keys",
     Severity.WARNING,
-    "vendor classes of MADs (congestion control, node to node, vendor specific) take writes without a key",
-    "set cc_key_enable 2, n2n_key_enable 2 and vs_key_enable 2 (UFM's OpenSM has them; OpenSM 3.3 has not)",
+    "vendor classes of MADs (congestion control, node to node, vendor specific) accept writes without a key",
+    "set cc_key_enable 2, n2n_key_enable 2 and vs_key_enable 2 (available in UFM's OpenSM, not in OpenSM 3.3)",
 )
 MANAGERS_ANY = code(
     "managers-any",
     Severity.WARNING,
     "any port may run a subnet manager that takes part in the election",
-    "list the ports of your managers in allowed_sm_guids (UFM's OpenSM has it; OpenSM 3.3 has not)",
+    "list the ports of your managers in allowed_sm_guids (available in UFM's OpenSM, not in OpenSM 3.3)",
 )
 
 UFM_ONLY = ("allowed_sm_guids", "cc_key_enable", "m_key_per_port", "n2n_key_enable", "sm_key_per_port", "vs_key_enable")
-"""Options that UFM's OpenSM has and OpenSM 3.3 has not: a file that states one is for the former."""
+"""Options of UFM's OpenSM that OpenSM 3.3 does not have: a file with one of them is for UFM's."""
 
 
 def judge_options(stated: Stated, name: str) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """The rules of a hardened fabric (IBA 10.9, 14.2.4, 14.4, 15.4.1; OpenSM's and UFM's options).
 
-``advice`` names the setting in the words of OpenSM (``opensm.conf``, ``partitions.conf``), which
-are softib's too (``sm:`` in fabric.yaml), and UFM's where it has others (``gv.cfg``).
+``advice`` names the option of OpenSM (``opensm.conf``, ``partitions.conf``), which softib shares
+(``sm:`` in fabric.yaml), and UFM's option if it differs (``gv.cfg``).
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from softib.plural import counted
 __all__ = ["OPENSM_KEY", "judge", "pkey_text"]
 
 OPENSM_KEY = 1
-"""Default of OpenSM's ``sm_key`` and ``sa_key``: everybody knows it."""
+"""Default of OpenSM's ``sm_key`` and ``sa_key``: it is publicly known."""
 
 MKEY_UNSET = code(
     "mkey-unset",
     Severity.ERROR,
-    "ports have no M_Key: any host's root can change their LID, their P_Keys and their state",
+    "ports have no M_Key: root on any host can change their LID, P_Keys and state",
     "set m_key (UFM and newer OpenSM: m_key_per_port TRUE too) and m_key_protection_level 2 in the manager's options",
 )
 MKEY_READABLE = code(
     "mkey-readable",
     Severity.ERROR,
-    "ports show their M_Key to everybody who asks (M_KeyProtectBits 0)",
-    "set m_key_protection_level 2, then change m_key: the old one is known",
+    "ports return their M_Key to any request (M_KeyProtectBits 0)",
+    "set m_key_protection_level 2, then change m_key: the old one may be known",
 )
 MKEY_LEVEL = code(
     "mkey-level",
     Severity.WARNING,
-    "ports answer to Gets without the M_Key (M_KeyProtectBits 1): everybody can read the fabric's tables",
+    "ports answer Gets without the M_Key (M_KeyProtectBits 1): anyone can read the fabric's tables",
     "set m_key_protection_level 2",
 )
 MKEY_SHARED = code(
     "mkey-shared",
     Severity.INFO,
-    "ports have one M_Key in common: who learns it at one port changes all",
-    "set m_key_per_port TRUE (UFM's OpenSM); OpenSM 3.3 and softib have one m_key, so keep it out of hosts",
+    "ports share one M_Key: an attacker who learns it at one port can change all",
+    "set m_key_per_port TRUE (UFM's OpenSM); OpenSM 3.3 and softib have one m_key, so do not store it on hosts",
 )
 MKEY_LEASE = code(
     "mkey-lease",
     Severity.WARNING,
-    "protection by the M_Key ends by itself after a wrong key: the lease period is not 0",
-    "set m_key_lease_period 0 where a manager is always there, or watch trap 256",
+    "protection by the M_Key expires after a wrong key: the lease period is not 0",
+    "set m_key_lease_period 0 if a manager is always running, or monitor trap 256",
 )
 MANAGER_FOREIGN = code(
     "manager-foreign",
@@ -57,8 +57,8 @@ MANAGER_FOREIGN = code(
 SM_KEY_SHOWN = code(
     "sm-key-shown",
     Severity.WARNING,
-    "a subnet manager shows its SM_Key to who asks, so that every manager can pass for one of its own",
-    "give SM_Key no weight of proof: guard managers by allowed_sm_guids (UFM), or by M_Keys at protection level 2",
+    "a subnet manager returns its SM_Key to any request, so any manager can impersonate one of the site",
+    "do not rely on SM_Key: protect managers with allowed_sm_guids (UFM), or with M_Keys at protection level 2",
 )
 SM_KEY_DEFAULT = code(
     "sm-key-default",
@@ -69,20 +69,20 @@ SM_KEY_DEFAULT = code(
 PARTITION_DEFAULT_FULL = code(
     "partition-default-full",
     Severity.WARNING,
-    "hosts are full members of the default partition: they reach each other whatever other partitions say",
-    "write 'Default=0x7fff, ipoib: ALL=limited, SELF=full;' in partitions.conf (UFM: default_membership = limited)",
+    "hosts are full members of the default partition: they reach each other regardless of other partitions",
+    "use 'Default=0x7fff, ipoib: ALL=limited, SELF=full;' in partitions.conf (UFM: default_membership = limited)",
 )
 PARTITION_MIXED = code(
     "partition-mixed",
     Severity.INFO,
-    "limited members of a partition are kept from each other, and several full members reach them all",
-    "make full members of those alone that serve all others; a full member can relay between limited ones",
+    "limited members of a partition are isolated from each other, and several full members reach them all",
+    "make only ports that serve all others full members; a full member can relay between limited ones",
 )
 PARTITION_UNUSED = code(
     "partition-unused",
     Severity.INFO,
-    "a P_Key is in the table of one port alone",
-    "take the partition away, or name its other members: a key that is left over may be given to another tenant",
+    "a P_Key is in the table of only one port",
+    "remove the partition, or add its other members: a leftover key may be reused for another tenant",
 )
 PKEY_INDEX0 = code(
     "pkey-first-entry",
@@ -99,36 +99,36 @@ ENFORCEMENT_OFF = code(
 ENFORCEMENT_WIDER = code(
     "enforcement-wider",
     Severity.WARNING,
-    "a switch port lets more P_Keys through than the host behind it holds",
-    "sweep (SIGHUP, softib sm sweep); if it stays, somebody else writes tables: set M_Keys",
+    "a switch port accepts more P_Keys than its host holds",
+    "sweep (SIGHUP, softib sm sweep); if it persists, another program writes tables: set M_Keys",
 )
 SA_OPEN = code(
     "sa-open",
     Severity.ERROR,
-    "the subnet administration trusts everybody: P_Key tables are given without an SM_Key",
+    "the subnet administration trusts all requesters: it returns P_Key tables without an SM_Key",
     "set sa_key to a random value other than 0 (UFM: the SA's enhanced trust model)",
 )
 SA_DEFAULT_KEY = code(
     "sa-default-key",
     Severity.ERROR,
-    "the subnet administration trusts OpenSM's default key: a requester that sends 1 sees and changes all records",
+    "the subnet administration trusts OpenSM's default key: a requester that sends 1 can read and change all records",
     "set sa_key to a random value (UFM: sa_key, and the SA's enhanced trust model)",
 )
 SA_SHOWS_MKEY = code(
     "sa-shows-mkey",
     Severity.ERROR,
-    "the subnet administration shows M_Keys in PortInfoRecords to requesters that it does not trust",
+    "the subnet administration returns M_Keys in PortInfoRecords to untrusted requesters",
     "use a manager that follows IBA 15.4.1, and change the keys",
 )
 
 
 def pkey_text(key: int) -> str:
-    """As OpenSM writes it, with the membership."""
+    """Return the P_Key as OpenSM writes it, with the membership."""
     return f"{key & ~FULL:#06x} ({'full' if key & FULL else 'limited'})"
 
 
 def judge(e: Evidence) -> Iterator[Finding]:
-    """All rules over ``e``."""
+    """Apply all rules to ``e``."""
     for rule in (_mkeys, _leases, _shared_key, _managers, _default_partition, _partitions, _index0, _enforcement, _sa):
         yield from rule(e)
 
@@ -175,7 +175,7 @@ def _managers(e: Evidence) -> Iterator[Finding]:
             yield finding(MANAGER_FOREIGN, [m.where], f"{who} is not among those allowed", {"guid": f"{m.guid:#018x}"})
         if m.sm_key == OPENSM_KEY:
             yield finding(SM_KEY_DEFAULT, [m.where], f"{who} shows the SM_Key 1, which is OpenSM's default")
-        elif m.sm_key and not e.mkey:  # who has the M_Key is authenticated (IBA 14.2.5.13)
+        elif m.sm_key and not e.mkey:  # a requester with the M_Key is authenticated (IBA 14.2.5.13)
             yield finding(SM_KEY_SHOWN, [m.where], f"{who} shows its SM_Key")
 
 
@@ -188,7 +188,7 @@ def _default_partition(e: Evidence) -> Iterator[Finding]:
 
 
 def _partitions(e: Evidence) -> Iterator[Finding]:
-    """Partitions other than the default: mixtures, and keys that no one shares."""
+    """Check partitions other than the default: mixed memberships, and keys of a single port."""
     holders: dict[int, list[tuple[EndPort, bool]]] = defaultdict(list)
     for port in e.hosts:
         for key in port.memberships:
@@ -211,7 +211,7 @@ def _partitions(e: Evidence) -> Iterator[Finding]:
         if len({id(p) for p, _ in members}) == 1:
             where = members[0][0].where
             alone = "" if base not in managing else ", besides the manager's"
-            message = f"P_Key {base:#06x} is in the table of {where} alone{alone}"
+            message = f"P_Key {base:#06x} is only in the table of {where}{alone}"
             unused.append(([where], message, {"pkey": f"{base:#06x}"}))
     yield from each_or_one(PARTITION_UNUSED, unused, f"{len(unused)} P_Keys are in the table of one port each")
 
@@ -224,7 +224,7 @@ def _index0(e: Evidence) -> Iterator[Finding]:
 def _enforcement(e: Evidence) -> Iterator[Finding]:
     able = [p for p in e.hosts if p.enforces is not None]
     if all(p.memberships <= {DEFAULT_BASE | FULL} for p in e.hosts):
-        return  # everybody is in the one partition: there is nothing to check
+        return  # all ports are in one partition: there is nothing to check
     yield from _of_ports(
         ENFORCEMENT_OFF, [p for p in able if not p.enforces], len(able), "of hosts are not checked by their switch"
     )

@@ -1,1 +1,1 @@
-"""Hosts by their names and their order: who is missing, exchanged or shifted."""
+"""Missing, exchanged and shifted hosts, found by their names and order."""

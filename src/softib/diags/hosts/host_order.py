@@ -1,16 +1,13 @@
-"""Hosts in each other's place, found by the order of their names along the port numbers of the
-leaves.
+"""Exchanged hosts, found by the order of their names along the port numbers of the leaves. Sites
+number their hosts in the order of cabling. On similarly cabled leaves the host at port p has the
+number base of the leaf plus offset of the port: host 1426 at port 6 of one leaf, 1318 at port 6 of
+another. Leaves need no names, and the order need not be ascending. Offsets are learned by vote over
+similar leaves; a leaf with a different order is ignored.
 
-Sites number their hosts in the order in which they cable them. Leaves that are cabled alike hold,
-at port p, the host whose numbers are a base of the leaf plus an offset of the port: host 1426 at
-port 6 of the one, 1318 at port 6 of the other. No leaf needs a name, and the order need not rise.
-Offsets are learned by vote over leaves that are alike; a leaf with an order of its own shows
-nothing.
-
-An exchange is reported only where each of the two ports holds exactly the adapter that the other
-should have; where the other leaf has an order of its own, where each is the only one of its kind of
-names among hosts of the other's kind. Wiring alone cannot say more: the names may be exchanged as
-well as the cables, so the finding is a warning.
+An exchange is reported only if each of the two ports holds exactly the adapter that the other
+should have. If the other leaf has a different order, each host must be the only one of its class of
+names among hosts of the other class. Either names or cables may be exchanged, so the finding is a
+warning.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from softib.diags.view import FabricView
 __all__ = ["HostExchange", "TurnedLeaf", "exchanged_hosts", "turned_leaves"]
 
 MIN_LEAVES = 3
-"""Leaves that follow the same offsets, from which these are a rule."""
+"""Number of leaves with the same offsets from which these are a rule."""
 MIN_PORTS = 4
 """Ports of a leaf that must follow, one fewer than it has where these are no more."""
 SMALL, MIN_FOLLOWERS = 2, 16
@@ -39,10 +36,10 @@ it."""
 CLEAR = 0.9
 """Share of all hosts of similar leaves that must follow before anything is reported."""
 MAX_ORDERS = 24
-"""Different orders of one class of names; more are no order."""
+"""Maximum number of orders of one class of names; with more there is no order."""
 ROUNDS = 3
 SHIFTS = (1, -1, 2, -2)
-"""Ports by which the hosts of a leaf may be turned."""
+"""Maximum number of ports by which the hosts of a leaf may be rotated."""
 
 _NUMBER = re.compile(r"\d+")
 _WEIGHTS = (
@@ -59,8 +56,8 @@ differences of names."""
 
 @dataclass(frozen=True)
 class HostExchange:
-    """Leaf ports ``a`` and ``b`` hold each other's host. ``follow`` of ``of`` hosts of such leaves
-    are in their order."""
+    """The hosts at leaf ports ``a`` and ``b`` are exchanged. ``follow`` of ``of`` hosts of such
+    leaves are in order."""
 
     a: int
     b: int
@@ -70,7 +67,7 @@ class HostExchange:
 
 @dataclass(frozen=True)
 class TurnedLeaf:
-    """``leaf`` has its hosts in order ``by`` ports further, around its ports (rows)."""
+    """The hosts of ``leaf`` are in order, but rotated by ``by`` ports around its ports (rows)."""
 
     leaf: int
     ports: tuple[int, ...]
@@ -81,7 +78,7 @@ class TurnedLeaf:
 
 @dataclass
 class _Class:
-    """Adapters whose names differ in numbers only: ``code`` uint64, row of its leaf, and leaf port
+    """Adapters whose names differ only in numbers: ``code`` uint64, row of its leaf, and leaf port
     number of each."""
 
     key: int
@@ -91,7 +88,7 @@ class _Class:
 
 
 def exchanged_hosts(view: FabricView) -> list[HostExchange]:
-    """Pairs of leaf ports whose hosts are exchanged; near-linear in adapters."""
+    """Return pairs of leaf ports whose hosts are exchanged. Near-linear in adapters."""
     _, host_port, leaf_port = view.to_hosts
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
@@ -110,8 +107,7 @@ def exchanged_hosts(view: FabricView) -> list[HostExchange]:
 
 
 def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
-    """Leaves whose hosts are in order only once all are moved by a port or two, the last ones to
-    the first ports."""
+    """Return leaves whose hosts are in order after a rotation by one or two ports."""
     _, host_port, leaf_port = view.to_hosts
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
@@ -172,7 +168,7 @@ def _by_leaf(class_: _Class) -> dict[int, dict[int, int]]:
 
 
 def _orders(class_: _Class) -> Iterator[Expected]:
-    """What each order of the class expects on the leaves that follow it."""
+    """Return the expected hosts of each order of the class on the leaves that follow it."""
     for offsets, bases, follow, of in _rules(class_):
         yield [
             (leaf, p, (base + o) % (1 << 64), follow, of) for leaf, base in bases.items() for p, o in offsets.items()
@@ -180,7 +176,7 @@ def _orders(class_: _Class) -> Iterator[Expected]:
 
 
 def _rules(class_: _Class) -> Iterator[Rule]:
-    """The orders of the class that enough leaves follow."""
+    """Return the orders of the class that enough leaves follow."""
     by_leaf = _by_leaf(class_)
     left = sorted((leaf for leaf, row in by_leaf.items() if len(row) >= SMALL), key=lambda x: (-len(by_leaf[x]), x))
     for _ in range(MAX_ORDERS):
@@ -208,8 +204,8 @@ def _is_at(offsets: dict[int, int], portnum: int, code: int, base: int) -> bool:
 
 
 def _base(row: dict[int, int], offsets: dict[int, int]) -> int | None:
-    """What each host of a leaf has beyond the offset of its port, or of another port where all of them together are
-    those of its ports; else what most have. None where too few agree."""
+    """What each host of a leaf has beyond the offset of its port, or of another port where all of
+    them together are those of its ports; else what most have. None where too few agree."""
     votes = Counter((code - offsets[p]) % (1 << 64) for p, code in row.items() if p in offsets)
     base, count = votes.most_common(1)[0] if votes else (0, 0)
     if count < len(row) and row.keys() <= offsets.keys():
@@ -221,7 +217,7 @@ def _base(row: dict[int, int], offsets: dict[int, int]) -> int | None:
 
 
 def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[int, int]:
-    """The offset of each port that most of the leaves with it agree on."""
+    """Return the offset of each port on which most leaves agree."""
     votes: dict[int, Counter[int]] = {}
     for leaf, base in bases.items():
         for portnum, code in by_leaf[leaf].items():
@@ -231,7 +227,8 @@ def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[in
     steps = Counter((clear[p + 1] - offset) % (1 << 64) for p, offset in clear.items() if p + 1 in clear)
     step, times = steps.most_common(1)[0] if steps else (0, 0)
     for p in votes.keys() - clear.keys() if times >= MIN_PORTS else ():
-        # Half of the leaves hold an exchanged host there (a host with an adapter on each): the step from port to port.
+        # If half of the leaves hold an exchanged host there (a host with an adapter on each), use
+        # the step between ports.
         wanted = {(clear[p + d] - d * step) % (1 << 64) for d in (-1, 1) if p + d in clear}
         if len(wanted) == 1 and votes[p][offset := wanted.pop()] >= 2:
             clear[p] = offset
@@ -262,8 +259,7 @@ def _pairs(
 
 
 class _Company:
-    """Which classes of names the leaves hold: an order of their own that no other leaf has still
-    has company."""
+    """Classes of host names on each leaf, for leaves whose order no other leaf shares."""
 
     def __init__(self, held: dict[int, tuple[int, int]], node: np.ndarray):
         self.held, self.node = held, node
@@ -272,8 +268,8 @@ class _Company:
             self.classes.setdefault(int(node[port]), Counter())[key] += 1
 
     def belongs(self, port: int, other: int) -> bool:
-        """True where the host at ``port`` is the only one of its class there, and nearly all at the
-        leaf of ``other`` but the one at ``other`` are of that class."""
+        """Return whether the host at ``port`` is the only one of its class on its leaf, and nearly
+        all hosts on the leaf of ``other``, except that at ``other``, are of that class."""
         stray, guest = self.held[port][0], self.held[other][0]
         here, there = (self.classes[int(self.node[p])] for p in (port, other))
         rest = there.total() - 1

@@ -1,10 +1,8 @@
-"""What the places of hosts tell without any order of names.
-
-Hosts with several adapters are plugged into the same port number of several leaves (a unit with
-rails). A number that is free on all of these leaves, between numbers of which each holds one host,
-is the place of a host that is absent; a leaf on which each host is one port further than on the
-others of its unit is turned. Hosts with one adapter leave less: a number that is free on hardly any
-leaf of a kind.
+"""Absent and shifted hosts, found by port numbers alone. Hosts with several adapters use the same
+port number on several leaves (a unit with rails). A number that is free on all of these leaves,
+between numbers in use, indicates an absent host; a leaf whose hosts are all one port further than
+on the other leaves of its unit is rotated. For hosts with one adapter, a number that is free on
+very few leaves of a kind indicates an absent host.
 """
 
 from __future__ import annotations
@@ -22,28 +20,28 @@ from softib.diags.view import FabricView
 __all__ = ["TurnedRail", "Vacancy", "turned_rails", "vacancies"]
 
 ALIKE = 0.9
-"""Share of the port numbers of a unit that must each hold one host on all of its leaves; share of
+"""Share of the port numbers of a unit that must hold one host each on all of its leaves; share of
 leaves that must use a number."""
 MIN_HOSTS = 4
 """Hosts of a unit, and …"""
 MIN_LEAVES = 4
 """… leaves of a kind from which a free number is a gap."""
 FEW = 0.02
-"""Share of the places of a kind of leaves that may be empty; more are how the site fills its
-leaves."""
+"""Share of the host ports of a kind of leaves that may be empty; with more, leaves are partly
+filled by design."""
 
 
 FEW_OF_UNIT = 0.1
 """The same of a unit, where several leaves agree."""
 MIN_RAILS = 3
-"""Leaves of a unit of which the others outvote one."""
+"""Minimum number of leaves of a unit for a majority against one."""
 SHIFTS = (1, -1, 2, -2)
 
 
 @dataclass(frozen=True)
 class Vacancy:
-    """Free leaf ports (rows) where hosts like those on both sides have theirs. ``sure``: several
-    adapters agree."""
+    """Free leaf ports (rows) at which neighbouring hosts suggest a host. ``sure``: several adapters
+    agree."""
 
     ports: tuple[int, ...]
     neighbours: tuple[int, ...]
@@ -52,8 +50,8 @@ class Vacancy:
 
 @dataclass(frozen=True)
 class TurnedRail:
-    """``leaf`` has each host ``by`` ports further than the ``others`` of its unit; ``ports`` are
-    its rows."""
+    """On ``leaf`` each host is ``by`` ports further than on the ``others`` of its unit; ``ports``
+    are its rows."""
 
     leaf: int
     ports: tuple[int, ...]
@@ -62,8 +60,7 @@ class TurnedRail:
 
 
 class _Grid:
-    """``at`` int64[numbers, leaves]: which host each port number of each leaf of a unit holds (-1
-    none)."""
+    """``at`` int64[numbers, leaves]: host at each port number of each leaf of a unit (-1 none)."""
 
     def __init__(self, view: FabricView, held: dict[int, int], leaves: np.ndarray):
         f = view.fabric
@@ -77,7 +74,8 @@ class _Grid:
 
 
 def _grids(view: FabricView) -> tuple[dict[int, int], list[_Grid], list[int]]:
-    """(host in each leaf port, the units of several leaves, leaves that share hosts with no other)."""
+    """Return (host at each leaf port, units of several leaves, leaves that share no hosts with
+    others)."""
     _, host_port, leaf_port = view.to_hosts
     f = view.fabric
     if not len(host_port):
@@ -96,7 +94,7 @@ def _grids(view: FabricView) -> tuple[dict[int, int], list[_Grid], list[int]]:
 
 
 def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
-    """Places of hosts that are not there. Near-linear in host ports."""
+    """Return the ports of absent hosts. Near-linear in host ports."""
     held, grids, lone = _grids(view)
     out: list[Vacancy] = []
     for grid in grids:
@@ -110,8 +108,8 @@ def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
 
 
 def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
-    """Leaves of a unit on which each host is a port or two further than on most of its other
-    leaves."""
+    """Return leaves of a unit on which each host is one or two ports further than on most other
+    leaves of the unit."""
     for grid in _grids(view)[1]:
         if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
             continue
@@ -136,8 +134,8 @@ def _units(nodes: int, system: np.ndarray, leaf: np.ndarray) -> np.ndarray:
 
 
 def _in_unit(view: FabricView, held: dict[int, int], grid: _Grid) -> list[Vacancy] | None:
-    """Empty places of a unit whose port numbers each hold one host on all leaves; None where they
-    do not."""
+    """Return the empty ports of a unit whose port numbers hold one host each on all leaves; None if
+    they do not."""
     cable, at, there, used = view.fabric.port_cable, grid.at, grid.there, grid.used
     whole = [n for n in used.tolist() if there[n].sum() >= 2 and len(set(at[n][there[n]].tolist())) == 1]
     if len(whole) < MIN_HOSTS or len(whole) < ALIKE * len(used):
@@ -155,7 +153,7 @@ def _between(number: int, full: set[int]) -> bool:
 
 
 def _neighbours(view: FabricView, base: int, number: int, held: dict[int, int]) -> tuple[int, ...]:
-    """The adapters next to a free port, before and behind."""
+    """Return the adapters at the ports before and after a free port."""
     f = view.fabric
     ports = [
         next((base + n for n in span if base + n in held), -1)
@@ -165,7 +163,7 @@ def _neighbours(view: FabricView, base: int, number: int, held: dict[int, int]) 
 
 
 def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> Iterator[Vacancy]:
-    """Numbers that hardly any leaf of a kind (as many hosts as most) leaves free."""
+    """Return numbers that are free on very few leaves of a kind (with the usual number of hosts)."""
     f = view.fabric
     if len(leaves) < MIN_LEAVES:
         return

@@ -1,9 +1,7 @@
-"""Leaves that hold each other's hosts, and leaves whose hosts sit one port further, by what the
-other leaves do.
-
-Sites number racks in the order of their leaves. Two leaves whose hosts are those of the other's
-place break an order that nearly all others follow. Wiring alone cannot tell whether hosts, leaves
-or names are exchanged, so this is information.
+"""Leaves with exchanged hosts, and leaves whose hosts are shifted by one port, compared with the
+other leaves. Sites number racks in the order of their leaves. Two leaves with exchanged hosts break
+an order that nearly all others follow. Cabling does not show whether hosts, leaves or names are
+exchanged, so this is information.
 """
 
 from __future__ import annotations
@@ -22,20 +20,19 @@ from softib.natural_order import natural_rank
 __all__ = ["ExchangedLeaves", "ShiftedLeaf", "exchanged_leaves", "shifted_leaves"]
 
 MIN_LEAVES = 4
-"""Leaves in an order, or with one set of ports in use, that make a rule …"""
+"""Number of leaves in an order, or with the same ports in use, that make a rule …"""
 MOST = 0.7
 """… and the share of leaves that follow it."""
 CLEAR = 0.8
-"""Share of the hosts of two leaves that are in the order that their medians are in."""
+"""Share of the hosts of two leaves that must be in the order of their medians."""
 MIN_HOSTS = 4
-"""Hosts of a leaf that say where it belongs."""
+"""Minimum number of hosts of a leaf for this check."""
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
 class ExchangedLeaves:
-    """Leaves (nodes) ``a`` and ``b`` in each other's place; ``follow`` of ``of`` leaves are in
-    their order."""
+    """Exchanged leaves (nodes) ``a`` and ``b``; ``follow`` of ``of`` leaves are in order."""
 
     a: int
     b: int
@@ -45,8 +42,8 @@ class ExchangedLeaves:
 
 @dataclass(frozen=True)
 class ShiftedLeaf:
-    """``leaf`` has its hosts in ``ports`` (rows), ``by`` numbers beyond those of ``of`` leaves like
-    it."""
+    """The hosts of ``leaf`` are at ``ports`` (rows), ``by`` numbers beyond those of ``of`` similar
+    leaves."""
 
     leaf: int
     ports: tuple[int, ...]
@@ -55,7 +52,7 @@ class ShiftedLeaf:
 
 
 class _Hosts:
-    """Host ports of each leaf, and the place of each host in the order of all names."""
+    """Host ports of each leaf, and the rank of each host in the order of all names."""
 
     def __init__(self, view: FabricView, rank: np.ndarray):
         f = view.fabric
@@ -86,8 +83,8 @@ class _Hosts:
         )
 
     def apart(self, a: int, b: int, rising: bool) -> bool:
-        """The hosts of leaf ``a`` are in front of (``rising``) or behind those of ``b``, port by
-        port; where few ports are in use on both, nearly all of one leaf."""
+        """Return whether the hosts of leaf ``a`` are before (``rising``) or after those of ``b``,
+        port by port; if few ports are in use on both, compare nearly all hosts."""
         x, y = self.ranks[a], self.ranks[b]
         both = sorted(x.keys() & y.keys())
         if 2 * len(both) >= min(len(x), len(y)):
@@ -97,7 +94,7 @@ class _Hosts:
 
 
 def exchanged_leaves(view: FabricView, rank: np.ndarray) -> list[ExchangedLeaves]:
-    """Pairs of leaves in each other's place: by the order of the leaves' names, else of their ports
+    """Return exchanged pairs of leaves, by the order of the leaves' names, otherwise of their ports
     on the switches above."""
     hosts = _Hosts(view, rank)
     if hosts.unique.sum() < MIN_LEAVES:
@@ -125,13 +122,13 @@ def exchanged_leaves(view: FabricView, rank: np.ndarray) -> list[ExchangedLeaves
 
 
 def _by_name(view: FabricView, leaves: np.ndarray) -> np.ndarray | None:
-    """The place of each leaf in the natural order of names; None where several share one."""
+    """Return the rank of each leaf in the natural order of names; None if several share a name."""
     names = [view.names[n] for n in leaves.tolist()]
     return None if len(set(names)) < len(names) else natural_rank(names)
 
 
 def _by_uplink(view: FabricView, rank: np.ndarray, leaves: np.ndarray) -> np.ndarray | None:
-    """The lowest port number of each leaf on the switches above; None where leaves share one."""
+    """Return the lowest port number of each leaf on the switches above; None if leaves share one."""
     f = view.fabric
     lowest = []
     for leaf in leaves.tolist():
@@ -143,8 +140,8 @@ def _by_uplink(view: FabricView, rank: np.ndarray, leaves: np.ndarray) -> np.nda
 
 
 def shifted_leaves(view: FabricView, rank: np.ndarray) -> Iterator[ShiftedLeaf]:
-    """Leaves whose hosts are in the ports of the others, all by the same number of ports further up
-    or down."""
+    """Return leaves whose hosts are all shifted by the same number of ports relative to other
+    leaves."""
     hosts, f = _Hosts(view, rank), view.fabric
     used = {
         int(leaf): frozenset(f.port_num[hosts.port[r]].tolist())

@@ -1,5 +1,5 @@
-"""Hosts in each other's place, and adapters on another rail than those of hosts like theirs. They
-run after the checks of cables."""
+"""Exchanged hosts, and adapters on another rail than those of similar hosts. These checks run after
+the checks of cables."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from softib.plural import counted, plural
 SWAPPED_HOSTS = code(
     "swapped-hosts",
     Severity.INFO,
-    "two hosts sit in each other's place: all their cables, or their names, are exchanged",
-    "compare with the cabling plan; where racks or rails matter, exchange the cables, else the names",
+    "two hosts are exchanged: all their cables, or their names",
+    "compare with the cabling plan; if racks or rails matter, exchange the cables, otherwise the names",
 )
 EXCHANGED_LEAVES = code(
     "exchanged-leaves",
     Severity.INFO,
-    "two leaves hold each other's hosts, by the order of names that the other leaves follow",
+    "the hosts of two leaves are exchanged, judging by the order of names on the other leaves",
     "compare with the cabling plan: the hosts of two racks, two leaves, or their names are exchanged",
 )
 SHIFTED_HOSTS = code(
     "shifted-hosts",
     Severity.INFO,
-    "the hosts of a leaf sit some ports further than those of the other leaves",
-    "compare with the cabling plan; where ports matter (plans, rails, labels), move the plugs",
+    "the hosts of a leaf are some ports further than those of the other leaves",
+    "compare with the cabling plan; if port numbers matter (plans, rails, labels), move the plugs",
 )
 RAIL_MISMATCH = code(
     "rail-mismatch",
     Severity.WARNING,
-    "an adapter hangs on another leaf than the same rail of hosts like it",
+    "an adapter is on another leaf than the same rail of similar hosts",
     "compare with the cabling plan; rails matter to collective libraries",
 )
 
 
 def hosts_out_of_order(c: Context) -> Iterator[Finding]:
-    """Hosts in each other's place by the order of their names along the ports; a whole host is one
-    finding."""
+    """Report hosts that are exchanged according to the order of names along the ports; a whole host
+    is one finding."""
     view, done = c.view, c.seen.setdefault("cables", set())
     f, node = view.fabric, view.fabric.port_node
     exchanges = exchanged_hosts(view)
@@ -55,7 +55,7 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
     for x in exchanges:
         ends = {x.a, x.b, int(f.port_peer[x.a]), int(f.port_peer[x.b])}
         hosts = sorted(address_of(view.names[int(node[f.port_peer[p]])]).system for p in (x.a, x.b))
-        if not ends & done and hosts[0] != hosts[1]:  # two adapters of one host are a matter of rails
+        if not ends & done and hosts[0] != hosts[1]:  # two adapters of one host: the rail checks report that
             groups.setdefault((hosts[0], hosts[1]), []).append(x)
             done |= ends
     for (first, second), pairs in groups.items():
@@ -65,7 +65,7 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
 
 
 def leaves_out_of_order(c: Context) -> Iterator[Finding]:
-    """Two leaves with each other's hosts, and leaves whose hosts sit some ports further than elsewhere."""
+    """Report leaves with exchanged hosts, and leaves whose hosts are shifted by some ports."""
     view, rank, f = c.view, c.structure.rank, c.view.fabric
     name = view.display_names
     for x in exchanged_leaves(view, rank):
@@ -78,15 +78,15 @@ def leaves_out_of_order(c: Context) -> Iterator[Finding]:
         yield finding(
             EXCHANGED_LEAVES,
             map(view.location, ports),
-            f"{name[x.a]} and {name[x.b]} hold each other's hosts: {x.follow} of "
-            f"{x.of} leaves are in the order of their hosts' names, these two in each other's place",
+            f"{name[x.a]} and {name[x.b]} have exchanged hosts: {x.follow} of {x.of} leaves are in the order of "
+            f"their hosts' names, these two are exchanged",
             {"hosts": len(ports), "follow": x.follow, "of": x.of},
         )
     yield from _shifted(c)
 
 
 def _shifted(c: Context) -> Iterator[Finding]:
-    """Each leaf whose hosts sit further than elsewhere, by the first thing that tells it."""
+    """Report each leaf with shifted hosts, by the first check that finds it."""
     view, rank, f = c.view, c.structure.rank, c.view.fabric
     shifts: dict[int, tuple[tuple[int, ...], int, str]] = {}
     for s in shifted_leaves(view, rank):
@@ -118,9 +118,8 @@ def _shifted(c: Context) -> Iterator[Finding]:
             (
                 t.ports,
                 t.by,
-                f"its {counted(len(t.ports), 'host')} {plural(len(t.ports), 'is', 'are')} in order once each is "
-                f"moved back by {_ports(t.by)}, as "
-                f"{t.follow} of {t.of} such hosts are",
+                f"its {counted(len(t.ports), 'host')} {plural(len(t.ports), 'is', 'are')} in order if moved back by "
+                f"{_ports(t.by)}, like {t.follow} of {t.of} such hosts",
             ),
         )
     for leaf, (ports, by, text) in shifts.items():
@@ -161,7 +160,7 @@ def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
     return finding(
         SWAPPED_HOSTS,
         where,
-        f"{one} and {other} sit in each other's place, "
+        f"{one} and {other} are exchanged, "
         f"{'all ' + counted(len(pairs), 'cable') if len(pairs) > 1 else 'one cable each'}: by the order of "
         f"names along "
         f"the ports, which {x.follow} of {x.of} such adapters follow",
@@ -170,8 +169,8 @@ def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
 
 
 def rail_mismatches(c: Context) -> Iterator[Finding]:
-    """Adapters that are elsewhere than the same rail of like hosts, where names did not tell so
-    already."""
+    """Report adapters on another leaf than the same rail of similar hosts, unless the name checks
+    reported them."""
     view, done = c.view, c.seen.get("cables", set())
     odd = [o for o in odd_adapters(view, c.structure.rail_table) if o.host_port not in done and o.leaf_port not in done]
     node = view.fabric.port_node
@@ -189,7 +188,7 @@ def rail_mismatches(c: Context) -> Iterator[Finding]:
         yield finding(
             RAIL_MISMATCH,
             [view.location(o.host_port), view.location(o.leaf_port)],
-            f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on "
+            f"{view.link_name(o.host_port, o.leaf_port)}: similar hosts have rail {o.rail} on "
             f"{view.display_names[o.wanted]}",
             {"rail": o.rail, "expected": view.display_names[o.wanted]},
         )
@@ -212,6 +211,6 @@ def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
     return finding(
         SWAPPED_CABLES,
         where,
-        f"{text} are swapped: hosts like the first have rail {o.rail} on {view.display_names[o.wanted]}",
+        f"{text} are swapped: hosts similar to the first have rail {o.rail} on {view.display_names[o.wanted]}",
         evidence,
     )

@@ -1,1 +1,1 @@
-"""From what a failed job printed to the part at fault."""
+"""Find the faulty part from the log of a failed job."""

@@ -1,10 +1,8 @@
-"""The causes of a job's failure, and what each predicts.
-
-All numbers are assumptions, stated with their reason: how often the cause is the one among jobs of
-which somebody asks why (``prior``), how probable the log's first symptom is under it (``symptoms``;
-others have :data:`OTHER`), and how probable each feature of the fabric is (``features``; of a part
-that the cause does not concern :data:`BACKGROUND`). They order causes; they were not fitted to any
-fabric's failures.
+"""Causes of a job's failure, and the evidence expected for each. All numbers are assumptions with a
+stated reason: the frequency of the cause among analysed jobs (``prior``), the probability of the
+log's first symptom given the cause (``symptoms``; others have :data:`OTHER`), and the probability
+of each feature of the fabric (``features``; :data:`BACKGROUND` for uninvolved parts). They rank
+causes; they were not fitted to failures of any fabric.
 """
 
 from __future__ import annotations
@@ -35,13 +33,15 @@ BACKGROUND: dict[str, float] = {
     "ethernet": 0.0005,
     "tcp-configured": 0.02,
 }
-"""Feature → how probable it is at a part that has nothing to do with the failure: of 1,000 links a few fall, or
-have errors, within minutes of any moment; totals since the last clear are there for one link in seven."""
+"""Feature → its probability at a part that is not involved in the failure: of 1,000 links a few
+fail or have errors within minutes of any moment; one link in seven has totals since the last
+clear."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause. ``scope``: what it is of: a ``cable``, a ``switch``, a ``host`` (its port), or the ``job``."""
+    """One cause. ``scope``: the affected part: a ``cable``, a ``switch``, a ``host`` (its port), or
+    the ``job``."""
 
     code: str
     scope: str
@@ -49,7 +49,8 @@ class Cause:
     meaning: str
     reason: str
     command: str
-    """What to run next; {a}, {b}: the cable's ends, {node}: the switch or host, {fabric}: the source."""
+    """Next command to run; {a}, {b}: the cable's ends, {node}: the switch or host, {fabric}: the
+    source."""
     symptoms: dict[str, float] = field(default_factory=dict)
     features: dict[str, float] = field(default_factory=dict)
 
@@ -69,7 +70,8 @@ _LOST = {
     "node-left": 0.01,
     "process-died": 0.015,
 }
-"""Symptoms where packets stop arriving: a reliable connection ends with status 12, the rest of the job waits."""
+"""Symptoms of lost packets: a reliable connection ends with status 12, the rest of the job waits.
+"""
 
 CAUSES: tuple[Cause, ...] = (
     Cause(
@@ -77,7 +79,7 @@ CAUSES: tuple[Cause, ...] = (
         "cable",
         0.09,
         "a cable lost its link",
-        "falls end most connections over that cable; a link that stays down is the commoner half of them",
+        "a link failure ends most connections over that cable; links that stay down are slightly more common",
         "softib check {fabric}; reseat or replace the cable {a} ↔ {b}",
         _LOST | {"link-down": 0.12},
         {"link-down": 0.93, "link-back": 0.04, "damaged": 0.08, "waits": 0.2, "fell-ever": 0.97, "idle": 0.1},
@@ -86,8 +88,8 @@ CAUSES: tuple[Cause, ...] = (
         "flapping",
         "cable",
         0.06,
-        "a cable's link falls and comes back",
-        "as above, half of them; traffic between two falls hides it",
+        "a cable's link goes down and comes back",
+        "as above, half as likely; traffic between two failures hides it",
         "softib diagnose HISTORY; reseat or replace the cable {a} ↔ {b}",
         _LOST | {"link-down": 0.08, "none": 0.02},
         {"link-down": 0.1, "link-back": 0.87, "damaged": 0.2, "waits": 0.2, "fell-ever": 0.97, "idle": 0.05},
@@ -97,7 +99,7 @@ CAUSES: tuple[Cause, ...] = (
         "cable",
         0.07,
         "a cable damages packets",
-        "retries hide a few lost packets; status 12 needs a ratio that counters show",
+        "retries hide a few lost packets; status 12 needs a loss ratio that counters show",
         "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
         _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
         {
@@ -114,9 +116,9 @@ CAUSES: tuple[Cause, ...] = (
         "slow-receiver",
         "cable",
         0.05,
-        "a port takes packets more slowly than they come, or none",
-        "status 12 by congestion alone needs waits of seconds; a stalled host does it",
-        "softib top {fabric} --sort waiting; look at the host or switch behind {b}",
+        "a port accepts packets more slowly than they arrive, or none",
+        "status 12 from congestion alone needs waits of seconds; a stalled host causes them",
+        "softib top {fabric} --sort waiting; check the host or switch behind {b}",
         _LOST | {"none": 0.04},
         {"waits": 0.85, "unheard": 0.3, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
     ),
@@ -125,8 +127,8 @@ CAUSES: tuple[Cause, ...] = (
         "switch",
         0.03,
         "a switch lost its power or hangs",
-        "rarer than cables by their number; ends all connections over it at once",
-        "softib check {fabric}; look at power and console of {node}",
+        "rarer than cable faults, since there are fewer switches; ends all connections over it at once",
+        "softib check {fabric}; check power and console of {node}",
         _LOST | {"node-left": 0.06},
         {"link-down": 0.95, "link-back": 0.02, "silent": 0.97, "idle": 0.1},
     ),
@@ -135,8 +137,8 @@ CAUSES: tuple[Cause, ...] = (
         "host",
         0.04,
         "a host crashed, restarted or lost its power",
-        "as often as any single kind of fault of the network in published failure logs of clusters",
-        "look at console and dmesg of {node}",
+        "as frequent as any single network fault in published failure logs of clusters",
+        "check console and dmesg of {node}",
         {
             "node-failed": 0.55,
             "retry-exceeded": 0.15,
@@ -154,7 +156,7 @@ CAUSES: tuple[Cause, ...] = (
         "host",
         0.03,
         "the adapter's port was not active when the job began",
-        "a job that begins says so before it sends",
+        "a starting job reports it before it sends",
         "softib run --node {node} -- ibstat; the cable {a} ↔ {b}",
         {"port-not-active": 0.55, "no-device": 0.2, "no-transport": 0.12, "connect-failed": 0.06, "aborted": 0.02},
         {"link-down": 0.95, "link-back": 0.02, "alive": 0.97, "fell-ever": 0.7, "idle": 0.9},
@@ -165,7 +167,7 @@ CAUSES: tuple[Cause, ...] = (
         0.02,
         "the adapter or its firmware failed",
         "kernels report it",
-        "dmesg on {node}; restart the adapter, open a case with its firmware's log",
+        "dmesg on {node}; restart the adapter, open a support case with its firmware log",
         {"device-fatal": 0.9, "retry-exceeded": 0.05},
         {"link-down": 0.4, "link-back": 0.2},
     ),
@@ -173,9 +175,9 @@ CAUSES: tuple[Cause, ...] = (
         "partition",
         "job",
         0.03,
-        "the two ports share no partition, or not the one that the program uses, of which one is a full member",
+        "the two ports share no partition with a full member, or not the one that the program uses",
         "sends leave and are dropped (IBA 10.9.3): status 12 at once, for every message",
-        "softib path {fabric} {a} {b}; put both ports into one partition, one of them as a full member",
+        "softib path {fabric} {a} {b}; add both ports to one partition, at least one as a full member",
         {
             "retry-exceeded": 0.6,
             "connect-failed": 0.2,
@@ -190,7 +192,7 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.01,
         "the two ports are on subnets that no cable joins",
-        "rails that are subnets of their own; the wrong adapter was chosen at one end",
+        "separate subnets per rail; the wrong adapter was chosen at one end",
         "softib path {fabric} {a} {b}; choose the adapter of the same rail (NCCL_IB_HCA, UCX_NET_DEVICES)",
         {"retry-exceeded": 0.6, "connect-failed": 0.3},
         {"subnets-apart": 0.97, "idle": 0.8},
@@ -199,9 +201,9 @@ CAUSES: tuple[Cause, ...] = (
         "not-infiniband",
         "job",
         0.02,
-        "the ports are Ethernet (RoCE), no part of an InfiniBand subnet",
-        "their GIDs are IPv4 addresses or made of MAC addresses",
-        "look at the Ethernet switches between the hosts (PFC, ECN, MTU, VLAN), ethtool -S of the adapters",
+        "the ports are Ethernet (RoCE), not part of an InfiniBand subnet",
+        "their GIDs are IPv4 addresses or derived from MAC addresses",
+        "check the Ethernet switches between the hosts (PFC, ECN, MTU, VLAN), and ethtool -S of the adapters",
         _LOST,
         {"ethernet": 0.99},
     ),
@@ -210,7 +212,7 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.01,
         "LIDs changed while the job ran",
-        "a subnet manager that restarts without its LID cache; connections keep the old LIDs",
+        "a subnet manager restarted without its LID cache; connections keep the old LIDs",
         "softib sm explain {a} {b}; keep guid2lid (honor_guid2lid_file) of the subnet manager",
         {"retry-exceeded": 0.7, "manager-changed": 0.15, "aborted": 0.05},
         {"lids-moved": 0.97},
@@ -230,7 +232,7 @@ CAUSES: tuple[Cause, ...] = (
         "mtu",
         "job",
         0.01,
-        "the program asks for a larger path MTU than the port has",
+        "the program requests a larger path MTU than the port supports",
         "programs print it before they connect",
         "softib run --node {node} -- ibv_devinfo; use the active_mtu",
         {"mtu-refused": 0.95},
@@ -242,7 +244,7 @@ CAUSES: tuple[Cause, ...] = (
         0.04,
         "the receiver posted no receive in time (RNR)",
         "the packets arrive: the network is not the cause",
-        "look what the receiving process did ({b}); raise rnr_retry and the RNR timer",
+        "check the receiving process ({b}); increase rnr_retry and the RNR timer",
         {"receiver-not-ready": 0.97},
         {"idle": 0.3},
     ),
@@ -251,8 +253,8 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.05,
         "the program used memory, keys, lengths or collectives wrongly",
-        "the other end refuses a packet that arrived: the network is not the cause",
-        "look at the first error of the program, not of the network",
+        "the other end rejects a received packet: the network is not the cause",
+        "check the first error of the program, not of the network",
         {
             "remote-access": 0.26,
             "invalid-request": 0.2,
@@ -270,7 +272,7 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.13,
         "a process of the job ended, and the others lost it",
-        "crashes and kills for memory end more jobs than the network does",
+        "crashes and out-of-memory kills end more jobs than the network does",
         "the scheduler's and kernel's log of that host (dmesg, sacct)",
         {
             "process-died": 0.58,
@@ -324,7 +326,7 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.02,
         "the program found no usable adapter",
-        "driver, container or library, where the port itself is active",
+        "driver, container or library, since the port is active",
         "softib run --node {node} -- ibv_devices; /dev/infiniband in the container",
         {"no-device": 0.65, "no-transport": 0.3},
         {"idle": 0.9},
@@ -334,7 +336,7 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.04,
         "the job's traffic went over TCP",
-        "libraries take sockets without an error where they find no adapter, or are configured so",
+        "libraries use sockets without an error if they find no adapter, or are configured to",
         "UCX_LOG_LEVEL=info or NCCL_DEBUG=INFO; UCX_TLS, OMPI_MCA_btl, NCCL_NET of the job",
         {"tcp-used": 0.7, "none": 0.25, "no-device": 0.02, "no-transport": 0.03},
         {"idle": 0.97, "tcp-configured": 0.6},
@@ -344,8 +346,8 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.05,
         "the log has no error",
-        "somebody asked about a job that ended well, or was only slow",
-        "softib diagnose HISTORY for slow links; give the logs of all ranks",
+        "the job ended normally, or was only slow",
+        "softib diagnose HISTORY for slow links; provide the logs of all ranks",
         {"none": 0.9, "peer-lost": 0.02},
         {"idle": 0.03},
     ),
@@ -354,8 +356,8 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.05,
         "something else",
-        "what this table does not have",
-        "give the logs of all hosts, the history of the counters, and NCCL_DEBUG=INFO",
+        "a cause outside of this table",
+        "provide the logs of all hosts, the history of the counters, and NCCL_DEBUG=INFO",
         {
             "retry-exceeded": 0.2,
             "aborted": 0.15,

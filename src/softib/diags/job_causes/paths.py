@@ -1,4 +1,4 @@
-"""Which cables packets between two ports cross: by the forwarding tables, and by all shortest paths."""
+"""Cables crossed by packets between two ports, from the forwarding tables and all shortest paths."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ __all__ = ["PathSet", "paths_between"]
 
 MOST_HOPS = 64
 PAIRS_MOST = 128
-"""Pairs of ends whose paths are followed; more say nothing that these do not."""
+"""Maximum number of pairs whose paths are followed; more add no information."""
 ALTERNATIVE = 0.08
-"""Weight of a cable on another shortest path than the tables': those of that moment may have been others."""
+"""Weight of a cable on a shortest path outside of the tables: the tables may have been different at
+that time."""
 
 
 @dataclass
 class PathSet:
-    """``weight``: cable (its smaller port row) → share of the pairs whose packets cross it; ``by_tables``: ports of
-    the tables' path of the first pair, in order; ``ended``: why that does not arrive."""
+    """``weight``: cable (its smaller port row) → share of the pairs whose packets cross it;
+    ``by_tables``: ports of the tables' path of the first pair, in order; ``ended``: why that path
+    does not arrive."""
 
     weight: dict[int, float] = field(default_factory=dict)
     by_tables: list[int] = field(default_factory=list)
@@ -31,7 +33,7 @@ class PathSet:
 
 
 def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
-    """The paths of ``pairs`` of port rows, both directions."""
+    """Return the paths of ``pairs`` of port rows, both directions."""
     paths = PathSet()
     cache: dict[int, np.ndarray] = {}
     pairs = pairs[:PAIRS_MOST]
@@ -42,7 +44,7 @@ def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
 
 
 def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.ndarray]) -> dict[int, float]:
-    """Cable → weight of one pair, both directions."""
+    """Return cable → weight for one pair, both directions."""
     weight: dict[int, float] = {}
     for begin, end in ((a, b), (b, a)):
         shares = _shortest(site, begin, end, cache)
@@ -80,12 +82,12 @@ def _by_tables(site: Site, a: int, b: int) -> tuple[list[int], str]:
             return hops, f"{site.name(here)}, to which the table points, has no cable"
         hops.append(here)
         node = int(f.port_node[site.peer[here]])
-    return hops, "it goes in a circle"
+    return hops, "it loops"
 
 
 def _shortest(site: Site, a: int, b: int, cache: dict[int, np.ndarray]) -> dict[int, float] | None:
-    """Port that sends → share of packets, each switch sharing them evenly among its shortest paths; None where no
-    cables join the two."""
+    """Return egress port → share of packets; each switch splits evenly among its shortest paths.
+    None if no cables join the two."""
     start, goal = _switch(site, a), _switch(site, b)
     if start < 0 or goal < 0:
         return None
@@ -119,7 +121,8 @@ def _shortest(site: Site, a: int, b: int, cache: dict[int, np.ndarray]) -> dict[
 
 
 def _switch(site: Site, port: int) -> int:
-    """The node of a switch's port, or the switch that an adapter's port leads to; -1."""
+    """Return the node of a switch's port, or the switch connected to an adapter's port; -1 if
+    none."""
     f, node = site.fabric, int(site.fabric.port_node[port])
     if f.is_switch[node]:
         return node
@@ -128,7 +131,7 @@ def _switch(site: Site, port: int) -> int:
 
 
 def _distances(site: Site, goal: int) -> np.ndarray:
-    """int32[nodes]: hops of each switch to ``goal``; -1 where no path leads there."""
+    """Return the hops of each switch to ``goal`` (int32[nodes]); -1 if there is no path."""
     f = site.fabric
     rows = np.flatnonzero((site.peer >= 0) & site.is_switch & site.is_switch[np.maximum(site.peer, 0)])
     head, tail = f.port_node[rows], f.port_node[site.peer[rows]]

@@ -1,6 +1,6 @@
-"""How probable each cause is: its prior, the log's first symptom, and what was counted at each part that
-it may be of (Bayes' rule over the table of causes). Parts of one kind share the kind's prior by how much
-of the job's traffic crosses them."""
+"""Probability of each cause, from its prior, the log's first symptom, and the counters of each part
+(Bayes' rule over the table of causes). Parts of one kind share the kind's prior according to their
+share of the job's traffic."""
 
 from __future__ import annotations
 
@@ -19,33 +19,35 @@ __all__ = ["Facts", "Hypothesis", "rank"]
 NOT_NAMED = 0.01
 """Share of a host's prior when a scheduler or kernel names another host."""
 ELSEWHERE = 0.02
-"""Share of a kind's prior for parts that the job's traffic does not cross by what is known of it."""
+"""Share of a kind's prior for parts that the job's known traffic does not cross."""
 LIKELIEST = 0.98
-"""No cause is more probable than this: the table is an assumption."""
+"""Upper limit of a cause's probability, since the table is an assumption."""
 
 MOST_LOG = 100.0
-"""Largest logarithm of a likelihood ratio: a switch of many ports would leave the numbers of a float."""
+"""Largest logarithm of a likelihood ratio: a switch with many ports would exceed the range of a
+float."""
 
 
 @dataclass
 class Facts:
-    """What is known of a failed job. ``features``: those of the job as a whole (True, False; absent: not
-    known). ``weight``: cable (its smaller port row) → share of the job's packets that cross it. ``hosts``:
-    port rows of the job's ends."""
+    """Known facts of a failed job. ``features``: features of the whole job (True, False; absent:
+    unknown). ``weight``: cable (its smaller port row) → share of the job's packets that cross it.
+    ``hosts``: port rows of the job's ends."""
 
     symptom: str
     features: dict[str, bool] = field(default_factory=dict)
     weight: Mapping[int, float] = field(default_factory=dict)
     hosts: tuple[int, ...] = ()
     alive: frozenset[int] = frozenset()
-    """Nodes whose programs printed an error of the network: their hosts ran then."""
+    """Nodes whose programs printed a network error: their hosts were running."""
     named: frozenset[int] = frozenset()
     """Nodes that a scheduler or kernel names in the first symptom."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A cause at a place: ``port`` is the row of a cable's end, ``node`` that of a switch or host; -1: no place."""
+    """A cause at a location: ``port`` is the row of a cable's end, ``node`` the row of a switch or
+    host; -1: none."""
 
     cause: Cause
     probability: float
@@ -54,7 +56,7 @@ class Hypothesis:
 
 
 def rank(facts: Facts, readings: Readings | None) -> list[Hypothesis]:
-    """All hypotheses, the most probable first; their probabilities sum to 1."""
+    """Return all hypotheses, the most probable first; their probabilities sum to 1."""
     scored: list[tuple[float, Cause, int, int]] = []
     for cause in CAUSES:
         base = cause.prior * cause.symptoms.get(facts.symptom, OTHER) * _job(cause, facts.features)
@@ -67,7 +69,7 @@ def rank(facts: Facts, readings: Readings | None) -> list[Hypothesis]:
 
 
 def _job(cause: Cause, features: Mapping[str, bool]) -> float:
-    """How much more probable the job's features are under the cause than without one."""
+    """Return the likelihood ratio of the job's features, with and without the cause."""
     ratio = 1.0
     for name, there in features.items():
         usual = BACKGROUND[name]
@@ -109,7 +111,7 @@ def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Lo
 
 
 def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
-    """(cable, share): those that the job's traffic crosses, those elsewhere that show something, and -1 for
+    """Return (cable, share): cables of the job's traffic, other cables with features, and -1 for
     the rest."""
     site = readings.site
     every = np.unique(site.cable[site.cable >= 0])
@@ -136,7 +138,8 @@ def _ratio(cause: Cause, name: str, value: int) -> float:
 
 
 def _link_ratio(cause: Cause, link: int) -> float:
-    """Of a cable that fell and is down (1), fell and came back (2), or did neither (0)."""
+    """Return the likelihood ratio of a cable that failed and is down (1), failed and came back (2),
+    or did neither (0)."""
     if link < 0:
         return 1.0
     down, back = (
@@ -148,7 +151,7 @@ def _link_ratio(cause: Cause, link: int) -> float:
 
 
 def _at(feature: np.ndarray, site: Site, cable: int) -> int:
-    """A cable's feature by both its ends: there where one says so."""
+    """Return a cable's feature from both ends: present if either end has it."""
     return max(int(feature[cable]), int(feature[site.peer[cable]]))
 
 
@@ -165,7 +168,8 @@ def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
 
 
 def _rest_ratio(cause: Cause, readings: Readings) -> float:
-    """Of cables at which nothing was seen: where there is a history, that itself says something."""
+    """Return the likelihood ratio of cables without features: with a history, that is evidence
+    too."""
     if readings.site.observed is None:
         return 1.0
     return _link_ratio(cause, 0) * _ratio(cause, "damaged", 0) * _ratio(cause, "waits", 0)

@@ -1,5 +1,5 @@
-"""What counters and states say of each port in the time of a failure: features that are there, are not, or
-are not known."""
+"""Features of each port at the time of a failure, from counters and states: present, absent or
+unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Readings", "Window"]
 
 ACTIVE = 4
 WAITING = 0.3
-"""Share of the time that a port waited, from which it counts as congested."""
+"""Share of the time with waiting from which a port counts as congested."""
 SYMBOLS = 10
 """Symbol errors in the window from which a link counts as faulty (infiniband-diags' threshold)."""
 SYMBOL_BITS = 8.0
@@ -25,7 +25,7 @@ RECOVERIES = 5
 
 @dataclass(frozen=True)
 class Window:
-    """The time that is looked at, in seconds since 1970; ``source``: where it comes from."""
+    """The analysed time, in seconds since 1970; ``source``: its origin."""
 
     begin_s: float
     end_s: float
@@ -34,17 +34,17 @@ class Window:
 
 @dataclass
 class Readings:
-    """Features by port row: 1 there, 0 not there, -1 not known (int8[ports])."""
+    """Features by port row: 1 present, 0 absent, -1 unknown (int8[ports])."""
 
     site: Site
     window: Window | None
     notes: list[str] = field(default_factory=list)
     reported: dict[int, str] = field(default_factory=dict)
-    """Port → ``link-down`` or ``link-errors``, where a kernel or a manager reports it in the logs."""
+    """Port → ``link-down`` or ``link-errors``, reported by a kernel or a manager in the logs."""
 
     @cached_property
     def _intervals(self) -> np.ndarray:
-        """Which intervals of the observations are in the window (bool[k])."""
+        """Return which intervals of the observations are in the window (bool[k])."""
         seen = self.site.observed
         if seen is None or not seen.intervals:
             return np.zeros(0, bool)
@@ -53,17 +53,17 @@ class Readings:
         begin, end = seen.begin_ns.min(axis=1) / 1e9, seen.end_ns.max(axis=1) / 1e9
         inside = (end >= self.window.begin_s) & (begin <= self.window.end_s)
         if not inside.any():
-            self.notes.append("the history has no round of that time: all of it was looked at")
+            self.notes.append("the history has no round at that time: all of it was used")
             return np.ones(seen.intervals, bool)
         return np.asarray(inside)
 
     def _spread(self, by_row: np.ndarray, missing: float = -1) -> np.ndarray:
-        """A column of the observed ports as one of the fabric's."""
+        """Return a column of the observed ports as a column of the fabric's ports."""
         row = self.site.row
         return np.where(row >= 0, by_row[np.maximum(row, 0)], missing)
 
     def _rose(self, *counters: str) -> np.ndarray:
-        """float64[ports]: what the counters rose by in the window; NaN where none is known."""
+        """Return the increase of the counters in the window (float64[ports]); NaN if unknown."""
         seen = self.site.observed
         ports = len(self.site.peer)
         if seen is None or not len(self._intervals):
@@ -78,12 +78,12 @@ class Readings:
 
     @cached_property
     def falls(self) -> np.ndarray:
-        """float64[ports]: how often the link of each port fell; NaN where not known."""
+        """Return the number of link failures of each port (float64[ports]); NaN if unknown."""
         return self._rose("link_downed_counter")
 
     @cached_property
     def errors(self) -> np.ndarray:
-        """float64[ports]: damaged packets and symbols; NaN where not known."""
+        """Return damaged packets and symbols (float64[ports]); NaN if unknown."""
         return self._rose(
             "symbol_error_counter",
             "port_rcv_errors",
@@ -124,7 +124,7 @@ class Readings:
 
     @cached_property
     def _waited(self) -> np.ndarray:
-        """float64[ports]: share of the window's time that each port waited; 0 where not known."""
+        """Return the share of the window that each port waited (float64[ports]); 0 if unknown."""
         seen = self.site.observed
         if seen is None or "port_xmit_wait" not in seen.increase or "tick_symbols" not in seen.level:
             return np.zeros(len(self.site.peer))
@@ -143,8 +143,8 @@ class Readings:
 
     @cached_property
     def link(self) -> np.ndarray:
-        """int8[ports]: the port's link fell, or was never there, and is down (1), fell and came back (2), did
-        neither (0); -1 where not known."""
+        """Return the state of each port's link (int8[ports]): failed or never up, and down (1),
+        failed and came back (2), neither (0), unknown (-1)."""
         fell = self.falls > 0
         up = self.down == 0
         counted = ~np.isnan(self.falls)
@@ -157,8 +157,8 @@ class Readings:
 
     @cached_property
     def _unreachable(self) -> np.ndarray:
-        """bool[ports]: an adapter's port that stopped answering, or that the history lacks though it has most
-        adapters, where the other end of its cable was not observed."""
+        """Return adapter ports that stopped answering, or that are missing in the history although
+        most adapters are in it, and whose peer was not observed (bool[ports])."""
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0)
         if site.observed is None or not adapter.any():
@@ -189,7 +189,7 @@ class Readings:
 
     @cached_property
     def silent(self) -> np.ndarray:
-        """int8[ports]: the port answered before and no more at the end of the window."""
+        """Return which ports answered before but not at the end of the window (int8[ports])."""
         seen = self.site.observed
         if seen is None or not len(self._intervals):
             return np.full(len(self.site.peer), -1, np.int8)
@@ -200,7 +200,8 @@ class Readings:
 
     @cached_property
     def down(self) -> np.ndarray:
-        """int8[ports]: the port has no link now: in the fabric that was given, or at the end of the history."""
+        """Return which ports have no link now, in the given fabric or at the end of the history
+        (int8[ports])."""
         state = self._last("state")
         by_history = np.where(np.isnan(state), -1, np.where(state == ACTIVE, 0, 1))
         f = self.site.fabric
@@ -213,8 +214,8 @@ class Readings:
 
     @cached_property
     def ever(self) -> dict[str, np.ndarray]:
-        """Totals since the last clear, where the fabric's source has counters: ``falls`` and ``errors``
-        (float64[ports])."""
+        """Return totals since the last clear, if the fabric's source has counters: ``falls`` and
+        ``errors`` (float64[ports])."""
         counters = self.site.fabric.counters
         names = {
             "falls": ("link_downed_counter",),
@@ -225,19 +226,20 @@ class Readings:
         return {k: np.sum([np.asarray(counters[n], float) for n in several], axis=0) for k, several in names.items()}
 
     def moved(self, ports: list[int]) -> float | None:
-        """Bytes that ports sent and received in the window; None where not known."""
+        """Return the bytes that ports sent and received in the window; None if unknown."""
         rose = self._rose("port_xmit_data", "port_rcv_data")[ports] * 4.0
         return None if not len(ports) or np.isnan(rose).all() else float(np.nansum(rose))
 
     def span_s(self) -> float:
-        """Seconds of history in the window."""
+        """Return the seconds of history in the window."""
         seen: Observations | None = self.site.observed
         if seen is None or not self._intervals.any():
             return 0.0
         return float((seen.end_ns[self._intervals].max() - seen.begin_ns[self._intervals].min()) / 1e9)
 
     def when(self, port: int, counter: str) -> float | None:
-        """When a counter of the port rose first in the window, in seconds since 1970."""
+        """Return the first time at which a counter of the port rose in the window, in seconds since
+        1970."""
         seen, row = self.site.observed, int(self.site.row[port])
         if seen is None or row < 0 or counter not in seen.increase:
             return None

@@ -1,5 +1,5 @@
-"""A fabric as a failed job needs it: cables that are, or were, and the ports that GIDs, LIDs and names of a
-log mean."""
+"""A fabric for the analysis of a failed job: current and earlier cables, and the ports for GIDs,
+LIDs and names in a log."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LINK_LOCAL = 0xFE80 << 112
 
 @dataclass
 class Site:
-    """``peer`` int64[ports]: the port at the other end of each cable, of the fabric or, where it has none
-    now, of the history; -1 for none. ``lid`` int64[ports]. ``row`` int64[ports]: the row of a port in the
-    observations, -1. ``has_tables``, ``has_pkeys``: the fabric's forwarding tables and P_Keys were read, not
-    assumed."""
+    """``peer`` int64[ports]: the port at the other end of each cable, from the fabric or, if it has
+    none now, from the history; -1 for none. ``lid`` int64[ports]. ``row`` int64[ports]: the row of
+    a port in the observations, -1. ``has_tables``, ``has_pkeys``: whether whether the fabric's
+    forwarding tables and P_Keys were read, not assumed."""
 
     fabric: Fabric
     peer: np.ndarray
@@ -34,7 +34,7 @@ class Site:
     has_pkeys: bool
     observed: Observations | None = None
     not_cabled: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
-    """bool[ports]: the history has a cable here that the fabric has not (any more)."""
+    """Return ports whose cable is in the history but no longer in the fabric (bool[ports])."""
 
     @cached_property
     def is_switch(self) -> np.ndarray:
@@ -43,7 +43,8 @@ class Site:
 
     @cached_property
     def cable(self) -> np.ndarray:
-        """int64[ports]: the smaller row of the two ends; -1 without a cable."""
+        """Return the smaller row of the two ends of each port's cable (int64[ports]); -1 without a
+        cable."""
         rows = np.arange(len(self.peer))
         return np.where(self.peer >= 0, np.minimum(rows, self.peer), -1)
 
@@ -52,7 +53,7 @@ class Site:
         return self.fabric.port_name(port)
 
     def link(self, port: int) -> str:
-        """``leaf-3[40] ↔ spine-2[3]``, a host's end first."""
+        """Return Return ``leaf-3[40] ↔ spine-2[3]``, a host's end first."""
         peer = int(self.peer[port])
         if peer < 0:
             return self.name(port)
@@ -79,7 +80,8 @@ class Site:
         return by_host
 
     def ports_of_host(self, host: str, device: str = "") -> list[int]:
-        """Ports of the adapters of a host, of one ``device`` (``mlx5_0``, ``mlx5_0:1``) where it has it."""
+        """Return ports of the adapters of a host, or only of ``device`` (``mlx5_0``, ``mlx5_0:1``)
+        if it has that."""
         short = host.lower()
         ports = self._by_host.get(short) or self._by_host.get(short.split(".")[0]) or []
         name, _, number = device.partition(":")
@@ -91,7 +93,7 @@ class Site:
         return ports
 
     def ports_of(self, end: End) -> tuple[list[int], str]:
-        """(ports that a log's end may mean, why none)."""
+        """Return (candidate ports of an end in a log, reason if there are none)."""
         if end.gid:
             return self._of_gid(end.gid)
         if end.lid:
@@ -99,7 +101,7 @@ class Site:
                 (self.lid <= end.lid) & (self.lid + (1 << self.fabric.lmc.astype(np.int64)) > end.lid) & (self.lid > 0)
             )
             ends = [int(r) for r in rows.tolist() if not self.is_switch[r] or self.fabric.port_num[r] == 0]
-            return (ends, "") if ends else ([], f"LID {end.lid} is no port's in this fabric")
+            return (ends, "") if ends else ([], f"no port of this fabric has LID {end.lid}")
         if end.host:
             ports = self.ports_of_host(end.host, end.device)
             return (ports, "") if ports else ([], f"host {end.host} is not in this fabric")
@@ -107,14 +109,14 @@ class Site:
 
     def _of_gid(self, gid: str) -> tuple[list[int], str]:
         if is_ethernet(gid):
-            return [], f"GID {gid} is of Ethernet (RoCE), not of an InfiniBand subnet"
+            return [], f"GID {gid} belongs to Ethernet (RoCE), not to an InfiniBand subnet"
         row = self._by_guid.get(int(ipaddress.IPv6Address(gid)) & (1 << 64) - 1)
-        return ([row], "") if row is not None else ([], f"GID {gid} is no member of this fabric")
+        return ([row], "") if row is not None else ([], f"GID {gid} is not in this fabric")
 
 
 def is_ethernet(gid: str) -> bool:
-    """Is the GID an IPv4 address (``::ffff:10.0.0.1``), or the link-local one of a MAC address (``ff:fe`` in the
-    middle of an EUI-64), as adapters on Ethernet have them?"""
+    """Return whether the GID is an IPv4 address (``::ffff:10.0.0.1``) or a link-local one from a
+    MAC address (``ff:fe`` in the middle of an EUI-64), as on Ethernet adapters."""
     address = ipaddress.IPv6Address(gid)
     if address.ipv4_mapped is not None:
         return True
@@ -123,7 +125,7 @@ def is_ethernet(gid: str) -> bool:
 
 
 def site_of(fabric: Fabric, observed: Observations | None, has_tables: bool, has_pkeys: bool = False) -> Site:
-    """``fabric`` with the history of its ports."""
+    """Combine Combine ``fabric`` with the history of its ports."""
     peer, lid = fabric.port_peer.astype(np.int64), fabric.lid.astype(np.int64)
     row = np.full(fabric.sizes.ports, -1, np.int64)
     lost = np.zeros(fabric.sizes.ports, bool)

@@ -1,1 +1,1 @@
-"""Subnet managers and the tables that they wrote."""
+"""Checks of subnet managers and their tables."""

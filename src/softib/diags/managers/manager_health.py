@@ -1,9 +1,7 @@
-"""Is it the subnet manager or the network? By what management datagrams told, round by round.
-
-SMPs travel on VL15 and the agents of devices answer them from firmware; SMInfo and the subnet
-administration are answered by a process (IBA 14.4, 15). So where agents go on answering, the
-master's own port among them, while the process answers nothing, the manager hangs and the network
-does not.
+"""Distinguish faults of the subnet manager from faults of the network, from management datagrams of
+each round. SMPs travel on VL15 and agents of devices answer them in firmware; a process answers
+SMInfo and subnet administration queries (IBA 14.4, 15). So if agents keep answering, including that
+of the master's port, while the process does not, the manager hangs and the network works.
 """
 
 from __future__ import annotations
@@ -20,47 +18,47 @@ __all__ = ["ManagerRound", "manager_findings"]
 SM_STALLED = code(
     "sm-stalled",
     Severity.ERROR,
-    "the subnet manager hangs: its process answers nothing while the agents of the network do",
-    "look at the process on that host (stopped, swapping, in a loop, disk full), restart it; a standby takes over "
-    "only where it can tell",
+    "the subnet manager hangs: its process does not answer, while the agents of the network do",
+    "check the process on that host (stopped, swapping, in a loop, disk full), restart it; a standby takes over "
+    "only if it can detect the failure",
 )
 SM_UNREACHABLE = code(
     "sm-unreachable",
     Severity.ERROR,
     "neither the subnet manager nor the agent of its port answers, while others do",
-    "look at that host and its link: it is down, or cut off",
+    "check that host and its link: it is down or isolated",
 )
 SA_SILENT = code(
     "sa-silent",
     Severity.ERROR,
-    "the subnet manager answers SMInfo, but its subnet administration answers no query",
-    "look at the manager's log and its SA_Key; hosts cannot find paths or join groups",
+    "the subnet manager answers SMInfo, but its subnet administration answers no queries",
+    "check the manager's log and its SA_Key; hosts cannot find paths or join groups",
 )
 SA_SLOW = code(
     "sa-slow",
     Severity.WARNING,
-    "queries of the subnet administration wait for long",
-    "look who asks so much (sa statistics of the manager), cache paths on hosts, and give the manager a processor "
-    "of its own",
+    "queries to the subnet administration wait long",
+    "find the source of the queries (sa statistics of the manager), cache paths on hosts, and dedicate a processor "
+    "to the manager",
 )
 
 ROUNDS = 2
-"""Rounds in a row, to the last one, that must show it: one lost datagram is no stall (each is asked
-twice)."""
+"""Number of consecutive last rounds that must show it: one lost datagram is not a stall (each
+request is sent twice)."""
 SLOW_S = 1.0
-"""A query that waits longer is slow: OpenSM and librdmacm time out after one to a few seconds, and
-ask again (our choice)."""
+"""A query that waits longer is slow: OpenSM and librdmacm time out after one to a few seconds and
+retry (chosen by softib)."""
 
 
 @dataclass(frozen=True)
 class ManagerRound:
-    """What one round showed of the master: ``time_ns`` (clock), its port (``guid`` 0 and ``lid`` 0:
-    no one says who is master), ``answered``: SMInfo, ``port_answered``: the agent of its port,
-    ``sa_answered``: a query of its administration (None: not asked); ``sm_answer_s``,
-    ``sa_answer_s`` how long they took (NaN: no answer); ``act_count``, ``still_s`` seconds since it
-    rose; ``agents``, ``agents_silent``: devices asked in the round, and those that were silent;
-    ``sa_wait_s``: mean wait of others' queries since the last round, where the manager tells (NaN:
-    none, or it does not tell)."""
+    """Result of one round for the master: ``time_ns`` (clock), its port (``guid`` 0 and ``lid`` 0:
+    master unknown), ``answered``: SMInfo, ``port_answered``: the agent of its port,
+    ``sa_answered``: a query to its administration (None: not sent); ``sm_answer_s``,
+    ``sa_answer_s`` times to answer (NaN: no answer); ``act_count``, ``still_s`` seconds since it
+    rose; ``agents``, ``agents_silent``: devices queried in the round, and those without an answer;
+    ``sa_wait_s``: mean wait of others' queries since the last round, if the manager reports it (NaN
+    otherwise)."""
 
     time_ns: int
     guid: int
@@ -80,7 +78,7 @@ class ManagerRound:
 
 
 def manager_findings(rounds: Sequence[ManagerRound]) -> Iterator[Finding]:
-    """What the last rounds say of the master; nothing where no one is known to be it, or too few
+    """Return findings on the master from the last rounds; none if the master is unknown, or too few
     rounds were read."""
     last = [r for r in rounds if r.lid][-ROUNDS:]
     if len(last) < ROUNDS or len({r.lid for r in last}) > 1:
@@ -90,7 +88,7 @@ def manager_findings(rounds: Sequence[ManagerRound]) -> Iterator[Finding]:
         yield _finding(
             SM_STALLED,
             rounds,
-            f"{_who(one)} left SMInfo and queries of its administration unanswered for "
+            f"{_who(one)} did not answer SMInfo and queries to its administration for "
             f"{_since(rounds, 'answered'):.0f} s "
             f"while its port and {one.agents - one.agents_silent} of {counted(one.agents, 'device')} answered: the "
             f"manager hangs, the network does not",
@@ -108,14 +106,14 @@ def manager_findings(rounds: Sequence[ManagerRound]) -> Iterator[Finding]:
         yield _finding(
             SA_SILENT,
             rounds,
-            f"{_who(one)} answers SMInfo, but no query of its subnet administration for "
+            f"{_who(one)} answers SMInfo, but no queries to its subnet administration for "
             f"{_since(rounds, 'sa_answered'):.0f} s",
         )
     else:
         waits = [w for r in last for w in (r.sa_answer_s, r.sa_wait_s) if not math.isnan(w)]
         if waits and all(max(_zero(r.sa_answer_s), _zero(r.sa_wait_s)) > SLOW_S for r in last):
             yield _finding(
-                SA_SLOW, rounds, f"queries of the subnet administration of {_who(one)} wait {max(waits):.1f} s"
+                SA_SLOW, rounds, f"queries to the subnet administration of {_who(one)} wait {max(waits):.1f} s"
             )
 
 
@@ -150,7 +148,7 @@ def _who(r: ManagerRound) -> str:
 
 
 def _since(rounds: Sequence[ManagerRound], field: str) -> float:
-    """Seconds from the last round in which it answered (else the first one) to the last."""
+    """Return the seconds from the last answered round (otherwise the first) to the last round."""
     began = rounds[0].time_ns
     for r in rounds:
         if getattr(r, field):

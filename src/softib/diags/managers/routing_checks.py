@@ -1,4 +1,4 @@
-"""What the proof and the balance of forwarding tables say (``routing.verify.Proof``,
+"""Findings from the proof and the balance of forwarding tables (``routing.verify.Proof``,
 ``routing.quality.Balance``)."""
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ UNREACHABLE_PAIRS = code(
     "unreachable-pairs",
     Severity.ERROR,
     "packets of some pairs of ports do not arrive",
-    "route again; where the fabric is in parts, link them first",
+    "route again; if the fabric has several parts, link them first",
 )
 CUT_OFF_SWITCHES = code(
     "unreachable-from-switches",
     Severity.ERROR,
-    "packets that start on a switch do not arrive: hosts miss its counters and traps",
-    "route again; the default engines, and OpenSM's minhop, give every switch a path to every host that cables join",
+    "packets sent by a switch do not arrive: hosts do not receive its counters and traps",
+    "route again; the default engines, and OpenSM's minhop, give every switch a path to every connected host",
 )
 CREDIT_LOOP = code(
     "credit-loop",
@@ -35,16 +35,15 @@ CREDIT_LOOP = code(
 ANSWER_LOOP = code(
     "credit-loop-answers",
     Severity.WARNING,
-    "links wait for each other in a cycle where answers have the SL of the request, as those of RDMA_CM connections",
-    "use lash or torus-2QoS, which lay both directions of a path on one virtual lane; or let programs ask for the "
-    "SL of each direction",
+    "links wait for each other in a cycle if answers use the SL of the request, as in RDMA_CM connections",
+    "use lash or torus-2QoS, which put both directions of a path on one virtual lane; or let programs query the SL "
+    "of each direction",
 )
 SWITCH_LOOP = code(
     "credit-loop-switches",
     Severity.INFO,
-    "links wait for each other in a cycle only because of packets to and from switches themselves",
-    "nothing for jobs: traffic between adapters cannot deadlock; keep polls of switch counters on SLs and VLs of "
-    "their own",
+    "links wait for each other in a cycle only because of packets to and from switches",
+    "nothing for jobs: traffic between adapters cannot deadlock; use separate SLs and VLs for polls of switch counters",
 )
 UNEVEN_ROUTES = code(
     "uneven-routes",
@@ -55,15 +54,15 @@ UNEVEN_ROUTES = code(
 FTREE_UNFIT = code(
     "ftree-unfit",
     Severity.WARNING,
-    "the fabric is a tree with a flaw that stock ftree does not take, and what routes it instead carries less",
-    "fix the flaw, or name the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file "
+    "the fabric is a tree with a flaw that stock ftree rejects, and the engine used instead has less bandwidth",
+    "fix the flaw, or specify the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file "
     "and --io_guid_file",
 )
 
 MIN_PATHS = 16
-"""Paths on the worst link below which a tier is too small to call uneven."""
+"""Number of paths on the worst link below which a tier is too small to be called uneven."""
 IMBALANCE = 2.0
-"""Most paths over mean paths of a tier from which the tier is called uneven."""
+"""Ratio of maximum to mean paths from which a tier is called uneven."""
 MANY = 5
 
 
@@ -78,7 +77,7 @@ def _out(c: Context, row: int, portnum: int) -> Location:
 
 
 def unreachable_ends(c: Context) -> Iterator[Finding]:
-    """CA→CA and CA→switch pairs that do not arrive, with a few examples."""
+    """Report Report CA→CA and CA→switch pairs that do not arrive, with a few examples."""
     if c.proof is None or not c.proof.unreachable:
         return
     examples: list[str] = []
@@ -104,8 +103,9 @@ def unreachable_ends(c: Context) -> Iterator[Finding]:
 
 
 def unreachable_from_switches(c: Context) -> Iterator[Finding]:
-    """switch→CA pairs that cables join and tables do not, unless CAs miss each other, too
-    (:func:`unreachable_ends` says that); information where only switch→switch pairs are left out."""
+    """Report switch→CA pairs that are connected by cables but not by tables, unless CAs miss each
+    other too (reported by :func:`unreachable_ends`); only information if just switch→switch pairs
+    are missing."""
     if c.proof is None or c.graph is None:
         return
     graph = c.graph
@@ -139,7 +139,7 @@ def unreachable_from_switches(c: Context) -> Iterator[Finding]:
             f"{counted(between, 'pair')} of switches have no path to each other; every switch reaches every host",
             evidence,
             severity=Severity.INFO,
-            advice="nothing where the subnet manager runs on a host",
+            advice="nothing if the subnet manager runs on a host",
         )
 
 
@@ -150,8 +150,8 @@ def _end_name(c: Context, failure: Any) -> str:
 
 
 def credit_loops(c: Context) -> Iterator[Finding]:
-    """The cycle of channels, where there is one; a warning where the paths' SLs, which could break
-    it, are not known."""
+    """Report a cycle of channels, if there is one; a warning if the paths' SLs, which could break
+    it, are unknown."""
     if c.proof is None:
         return
     if c.proof.credit_loop is not None:
@@ -164,8 +164,10 @@ def credit_loops(c: Context) -> Iterator[Finding]:
                 f"{message}, if all paths use one SL",
                 {**evidence, "sls": c.proof.assumed},
                 severity=Severity.WARNING,
-                advice=f"the paths' SLs are not known here ({c.proof.assumed}): where an "
-                "engine with virtual lanes made these tables, judge the running fabric; else use updn or ftree",
+                advice=(
+                    f"the paths' SLs are not known here ({c.proof.assumed}): if an engine with virtual lanes made "
+                    f"these tables, check the running fabric; otherwise use updn or ftree"
+                ),
             )
         else:
             yield finding(CREDIT_LOOP, where, message, evidence)
@@ -188,18 +190,19 @@ def credit_loops(c: Context) -> Iterator[Finding]:
 
 
 def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, Any]]:
-    """Places, text and evidence of a cycle."""
+    """Return locations, text and evidence of a cycle."""
     cycle = [(_out(c, s, p), int(vl)) for s, p, vl in channels]
     shown = " → ".join(str(location) for location, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
     return [p for p, _ in cycle], shown, {"cycle": [[location.node, location.portnum, vl] for location, vl in cycle]}
 
 
 def uneven_load(c: Context) -> Iterator[Finding]:
-    """Tiers of a tree whose most loaded link carries :data:`IMBALANCE` times the mean or more.
+    """Report tiers of a tree whose most loaded link carries :data:`IMBALANCE` times the mean or
+    more.
 
-    Only trees: in grids and dragonflies minimal routes load the links unevenly by nature. Tables
-    that the source records earn a warning; of tables that softib chose itself it is information:
-    they are no fault of the fabric.
+    Only trees: in grids and dragonflies minimal routes load the links unevenly by nature. It is a
+    warning for recorded tables, and information for tables computed by softib, which are not a
+    fault of the fabric.
     """
     if c.quality is None or c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
@@ -223,7 +226,7 @@ def uneven_load(c: Context) -> Iterator[Finding]:
 
 
 def unfit_for_ftree(c: Context) -> Iterator[Finding]:
-    """A flaw of a tree costs it its engine: what the GUID files would bring back."""
+    """Report a flaw of a tree that prevents its engine, and the gain from GUID files."""
     if c.remedy is None:
         return
     r, named = c.remedy, "root_guid_file" + (" and io_guid_file" if c.remedy.options.io_guids else "")
@@ -247,4 +250,4 @@ def unfit_for_ftree(c: Context) -> Iterator[Finding]:
 
 
 OF_TABLES = (unreachable_ends, unreachable_from_switches, credit_loops, uneven_load)
-"""What is asked of each subnet's tables, where a fabric has several."""
+"""Checks of each subnet's tables, if a fabric has several."""

@@ -1,4 +1,4 @@
-"""Subnet managers, where the source lists them (``Source.sms``) or a live fabric tells.
+"""Subnet managers, if the source lists them (``Source.sms``) or a live fabric reports them.
 
 IBA 14.4: one SM is master, the others stand by; the highest priority (0-15) wins, equal ones are
 decided by GUID.
@@ -50,34 +50,33 @@ SM_SEVERAL_MASTERS = code(
     "sm-several-masters",
     Severity.ERROR,
     "several subnet managers are master of one subnet",
-    "two subnets were joined, or SMs cannot hear each other: stop all but one",
+    "two subnets were joined, or SMs cannot reach each other: stop all but one",
 )
 SM_NO_STANDBY = code(
     "sm-no-standby",
     Severity.WARNING,
-    "no subnet manager stands by",
-    "start a second one: without it the fabric cannot react once the master fails",
+    "there is no standby subnet manager",
+    "start a second one: otherwise the fabric cannot react after a failure of the master",
 )
 SM_EQUAL_PRIORITIES = code(
     "sm-equal-priorities",
     Severity.WARNING,
     "the master and a standby have the same priority",
-    "give each SM its own priority: with equal ones the GUID decides who takes over",
+    "give each SM a different priority: with equal ones the GUID decides which takes over",
 )
 SM_ON_COMPUTE_NODE = code(
     "sm-on-compute-node",
     Severity.INFO,
     "a subnet manager runs on a node of a class with many members",
-    "run it on a management node or a switch: jobs and reboots of compute nodes disturb it",
+    "run it on a management node or a switch: jobs and reboots on compute nodes disturb it",
 )
 
 COMPUTE_CLASS = 8
-"""Hosts whose names differ only in numbers are compute nodes from this many on."""
+"""Number of hosts with names that differ only in numbers from which they count as compute nodes."""
 
 
 def subnet_managers(c: Context) -> Iterator[Finding]:
-    """All rules over the SMs that are listed. Nothing is said where the source lists none and does
-    not record them."""
+    """Apply all rules to the listed SMs. No findings if the source does not record SMs."""
     view = c.view
     sms = list(view.fabric.source.sms if c.sms is None else c.sms)
     if c.sms is None and not sms and "sm" not in view.records:
@@ -93,7 +92,7 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
 
 
 def _by_subnet(c: Context, sms: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The managers of each subnet with a master; all of them in one list if only one subnet has a master."""
+    """Return the managers of each subnet with a master; one list if only one subnet has a master."""
     f = c.view.fabric
     subnet = subnet_of(f)
 
@@ -125,7 +124,7 @@ def _of_subnet(c: Context, sms: list[dict[str, Any]]) -> Iterator[Finding]:
         yield finding(
             SM_NO_STANDBY,
             [p for p in [_location(c, masters[0])] if p],
-            f"{_name(c, masters[0])} is the only subnet manager, none stands by",
+            f"{_name(c, masters[0])} is the only subnet manager, there is no standby",
             {"listed": len(sms), "states": sorted(state_of(s) for s in sms), "priority": masters[0].get("priority")},
         )
     equal = [s for s in standby if s.get("priority") is not None and s.get("priority") == masters[0].get("priority")]
@@ -151,7 +150,7 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
     class_ = labels.classes[int(labels.class_of[node])]
     hosts = int(c.view.is_host.sum())
     if c.view.fabric.source.format == "running":
-        return  # softib up put it there, and no one reboots these nodes
+        return  # placed by softib up, whose nodes are not rebooted
     if len(class_.nodes) >= COMPUTE_CLASS:
         location = _location(c, sm)
         yield finding(

@@ -1,2 +1,2 @@
-"""What a fabric is built as, and what breaks the pattern: tiers, rails, grids, absent parts,
-exchanged cables."""
+"""Structure of a fabric and deviations from it: tiers, rails, grids, absent parts, exchanged
+cables."""

@@ -1,9 +1,7 @@
-"""Nodes that are not there: a gap in a row of names, and free ports at the gap's place.
-
-A dead switch or host is in no dump, and neither are its cables. What it leaves is a number that
-no one carries between two that are carried, and free ports between the ports that those two are
-plugged into. Both together are reported; a gap in the numbers alone (sites leave numbers out) or a
-free port alone (spare ports) is not.
+"""Absent nodes: a gap in a row of names, and free ports at the position of the gap. A dead switch
+or host is in no dump, and neither are its cables. The traces are an unused number between two used
+ones, and free ports between the ports of those two nodes. Both together are reported; a gap in the
+numbers alone (sites skip numbers) or a free port alone (a spare) is not.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from softib.diags.view import FabricView
 __all__ = ["missing_names"]
 
 MAX_GAP = 4
-"""Missing numbers in a row: longer gaps are how a site numbers its racks."""
+"""Longest gap in a row of numbers; longer gaps come from the numbering of racks."""
 DENSE, SPARSE = 0.7, 0.5
 """Share of a row's numbers that must be carried; and where every port at the gap's place is free,
 :data:`MIN_PORTS_OF_SHORT_ROW` at least."""
@@ -44,9 +42,9 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Gap:
-    """A number that nothing carries: the ``nth`` of ``step`` steps from the node ``before`` to the
-    node ``after`` (or beyond both, at the end of a row), ``number`` in the column ``along`` of
-    their class. ``dense``: most numbers of the row are carried. ``beyond``: in front of or after all
+    """An unused number: the ``nth`` of ``step`` steps from the node ``before`` to the node
+    ``after`` (or beyond both, at the end of a row), ``number`` in the column ``along`` of their
+    class. ``dense``: most numbers of the row are carried. ``beyond``: in front of or after all
     members of a class that is one row."""
 
     before: int
@@ -60,8 +58,8 @@ class Gap:
 
 
 def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Absent]:
-    """Nodes that names and free ports imply, in the order of their classes. ``rank``: tier of
-    each node."""
+    """Return absent nodes implied by names and free ports, in the order of their classes.
+    ``rank``: tier of each node."""
     names = set(view.names)
     found: dict[str, Absent] = {}
     for made in [*labels.classes, *_host_classes(view)]:

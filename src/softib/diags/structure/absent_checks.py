@@ -24,20 +24,20 @@ from softib.plural import counted, plural
 ABSENT_SWITCH = code(
     "absent-switch",
     Severity.WARNING,
-    "a switch is not there: its neighbours in name or cabling are, its ports on their peers are free",
-    "look whether it has power, and whether the scan reached it",
+    "a switch is absent: its neighbours in name or cabling exist, its ports on their peers are free",
+    "check whether it has power, and whether the scan reached it",
 )
 ABSENT_HOST = code(
     "absent-host",
     Severity.WARNING,
-    "a host is not there: those before and after it in name are, its port between theirs is free",
-    "look whether it is switched off, and whether its cable is in",
+    "a host is absent: the hosts before and after it by name exist, its port between theirs is free",
+    "check whether it is powered off, and whether its cable is plugged in",
 )
 MISSING_ADAPTER = code(
     "missing-adapter",
     Severity.WARNING,
     "a host has fewer adapters than nearly all hosts of its kind",
-    "look for it on the host (lspci, ibstat); a dead adapter or an unplugged cable keeps it out of the scan",
+    "check the host (lspci, ibstat); a dead adapter or an unplugged cable is not in the scan",
 )
 
 
@@ -48,10 +48,10 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 
 
 def absent_nodes(c: Context) -> Iterator[Finding]:
-    """Switches and hosts that names, patterns of ports and the numbers of adapters imply, but
-    the source does not have."""
+    """Report switches and hosts implied by names, port patterns and numbers of adapters that are
+    not in the source."""
     view = c.view
-    if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
+    if view.fabric.source.format == "topo":  # a description of a planned fabric, not a scan
         return
     absent = missing_names(view, c.pattern.labels, c.structure.rank)
     explained = {p for pair in c.suspects.missing for p in pair}

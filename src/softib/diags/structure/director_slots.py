@@ -1,8 +1,6 @@
-"""Empty slots of directors: a board that is not there and a board without power look alike in a
-scan.
-
-What tells them apart are cables outside the chassis (a dead board frees ports of other switches)
-and the other directors of the site: a slot that all of them leave empty is how they were ordered.
+"""Empty slots of directors: a missing board and a board without power look the same in a scan. They
+are distinguished by cables outside the chassis (a dead board frees ports of other switches) and by
+the other directors of the site: a slot that is empty in all of them was not ordered.
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ __all__ = ["Slots", "in_one_chassis", "with_slots"]
 HALF = 0.5
 """Share of the other directors that must have a board there before an empty slot is a fault."""
 FEW = 1
-"""Slots of a lone director that may be a fault each; more are one piece of information."""
+"""Number of empty slots of a single director that are reported as faults; more are one piece of
+information."""
 
 
 @dataclass
@@ -47,8 +46,8 @@ def _is_of(view: FabricView, node: int, system: str) -> bool:
 
 
 def with_slots(view: FabricView, absent: Sequence[Absent], displaced: set[int]) -> tuple[list[Absent], Slots]:
-    """Those of ``absent`` that are faults, and the empty slots to report. ``displaced``: switches in
-    each other's place."""
+    """Return the faults among ``absent``, and the empty slots to report. ``displaced``: exchanged
+    switches."""
     boards = _boards(view)
     kept, slots = [], Slots()
     lone: dict[tuple[str, str], list[Absent]] = {}

@@ -1,8 +1,7 @@
-"""Switches in each other's place: every cable of the one leads where the other's should.
-
-A technician who replaces two switches and mixes them up, or their names, exchanges all their
-cables at once. No route changes, but every name leads to the wrong rack. The ports at the other ends of their
-cables are the witnesses: all of them expect the other switch.
+"""Exchanged switches: every cable of one leads to the peers of the other. If a technician replaces
+two switches and confuses them, or their names, all their cables are exchanged at once. No route
+changes, but every name leads to the wrong rack. The evidence is at the other ends of their cables:
+all these ports expect the other switch.
 """
 
 from __future__ import annotations
@@ -102,8 +101,8 @@ class _Witnesses:
 
 def _goals(view: FabricView, pattern: Pattern, share: float) -> dict[int, tuple[int, int, int, int]]:
     """Switch that may be in another's place → (that other one, its witnesses, all that it has,
-    those of switches): ``share`` of them say so, by :data:`MOST` of those of switches and of hosts each where ``share``
-    is as much."""
+    those of switches): ``share`` of them say so, by :data:`MOST` of those of switches and of hosts
+    each where ``share`` is as much."""
     w, nodes, class_of = _Witnesses(view, pattern), len(view.names), pattern.labels.class_of
     alike = (class_of[w.here] == class_of[w.want]) & (w.here != w.want)
     pair, at = np.unique(w.here[alike] * nodes + w.want[alike], return_inverse=True)

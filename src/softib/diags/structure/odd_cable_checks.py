@@ -1,4 +1,4 @@
-"""Switches in each other's place, and cables between switches that a topology has no place for."""
+"""Exchanged switches, and cables between switches that do not fit the topology."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from softib.plural import counted, plural
 EXCHANGED_SWITCHES = code(
     "exchanged-switches",
     Severity.WARNING,
-    "switches are in each other's place: all cables of the one lead where the other's should",
+    "switches are exchanged: all cables of one lead to the peers of the other",
     "compare names and serial numbers with the rack; exchange the names, or the switches",
 )
 SAME_TIER_CABLE = code(
     "same-tier-cable",
     Severity.WARNING,
-    "a cable of a tree joins two switches of one tier, or passes a tier over",
-    "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it",
+    "a cable of a tree joins two switches of one tier, or skips a tier",
+    "compare with the cabling plan: in a tree such a cable is plugged into the wrong switch, and routes do not use it",
 )
 EXTRA_CABLE = code(
     "extra-cable",
     Severity.WARNING,
-    "two switches of a direct network are joined at ports that hardly another of their kind has in use",
-    "compare with the cabling plan; engines of the topology do not use such a cable, shortest paths do",
+    "two switches of a direct network are joined at ports that few others of their kind use",
+    "compare with the cabling plan; the topology's engines do not use such a cable, but shortest paths do",
 )
 
 TREES = ("fat-tree", "rail-optimized")
@@ -59,7 +59,7 @@ def _exchange(view: FabricView, x: Exchange) -> Finding:
     return finding(
         EXCHANGED_SWITCHES,
         [*map(view.node_location, x.switches), *map(view.location, ports)],
-        f"{few(names[:-1])} and {names[-1]} are in each other's place: {why}",
+        f"{few(names[:-1])} and {names[-1]} are exchanged: {why}",
         {"switches": names, "follow": x.follow, "of": x.of},
         severity=Severity.INFO if x.by_order else None,
     )
@@ -119,12 +119,13 @@ def extra_cables(c: Context) -> Iterator[Finding]:
             numbers = sorted({int(number[p]), int(number[q])})
             others = f"{plural(len(numbers), 'port')} {' and '.join(map(str, numbers))}"
             text = (
-                f"{view.link_name(p, q)}: the {c.structure.kind} has no such cable, and the others leave {others} free"
+                f"{view.link_name(p, q)}: the {c.structure.kind} has no such cable, and on the other switches "
+                f"{others} is free"
             )
             several.append(([view.location(p), view.location(q)], text, {"ports": numbers}))
     yield from each_or_one(
         EXTRA_CABLE,
         several,
-        f"the {c.structure.kind} has no place for {counted(len(several), 'cable')}",
+        f"the {c.structure.kind} does not include {counted(len(several), 'cable')}",
         count="cables",
     )

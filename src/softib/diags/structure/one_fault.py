@@ -1,9 +1,7 @@
-"""One finding a fault: what several checks say about the same cables is reported once, the rest is
-evidence of that finding.
-
-A cabling plan is the site's own word, so its findings lead. What the learned pattern says about a
-cable goes into the evidence of the plan's finding; where the plan has the cable exactly as it is,
-the pattern's suspicion is information only.
+"""One finding per fault: results of several checks about the same cables become one finding, with
+the others as evidence. A cabling plan is authoritative, so its findings lead. The learned pattern's
+result for a cable becomes evidence of the plan's finding; if the plan has the cable exactly as it
+is, the pattern's suspicion is only information.
 """
 
 from __future__ import annotations
@@ -120,8 +118,9 @@ def _with(lead: Finding, also: Finding) -> Finding:
 
 
 def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
-    """What follows from a switch without any link (its missing cables, its hosts' ports) is evidence
-    of the finding about it: the plan's where it misses all cables there, else that it is isolated."""
+    """What follows from a switch without any link (its missing cables, its hosts' ports) is
+    evidence of the finding about it: the plan's where it misses all cables there, else that it is
+    isolated."""
     dead: dict[int, int] = {}
     names: dict[str, int] = {}
     by_plan = {f.where[0].guid: i for i, f in enumerate(findings) if _whole_node_of_plan(f)}
@@ -223,9 +222,9 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
     return replace(
         f,
         severity=Severity.INFO,
-        message=f"{f.message}; the plan has it so",
+        message=f"{f.message}; the cabling is as planned",
         evidence={**f.evidence, "as_planned": True},
-        advice="nothing where the plan is right; else correct the plan",
+        advice="nothing if the plan is right; otherwise correct the plan",
     )
 
 
@@ -256,8 +255,8 @@ def _of_two_owners(findings: list[Finding]) -> list[Finding]:
 
 
 def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Finding]:
-    """``routes`` that follow from a fault of cables go into the evidence of that finding (in place);
-    the others come back.
+    """``routes`` that follow from a fault of cables go into the evidence of that finding (in
+    place); the others come back.
 
     softib's own tables carry more where cables are missing or wrong, and a tree with a flaw does
     not fit ftree: the fault is the one at a switch that the finding names, or the only one."""

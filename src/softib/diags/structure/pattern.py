@@ -1,10 +1,9 @@
-"""The cabling pattern of a fabric, learned from its own majority: which node each port should lead
-to.
+"""The cabling pattern of a fabric, learned by majority: the expected peer node of each port.
 
 Ports with the same number on nodes of one class (all ``leaf-#[40]``) follow one rule from the
-node's numbers to those of its peer (:mod:`softib.diags.rules`). A rule counts where it predicts
-nearly all of them; then each port that it does not predict is suspect. No plan is needed, and no
-topology is assumed.
+node's numbers to those of its peer (:mod:`softib.diags.rules`). A rule counts if it predicts nearly
+all of them; then each port that it does not predict is suspect. No plan is needed, and no topology
+is assumed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The rank of every node of a tree: 0 host, 1 leaf, 2 spine, ….
 
-A switch's rank is its distance from the nearest leaf. Two things stand beside the tree, and their
-distance says nothing: an edge switch that hangs on a spine or a core (a management switch with a
-few hosts), and a director's line chip below which no one is plugged in yet. Both only have links
-down, as the top of a tree has; they are counted from the top down again.
+A switch's rank is its distance from the nearest leaf. Two kinds of switches are not part of this
+order: an edge switch on a spine or a core (a management switch with a few hosts), and a director's
+line chip without hosts. Their links look like those of the top of a tree, so their ranks are
+counted from the top down.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Which topology a fabric is: kind, levels, rails, dimensions or groups, oversubscription,
-bisection.
-
-Recognition goes by links and hosts first; names only help to find the coordinates of a grid and the
-groups of a dragonfly. What fits no kind well is called ``irregular``: no pattern is claimed, and
-none is checked.
+"""Recognise the topology of a fabric: kind, levels, rails, dimensions or groups, oversubscription,
+bisection. Recognition uses links and hosts first; names only help to find the coordinates of a grid
+and the groups of a dragonfly. A fabric that fits no kind is ``irregular``: it has no pattern to
+check.
 
 Kinds: ``fat-tree``, ``rail-optimized``, ``dragonfly``, ``dragonfly+``, ``torus``, ``mesh``,
 ``hyperx``, ``ring``, ``single-switch``, ``irregular``, ``unlinked`` (switches without any link),
@@ -36,13 +34,13 @@ FEW_SIDEWAYS, SMALL = 2, 24
 
 @dataclass
 class Structure:
-    """What was recognised. ``rank`` int8[nodes]: 0 host, 1 leaf, 2 spine, …, -1 unlinked or SHARP
-    node.
+    """The recognised structure. ``rank`` int8[nodes]: 0 host, 1 leaf, 2 spine, …, -1 unlinked or
+    SHARP node.
 
     ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none; ``rail_table``: their
     cables. ``group`` int32[nodes]: group of dragonflies, -1. ``dims`` are the sizes of a grid.
     ``leaf`` are the switches with hosts; ``oversubscription`` float[leaf]: host Gb/s per uplink
-    Gb/s (inf: no uplink, nan: nothing there). ``notes`` are lines for people.
+    Gb/s (inf: no uplink, nan: nothing there). ``notes`` are lines of text.
     """
 
     kind: str
@@ -64,7 +62,7 @@ class Structure:
 
     @property
     def bisection_gbps(self) -> float | None:
-        """Bisection bandwidth in Gb/s, None where the source records no speeds."""
+        """Return the bisection bandwidth in Gb/s, None if the source records no speeds."""
         return self.bisection.gbps
 
 
@@ -74,7 +72,7 @@ def recognise(fabric: Fabric) -> Structure:
 
 
 def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
-    """The same for a view that is at hand."""
+    """Recognise the topology of an existing view."""
     labels = labels or read_labels(view)
     rank, distance = ranks(view, labels)
     links = view.between_switches
@@ -160,7 +158,7 @@ class LeafRatio(Result):
 
 @dataclass(frozen=True)
 class StructureSummary(Result):
-    """The recognised topology; null: not known."""
+    """The recognised topology; null: unknown."""
 
     kind: str = field(metadata=key(label="Topology", text=lambda s: s.kind))
     levels: int | None
@@ -192,7 +190,7 @@ class StructureSummary(Result):
         return tier_text(self.tiers, self.untiered_switches) if named else ""
 
     def facts(self) -> list[tuple[str, str]]:
-        """(label, text) for people."""
+        """Return (label, text) pairs for printing."""
         found = super().facts()
         if self.dims:
             found.append(("Dimensions", " × ".join(map(str, self.dims))))
@@ -210,7 +208,7 @@ class StructureSummary(Result):
 
 
 def summary(fabric: Fabric, structure: Structure) -> StructureSummary:
-    """What a report says of a recognised structure."""
+    """Return the summary of a recognised structure for reports."""
     names = fabric.node_names()
     tiers, untiered = count_tiers(structure.rank[fabric.is_switch])
     ratio, cut = structure.oversubscription, structure.bisection

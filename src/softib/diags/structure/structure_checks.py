@@ -1,4 +1,4 @@
-"""What breaks the fabric's own pattern: swapped, misplaced and missing cables, uneven tiers."""
+"""Deviations from the fabric's pattern: swapped, misplaced and missing cables, uneven tiers."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from softib.plural import counted
 SWAPPED_CABLES = code(
     "swapped-cables",
     Severity.ERROR,
-    "two cables are exchanged: each would be right in the other's place",
+    "two cables are exchanged at one end",
     "exchange the two plugs at one end",
 )
 CROSSED_RAILS = code(
     "crossed-rails",
     Severity.ERROR,
-    "adapters of one host are cabled to each other's rail",
+    "adapters of one host are on exchanged rails",
     "exchange the two plugs at the host",
 )
 MISPLACED_CABLE = code(
     "misplaced-cable",
     Severity.WARNING,
-    "a cable leads elsewhere than its peers of the same port and kind",
+    "a cable leads elsewhere than those of the same port number and kind",
     "compare with the cabling plan; move the plug",
 )
 MISSING_CABLE = code(
     "missing-cable",
     Severity.WARNING,
-    "two free ports that the pattern joins",
+    "two ports that the pattern joins are free",
     "plug the cable in, or check why the link does not come up",
 )
 MISSING_UPLINKS = code(
@@ -51,13 +51,13 @@ MISSING_UPLINKS = code(
 UNEVEN_UPLINKS = code(
     "uneven-uplinks",
     Severity.WARNING,
-    "many switches of a tier lack uplinks or spread them unevenly, too many for one to be the exception",
-    "compare with the cabling plan; traffic between them gets what the thinnest bundle carries",
+    "many switches of a tier lack uplinks or spread them unevenly, too many to be exceptions",
+    "compare with the cabling plan; the thinnest bundle limits the traffic between them",
 )
 UNEVEN_SPINES = code(
     "uneven-spines",
     Severity.WARNING,
-    "a switch spreads its uplinks over the next tier unlike the others of its kind",
+    "a switch spreads its uplinks over the next tier differently from others of its kind",
     "compare with the cabling plan: a swapped or misplaced cable",
 )
 
@@ -148,7 +148,7 @@ def missing_cables(c: Context) -> Iterator[Finding]:
         yield finding(
             MISSING_CABLE,
             [view.location(a), view.location(b)],
-            f"{view.link_name(a, b)}: no cable, the pattern has one",
+            f"{view.link_name(a, b)}: there is no cable, but the pattern has one",
             {"pattern": _pattern_of(c, a), "obey": obey, "of": of, "expected": view.display_names[int(f.port_node[b])]},
         )
 

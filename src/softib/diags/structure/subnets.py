@@ -1,5 +1,5 @@
-"""Subnets that only adapters with several ports join: no adapter forwards, so hosts that are on one
-of them alone reach none of the others' alone."""
+"""Subnets joined only by adapters with several ports: adapters do not forward packets, so hosts on
+different subnets cannot reach each other."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from softib.plural import counted, plural
 SUBNETS_APART = code(
     "subnets-apart",
     Severity.WARNING,
-    "hosts are on different subnets, which only adapters with a port on each join: no adapter forwards packets",
-    "where one subnet is meant, cable their switches together; where two are, each needs a subnet manager",
+    "hosts are on different subnets, joined only by adapters with a port on each: adapters do not forward packets",
+    "if one subnet is intended, connect their switches; if two are, each needs a subnet manager",
 )
 
 

@@ -1,12 +1,11 @@
-"""Cables that are not where the pattern puts them: swapped pairs, misplaced ones, missing ones.
-
-A swapped pair bears witness for itself, each cable fixes the other; a single cable is accused only
-by a rule that is sure, and only where its own place is vacant.
+"""Cables that deviate from the pattern: swapped pairs, misplaced ones, missing ones. A swapped pair
+confirms itself: exchanging both cables corrects both. A single cable is reported only by a certain
+rule, and only if its expected port is vacant.
 
 A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables
 between the same two nodes, or two ports of one node, changes no route and shows nothing. A cable is
-wrong where the rule of at least one of its ends expects another node and the rule of the other end
-does not defend it.
+wrong if the rule of at least one end expects another node and the rule of the other end does not
+confirm it.
 """
 
 from __future__ import annotations

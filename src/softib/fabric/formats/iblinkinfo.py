@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.fabric.formats.base import Junk, Problems, ReadResult, read_lines, shown
-from softib.fabric.formats.records import UNKNOWN, Records, parse_guid, parse_lid, speed_of_gbps
+from softib.fabric.formats.records import SWITCH_FROM, UNKNOWN, Records, parse_guid, parse_lid, speed_of_gbps
 from softib.fabric.formats.resolve import named, to_fabric
 from softib.iba.constants import NodeType, PortState
 from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
@@ -39,9 +39,6 @@ _STATES = {
     "Armed": PortState.ARMED,
     "Active": PortState.ACTIVE,
 }
-_SWITCH_FROM = 3
-"""Number of cables from which a node known only as a peer counts as a switch: adapters have one or
-two ports."""
 
 
 @dataclass
@@ -96,7 +93,10 @@ class _Reader:
         guid = parse_guid(m["guid"] or "")
         if m["name"] is not None:
             node = self.of_guid.get(guid, -1)
-            if node < 0:
+            last = self.rows[-1] if self.rows else None
+            if node < 0 and last and last.part["name"] == m["name"] and int(last.part["port"]) < int(m["port"]):
+                node = self.of_guid[guid] = last.node  # the next port of an adapter, by its PortGUID
+            elif node < 0:
                 node = self._node(number, NodeType.CA, guid, m["name"])
         elif self.current >= 0:
             node = self.current
@@ -127,13 +127,14 @@ class _Reader:
         for row in self.rows:
             ports.setdefault(row.node, set()).add(int(row.part["port"]))
         for node, portnums in ports.items():
-            if self.rows and r.node_type[node] == NodeType.CA and len(portnums) >= _SWITCH_FROM:
+            if self.rows and r.node_type[node] == NodeType.CA and len(portnums) >= SWITCH_FROM:
                 r.node_type[node] = NodeType.SWITCH
         linked = [row for row in self.rows if row.part["peer_port"]]
         peers = [self._peer(row) for row in linked]
         self._only_peers(linked, peers)
         for row, peer in zip(linked, peers, strict=True):
             self._record(row, peer)
+        r.uncounted = {node for node, kind in enumerate(r.node_type) if kind != NodeType.SWITCH}
         for row in self.rows:
             if r.node_type[row.node] == NodeType.SWITCH:
                 r.lid0[row.node] = parse_lid(row.part["lid"], row.line, Problems(""))
@@ -157,7 +158,7 @@ class _Reader:
                 guid = parse_guid(m["peer_guid"] or "")
                 of.setdefault((guid, 0 if guid != UNKNOWN else int(m["peer_lid"]), m["peer"].strip()), []).append(i)
         for (guid, lid, name), rows in of.items():
-            kind = NodeType.SWITCH if len(rows) >= _SWITCH_FROM else NodeType.CA
+            kind = NodeType.SWITCH if len(rows) >= SWITCH_FROM else NodeType.CA
             node = self._node(linked[rows[0]].line, kind, guid, name)
             self.records.only_a_peer.add(node)
             if kind == NodeType.SWITCH and lid:

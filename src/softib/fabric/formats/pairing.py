@@ -119,6 +119,7 @@ def _compact(r: Records, index: NodeIndex) -> None:
     ):
         column = getattr(r, name)
         setattr(r, name, [v for i, v in enumerate(column) if i in new])
+    r.only_a_peer, r.uncounted = ({new[i] for i in nodes if i in new} for nodes in (r.only_a_peer, r.uncounted))
     keep = [node in new for node in r.port_node]
     for name in (
         "portnum",

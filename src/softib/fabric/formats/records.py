@@ -18,8 +18,11 @@ from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX, MAX_SWITCH_PORTS
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS, WIDTH_BITS
 from softib.plural import counted
 
-__all__ = ["UNKNOWN", "Records", "parse_guid", "parse_lid", "parse_rate", "speed_of_gbps"]
+__all__ = ["SWITCH_FROM", "UNKNOWN", "Records", "parse_guid", "parse_lid", "parse_rate", "speed_of_gbps"]
 
+SWITCH_FROM = 3
+"""Number of cables from which a node known only as a peer counts as a switch: adapters have one or
+two ports."""
 UNKNOWN = -1
 """A field that the source does not record."""
 
@@ -112,6 +115,8 @@ class Records:
 
     only_a_peer: set[int] = field(default_factory=set)
     """Nodes known only from their peers' records: missing records of theirs are not reported."""
+    uncounted: set[int] = field(default_factory=set)
+    """Other nodes whose number of ports the source does not contain."""
 
     def add_node(self, key: str, node_type: int, nports: int, line: int, **fields: Unpack[NodeFields]) -> int:
         """Append a node and return its number. Raises :class:`LimitError` if there are more

@@ -20,6 +20,7 @@ from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult, shown
 from softib.fabric.formats.pairing import Cables, merge_repeated_nodes, pair
 from softib.fabric.formats.records import UNKNOWN, Records
+from softib.fabric.identity import Stated
 from softib.fabric.model import Fabric, Source
 from softib.fabric.power_cycle import power_on
 from softib.fabric.power_up import ADVERTISED_FROM, advertise_fec, port_info_image
@@ -82,6 +83,7 @@ def to_fabric(
     b.links(cables.node_a, cables.portnum_a, cables.node_b, cables.portnum_b, listed=cables.listed)
     _port_guids(b, r, columns, cables)
     f = b.build()
+    f.node_stated[[*r.uncounted, *r.only_a_peer]] |= np.uint8(Stated.LINKED_PORTS_ALONE)
     _descriptions(f, r, problems)
     _speeds(f, columns, cables, supported, lanes)
     f.port_label = {int(f.port(i, p)): text for (i, p), text in r.label.items() if p <= nports[i]}

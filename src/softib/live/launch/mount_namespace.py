@@ -2,7 +2,8 @@
 reaches.
 
 No directory can be made in sysfs, and a machine without adapters has no ``/sys/class/infiniband``.
-So ``/sys/class`` becomes a small separate file system whose directories are the machine's, with the fabric's added.
+So ``/sys/class`` becomes a small separate file system whose directories are the machine's, with the fabric's added;
+``/sys/devices``, ``/sys/bus/pci/devices`` and ``/dev`` likewise.
 Source of the calls: namespaces(7), user_namespaces(7), mount(2).
 """
 
@@ -28,6 +29,8 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
 )
 CLASSES = Path("/sys/class")
 DEVICES = Path("/sys/devices")
+PCI = Path("/sys/bus/pci/devices")
+DEV = Path("/dev")
 
 
 def _failing(call: str, result: int) -> None:
@@ -62,19 +65,27 @@ def _unshare() -> None:
 
 
 def _join(fabric: Path, place: Path) -> None:
-    """``place`` of the machine shows its own directories and also those of ``fabric``."""
+    """``place`` of the machine shows its own entries and also those of ``fabric``."""
     ours = sorted(p.name for p in fabric.iterdir())
     machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:
         theirs = sorted(set(os.listdir(place)) - set(ours))
+        links = {name: os.readlink(place / name) for name in theirs if (place / name).is_symlink()}
+        folders = {name for name in theirs if name not in links and (place / name).is_dir()}
         _mount("softib", str(place), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=1m")
         for name in theirs:
-            (place / name).mkdir()
+            if name in links:
+                os.symlink(links[name], place / name)
+                continue
+            (place / name).mkdir() if name in folders else (place / name).touch()
             _mount(f"/proc/self/fd/{machine}/{name}", str(place / name), "", MS_BIND | MS_REC)
     finally:
         os.close(machine)
     for name in ours:
         target = str(place / name)
+        if (fabric / name).is_symlink():
+            os.symlink(os.readlink(fabric / name), target)
+            continue
         os.mkdir(target)
         _mount(str(fabric / name), target, "", MS_BIND)
         _mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -83,8 +94,10 @@ def _join(fabric: Path, place: Path) -> None:
 def _enter(tree: Path) -> None:
     _unshare()
     _mount("", "/", "", MS_REC | MS_PRIVATE)  # anything mounted from here on is seen only by this program
-    for place in (DEVICES, CLASSES):  # the classes' entries are links to the devices
-        _join(tree / place.relative_to("/"), place)
+    for place in (DEVICES, CLASSES, PCI, DEV):  # the entries of classes and buses are links to the devices
+        ours = tree / place.relative_to("/")
+        if place.is_dir() and ours.is_dir():
+            _join(ours, place)
     for path in (tree / CLASSES.relative_to("/") / "infiniband").glob("*/node_desc"):  # files that a host may write
         _mount(str(path), os.path.realpath(f"/{path.relative_to(tree)}"), "", MS_BIND)
 

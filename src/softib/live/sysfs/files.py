@@ -1,45 +1,30 @@
-"""The files of ``/sys/class/infiniband`` and of an adapter's PCI function, line by line as a kernel
-writes them, read from the fabric's arrays.
+"""The files of ``/sys/class/infiniband``, line by line as a kernel writes them, read from the fabric's arrays.
 
-Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-bus-pci),
-the PCI ID list, PCI Code and ID Assignment (class 02 07). Rates follow the ABI's table from the active speed and
-width; error counters end at the width of their PortCounters field (IBA 16.1.3.5), data and packets at 64 bits.
-
-UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI function and
-read its type, the speed of its slot and which processors are near. A host's adapters have a
-root port each: function ``0000:11:00.0`` behind ``0000:10:00.0`` of root bus 10, then 20, and so on; from the
-sixteenth on in the next domain. No processor is nearer to one than another:
-``numa_node`` is -1, as a kernel writes in that case.
+Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband). Rates follow the ABI's table from the
+active speed and width; error counters end at the width of their PortCounters field (IBA 16.1.3.5), data and packets
+at 64 bits.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from softib import __version__
 from softib.agents.kernels.vendor import PSID
 from softib.fabric.model import Fabric
-from softib.fabric.plugging import supported_speed_codes
 from softib.fabric.power_up import active_speed_codes
-from softib.iba.catalogue import ADAPTER_OF, Adapter
 from softib.iba.constants import NodeType, PhysState, PortState
-from softib.iba.devices import DEVICES
-from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, SPEED_BY_NAME, SPEEDS, LinkSpeed
+from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, SPEEDS, LinkSpeed
 from softib.iba.smp import PortInfo
 
 __all__ = [
     "COUNTER_FILES",
     "DEVICE_FILES",
-    "PCI_FILES",
     "PORT_FILES",
     "active_speed",
     "gid_text",
-    "pci_folder",
-    "pci_name",
     "rate_text",
 ]
 
@@ -191,89 +176,3 @@ def table_files(f: Fabric, port: int) -> dict[str, Text]:
         | {f"gids/{i}": gid(i) for i in range(gids)}
         | {f"pkeys/{i}": pkey(i) for i in range(int(f.pkey_cap[port]))}
     )
-
-
-VENDORS = {0x0002C9: 0x15B3, 0x001175: 0x1077}
-"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Other vendors are unknown; adapters are called mlx5
-then too."""
-CLASS_INFINIBAND = 0x020700
-ROOTS = 15
-"""Root buses of a domain that have adapters: 10, 20, … f0."""
-
-GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
-"""GT/s of a lane by PCIe generation (PCI Express Base Specification)."""
-
-
-def _adapter(f: Fabric, node: int) -> Adapter:
-    """The node's part, or, if the catalogue does not have its interface, the one for the speed that its first port
-    supports (QDR at least)."""
-    part = DEVICES.get(int(f.device_id[node]))
-    if isinstance(part, Adapter) and part.pcie_generation and part.pcie_lanes:
-        return part
-    port = int(f.node_base[node]) + (f.node_type[node] != NodeType.SWITCH)
-    code = max(int(supported_speed_codes(f, port)), SPEED_BY_NAME["QDR"].code)
-    return next(ADAPTER_OF[s.name] for s in reversed(SPEEDS) if s.code <= code and ADAPTER_OF[s.name].pcie_generation)
-
-
-def _slot_speed(f: Fabric, node: int) -> str:
-    return f"{GIGATRANSFERS[_adapter(f, node).pcie_generation or 1]} GT/s PCIe"
-
-
-def _slot_width(f: Fabric, node: int) -> str:
-    return str(_adapter(f, node).pcie_lanes)
-
-
-def _vendor(f: Fabric, node: int) -> int:
-    return VENDORS.get(int(f.vendor_id[node]), VENDORS[0x0002C9])
-
-
-def _device(f: Fabric, node: int) -> int:
-    return int(f.device_id[node]) or _adapter(f, node).device_ids[0]
-
-
-def _processors() -> str:
-    """Those of this machine, as ``0-7``."""
-    try:
-        return Path("/sys/devices/system/cpu/online").read_text().strip()
-    except OSError:
-        return f"0-{(os.cpu_count() or 1) - 1}"
-
-
-def _mask() -> str:
-    """The same as a bit mask in groups of 32."""
-    bits = 0
-    for part in _processors().split(","):
-        first, _, last = part.partition("-")
-        for cpu in range(int(first), int(last or first) + 1):
-            bits |= 1 << cpu
-    groups = max(1, (bits.bit_length() + 31) // 32)
-    return ",".join(f"{bits >> 32 * i & 0xFFFFFFFF:08x}" for i in reversed(range(groups)))
-
-
-PCI_FILES: dict[str, Text] = {
-    "vendor": lambda f, n: f"{_vendor(f, n):#06x}",
-    "device": lambda f, n: f"{_device(f, n):#06x}",
-    "subsystem_vendor": lambda f, n: f"{_vendor(f, n):#06x}",
-    "subsystem_device": lambda f, n: f"{_device(f, n):#06x}",
-    "class": lambda f, n: f"{CLASS_INFINIBAND:#08x}",
-    "revision": lambda f, n: f"{int(f.revision[n]) & 0xFF:#04x}",
-    "numa_node": lambda f, n: "-1",
-    "local_cpulist": lambda f, n: _processors(),
-    "local_cpus": lambda f, n: _mask(),
-    "max_link_speed": _slot_speed,
-    "current_link_speed": _slot_speed,
-    "max_link_width": _slot_width,
-    "current_link_width": _slot_width,
-}
-"""Maps each file of a PCI function to its line for a node's row."""
-
-
-def pci_name(slot: int) -> str:
-    """Domain, bus, device and function of adapter number ``slot`` of its host."""
-    return f"{slot // ROOTS:04x}:{16 * (slot % ROOTS + 1) + 1:02x}:00.0"
-
-
-def pci_folder(slot: int) -> str:
-    """Its directory, below ``/``: behind its own root port."""
-    root = f"{slot // ROOTS:04x}:{16 * (slot % ROOTS + 1):02x}"
-    return f"sys/devices/pci{root}/{root}:00.0/{pci_name(slot)}"

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import device_name, host_of, split_port
-from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PCI_FILES, PORT_FILES, pci_folder, pci_name, table_files
+from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
+from softib.live.sysfs.pci import machine_links, pci_files, pci_folder, pci_links, pci_name
 
 __all__ = ["Device", "View", "Views"]
 
@@ -81,7 +82,7 @@ class View:
     fabric: Fabric
     devices: list[Device]
     umads: list[int] = field(default_factory=list)
-    _lines: dict[str, Callable[[], str]] = field(default_factory=dict)
+    _lines: dict[str, Callable[[], str | bytes]] = field(default_factory=dict)
     _links: dict[str, str] = field(default_factory=dict)
     _shown: dict[str, bytes] = field(default_factory=dict)
     _tables: dict[str, list[str]] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class View:
         self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
         self._lines[f"{CLASS}_verbs/abi_version"] = lambda: str(UVERBS_ABI)
         self._lines["dev/infiniband/rdma_cm"] = lambda: ""
+        self._links |= machine_links()
         for number, device in enumerate(self.devices):
             base, verbs = f"{CLASS}/{device.name}", f"{CLASS}_verbs/uverbs{number}"
             self._lines[f"{verbs}/ibdev"] = lambda device=device: device.name  # type: ignore[misc]
@@ -101,11 +103,8 @@ class View:
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
             pci = pci_folder(device.slot)
-            for name, text in PCI_FILES.items():
-                self._lines[f"{pci}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
-            self._lines[f"{pci}/uevent"] = lambda slot=device.slot: f"PCI_SLOT_NAME={pci_name(slot)}"  # type: ignore[misc]
-            # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.
-            self._lines[f"{pci}/net/lo/address"] = lambda: "00:00:00:00:00:00"
+            self._lines |= pci_files(f, device.node, device.slot)
+            self._links |= pci_links(device.slot)
             self._links[f"{device.folder}/device"] = f"../../../{pci_name(device.slot)}"
             self._links[base] = f"../../{device.folder.removeprefix('sys/')}"
             self._links[f"{verbs}/device"] = f"../../../{pci.removeprefix('sys/')}"
@@ -162,6 +161,8 @@ class View:
 
     def _octets(self, path: str) -> bytes:
         text = self._lines[path]()
+        if isinstance(text, bytes):
+            return text
         bare = not text and (path.startswith("dev/") or "/gid_attrs/ndevs/" in path)
         return b"" if bare else f"{text}\n".encode("utf-8", "surrogateescape")
 

@@ -58,7 +58,7 @@ def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
 
     def lost(attr: int, tags: np.ndarray, why: str) -> None:
         nonlocal failed
-        failed = f"Set(PortInfo) {why}"
+        failed = f"Set(PortInfo) {why} (an M_Key may protect the port)"
 
     reader.drive("ports", lambda attr, tags, data: None, lost)
     return failed

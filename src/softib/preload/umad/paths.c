@@ -1,6 +1,7 @@
 /*
- * Which paths are the fabric's: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband, and below the PCI buses
- * of /sys/devices that the view's adapters sit on, where the links of these classes lead.
+ * Which paths are the fabric's: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband, below the PCI buses
+ * of /sys/devices that the view's adapters sit on, where the links of these classes lead, and /sys/bus/pci/devices, where the view has links to
+ * the machine's own devices, too.
  */
 #include "internal.h"
 
@@ -13,6 +14,7 @@
 
 static const char *const ours[] = {
     "/sys/class/infiniband", "/sys/class/infiniband_mad", "/sys/class/infiniband_verbs", "/dev/infiniband",
+    "/sys/bus/pci/devices",
 };
 
 /* The part of `path` after `prefix`, when `path` is it or below it. */

@@ -51,6 +51,8 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     took = f"{_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s"
     computed = f" and {counted(s['computations'], 'computation')}" if s.get("computations") else ""
     done = text(f"{counted(s['messages'], 'message')}{computed} completed: {took}", "green")
+    if s.get("interrupted"):
+        console.print(text("Interrupted: what follows is of the virtual time until then.", "bold red"))
     console.print(
         done
         if s["good"]

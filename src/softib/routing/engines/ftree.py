@@ -164,11 +164,11 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
     leaf_switch, start = np.unique(graph.end_switch[ends_by_row], return_index=True)
     leaf_first = np.append(start, len(ends)).astype(np.int32)
     down_load, up_load = np.zeros_like(load), np.zeros_like(load)
-    args = (graph.first, graph.peer, graph.out_port)
-    fill_down(*args, graph.reverse, up, leaf_switch.astype(np.int32), leaf_first, chain, down_load, table)
+    args = (graph.first, graph.peer, graph.out_port, graph.reverse, up)
+    fill_down(*args, leaf_switch.astype(np.int32), leaf_first, chain, down_load, table)
     through, dest_first, dests = _main_path_switches(graph, tree, chain)
     table[np.arange(len(ends)), graph.end_switch[ends_by_row]] = graph.end_port[ends_by_row]
-    fill_up(*args, up, through, dest_first, dests, up_load, table)
+    fill_up(*args, through, dest_first, dests, up_load, table)
 
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     lid = graph.end_lid.astype(np.int64)

@@ -80,6 +80,8 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
     dist = np.full(n, -1, np.int32)
     queue = np.empty(n, np.int32)
     found = np.empty(256, np.int32)
+    links_down, link_down = np.empty(n, np.int32), np.empty(n, np.int32)
+    goes_on = _any_link(first, up, True)
     for g in range(leaf_switch.shape[0]):
         leaf = leaf_switch[g]
         for d in range(leaf_first[g], leaf_first[g + 1]):
@@ -87,24 +89,17 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
                 e = chain[d, level]
                 if e >= 0:
                     table[d, peer[e]] = out_port[reverse[e]]
-        dist[leaf] = 0
-        queue[0] = leaf
-        head, tail = 0, 1
-        while head < tail:
-            s = queue[head]
-            head += 1
-            for e in range(first[s], first[s + 1]):
-                if up[e] and dist[peer[e]] < 0:
-                    dist[peer[e]] = dist[s] + 1
-                    queue[tail] = peer[e]
-                    tail += 1
+        tail = _search(first, peer, reverse, up, True, goes_on, leaf, dist, queue, links_down, link_down)
         for k in range(1, tail):
             s = queue[k]
-            count = 0
-            for e in range(first[s], first[s + 1]):
-                if not up[e] and dist[peer[e]] >= 0 and dist[peer[e]] + 1 == dist[s]:
-                    found[count] = e
-                    count += 1
+            if links_down[s] == 1:
+                e = link_down[s]
+                for d in range(leaf_first[g], leaf_first[g + 1]):
+                    if table[d, s] == 255:
+                        table[d, s] = out_port[e]
+                        load[e] += 1
+                continue
+            count = _links_nearer(first, peer, up, False, s, dist, found)
             for d in range(leaf_first[g], leaf_first[g + 1]):
                 if table[d, s] == 255:
                     table[d, s] = out_port[_take(found, count, load)]
@@ -112,12 +107,60 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
             dist[queue[k]] = -1
 
 
+@kernel
+def _any_link(first, up, direction):
+    """bool[n]: whether a switch has a link with ``up == direction``."""
+    has = np.zeros(first.shape[0] - 1, np.bool_)
+    for s in range(has.shape[0]):
+        for e in range(first[s], first[s + 1]):
+            has[s] |= up[e] == direction
+    return has
+
+
+@kernel
+def _search(first, peer, reverse, up, direction, goes_on, start, dist, queue, links_back, link_back):
+    """Breadth-first from ``start`` over links with ``up == direction``: ``queue`` and ``dist`` (-1 before), and by
+    switch how many links lead one step back, and one of them. Returns the number of switches."""
+    dist[start] = 0
+    queue[0] = start
+    head, tail = 0, 1
+    while head < tail:
+        s = queue[head]
+        head += 1
+        if not goes_on[s]:
+            continue
+        further = dist[s] + 1
+        for e in range(first[s], first[s + 1]):
+            if up[e] != direction:
+                continue
+            p = peer[e]
+            if dist[p] < 0:
+                dist[p] = further
+                links_back[p], link_back[p] = 1, reverse[e]
+                queue[tail] = p
+                tail += 1
+            elif dist[p] == further:
+                links_back[p] += 1
+    return tail
+
+
+@kernel
+def _links_nearer(first, peer, up, direction, s, dist, links):
+    """Links of ``s`` with ``up == direction`` that lead one step back, ascending, into ``links``; their number."""
+    count = 0
+    for e in range(first[s], first[s + 1]):
+        if up[e] == direction and dist[peer[e]] >= 0 and dist[peer[e]] + 1 == dist[s]:
+            links[count] = e
+            count += 1
+    return count
+
+
 @kernel(
-    steps=lambda first, peer, out_port, up, through, dest_first, dests, load, table: (
+    steps=lambda first, peer, out_port, reverse, up, through, dest_first, dests, load, table: (
         table.size + len(through) * len(peer)
     )
 )
-def fill_up(first, peer, out_port, up, through, dest_first, dests, load, table):
+def fill_up(first, peer, out_port, reverse, up, through, dest_first, dests, load, table):
     """All switches below a main path's switch that have no port yet go up to it, by the
     least-loaded shortest path.
 
@@ -127,31 +170,23 @@ def fill_up(first, peer, out_port, up, through, dest_first, dests, load, table):
     n = first.shape[0] - 1
     dist = np.full(n, -1, np.int32)
     queue = np.empty(n, np.int32)
+    links_up, link_up = np.empty(n, np.int32), np.empty(n, np.int32)
     only = np.empty(n, np.uint8)
     links = np.empty(first[n], np.int32)
     link_first = np.zeros(n + 1, np.int32)
+    goes_on = _any_link(first, up, False)
     for g in range(through.shape[0]):
         top = through[g]
-        dist[top] = 0
-        queue[0] = top
-        head, tail = 0, 1
-        while head < tail:
-            s = queue[head]
-            head += 1
-            for e in range(first[s], first[s + 1]):
-                if not up[e] and dist[peer[e]] < 0:
-                    dist[peer[e]] = dist[s] + 1
-                    queue[tail] = peer[e]
-                    tail += 1
+        tail = _search(first, peer, reverse, up, False, goes_on, top, dist, queue, links_up, link_up)
         filled = 0
         for k in range(1, tail):
             s = queue[k]
             link_first[k] = filled
-            for e in range(first[s], first[s + 1]):
-                if up[e] and dist[peer[e]] >= 0 and dist[peer[e]] + 1 == dist[s]:
-                    links[filled] = e
-                    filled += 1
-            only[k] = out_port[links[link_first[k]]] if filled == link_first[k] + 1 else 255
+            if links_up[s] == 1:
+                only[k] = out_port[link_up[s]]
+            else:
+                only[k] = 255
+                filled += _links_nearer(first, peer, up, True, s, dist, links[filled:])
         link_first[tail] = filled
         for i in range(dest_first[g], dest_first[g + 1]):
             d = dests[i]

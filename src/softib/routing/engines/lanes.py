@@ -28,10 +28,10 @@ from softib.routing.engine import Routing
 from softib.routing.engines.layer_kernels import Paths, SinglePaths, first_fit, place_pairs
 from softib.routing.engines.nue_kernels import add_tree
 from softib.routing.graph import SwitchGraph
-from softib.routing.proof.credit_loops import NO_PATH, channels, lists_of, needs_of, put_all, vl_state
+from softib.routing.proof.credit_loops import NO_PATH, channels, needs_of, vl_state
 from softib.routing.proof.reach import destinations, port_map
 from softib.routing.tables import cas_per_switch, min_hops
-from softib.routing.transition.order_kernels import topological_order
+from softib.routing.transition.order_kernels import put_all
 
 __all__ = ["NO_LAYER", "Lanes", "by_direction", "by_path", "lanes_of", "routing_on"]
 
@@ -278,12 +278,9 @@ def _held(layers: _Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any
     here = np.where(path_sl == vl, 0, NO_PATH).astype(np.uint8)
     lost = np.zeros((2, graph.n_switches + 2), np.int64)
     _, needs, _ = needs_of(graph, port_map(graph), lft, lids[to_cas], ends[to_cas], here, None, 1, lost)
-    start, targets = lists_of(graph, needs)
-    order = np.empty(len(graph.peer), np.int32)
-    if topological_order(start, targets, order) < len(order):
+    state = vl_state(graph)
+    if put_all(layers.channels, state, needs) < len(needs):
         raise ValueError(f"the paths on VL {vl} have a cycle")
-    state = vl_state(graph, order)
-    put_all(layers.channels, state, start, targets)
     if layers.tree is not None:
         add_tree(layers.channels, state, layers.tree)
     return state

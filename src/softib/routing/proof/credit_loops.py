@@ -18,7 +18,7 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.proof.cycle_kernels import any_cycle, shorten
 from softib.routing.proof.reach import destinations, links_of, port_map, routes_of
 from softib.routing.proof.verify_kernels import Routes, VlMaps, depend, depend_vl
-from softib.routing.transition.order_kernels import ADDED, Channels, VlState
+from softib.routing.transition.order_kernels import Channels, VlState
 
 __all__ = [
     "NO_PATH",
@@ -37,7 +37,6 @@ __all__ = [
     "merged",
     "needs_of",
     "on_vls",
-    "put_all",
     "sl2vl_table",
     "vl_state",
     "waiting_channels",
@@ -74,16 +73,6 @@ def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
     blocks = (int(degree.max(initial=1)) + 63) >> 6
     ahead, behind, seen = (np.zeros((rows, blocks), np.uint64) for rows in (n, n, graph.n_switches))
     return VlState(present, place, node_at, fwd, bwd, keys, ahead, behind, seen, np.zeros(n // 64 + 1, np.uint64))
-
-
-def put_all(c: Any, state: Any, start: np.ndarray, targets: np.ndarray) -> None:
-    """Let every channel wait for its ``targets`` (lists as of :func:`lists_of`), which the order of
-    ``state`` agrees with."""
-    a = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    k, r = (link - c.first[c.peer[a]].astype(np.int64) for link in (targets, c.reverse[a]))
-    state.present[c.dep_first[a] + k] = ADDED
-    for rows, at, bit in ((state.ahead, a, k), (state.behind, targets, r)):
-        np.bitwise_or.at(rows, (at, bit >> 6), np.uint64(1) << (bit & 63).astype(np.uint64))
 
 
 def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:

@@ -89,7 +89,7 @@ def _put_before(c, vl_state, a, b):
 
 
 @kernel
-def _lowest(bits):
+def lowest(bits):
     """The number of the lowest bit that is set: the count of those below it."""
     below = (bits & (~bits + np.uint64(1))) - np.uint64(1)
     below -= (below >> np.uint64(1)) & np.uint64(0x5555555555555555)
@@ -118,7 +118,7 @@ def _ahead(c, vl_state, a, b, upper):
             bits = vl_state.ahead[x, w] & ~seen[v, w]
             seen[v, w] |= bits
             while bits:
-                y = c.first[v] + 64 * w + _lowest(bits)
+                y = c.first[v] + 64 * w + lowest(bits)
                 bits &= bits - np.uint64(1)
                 if place[y] < upper:
                     fwd[tail] = y
@@ -146,7 +146,7 @@ def _behind(c, vl_state, a, lower):
             bits = vl_state.behind[x, w] & ~seen[u, w]
             seen[u, w] |= bits
             while bits:
-                y = c.reverse[c.first[u] + 64 * w + _lowest(bits)]
+                y = c.reverse[c.first[u] + 64 * w + lowest(bits)]
                 bits &= bits - np.uint64(1)
                 if place[y] > lower:
                     bwd[tail] = y
@@ -178,7 +178,7 @@ def _reorder(vl_state, ahead, behind):
         word = bits[w]
         bits[w] = 0
         while word:
-            at = 64 * w + _lowest(word)
+            at = 64 * w + lowest(word)
             word &= word - np.uint64(1)
             place[keys[k]] = at
             node_at[at] = keys[k]
@@ -201,7 +201,7 @@ def _in_order(vl_state, channels, count, first, last, filled):
         word = vl_state.bits[w]
         vl_state.bits[w] = 0
         while word:
-            vl_state.keys[filled] = vl_state.node_at[64 * w + _lowest(word)]
+            vl_state.keys[filled] = vl_state.node_at[64 * w + lowest(word)]
             word &= word - np.uint64(1)
             filled += 1
     return filled
@@ -237,30 +237,44 @@ def add_from_the_end(c, vl_state, path, length, fresh):
     return -1
 
 
-@kernel(steps=lambda start, targets, order: 2 * len(targets) // 5)
-def topological_order(start, targets, order):
-    """Channels into ``order`` int32[channels] so that each precedes those it waits for; returns their number, which
-    is smaller if there is a cycle.
-
-    ``start``, ``targets``: lists as of :func:`~softib.routing.proof.credit_loops.lists_of`.
+@kernel(steps=lambda c, vl_state, needs: len(vl_state.present) // 2)
+def put_all(c, vl_state, needs):
+    """Let channels of an empty VL wait as ``needs`` says (uint64[links, words], bit k: for the k-th link of the switch
+    at the link's end), in an order in which each precedes those it waits for. Returns how many have a place
+    in that order: all, unless there is a cycle.
     """
-    n = start.shape[0] - 1
+    n = needs.shape[0]
     waiting = np.zeros(n, np.int32)
-    for t in targets:
-        waiting[t] += 1
+    for a in range(n):
+        start = c.first[c.peer[a]]
+        r = c.reverse[a] - start
+        for w in range(needs.shape[1]):
+            bits = needs[a, w]
+            vl_state.ahead[a, w] = bits
+            while bits:
+                k = 64 * w + lowest(bits)
+                bits &= bits - np.uint64(1)
+                vl_state.present[c.dep_first[a] + k] = ADDED
+                vl_state.behind[start + k, r >> 6] |= np.uint64(1) << np.uint64(r & 63)
+                waiting[start + k] += 1
+    order = vl_state.node_at
     tail = 0
-    for c in range(n):
-        if waiting[c] == 0:
-            order[tail] = c
+    for a in range(n):
+        if waiting[a] == 0:
+            order[tail] = a
             tail += 1
     head = 0
     while head < tail:
-        c = order[head]
+        a = order[head]
+        vl_state.place[a] = head
         head += 1
-        for i in range(start[c], start[c + 1]):
-            t = targets[i]
-            waiting[t] -= 1
-            if waiting[t] == 0:
-                order[tail] = t
-                tail += 1
+        for w in range(needs.shape[1]):
+            bits = needs[a, w]
+            while bits:
+                b = c.first[c.peer[a]] + 64 * w + lowest(bits)
+                bits &= bits - np.uint64(1)
+                waiting[b] -= 1
+                if waiting[b] == 0:
+                    order[tail] = b
+                    tail += 1
     return tail

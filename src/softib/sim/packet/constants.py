@@ -68,6 +68,8 @@ WINDOW_PACKETS = 1024
 BOUND_SLOTS = 256
 """Flows that a switch remembers (adaptive routing, BOUNDED)."""
 
+INTERRUPTED = -1
+"""Status of a run that Ctrl-C ended, beside those of the loop."""
 LOG_SENT, LOG_RECEIVED, LOG_LOST, LOG_STARVED, LOG_MAD = range(5)
 """What a row of the log is: a packet was sent, received or lost; a VL lacks credits; bytes of the
 MAD of the row before."""

@@ -126,7 +126,7 @@ def run(
     outcome = outcome_of(net, state, messages, status, notes)
     outcome.why_not = why_not(fabric, end_ports(fabric), messages)
     outcome.agreement = NONE if outcome.why_not else ALL
-    if options.network == "infiniband" and _discarded(state):
+    if options.network == "infiniband" and _discarded(state) and not outcome.interrupted:
         outcome.dissolved = _dissolved(fabric, messages, options, path_sl)
     if sampler is not None:
         vls = int(net.opt.vls)
@@ -204,22 +204,26 @@ def _run(
         start, loop = kernels_of(options.network, compiled)
     total = int(state.message["packets"].sum())
     start(net, state)
-    while True:
-        until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
-        with blame():
-            status = int(loop(net, state, until, EVENTS_A_CALL))
-        if status == constants.GROW:
-            state = grow(state)
-        elif status == constants.TIME_OVER and sampler is not None and until < options.until_ps:
-            sampler.take(state.port["xmit_octets"], state.vl["queued"])
-        elif status != constants.MORE:
+    try:
+        while True:
+            until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
+            with blame():
+                status = int(loop(net, state, until, EVENTS_A_CALL))
+            if status == constants.GROW:
+                state = grow(state)
+                continue
+            sampled = status == constants.TIME_OVER and sampler is not None and until < options.until_ps
+            if sampled:
+                sampler.take(state.port["xmit_octets"], state.vl["queued"])  # type: ignore[union-attr]
             if progress is not None:
-                progress(
-                    int(state.reg.now), total if status == constants.DONE else min(int(state.reg.sent), total), total
-                )
-            return status, state
-        if progress is not None and status != constants.GROW:
-            progress(int(state.reg.now), min(int(state.reg.sent), total), total)
+                sent = total if status == constants.DONE else min(int(state.reg.sent), total)
+                progress(int(state.reg.now), sent, total)
+            if not sampled and status != constants.MORE:
+                return status, state
+    except KeyboardInterrupt:
+        if not options.interruptible:
+            raise
+        return constants.INTERRUPTED, state
 
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
@@ -247,6 +251,7 @@ def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...
         values=s.message["value"][:n].copy() if net.opt.aggregates else None,
         sl_counters=sl_counters_of(net, s) if net.opt.by_sl else None,
         vl_counters=vl_counters_of(net, s) if net.opt.by_sl else None,
+        interrupted=status == constants.INTERRUPTED,
     )
 
 
@@ -263,16 +268,15 @@ def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
 def _more_notes(arrived: np.ndarray, completed: np.ndarray, status: int, unheard: int) -> tuple[str, ...]:
     lost = int((arrived < 0).sum())
     notes = []
-    if status == constants.TIME_OVER:
-        notes.append(
-            f"the time that was given is over; {counted(lost, 'message')} {plural(lost, 'has', 'have')} not arrived"
-        )
+    ended = {constants.TIME_OVER: "the time that was given is over", constants.INTERRUPTED: "interrupted"}
+    if status in ended:
+        notes.append(f"{ended[status]}; {counted(lost, 'message')} {plural(lost, 'has', 'have')} not arrived")
     if unheard:
         notes.append(f"{counted(unheard, 'message')} of UC and UD found no receive and were dropped (out_of_buffer)")
-    if lost > unheard and status != constants.TIME_OVER and status != constants.STUCK:
+    if lost > unheard and status not in (*ended, constants.STUCK):
         notes.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or no one repeats them")
     silent = int(((arrived >= 0) & (completed < 0)).sum())
-    if silent and status not in (constants.TIME_OVER, constants.STUCK):
+    if silent and status not in (*ended, constants.STUCK):
         notes.append(
             f"{counted(silent, 'message')} arrived and {plural(silent, 'was', 'were')} never acknowledged: "
             "the sender's retries were exceeded"

@@ -210,7 +210,8 @@ class PacketOptions:
     that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: RNR NAKs in a row that a
     sender bears (7: no limit); ``sample_ps``: take samples at this interval (0: none);
     ``watch_ports`` (rows) and ``watch_messages`` (rows): whose packets are logged
-    (:class:`~softib.sim.packet.log.PacketLog`); ``network``: ``infiniband``, or the same cables and
+    (:class:`~softib.sim.packet.log.PacketLog`); ``interruptible``: Ctrl-C ends the run, and the
+    outcome is what there is; ``network``: ``infiniband``, or the same cables and
     switches as Ethernet, with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
     ``ethernet``, figures of :class:`~softib.sim.packet.options.EthernetOptions` by name."""
 
@@ -232,6 +233,7 @@ class PacketOptions:
     sample_ps: int = 0
     watch_ports: tuple[int, ...] = ()
     watch_messages: tuple[int, ...] = ()
+    interruptible: bool = False
 
     @property
     def control(self) -> CongestionControl:

@@ -142,7 +142,14 @@ class McastManager:
         else:
             del self._of_mlid[group.mlid]
             self._free_from = min(self._free_from, group.mlid)
-        self.changed.add(group.mlid)
+        if group.members or self._is_written(group.mlid):
+            self.changed.add(group.mlid)
+
+    def _is_written(self, mlid: int) -> bool:
+        """Does a switch forward the MLID? Most groups of partitions never have a member, and a Set takes a copy of
+        every switch's table up to the MLID."""
+        row = mlid - LID_MCAST_MIN
+        return any(len(table) > row and table[row].any() for table in self._written.values())
 
     def remove_ports(self, guids: set[int]) -> list[Group]:
         """Remove ports that left the subnet from all groups. Returns the groups that ended with

@@ -49,7 +49,7 @@ def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.post("/reports/{kind}")
     def make_report(kind: Literal["Fabric_Health", "UFM_Health"]) -> dict[str, Any]:
-        """Make a report; the sections that the body selects are not told apart."""
+        """Make a report; it has all sections, whichever the body selects."""
         report = _fabric_health(served) if kind == "Fabric_Health" else _service_health(served, service)
         with lock:
             number = next(reversed(reports), 0) + 1

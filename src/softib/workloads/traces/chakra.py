@@ -31,8 +31,8 @@ class NodeType(IntEnum):
 @dataclass
 class Node:
     """One operation. ``micros``: recorded duration in microseconds. ``attributes``: those that are
-    numbers, truths or text. ``data_deps`` and ``ctrl_deps``: numbers of nodes that end before it
-    begins."""
+    numbers, truths, text, or lists of whole numbers or truths. ``data_deps`` and ``ctrl_deps``: numbers
+    of nodes that end before it begins."""
 
     number: int = 0
     name: str = ""
@@ -76,8 +76,10 @@ VALUES: dict[int, Callable[[Any], Any]] = {
     27: bool,
     29: lambda v: bytes(v).decode("utf-8", "replace"),
 }
-"""et_def.proto, AttributeProto: the fields that hold one value; lists and octets are not looked at.
-"""
+"""et_def.proto, AttributeProto: the fields that hold one value."""
+LISTS: dict[int, Callable[[Any], Any]] = {8: signed, 10: signed, 12: int, 14: int, 28: bool}
+"""The fields that hold a list of whole numbers or truths, and what each value is; other lists and octets
+are not looked at."""
 
 
 def rank_files(path: Path) -> list[Path]:
@@ -173,6 +175,9 @@ def _attribute(node: Node, message: Value) -> None:
             name = _octets(value).decode("utf-8", "replace")
         elif number in VALUES:
             held = VALUES[number](value)
+        elif number in LISTS:
+            values = (varints(packed) for one, packed in fields(_octets(value)) if one == 1)
+            held = [LISTS[number](v) for several in values for v in several]
     assert node.attributes is not None
     if name and held is not None:
         node.attributes[name] = held

@@ -63,7 +63,17 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
 def _feeder(row: dict[str, Any]) -> Node:
     """A node of ``workload_graph``; deps and attributes by the names that Chakra's feeder takes."""
     attributes = {"is_cpu_op": row["is_cpu_op"]} if "is_cpu_op" in row else {}
-    for name in ("comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "comm_root", "pg_name"):
+    for name in (
+        "comm_type",
+        "comm_size",
+        "comm_src",
+        "comm_dst",
+        "comm_tag",
+        "comm_root",
+        "pg_name",
+        "comm_group",
+        "involved_dim",
+    ):
         if name in row:
             attributes[name] = row[name]
     micros = float(row.get("runtime", 0))

@@ -20,6 +20,7 @@ from softib.input_files import content
 from softib.workloads.schedule.builder import Builder
 from softib.workloads.schedule.schedule import ANY, Kind, Schedule
 from softib.workloads.traces.chakra import Node, NodeType, rank_files, read_nodes
+from softib.workloads.traces.chakra_groups import Grouping, GroupKey
 from softib.workloads.traces.plain_collectives import COLLECTIVES, Expand, Operations, expand
 
 __all__ = ["read_chakra", "schedule_of"]
@@ -32,9 +33,11 @@ COLLECTIVE_TAGS = 1 << 40
 """Tags of collectives begin here, 2^16 for each; the tags of a trace are smaller."""
 STEPS = 1 << 16
 MOST_OPERATIONS = 20_000_000
+ALL = Grouping()
+"""Groups are those ranks that name them."""
 
 
-def read_chakra(path: Path, ranks: int) -> Schedule:
+def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
     """The schedule of the traces of which ``path`` is one. One file alone is the program of each of
     ``ranks`` ranks. Raises :class:`InputError`."""
     files = rank_files(path)
@@ -44,7 +47,7 @@ def read_chakra(path: Path, ranks: int) -> Schedule:
         if got.flaw:
             raise InputError(f"{file}: {got.flaw}")
         traces.append(read_nodes(file, got.data, rank))
-    return schedule_of(str(path), traces * ranks if len(traces) == 1 else traces)
+    return schedule_of(str(path), traces * ranks if len(traces) == 1 else traces, grouping=grouping)
 
 
 @dataclass
@@ -64,18 +67,25 @@ class _Group:
     calls: dict[int, list[_Call]] = field(default_factory=dict)
 
 
-def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand) -> Schedule:
-    """What the nodes of each rank are, with collectives as ``by`` expands them. Raises
-    :class:`InputError` with rank and node."""
+def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand, grouping: Grouping = ALL) -> Schedule:
+    """What the nodes of each rank are, with collectives as ``by`` expands them, among the ranks that
+    ``grouping`` says. Raises :class:`InputError` with rank and node."""
     build = Builder(len(traces))
-    groups: dict[str, _Group] = {}
+    groups: dict[GroupKey, _Group] = {}
     controlled: dict[int, bool] = {}
     for rank, nodes in enumerate(traces):
         if id(nodes) not in controlled:
             controlled[id(nodes)] = not _in_a_circle(nodes)
-        _Rank(name, build, rank, groups).read(nodes, controlled[id(nodes)])
+        _Rank(name, build, rank, groups, grouping, len(traces)).read(nodes, controlled[id(nodes)])
     tag = COLLECTIVE_TAGS
-    for group in groups.values():
+    for key, group in groups.items():
+        for rank in grouping.expected(key):
+            if rank not in group.calls:
+                call = next(iter(group.calls.values()))[0]
+                raise InputError(
+                    f"{name}: rank {call.rank}, node {call.node.number}: it waits for ever: rank {rank} is of its "
+                    "group, and never calls a collective of it"
+                )
         tag = _collectives(name, build, group, tag, by)
     return build.schedule(name)
 
@@ -83,8 +93,11 @@ def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand) ->
 class _Rank:
     """Makes the operations of one rank."""
 
-    def __init__(self, name: str, build: Builder, rank: int, groups: dict[str, _Group]):
+    def __init__(
+        self, name: str, build: Builder, rank: int, groups: dict[GroupKey, _Group], grouping: Grouping, ranks: int
+    ):
         self.name, self.build, self.rank, self.groups = name, build, rank, groups
+        self.grouping, self.ranks = grouping, ranks
 
     def wrong(self, node: Node, problem: str) -> InputError:
         """An error of ``node``."""
@@ -154,7 +167,11 @@ class _Rank:
             raise self.wrong(node, f"comm_type {kind!r} is no collective of Chakra (0 to {len(COLLECTIVES) - 1})")
         if size < 0:
             raise self.wrong(node, f"comm_size {size} is no size")
-        group = self.groups.setdefault(str(node.get("pg_name", "")), _Group())
+        try:
+            key = self.grouping.key(node, self.rank, self.ranks)
+        except InputError as error:
+            raise self.wrong(node, str(error)) from None
+        group = self.groups.setdefault(key, _Group())
         group.calls.setdefault(self.rank, []).append(_Call(self.rank, node, begin, end))
 
 

@@ -35,14 +35,17 @@ MOST_BYTES = 1 << 32
 CHAKRA = (".et", ".json")
 
 
-def read_trace(path: Path, ranks: int = 2) -> Schedule:
+def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str | None = None) -> Schedule:
     """The schedule of the file ``path``; a Chakra trace of one rank alone becomes that of ``ranks``
-    ranks. Raises :class:`InputError` for a file that cannot be read, one line with what would be
-    right."""
+    ranks, with ``groups`` and ``dims`` as a job has them. Raises :class:`InputError` for a file that
+    cannot be read, one line with what would be right."""
     if path.suffix in CHAKRA or (not path.exists() and path.with_name(path.name + ".0.et").exists()):
+        from softib.workloads.traces.chakra_groups import grouping_of
         from softib.workloads.traces.chakra_schedule import read_chakra
 
-        return read_chakra(path, ranks)
+        return read_chakra(path, ranks, grouping_of(path, groups, dims))
+    if groups or dims:
+        raise InputError(f"{path}: groups and dims are of Chakra's traces")
     got = content(path, MOST_BYTES, "trace")
     if got.flaw:
         raise InputError(f"{path}: {got.flaw}")
@@ -56,11 +59,13 @@ def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None
     processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
     ranks = job.ranks or hosts * job.ranks_per_host
     if nodes is None:
-        schedule = read_trace(Path(job.file), ranks)
+        schedule = read_trace(Path(job.file), ranks, job.groups, job.dims)
     else:
+        from softib.workloads.traces.chakra_groups import grouping_of
         from softib.workloads.traces.chakra_schedule import schedule_of
 
-        schedule = schedule_of(job.file, list(nodes) * ranks if len(nodes) == 1 else nodes)
+        grouping = grouping_of(Path(job.file), job.groups, job.dims)
+        schedule = schedule_of(job.file, list(nodes) * ranks if len(nodes) == 1 else nodes, grouping=grouping)
     if job.ranks not in (0, None, schedule.ranks):
         raise InputError(
             f"{job.file}: it has {counted(schedule.ranks, 'rank')}, not {job.ranks:,}; ranks is for one Chakra trace "

@@ -4,7 +4,11 @@ by the collectives that NCCL chooses, as flows on the fabric.
 Stage 0 all-reduces each bucket of the last backward pass. Stages 1 to 3 reduce-scatter it, 2 and 3
 after every micro-batch, for no rank keeps whole gradients; 1 and 2 all-gather the new weights at
 the end (together as many octets as an all-reduce: section 7.2 there), 3 all-gathers them before
-each pass, forward and backward, while the pass before runs.
+each pass, forward and backward, while the pass before runs, and once more where activations are
+computed again. Stage 3 has a collective for each matrix of weights, as DeepSpeed fetches and reduces
+parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
+deepspeed/runtime/zero/partition_parameters.py of 0.3.13): vectors below its
+``stage3_param_persistence_threshold`` stay whole.
 
 A replica runs one collective after another: that of what all replicas share, then that of its
 experts. With ``overlap`` the weights of stage 3 have a stream of their own.
@@ -37,10 +41,14 @@ class Exchange:
         self.none = np.full(replicas, -1)
         self.ended = {stream: self.none.copy() for stream in ("gradients", "weights")}
 
-    def add(self, collective: Collective, element: float, parts: int, needs: np.ndarray, stream: str) -> None:
-        """One of ``parts`` of what replicas exchange, ``element`` octets a parameter."""
+    def add(
+        self, collective: Collective, element: float, parts: int, needs: np.ndarray, stream: str, matrices: int = 1
+    ) -> None:
+        """One of ``parts`` of what replicas exchange, ``element`` octets a parameter, as so many
+        collectives one after another."""
         for groups, count in self.kinds:
-            groups.add(self.rows, collective, count * element / parts, self.at, needs, self.ended[stream])
+            octets = count * element / parts / matrices
+            groups.add(self.rows, collective, octets, self.at, needs, self.ended[stream], matrices)
 
 
 def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done) -> None:
@@ -82,18 +90,20 @@ def _sum_up(step: Step, one: Exchange, made: list[np.ndarray], bucket: int) -> N
     pass are."""
     ready = made[bucket if step.overlap else bucket // step.buckets * step.buckets + step.buckets - 1]
     collective = Collective.REDUCE_SCATTER if step.zero else Collective.ALL_REDUCE
-    one.add(collective, step.gradient_octets, step.buckets, ready, "gradients")
+    matrices = max(1, round(step.model.matrices / step.layout.pipeline / step.buckets)) if step.zero == 3 else 1
+    one.add(collective, step.gradient_octets, step.buckets, ready, "gradients", matrices)
 
 
 def _sharded(step: Step, one: Exchange, made: list[np.ndarray], done: Done) -> None:
     """Stage 3: each pass waits for its weights, which come while the pass before runs
     (``overlap``), else behind it."""
-    stage = one.at[0]
+    stage, matrices = one.at[0], step.model.matrices // step.layout.pipeline
     passes = [(backward, k) for k in range(step.layout.micro_batches) for backward in (False, True)]
     behind, stream = (2, "weights") if step.overlap else (1, "gradients")
     for i, (backward, k) in enumerate(passes):
         needs = done[(stage, 0, *passes[i - behind])][1] if i >= behind else one.none
-        one.add(Collective.ALL_GATHER, ELEMENT, 1, needs, stream)
+        for _ in range(1 + (backward and step.model.recompute)):
+            one.add(Collective.ALL_GATHER, ELEMENT, 1, needs, stream, max(1, matrices))
         one.rows.need(done[stage, 0, backward, k][0], one.ended[stream].copy())
         for bucket in range(k * step.buckets, (k + 1) * step.buckets) if backward else ():
             _sum_up(step, one, made, bucket)

@@ -53,6 +53,12 @@ class Transformer:
         return 3.0 * sequences * (layers * layer * repeats + 2 * s * h * self.vocabulary)
 
     @property
+    def matrices(self) -> int:
+        """Matrices of weights: four of each layer (queries, keys and values; projection; two of the
+        MLP)."""
+        return 4 * self.layers
+
+    @property
     def activation_octets(self) -> int:
         """Of one sequence between two layers."""
         return self.sequence * self.hidden * ELEMENT
@@ -71,6 +77,7 @@ class Network:
     top_k: int = 1
     recompute: bool = False
     activation_octets: int = 0
+    matrices: int = 1
 
     def flops(self, samples: int) -> float:
         """Operations of both passes on ``samples``."""

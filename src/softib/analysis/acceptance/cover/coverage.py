@@ -1,5 +1,5 @@
-"""The proof of a cover run as a result: what was proven by tier, a bill of what was not, what is slow,
-and what stayed unexplained."""
+"""Result of a cover run: proven directions by tier, unproven ones with reasons, slow directions,
+and unexplained flows."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class CoverRoundCounts(Result):
     failed: int
     """Flows that did not run."""
     planned: int
-    """Directions that the round is expected to load to 80 %."""
+    """Directions that the round is expected to load to 80 % of their rate."""
     proven: int
-    """Directions that carried it."""
+    """Directions that carried that load."""
     confirms: bool
-    """The round was added to tell slow directions apart."""
+    """The round was added to distinguish slow directions."""
 
 
 @dataclass(frozen=True)
@@ -68,21 +68,21 @@ class UnprovenDirection(Result):
     gbps: float
     """Data rate of the link."""
     planned_gbps: float
-    """The most that a round is expected to load it with."""
+    """Largest expected load in a round."""
     measured_gbps: float | None
-    """The most that a round did load it with; null: its counters were not read."""
+    """Largest measured load in a round; null: its counters were not read."""
     why: str
 
 
 @dataclass(frozen=True)
 class DirectionLoss(Result):
-    """A direction that is slower than the directions like it."""
+    """A direction that is slower than similar directions."""
 
     place: str
     peer: str
     loss_percent: float
     rounds: int
-    """Rounds that loaded it; it was slow in all."""
+    """Number of rounds that loaded it; it was slow in all."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class UnexplainedFlow(Result):
 
 @dataclass(frozen=True)
 class Proof:
-    """What the parts of :class:`~softib.api.acceptance.coverage.Coverage` are made of."""
+    """Source data of :class:`~softib.api.acceptance.coverage.Coverage`."""
 
     tiers: list[TierCoverage]
     rounds: list[CoverRoundCounts]
@@ -116,7 +116,7 @@ def proof_of(
     slow: SlowDirections,
     limit: int,
 ) -> Proof:
-    """Judge a run by its counters. ``limit``: the most rounds that its schedule could have."""
+    """Evaluate a run from its counters. ``limit``: maximum number of rounds of its schedule."""
     network = routes.network
     channel = routes.channel[routes.directions]
     known = np.maximum(channel, 0)
@@ -174,7 +174,7 @@ def _names(routes: CoverRoutes, port: int) -> tuple[str, str]:
 def _bill(
     routes: CoverRoutes, schedule: CoverSchedule, most: np.ndarray, missing: np.ndarray, limit: int
 ) -> list[UnprovenDirection]:
-    """Each direction that is not proven, and why."""
+    """Return each unproven direction with its reason."""
     if not len(missing):
         return []
     network = routes.network
@@ -213,17 +213,17 @@ def _why(
     measured: float | None,
 ) -> str:
     if c < 0:
-        return "no measuring port is at its end, and no route between measuring ports can take it"
+        return "no measuring port is at its end, and no route between measuring ports can use it"
     if schedule.proven[c]:
         if measured is None:
             return "its counters were not read in the round that loads it"
-        return "it carried less than 80 % of its rate in every round that was to load it"
+        return "it carried less than 80 % of its rate in every round meant to load it"
     if used is not None and used[c] == 0:
-        return "no route between measuring ports takes it"
+        return "no route between measuring ports uses it"
     if len(schedule.rounds) >= limit:
         return f"the schedule has no more than {limit} rounds (--rounds)"
     if routes.groups is not None:
-        return "adaptive routing spreads every permutation that was tried too thinly over it"
+        return "adaptive routing puts too little of every tried permutation on it"
     if expected:
-        return "the ports whose routes take it are too few, or too slow, to fill it"
-    return "no set of flows with routes apart from each other fills it"
+        return "the ports whose routes use it are too few, or too slow, to fill it"
+    return "no set of flows with disjoint routes fills it"

@@ -21,7 +21,8 @@ __all__ = ["findings_of"]
 def findings_of(
     routes: CoverRoutes, ends: FabricEnds, proof: Proof, slow: SlowDirections, failures: list[PairFailure], paced: bool
 ) -> list[Finding]:
-    """What the run found, slow directions first. ``paced``: data takes the time of its links."""
+    """Return the findings of the run, slow directions first. ``paced``: data takes its time on
+    links."""
     findings = []
     if paced:
         findings += [
@@ -30,9 +31,7 @@ def findings_of(
     findings += [*trained_low(Expectation(routes.fabric, ends.row), findings)]
     findings += [*_failed(failures)]
     if not paced:
-        findings.append(
-            finding(codes.UNPACED, [], "data takes no time of the links: nothing was proven of their rates", {})
-        )
+        findings.append(finding(codes.UNPACED, [], "data takes no time on links, so their rates are not proven", {}))
         return findings
     return [*findings, *_unexplained(proof), *_unproven(routes, proof)]
 
@@ -44,7 +43,7 @@ def _slow(routes: CoverRoutes, port: int, one: DirectionLoss) -> Finding:
     return finding(
         codes.SLOW["host" if host else "cable"],
         [_location(routes, port), _location(routes, peer)],
-        f"{one.place} → {one.peer} carries {one.loss_percent:g} % less than the directions like it, in each of "
+        f"{one.place} → {one.peer} carries {one.loss_percent:g} % less than similar directions, in each of "
         f"{counted(one.rounds, 'round')}" + ("; its adapter, cable and host are not distinguished" if host else ""),
         {"loss_percent": one.loss_percent, "rounds": one.rounds},
     )

@@ -1,5 +1,5 @@
-"""What the counters of each round say of each direction: whether it carried its share, and whether it
-is slower than the directions like it."""
+"""Evaluate the counters of each round: whether each direction carried its share, and whether it is
+slower than similar directions."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from softib.diags.structure.recognise import recognise
 __all__ = ["MeasuredRound", "SlowDirection", "SlowDirections", "carried_most", "possible_channels", "slow_directions"]
 
 TOLERANCE = 0.003
-"""Part of the usual rate below which a direction is slow, where the spread of its kind allows it."""
+"""Share of the usual rate below which a direction is slow, if the spread of its kind allows it."""
 SPREADS = 12.0
-"""Median deviations of the better half that a slow direction is below its kind, at least: of normal
-noise four standard deviations."""
+"""Minimum distance of a slow direction from its kind, in median deviations of the better half: four
+standard deviations for normal noise."""
 TWICE = 2
 """Rounds in which a direction must be slow."""
 CLEARLY = 1.1
-"""Times that a slow direction lacks more than one beside it that is only its victim."""
+"""Minimum ratio between the loss of a slow direction and that of a neighbour that is only its
+victim."""
 FEW = 8
-"""Directions of a kind in a round from which on they are compared with each other; fewer are compared
-with all rounds together."""
+"""Minimum number of directions of a kind in a round to compare them with each other; fewer are
+compared over all rounds."""
 
 
 @dataclass(frozen=True)
 class MeasuredRound:
-    """``plan``, and ``gbps`` float64[channels]: what each channel carried while all flows ran (NaN:
-    its port was not read). ``failures``: (source, target, reason) of flows that did not run."""
+    """``plan``, and ``gbps`` float64[channels]: rate of each channel while all flows ran (NaN: its
+    port was not read). ``failures``: (source, target, reason) of flows that did not run."""
 
     plan: CoverRound
     gbps: np.ndarray
@@ -51,8 +52,8 @@ class SlowDirection:
 @dataclass(frozen=True)
 class SlowDirections:
     """``named``: slow in every round that loaded them, twice at least. ``suspects`` int64: slow in
-    the one round that loaded them. ``flows``: (round, source, target, loss) of slow flows that cross
-    nothing of ``named``."""
+    the one round that loaded them. ``flows``: (round, source, target, loss) of slow flows that
+    cross nothing of ``named``."""
 
     named: tuple[SlowDirection, ...]
     suspects: np.ndarray
@@ -60,7 +61,7 @@ class SlowDirections:
 
 
 def carried_most(rounds: Sequence[MeasuredRound], channels: int) -> np.ndarray:
-    """The most that each channel carried in a round (float64; NaN: never read)."""
+    """Return the largest rate of each channel in a round (float64; NaN: never read)."""
     most = np.full(channels, np.nan)
     for one in rounds:
         most = np.fmax(most, one.gbps)
@@ -95,8 +96,8 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
 
 
 def _kinds(routes: CoverRoutes) -> np.ndarray:
-    """Number of each channel's kind (int64): into a switch from a host, out to one, or between switches
-    of the same two tiers, by rate."""
+    """Return the kind of each channel as a number (int64): from a host into a switch, from a switch
+    to a host, or between switches of the same two tiers, by rate."""
     network = routes.network
     rank = np.asarray(recognise(routes.fabric).rank)[network.graph.switch_node].astype(np.int64)
     links, hosts = network.n_links, network.n_hosts
@@ -121,16 +122,16 @@ def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _typical(values: np.ndarray) -> tuple[float, float]:
-    """(median, median deviation from it) of the better half: one slow link slows many flows, those whose
-    acknowledgements cross it, too."""
+    """(median, median deviation from it) of the better half: one slow link slows many flows,
+    including those whose acknowledgements cross it."""
     better = values[values >= np.median(values)]
     usual = float(np.median(better))
     return usual, float(np.median(np.abs(better - usual)))
 
 
 def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarray], owner: np.ndarray) -> np.ndarray:
-    """What each used channel lacks of the usual (0 to 1; 0: nothing to speak of): less than its kind,
-    and between switches less than the same switch's others of its kind."""
+    """Return the loss of each used channel relative to its kind (0 to 1; 0: insignificant) and,
+    between switches, to the switch's other channels of its kind."""
     lack = np.zeros(len(ratio))
     rows = np.flatnonzero(np.isfinite(ratio))
     if not len(rows):
@@ -147,8 +148,8 @@ def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarr
 
 
 def _below(ratio: np.ndarray, group: np.ndarray, least: int, spreads: bool = True) -> np.ndarray:
-    """What each ratio lacks of the typical one of its group, 0 within the group's spread; NaN in groups
-    of fewer than ``least``. Without ``spreads``: of the median."""
+    """Return the shortfall of each ratio from the typical one of its group (without ``spreads``:
+    the median), 0 within the group's spread; NaN in groups with fewer than ``least``."""
     out = np.full(len(ratio), np.nan)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -160,14 +161,15 @@ def _below(ratio: np.ndarray, group: np.ndarray, least: int, spreads: bool = Tru
 
 
 def _lacking(ratio: np.ndarray, usual: Any, spread: Any) -> np.ndarray:
-    """The part of ``usual`` that each ratio lacks; 0 where that is within the ``spread``."""
+    """Return the shortfall of each ratio as a share of ``usual``; 0 within the ``spread``."""
     lack = 1 - ratio / np.maximum(usual, 1e-12)
     return np.where(lack > np.maximum(TOLERANCE, SPREADS * spread / np.maximum(usual, 1e-12)), lack, 0.0)
 
 
 def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """``named`` without channels near one that lacks clearly more: what a slow link does not bring to a
-    switch, or take from it, some other link of that switch or of the next one lacks, too."""
+    """Remove from ``named`` channels near one with a clearly larger loss: traffic that a slow link
+    does not carry to or from a switch is also missing on other links of that switch or the next one.
+    """
     network = routes.network
     owner = np.full(network.n_channels, -1)
     owner[: network.n_links] = network.link_owner
@@ -194,7 +196,8 @@ def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -
 def _unexplained(
     routes: CoverRoutes, rounds: Sequence[MeasuredRound], lows: Sequence[np.ndarray], named: np.ndarray
 ) -> tuple[tuple[int, int, int, float], ...]:
-    """The flows that are slow by the counters of their own ports and can cross nothing of ``named``."""
+    """Return the flows that are slow by the counters of their own ports and cannot cross any
+    channel of ``named``."""
     network, blamed = routes.network, set(named.tolist())
     found = []
     for one, low in zip(rounds, lows, strict=True):
@@ -208,7 +211,7 @@ def _unexplained(
 
 
 def possible_channels(routes: CoverRoutes, source: int, target: int) -> set[int]:
-    """The channels that a flow crosses, or may cross where switches route adaptively."""
+    """Return the channels that a flow crosses, or may cross if switches route adaptively."""
     network, groups = routes.network, routes.groups
     if groups is None:
         return set(network.path(source, target).tolist())

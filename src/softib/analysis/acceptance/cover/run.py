@@ -1,4 +1,4 @@
-"""A cover run: the rounds of its schedule, then rounds that tell slow directions apart."""
+"""A cover run: the rounds of its schedule, then rounds that distinguish slow directions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from softib.analysis.acceptance.cover.schedule import CoverRound, CoverSchedule,
 __all__ = ["MORE", "run_cover"]
 
 MORE = 5
-"""Rounds at most after those of the schedule."""
+"""Maximum number of rounds after those of the schedule."""
 
 Measure = Callable[[CoverRound], MeasuredRound]
 Progress = Callable[[int, int], None]
@@ -22,8 +22,8 @@ Progress = Callable[[int, int], None]
 def run_cover(
     routes: CoverRoutes, schedule: CoverSchedule, measure: Measure, progress: Progress, seed: int = 0
 ) -> tuple[list[MeasuredRound], SlowDirections]:
-    """Measure every round, and more while slow directions are not distinguished. ``progress`` is called
-    with rounds done and all rounds."""
+    """Measure every round, and more while slow directions are not distinguished. ``progress`` is
+    called with rounds done and all rounds."""
     rounds: list[MeasuredRound] = []
     for one in schedule.rounds:
         rounds.append(measure(one))
@@ -44,8 +44,8 @@ def run_cover(
 
 
 def _unclear(routes: CoverRoutes, slow: SlowDirections) -> np.ndarray:
-    """Channels that another round is for. Under adaptive routing a slow link shows on links behind it,
-    too, as long as the same leaves meet."""
+    """Return the channels that need another round. Under adaptive routing a slow link also affects
+    links behind it, as long as the same leaves communicate."""
     several = routes.groups is not None and len(slow.named) > 1
     named = [d.channel for d in slow.named] if several else []
     return np.concatenate([slow.suspects, np.array(named, np.int64)])

@@ -3,7 +3,7 @@ cable.
 
 In a round each port sends to one port and receives from one. By forwarding tables the routes of a
 round share no link, so every flow runs at the full rate of its slowest link, and a direction is
-loaded by the flows chosen for it. Under adaptive routing no flow keeps to one link: the rounds are
+loaded by the flows chosen for it. Under adaptive routing a flow uses several links: the rounds are
 permutations of all ports, chosen from shifts by how many directions they fill.
 """
 
@@ -19,13 +19,14 @@ from softib.analysis.acceptance.cover.routes import CoverRoutes
 __all__ = ["SHARE", "CoverRound", "CoverSchedule", "confirming_round", "cover_schedule", "predicted_gbps"]
 
 SHARE = 0.8
-"""Part of its rate that a direction must carry to count as proven."""
+"""Share of its rate that a direction must carry to count as proven."""
 TRIES = 4
-"""Rounds drawn in another order before what is left counts as out of reach."""
+"""Number of rounds with another random order before the remaining directions count as unreachable.
+"""
 SHIFTS = 12
 """Random shifts of leaves that are tried under adaptive routing, beside those by pods."""
 REPEATS = 2
-"""Rounds under adaptive routing at least: what is slow must be slow in two."""
+"""Minimum number of rounds under adaptive routing: a slow direction must be slow in two."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class CoverSchedule:
 
 
 def cover_schedule(routes: CoverRoutes, limit: int, seed: int = 0) -> CoverSchedule:
-    """At most ``limit`` rounds that load every channel that routes can load."""
+    """Return at most ``limit`` rounds that load every channel that routes can load."""
     make = _adaptive if routes.groups is not None else _by_tables
     return make(routes, limit, np.random.default_rng(seed))
 
@@ -121,9 +122,9 @@ def _adaptive(routes: CoverRoutes, limit: int, rng: np.random.Generator) -> Cove
 
 
 def _permutations(routes: CoverRoutes, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Flows of whole leaves to whole leaves: to other pods far away first, then to leaves of the same
-    pod, then within a leaf, then by drawn shifts. A leaf that sends to one leaf fills its links evenly;
-    flows from many leaves to one wait for each other."""
+    """Yield flows of whole leaves to whole leaves: to distant pods first, then to leaves of the
+    same pod, then within a leaf, then by drawn shifts. A leaf that sends to one leaf fills its
+    links evenly; flows from many leaves to one wait for each other."""
     leaves = _Leaves(routes)
     pods, size = len(leaves.pods), max(map(len, leaves.pods))
     if pods > 1:
@@ -148,8 +149,8 @@ class _Leaves:
         ]
 
     def shifted(self, pods: int, leaves: int, offset: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ports send to the pod ``pods`` on, there to the leaf ``leaves`` on, there ``offset`` positions
-        on; where the other group is smaller some have no partner."""
+        """Ports send to the pod ``pods`` on, there to the leaf ``leaves`` on, there ``offset``
+        positions on; where the other group is smaller some have no partner."""
         source, target = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for p, mine in enumerate(self.pods):
             there = self.pods[(p + pods) % len(self.pods)]
@@ -170,8 +171,8 @@ class _Leaves:
 
 
 def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng: np.random.Generator) -> CoverRound:
-    """A round that tells ``suspects`` (channels) apart. By tables each of its flows crosses one of them
-    at most, and nothing else is wanted of it. Under adaptive routing leaves have other partners."""
+    """Return a round that distinguishes ``suspects`` (channels): with tables each flow crosses at
+    most one of them; under adaptive routing leaves get other partners."""
     if routes.groups is not None:
         source, target = _Leaves(routes).drawn(rng)
         return CoverRound(number, source, target, predicted_gbps(routes, source, target))
@@ -183,9 +184,9 @@ def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng
 
 
 def predicted_gbps(routes: CoverRoutes, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Gb/s that flows at full rate put on each channel under adaptive routing (float64[channels]): a
-    switch spreads them over a group's links by their rates, and a link that is asked for more than its
-    rate passes on that share of each."""
+    """Gb/s that flows at full rate put on each channel under adaptive routing (float64[channels]):
+    a switch spreads them over a group's links by their rates; an overloaded link passes on the same
+    share of each flow."""
     from softib.analysis.acceptance.cover.schedule_kernels import Spread, spread
 
     network, groups = routes.network, routes.groups

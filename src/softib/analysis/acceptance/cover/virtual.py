@@ -1,5 +1,6 @@
-"""A cover schedule in virtual time: the fluid layer by forwarding tables; the packet layer where
-switches route adaptively or ports drain slowly, which the fluid layer does not know."""
+"""Run a cover schedule in virtual time: on the fluid layer with forwarding tables, or on the packet
+layer if switches route adaptively or ports drain slowly, which the fluid layer does not support.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ __all__ = ["measure_in_virtual_time"]
 SPAN_PS = 300_000_000
 """Virtual time of a round: 300 us hold 3,600 packets of 4 KiB at 400 Gb/s."""
 INTERVALS = 10
-"""Samples of a round; the first :data:`WARM` of them are left out, while queues fill."""
+"""Samples of a round; the first :data:`WARM` samples, while queues fill, are skipped."""
 WARM = 5
 
 
 def measure_in_virtual_time(routes: CoverRoutes, one: CoverRound, row: np.ndarray) -> MeasuredRound:
-    """What each port sends while all flows of the round run. ``row``: of each measuring port, the end
-    port of the fabric."""
+    """Return the rate of each port while all flows of the round run. ``row``: of each measuring
+    port, the end port of the fabric."""
     network = routes.network
     rate = network.host_gbps[one.source]
     size = np.maximum(rate * SPAN_PS * 1.5 / 8000, 4096).astype(np.int64)

@@ -7,18 +7,20 @@
 Columns and headings differ between versions of ibdiagnet: a column is found by its heading. A
 switch port has a label (``1/1/1``), which its line maps to a number; the number of an adapter port
 is the last number of its label. Every switch has a section, so a neighbour without a section is an
-adapter. Its GUID is the NodeGUID.
+adapter, or, with three cables or more, a switch that the scan did not reach. Its GUID is the
+NodeGUID.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from softib.fabric.formats.base import Junk, Problems, ReadResult, complain_if_not_closed, read_lines, shown
-from softib.fabric.formats.records import UNKNOWN, Records, parse_guid, parse_lid, parse_rate
+from softib.fabric.formats.records import SWITCH_FROM, UNKNOWN, Records, parse_guid, parse_lid, parse_rate
 from softib.fabric.formats.resolve import named, to_fabric
 from softib.iba.constants import NodeType, PortState
 from softib.plain_values import whole_number
@@ -126,12 +128,16 @@ class _Reader:
     def finish(self) -> None:
         """Add adapters, then a record for each end of each cable."""
         r = self.records
+        cables = Counter(parse_guid(one.cell["guid"]) for one in self.ports)
         for one in self.ports:
             guid = parse_guid(one.cell["guid"])
             if guid not in self.of_guid:
+                kind = NodeType.SWITCH if cables[guid] >= SWITCH_FROM else NodeType.CA
                 self.of_guid[guid] = r.add_node(
-                    one.cell["guid"], NodeType.CA, 0, one.line, desc=one.cell.get("peer", "").strip('"'), node_guid=guid
+                    one.cell["guid"], kind, 0, one.line, desc=one.cell.get("peer", "").strip('"'), node_guid=guid
                 )
+                if kind == NodeType.SWITCH:
+                    r.lid0[self.of_guid[guid]] = parse_lid(one.cell.get("lid"), one.line, self.problems)
                 r.only_a_peer.add(self.of_guid[guid])
         for one in self.ports:
             peer = self.of_guid[parse_guid(one.cell["guid"])]
@@ -145,7 +151,7 @@ class _Reader:
 
     def _number(self, peer: int, one: _Port) -> int | None:
         label = one.cell.get("peer_port", "")
-        if self.records.node_type[peer] == NodeType.SWITCH:
+        if self.records.node_type[peer] == NodeType.SWITCH and peer not in self.records.only_a_peer:
             return self.of_label.get((peer, label), whole_number(label))
         return whole_number(label.rpartition("/")[2])
 
@@ -173,10 +179,11 @@ class _Reader:
             UNKNOWN,
             state,
         )
-        if r.node_type[peer] == NodeType.SWITCH:
+        if peer not in r.only_a_peer:
             return
         r.nports[peer] = max(r.nports[peer], number)
-        lid = parse_lid(one.cell.get("lid"), one.line, self.problems)
+        switch = r.node_type[peer] == NodeType.SWITCH
+        lid = UNKNOWN if switch else parse_lid(one.cell.get("lid"), one.line, self.problems)
         self.add_port(
             peer,
             number,

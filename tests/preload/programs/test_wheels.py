@@ -1,16 +1,18 @@
-"""Programs of the Python package index, unmodified: NCCL's InfiniBand transport, and three MPIs with what ``softib run`` sets for them."""
+"""Programs of the Python package index, unmodified, with what ``softib run`` sets for them."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.preload.foreign_wheels import environment
-from tests.preload.verbs.applications import A, B
+from tests.preload.verbs.applications import A, B, stop, wait_for_listener
 from tests.preload.verbs.c_programs import program
 
 pytestmark = pytest.mark.slow
@@ -41,11 +43,45 @@ def test_nccl_moves_data_by_its_own_transport_without_a_gpu(apps, tmp_path, sett
     assert int(ends[0][1]) < moved < 1.1 * int(ends[0][1]), "it went over the fabric"
 
 
-def test_ibverbs_of_the_package_index_finds_the_hca(apps):
-    python = environment("ibverbs") / "bin" / "python"
-    code = "import ibverbs; print([d.name for d in ibverbs.get_device_list()])"
-    done = subprocess.run(apps.on(A, str(python), "-c", code), env=apps.env, capture_output=True, text=True)
-    assert done.stdout == "['mlx5_0']\n", done
+SCRIPTS = (
+    ("ibverbs", "ibverbs_rc.py"),
+    ("mooncake-transfer-engine-non-cuda", "mooncake_engine.py"),
+    ("nixl-cu12", "nixl_agents.py"),
+    ("dlslime", "dlslime_endpoints.py"),
+)
+
+
+@pytest.mark.parametrize("wheel,script", SCRIPTS)
+def test_each_writes_to_the_other_node_and_reads_from_it(trial, wheel, script):
+    """Each end knows the pattern that it must find in its memory."""
+    trial.scripts(wheel, script)
+
+
+def test_mooncakes_store_keeps_objects_on_the_other_node(trial):
+    """The client that puts them offers no memory."""
+    master = environment("mooncake-transfer-engine-non-cuda") / "bin" / "mooncake_master"
+    port, metrics = next(trial.apps.ports), next(trial.apps.ports)
+    with served([str(master), "-rpc_port", str(port), "-metrics_port", str(metrics)], port):
+        trial.scripts("mooncake-transfer-engine-non-cuda", "mooncake_store.py", MASTER=f"127.0.0.1:{port}")
+
+
+@pytest.mark.stock
+def test_p2pstore_gets_objects_from_the_other_node(trial, stock):
+    """Over Mooncake's engine, with a Redis server as its directory."""
+    port = next(trial.apps.ports)
+    with served([stock("redis-server"), "--port", str(port), "--save", "", "--bind", "127.0.0.1"], port):
+        trial.scripts("p2pstore", "p2pstore_clients.py", REDIS=f"redis://127.0.0.1:{port}/0")
+
+
+@contextmanager
+def served(words: list[str], port: int) -> Iterator[None]:
+    """A server without a node, until it listens on ``port``."""
+    server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for_listener(port, server)
+        yield
+    finally:
+        stop(server)
 
 
 RING = """
