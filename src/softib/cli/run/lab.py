@@ -12,7 +12,7 @@ from softib.cli.shared.output import print_json, print_lines
 from softib.result import Result
 
 if TYPE_CHECKING:
-    from softib.api.labs.lab import Lab
+    from softib import Lab
 
 
 @dataclass
