@@ -286,7 +286,7 @@ class CablePlan(Suggests):
 
 
 def generation_of(fabric: Fabric) -> str:
-    """The fastest speed of a fabric's links, by the name of its generation. Raises
+    """The fastest speed of a fabric's links, as the name of its generation. Raises
     :class:`InputError` where the source records none."""
     from softib.fabric.end_ports import port_gbps
     from softib.iba.rates import SPEED_BY_NAME
