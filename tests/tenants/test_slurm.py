@@ -113,7 +113,7 @@ def test_a_job_has_its_partition_while_it_runs(slurm):
 
 
 @pytest.mark.parametrize(("point", "moment"), [
-    pytest.param(*p, marks=() if p in ((1, "after"), (2, "after")) else pytest.mark.slow) for p in POINTS
+    pytest.param(*p, marks=() if p == (2, "after") else pytest.mark.slow) for p in POINTS
 ])  # fmt: skip
 def test_a_script_that_is_killed_can_be_run_again(slurm, point, moment):
     job = 100 + 10 * point + (moment == "after")

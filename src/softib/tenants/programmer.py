@@ -258,6 +258,7 @@ class Programmer:
         problem = f"does not accept {keys}" if missing else f"still holds {keys}"
         where = f"{port.name} ({guid_text(port.guid)}) {problem}"
         self._pending.pop(revision, None)
+        self._held.discard(revision)
         LOG.warning("revision %d is refused: %s", revision, where)
         if revision in self._undone:
             self.hooks.mark([revision], "refused", where)

@@ -1,5 +1,4 @@
-"""Fit a machine's constants to a log: those that its rows depend on, validated on halves of the
-rows."""
+"""Fit the constants of a machine on which the rows of a log depend, judged by halves of the rows."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ Predict = Callable[[Mapping[str, float]], np.ndarray]
 
 @dataclass(frozen=True)
 class Knob:
-    """A constant of a machine that a log may tell. ``now``: its value without the log. ``limit``:
-    it is a rate that others hide until it is low, and never above that value."""
+    """A constant of a machine that a log may determine. ``now``: its value without the log. ``limit``: it is a
+    rate that others hide until it is low, and never above that value."""
 
     name: str
     now: float

@@ -211,10 +211,10 @@ class PacketOptions:
     that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: consecutive RNR NAKs that a
     sender accepts (7: no limit); ``sample_ps``: take samples at this interval (0: none);
     ``watch_ports`` (rows) and ``watch_messages`` (rows): whose packets are logged
-    (:class:`~softib.sim.packet.log.PacketLog`); ``interruptible``: Ctrl-C ends the run with a
-    partial outcome; ``network``: ``infiniband``, or the same cables and switches as Ethernet, with
-    ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and ``ethernet``, figures of
-    :class:`~softib.sim.packet.options.EthernetOptions` by name."""
+    (:class:`~softib.sim.packet.log.PacketLog`); ``interruptible``: Ctrl-C ends the run, and the
+    outcome is partial; ``network``: ``infiniband``, or the same cables and
+    switches as Ethernet, with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
+    ``ethernet``, figures of :class:`~softib.sim.packet.options.EthernetOptions` by name."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
