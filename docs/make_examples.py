@@ -48,7 +48,7 @@ def as_found(fabric: Fabric) -> Fabric:
     inject.swap_cables(fabric, f"{leaf(2)}[9]", f"{leaf(5)}[12]")  # two uplinks, exchanged at the leaves
     inject.slow_link(fabric, f"{HOST.format(17)}[1]", speed="EDR")  # an old cable: half the speed
     inject.remove_cable(fabric, f"{leaf(4)}[14]")  # never plugged in
-    inject.swap_cables(fabric, f"{HOST.format(23)}[1]", f"{HOST.format(31)}[1]")  # two hosts in each other's place
+    inject.swap_cables(fabric, f"{HOST.format(23)}[1]", f"{HOST.format(31)}[1]")  # two exchanged hosts
     bring_up(fabric)
     return fabric
 

@@ -1,4 +1,4 @@
-"""Switches in each other's place, and cables that a topology has no place for: planted as lists of cables, named whole."""
+"""Exchanged switches, and cables that a topology has no place for: planted as lists of cables, named whole."""
 
 from __future__ import annotations
 

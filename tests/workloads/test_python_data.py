@@ -130,7 +130,7 @@ def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
 
 @pytest.mark.parametrize("given, says", [
     (5, "int is no traffic; traffic is"), (None, "NoneType is no traffic"), (object(), "object is no traffic"), ([], "traffic"), ({}, (
-        "not a flow"
+        "no flow"
     )),
     ({(A, "host-99"): 1}, r"no host 'host-99'; did you mean"), ({(A, B): -1}, "-1 is not a number of bytes"), ({(A, B): "x"}, (
         "'x' is not a number"

@@ -173,8 +173,8 @@ def level_of(li, c):
 
 @kernel
 def gather(fl, li, ro):
-    """Channels of the round's flows: how many of these each has, and what all other flows use of
-    it. For a link with several VLs, all of its flows are included."""
+    """Channels of the round's flows: the number of these flows on each, and the rate that all other
+    flows use. For a link with several VLs, all of its flows are included."""
     stamp, members = ro.size.stamp, ro.members
     ro.size.channels = 0
     k = 0

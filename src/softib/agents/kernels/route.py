@@ -1,10 +1,10 @@
 """Routing of a MAD to its device: directed hop by hop, or by LID through the forwarding tables.
 
 Every function returns the row of the port through which the MAD *enters* its destination (for a
-switch addressed by LID: its port 0), or -1 if it is lost on the path. The ports through which it left the nodes of
-its path are appended to ``path``; ``progress[HOPS]`` is their number. If a MAD is lost for a reason
-that has a counter, ``progress[LOSS]`` and ``progress[LOSS_AT]`` have the reason and the port; :func:`blame` counts
-it once the MAD has got that far.
+switch addressed by LID: its port 0), or -1 if it is lost on the path. The ports through which it
+left the nodes of its path are appended to ``path``; ``progress[HOPS]`` is their number. If a MAD is
+lost for a reason that has a counter, ``progress[LOSS]`` and ``progress[LOSS_AT]`` have the reason
+and the port; :func:`blame` counts it once the MAD has got that far.
 """
 
 import numpy as np
@@ -47,8 +47,8 @@ DLID_MAPPING, LOOPING, INACTIVE = (
     for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
 )
 TOUCHED, HOPS, REQUEST_HOPS, LOSS, LOSS_AT, ANSWER_LOST = range(6)
-"""Elements of ``progress``: number of ports in ``touched``; hops in ``path``, and those of the request; reason and
-location of a loss; 1 = the answer is lost, not the request."""
+"""Elements of ``progress``: number of ports in ``touched``; hops in ``path``, and those of the
+request; reason and location of a loss; 1 = the answer is lost, not the request."""
 NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
 
@@ -61,8 +61,8 @@ def link_up(t, port):
 
 @inner
 def owns(t, port, lid):
-    """True if ``lid`` is one of the 2^LMC LIDs of an end port: all bits except the lowest LMC are equal (IBA
-    4.1.3). Or that of a virtual port."""
+    """True if ``lid`` is one of the 2^LMC LIDs of an end port (all bits except the lowest LMC are
+    equal, IBA 4.1.3), or the LID of one of its virtual ports."""
     base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
     if base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0:
         return True
@@ -100,7 +100,8 @@ def directed(t, m, port):
 
 @inner
 def directed_back(t, m, port):
-    """The path of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
+    """The path of a *response* that a client at ``port`` sends: the return path backwards (IBA
+    14.2.2.4)."""
     count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
@@ -128,8 +129,8 @@ def by_lid(t, port, lid, is_smp):
     """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA
     18.2.4.3).
 
-    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE at the port that it leaves and ARMED
-    at the port that it enters (IBA 7.2.7).
+    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE at the port that it
+    leaves and ARMED at the port that it enters (IBA 7.2.7).
     """
     if lid == 0 or lid >= MCAST_MIN:
         return -1
@@ -176,8 +177,9 @@ def lose(t, why, port):
 
 @inner
 def blame(t):
-    """Count the recorded loss: at the ingress port of a switch that cannot forward the packet (no route, or back to
-    its ingress port; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2: inactive)."""
+    """Count the recorded loss: at the ingress port of a switch that cannot forward the packet (no
+    route, or back to its ingress port; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2:
+    inactive)."""
     why, port = t.progress[LOSS], t.progress[LOSS_AT]
     t.progress[LOSS] = NO_LOSS
     if why == PORT_DOWN:
@@ -220,7 +222,8 @@ def repaired(t, node, lid, egress):
 
 @inner
 def route_smp(t, m, port, dlid):
-    """Path of a directed-route request: LID-routed before and after its directed part as it specifies.
+    """Path of a directed-route request: LID-routed before and after its directed part as it
+    specifies.
 
     IBA 14.2.2.1: DrSLID permissive = the directed part starts at the requester; DrDLID permissive =
     it ends at the responder.
@@ -245,7 +248,8 @@ def route_smp(t, m, port, dlid):
 
 @inner
 def end_port(t, port):
-    """The port that owns LID and M_Key for a MAD that entered by ``port``: itself, or port 0 of the switch."""
+    """The port that owns LID and M_Key for a MAD that entered by ``port``: itself, or port 0 of the
+    switch."""
     node = t.port_node[port]
     if t.node_type[node] == SWITCH:
         return np.int64(t.node_base[node])

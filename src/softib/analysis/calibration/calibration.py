@@ -62,9 +62,9 @@ class Knob:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """``values`` of the fitted knobs; ``kept``: knobs on which the rows do not depend. ``before``, ``after``:
-    logarithms of measured over predicted time by row; ``left_out``: the same of each half, predicted by a
-    fit to the other."""
+    """``values`` of the fitted knobs; ``kept``: knobs on which the rows do not depend. ``before``,
+    ``after``: logarithms of measured over predicted time by row; ``left_out``: the same of each
+    half, predicted by a fit to the other."""
 
     values: dict[str, float]
     kept: tuple[str, ...]
@@ -74,8 +74,8 @@ class Calibrated:
 
 
 def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> Calibrated:
-    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` where it depends
-    on none, and where it has too few rows for them."""
+    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` where
+    it depends on none, and where it has too few rows for them."""
     predict = _remembered(predict)
     start = {k.name: k.start for k in knobs}
     moved = {k.name: _moved(start, k, predict) for k in knobs}
@@ -139,7 +139,7 @@ def _fitted(
 
 
 def half_width(ratios: np.ndarray) -> float:
-    """Half the width of a range that holds :data:`INSIDE` of rows to come, as a logarithm: the quantile that
-    covers one more row than there are (split conformal prediction)."""
+    """Half the width of a range that holds :data:`INSIDE` of rows to come, as a logarithm: the
+    quantile that covers one more row than there are (split conformal prediction)."""
     ordered = np.sort(np.abs(ratios))
     return float(ordered[min(math.ceil(INSIDE * (len(ordered) + 1)), len(ordered)) - 1])

@@ -53,7 +53,7 @@ def _tried(tried_on: Run, change: str, ports: list[str]) -> dict[str, Any]:
     }
     key, _, value = change.partition("=")
     why = (
-        "only packets know it: try --layer packet --what-if " + change
+        "only the packet layer supports it: use --layer packet --what-if " + change
         if key in OF_PACKETS and tried_on.settings.layer != "packet"
         else _expensive(tried_on)
     )

@@ -119,7 +119,7 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
                 row = dict(sorted((p, code) for p, code in by_leaf[at].items() if p in offsets))
                 if len(row) != len(by_leaf[at]) or _turned(row, offsets, 0):
                     continue
-                # Half of the ports further, hosts are in each other's place.
+                # Half of the ports further, hosts are exchanged.
                 by = next((k for k in SHIFTS if 2 * abs(k) < len(row) and _turned(row, offsets, k)), 0)
                 if by:
                     leaf_node = int(leaves[at])

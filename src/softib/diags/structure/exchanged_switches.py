@@ -160,8 +160,8 @@ def explained(view: FabricView, pattern: Pattern, exchanges: list[Exchange]) -> 
 
 
 def out_of_order(view: FabricView, rank: np.ndarray) -> list[Exchange]:
-    """In trees, switches of one class that are cabled to the same switches: those in each other's
-    place in the order of the port numbers there, where nearly all others follow their names."""
+    """In trees, switches of one class that are cabled to the same switches: those exchanged in
+    the order of the port numbers there, where nearly all others follow their names."""
     links = view.between_switches
     ports, peers = (
         np.concatenate(ends)

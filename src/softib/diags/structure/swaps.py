@@ -50,7 +50,7 @@ class Misplaced:
 class Suspects:
     """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of
     free ports that the pattern joins, ``unjudged`` cables of kinds that break their rules too
-    often. ``exchanged``: switches in each other's place, whose cables are in none of the others."""
+    often. ``exchanged``: exchanged switches, whose cables are in none of the others."""
 
     swapped: list[tuple[Misplaced, Misplaced]]
     misplaced: list[Misplaced]

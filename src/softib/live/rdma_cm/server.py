@@ -1,4 +1,5 @@
-"""Serves programs under ``libsoftib-verbs.so``: the daemon does the work of the kernel's rdma_cm on each host.
+"""Serves programs under ``libsoftib-verbs.so``: the daemon does the work of the kernel's rdma_cm on
+each host.
 
 Messages of communication management travel over the fabric as MADs (class 0x07, QP1), by LID and
 P_Key; queries go to the subnet administrator that the port has recorded.
@@ -57,14 +58,14 @@ OPS = (
 )
 LAST_NUMBER, FIRST_NUMBER = 0xFFFE, 0x8000
 EVENTS, EVENTS_OF_ID = 1024, 16
-"""Unread events of a process, and how many more for each of its ids: beyond, requests that could add one fail with
-ENOMEM."""
+"""Maximum number of unread events of a process, and the additional number for each of its ids.
+Beyond it, requests that could add an event fail with ENOMEM."""
 WITHOUT_EVENTS = ("DESTROY", "LEAVE", "MIGRATE")
 
 
 class EventChannel:
-    """An open rdma_cm device of a program. Events that do not fit into its socket now wait, and count for its
-    process."""
+    """An open rdma_cm device of a program. Events that do not fit into its socket now wait, and
+    count for its process."""
 
     def __init__(self, number: int, sock: socket.socket, process: CmProcess, selector: selectors.BaseSelector):
         self.number, self.sock, self.process = number, sock, process
@@ -89,8 +90,8 @@ class EventChannel:
 
 
 class CmProcess:
-    """A program: the ports that it sees, its ids and channels by number, and the number of events that it has not
-    read (beyond those in its sockets)."""
+    """A program: the ports that it sees, its ids and channels by number, and the number of events
+    that it has not read (beyond those in its sockets)."""
 
     def __init__(self, number: int, sock: socket.socket, ports: tuple[int, ...]):
         self.number, self.sock, self.ports = number, sock, ports

@@ -1,6 +1,6 @@
-"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and the ports that drop
-or starve packets of one: VL 15, a VL that does not operate, or one without weight in either VL arbitration table
-(IBA 7.6.9)."""
+"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and the
+ports that drop or starve packets of one: VL 15, a VL that does not operate, or one without weight
+in either VL arbitration table (IBA 7.6.9)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ def image_of_vls(vls: np.ndarray) -> np.ndarray:
 
 
 def cut_to(vls: np.ndarray, operational: np.ndarray | int) -> np.ndarray:
-    """VLs on a link with OperationalVLs code ``operational``: the low bits, and 15, which drops (as in OpenSM)."""
+    """VLs on a link with OperationalVLs code ``operational``: the low bits, and 15, which drops (as
+    in OpenSM)."""
     mask = (1 << (np.asarray(operational, np.int64) - 1)) - 1
     return np.where(vls == DROP, DROP, vls & mask)
 
 
 def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
-    """uint8[inputs, outputs, 16] as the engine sets it for switch ``s`` of the graph, None if it sets nothing."""
+    """uint8[inputs, outputs, 16] as the engine sets it for switch ``s`` of the graph, None if it
+    sets nothing."""
     if routing.sl2vl is None or s < 0:
         return None
     table = np.asarray(routing.sl2vl)
@@ -47,8 +49,9 @@ def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class SlTrouble:
-    """SL ``sl`` of ``user``: the port ``portnum`` of the node ``guid`` (``port`` shows both), and ``more`` of its
-    ``kind``, have the effect ``what``."""
+    """A fault of an SL: traffic of ``user`` on SL ``sl`` has the fault ``what`` at port ``portnum``
+    of node ``guid`` (``port`` is the text for both), and at ``more`` other ports of its ``kind``.
+    """
 
     sl: int
     user: str

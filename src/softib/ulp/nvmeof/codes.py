@@ -26,7 +26,7 @@ DISCOVERY_NQN = "nqn.2014-08.org.nvmexpress.discovery"
 
 
 class Admin(IntEnum):
-    """Opcodes of the admin queue (NVMe 1.4, figure 139); FABRICS on every queue."""
+    """Opcodes of the admin queue (NVMe 1.4, figure 139); FABRICS is valid on every queue."""
 
     GET_LOG_PAGE = 0x02
     IDENTIFY = 0x06

@@ -112,7 +112,7 @@ class Controller:
     # -- notices --
 
     def notify(self, information: int, page: int) -> None:
-        """A notice for the host, once until it has read the page."""
+        """Send a notice to the host, at most one until it has read the page."""
         if not self.discovery and self.events_wanted & (1 << (8 + information)) and page not in self.masked:
             self.masked.add(page)
             self.events.append((information, page))
