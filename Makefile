@@ -96,7 +96,7 @@ pythons: wheel
 # The oldest versions that pyproject.toml allows, in a fresh environment (without torch, 2 GB), and what of the tests stands on them most.
 # Not the comparison of generated schemas: each version of pydantic writes them in its own form.
 OLDEST := tests/api/test_*.py tests/api/sweep tests/cli/test_usage.py tests/docs/test_schemas.py tests/fabric/formats/cabling tests/fabric/topologies/test_spec.py \
-	tests/monitor/test_exporter_text.py tests/monitor/test_files.py tests/monitor/test_history.py tests/web/test_access.py tests/web/test_app.py tests/web/test_tables.py
+	tests/monitor/exporter/test_exporter_text.py tests/monitor/test_files.py tests/monitor/test_history.py tests/web/test_access.py tests/web/test_app.py tests/web/test_tables.py
 oldest: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@folder=$$(mktemp -d /tmp/softib-oldest.XXXXXX); \

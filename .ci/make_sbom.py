@@ -59,6 +59,7 @@ def bill(python: str) -> dict[str, Any]:
         "--mc-type",
         "library",
         "--output-reproducible",
+        "--no-validate",
         "--sv",
         "1.6",
         python,

@@ -50,7 +50,7 @@ def same(a: Any, b: Any) -> None:
 
 def one_path() -> None:
     """A Get(PathRecord) alone: numbers against columns."""
-    from tests.sm.asking import Asked
+    from tests.sm.sa.asking import Asked
 
     from softib.fabric.topologies.registry import generate
     from softib.iba.constants import MgmtClass

@@ -106,12 +106,12 @@ def width(left: Sequence[Row], library: str) -> float:
 def lines(left: Sequence[Row]) -> list[str]:
     """What the page says of ranges."""
     found = coverage(left)
-    total = sum(n for n, _, _ in found.values())
+    total = sum(row[0] for row in found.values())
     share = lambda k: sum(row[0] * row[k] for row in found.values()) / total
     rows = [f"| {name} | {n} | {100 * a:.0f} % | {100 * b:.0f} % | {c:.1f} |" for name, (n, a, b, c) in found.items()]
     widths = ", ".join(f"{width(left, name):.1f} ({name})" for name in LIBRARIES[:2])
     return [
-        "Every answer has a range for its size (to 32 KiB, 1 MiB, 64 MiB, above): nine of ten measurements of machines that were left out lie inside. *From others* counts with ranges made without the",
+        "Every answer has a range, of NCCL one for its class of sizes (to 32 KiB, 1 MiB, 64 MiB, above): nine of ten measurements of machines that were left out lie inside. *From others* counts with ranges made without the",
         "machine's own rows, twice as wide (on a logarithmic scale) for an operation that no other machine measured, as an answer has it. *Times the error*: the median half width of these over the median error.",
         f"Over all machines that is {widths}; normal errors of one size have 2.4 with nine in ten inside. Errors here have longer tails: most sizes are within a few per cent, and where NCCL changes its protocol they are not.",
         "",

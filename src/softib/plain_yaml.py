@@ -179,6 +179,6 @@ def _check_tag(path: Path, node: yaml.Node) -> None:
     pattern = CORE.get(node.tag)
     if node.tag not in CORE or (pattern and not (isinstance(node, yaml.ScalarNode) and pattern.fullmatch(node.value))):
         raise InputError(
-            f"{path}:{node.start_mark.line + 1}: a fabric file cannot have tags like {one_line(node.tag)}; write the  "
+            f"{path}:{node.start_mark.line + 1}: a fabric file cannot have tags like {one_line(node.tag)}; write the "
             f"value alone"
         )

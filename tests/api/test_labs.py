@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -183,3 +184,49 @@ def test_the_browsers_form_judges_and_reads_no_other_file():
     assert "only sm may change" in page and time.monotonic() - began < 20  # no fabric of that size is made
     page = lab_page(1, {"port": "<script>alert(1)</script>", "per_cent": "x"})
     assert "<script" not in page
+
+
+@pytest.mark.slow
+def test_the_standby_is_seen_on_the_running_fabric(tmp_path):
+    place = solve(STANDBY, tmp_path)
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path / "run"), "PYTHONPATH": str(ROOT / "src")}
+    (tmp_path / "run").mkdir(mode=0o700)
+
+    def softib_program(*args: str) -> subprocess.CompletedProcess:
+        words = [sys.executable, "-m", "softib", *args]
+        return subprocess.run(words, cwd=place, env=env, capture_output=True, text=True, timeout=120)
+
+    assert softib_program("up", "fabric.yaml", "--name", "lab-10", "--detach").returncode == 0
+    second = None
+    try:
+        alone = softib_program("lab", "10", "--check")
+        assert alone.returncode == 1 and "has one manager only" in alone.stdout, alone
+        manager = (
+            "run",
+            "--fabric",
+            "lab-10",
+            "--node",
+            "host-0009",
+            "--",
+            sys.executable,
+            "-m",
+            "softib",
+            "sm",
+            "run",
+        )
+        second = subprocess.Popen(
+            [sys.executable, "-m", "softib", *manager, "--priority", "1"],
+            cwd=place,
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        end = time.monotonic() + 60
+        while time.monotonic() < end and softib_program("lab", "10", "--check").returncode:
+            time.sleep(1)
+        assert softib_program("lab", "10", "--check").returncode == 0
+    finally:
+        if second is not None:
+            second.terminate()
+            second.wait(20)
+        softib_program("down", "lab-10")

@@ -78,7 +78,7 @@ COMMANDS = [
     "check F --jobs jobs.yaml --json", "check F --jobs bad-jobs.yaml", "check F --node-name-map names",
     "check F --root_guid_file guids", "report F", "report F --json", "report F --plan plan.csv --html out.html", "route F", "route F --json",
     "route F --dump out.lfts", "diff F EVIL", "diff F F", "simulate F w.yaml", "simulate F w.yaml --json", "simulate F w.yaml --html out.html",
-    "simulate F bad.yaml", "simulate F EVIL", "compare F w.yaml", "compare F w.yaml --prices bad.yaml", "check EVIL", "check BADNAME",
+    "simulate F bad.yaml", "simulate F w.yaml --against errors.txt", "calibrate errors.txt", "calibrate EVIL", "calibrate errors.txt --machine bad.yaml", "simulate F EVIL", "compare F w.yaml", "compare F w.yaml --prices bad.yaml", "check EVIL", "check BADNAME",
     "convert F out.net", "convert F EVIL", "diagnose bad.yaml EVIL", "generate EVIL", "EVIL", "report F --engine EVIL", "baseline record F out.baseline",
     "check F --ignore EVIL", "check F --baseline bad.yaml", "path F A B", "path F A B --json", "path F A EVIL", "path F A B --lfts bad.yaml",
     "convert plan.csv --explain", "convert plan.csv --explain --json", "convert plan.csv out.names --match F", "why job.log",

@@ -18,6 +18,9 @@ from softib.cli.main import VERBS
 MARK = "SOFTIB_TEST_INTERRUPTED"
 TREE = "topology: {kind: fat-tree, radix: 8, levels: 2}\n"
 LOG = "host-0001:7:9 [0] NCCL WARN NET/IB : Got completion from peer with status=12 opcode=0 len=0 vendor err 129\n"
+OSU = "# OSU MPI Latency Test v7.3\n# Size  Avg Latency(us)\n" + "".join(
+    f"{1 << k} {1.5 + (1 << k) / 1e4:.2f}\n" for k in range(12)
+)
 AT_REST = {
     "compile": ("compile",),
     "report": ("report", "tree.yaml", "--html", "r.html"),
@@ -28,6 +31,7 @@ AT_REST = {
     "generate": ("generate", "fat-tree", "--hosts", "2000"),
     "route": ("route", "tree.yaml", "--dump", "lfts"),
     "simulate": ("simulate", "tree.yaml", "all-to-all:1MB", "--layer", "packet"),
+    "calibrate": ("calibrate", "osu.log", "--source", "tree.yaml", "--workload", "mpi-latency", "--machine", "m.yaml"),
     "compare": ("compare", "tree.yaml", "permutation:1MB"),
     "plan": ("plan", "design", "--hosts", "2000", "--save", "designs"),
     "advise": ("advise", "--hosts", "64"),
@@ -96,6 +100,7 @@ def interrupt(folder: Path, args: tuple[str, ...], number: int, after_s: float, 
     folder.mkdir(exist_ok=True)
     (folder / "tree.yaml").write_text(TREE)
     (folder / "job.log").write_text(LOG)
+    (folder / "osu.log").write_text(OSU)
     (folder / "disk.img").write_bytes(bytes(1 << 20))
     (folder / "tmp").mkdir()
     value = str(folder)

@@ -125,16 +125,30 @@ def test_every_requirement_has_a_lower_bound():
     assert {name: b for name, b in bounds.items() if len(b) > 1} == {}
 
 
-def test_the_bill_of_materials_lists_every_dependency(tmp_path):
-    """What pyproject.toml names and is installed here, with its version as its metadata states it, and what the wheel carries for the browser."""
+@pytest.fixture(scope="module")
+def bill_of_materials(tmp_path_factory):
+    """The text of a bill of materials of this environment."""
     pytest.importorskip("cyclonedx_py", reason="cyclonedx-bom is not installed (the extra dev)")
-    from importlib import metadata
-
-    out = tmp_path / "softib.cdx.json"
+    out = tmp_path_factory.mktemp("sbom") / "softib.cdx.json"
     subprocess.run(
         [sys.executable, str(ROOT / ".ci" / "make_sbom.py"), str(out)], check=True, stdout=subprocess.DEVNULL
     )
-    bill = json.loads(out.read_text())
+    return out.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_bill_of_materials_follows_the_schema_of_cyclonedx(bill_of_materials):
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill_of_materials) is None
+
+
+def test_the_bill_of_materials_lists_every_dependency(bill_of_materials):
+    """What pyproject.toml names and is installed here, with its version as its metadata states it, and what the wheel carries for the browser."""
+    from importlib import metadata
+
+    bill = json.loads(bill_of_materials)
     assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "softib")
     assert all(c["version"] and (c["purl"].startswith("pkg:") or c["name"] == "softib") for c in bill["components"])
     plain = lambda name: re.sub(r"[-_.]+", "-", name).lower()

@@ -19,10 +19,10 @@ DECORATORS = ["@click.*", "@check*", "@rule*", "@*validator*", "@app.*", "@*.get
 """A decorated function of these is called by what decorates it."""
 
 
-def without_all(text: str) -> str:
+def without_all(text: str, tree: ast.Module) -> str:
     """The source without its ``__all__``."""
     lines = text.splitlines()
-    for node in ast.parse(text).body:
+    for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
             lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
     return "\n".join(lines)
@@ -35,8 +35,9 @@ def unused() -> dict[str, str]:
     found = Vulture(ignore_decorators=DECORATORS)
     for path in [*sorted(SOURCE.rglob("*.py")), *sorted((ROOT / "docs").glob("*.py"))]:
         text = path.read_text("utf-8")
-        found.scan(without_all(text), filename=path)
-        found.used_names.update(structures(text))
+        tree = ast.parse(text)
+        found.scan(without_all(text, tree), filename=path)
+        found.used_names.update(structures(tree))
     found.used_names.update(softib.__all__)
     found.used_names.update(place.partition(":")[2] for places in DOCUMENTS.values() for place in places.split())
     rows = [item for item in found.get_unused_code(min_confidence=60) if item.typ in KINDS]
@@ -44,9 +45,9 @@ def unused() -> dict[str, str]:
     return {f"{Path(item.filename).relative_to(SOURCE)} {item.name}": item.typ for item in public}
 
 
-def structures(text: str) -> set[str]:
+def structures(tree: ast.Module) -> set[str]:
     """Classes that derive from ``Structure``, which codec, documentation and tests find among its subclasses."""
-    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     return {c.name for c in classes if any(isinstance(b, ast.Name) and b.id == "Structure" for b in c.bases)}
 
 

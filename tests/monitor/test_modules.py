@@ -138,7 +138,7 @@ def test_what_a_silent_device_measured_is_not_repeated(lab):
 
 def test_a_histogram_and_modules_are_scraped(lab):
     pytest.importorskip("prometheus_client.parser", reason="prometheus-client is not installed")
-    from tests.monitor.scraping import labels, scraped
+    from tests.monitor.exporter.scraping import labels, scraped
 
     port = port_of(lab.fabric, "leaf-1", 3)
     lab.wire.plane.faults.noise(port, 1e-5)

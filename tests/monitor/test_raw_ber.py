@@ -9,8 +9,8 @@ from softib.monitor.exporter.ratios import ErrorRatios
 from softib.monitor.intervals import between
 from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM
+from tests.monitor.exporter.scraping import labels, scraped
 from tests.monitor.lab import Lab, port_of
-from tests.monitor.scraping import labels, scraped
 
 LINE = 4 * 106.25e9
 """Bits a second of 4x NDR."""

@@ -14,7 +14,7 @@ import pytest
 
 import softib as library
 from tests.live.serving import wait_for
-from tests.monitor.exporting import address_of
+from tests.monitor.exporter.exporting import address_of
 
 
 @pytest.fixture

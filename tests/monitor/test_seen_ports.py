@@ -12,7 +12,7 @@ from softib.errors import InputError, UnknownName
 from softib.monitor.fabric_ports import ports_of, rows_of
 from softib.monitor.reading import Reading
 from softib.monitor.seen_ports import SeenPorts, forget
-from tests.monitor.exporting import exporter, take_out
+from tests.monitor.exporter.exporting import exporter, take_out
 from tests.monitor.lab import Clock, Lab, Wire, fabric_up, port_of
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")

@@ -14,7 +14,7 @@ from softib.monitor.intervals import between, carried
 from softib.monitor.ledger import Ledger, Repair, ledger_of, repaired
 from softib.monitor.reading import Reading
 from tests.diags.cable_rules.observed import observed
-from tests.monitor.exporting import exporter, take_out
+from tests.monitor.exporter.exporting import exporter, take_out
 from tests.monitor.lab import Wire, fabric_up, port_of
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")

@@ -29,6 +29,21 @@ def test_the_statements_hold(facts, verdict):
     assert softib.advise(softib.Facts(**facts)).verdict == verdict
 
 
+def test_a_workload_adds_its_messages_and_what_its_time_depends_on():
+    """Messages of 8 bytes wait for latency and not for bandwidth; of 8 MiB for bandwidth and not for latency."""
+    small, large = (
+        softib.advise(softib.Facts(hosts=4), f"shift:{size}", networks=("NDR",)).messages for size in (8, 8 << 20)
+    )
+    assert (small.mean_bytes, large.mean_bytes) == (8, 8 << 20)
+    assert small.sensitivity["latency"]["double"] > 1.5 > 1.01 > small.sensitivity["bandwidth"]["half"]
+    assert large.sensitivity["bandwidth"]["half"] > 1.5 > 1.01 > large.sensitivity["latency"]["double"]
+
+
+def test_facts_alone_name_what_decides():
+    assert any("workload" in note for note in softib.advise(softib.Facts(hosts=20)).notes)
+    assert not softib.advise(softib.Facts(hosts=1)).notes
+
+
 def test_a_storage_network_beside_the_compute_network_is_named():
     advice = softib.advise(softib.Facts(hosts=64, storage="ethernet", existing="infiniband"))
     assert any("bottleneck" in reason.reason for reason in advice.reasons)

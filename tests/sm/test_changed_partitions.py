@@ -12,7 +12,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba import sa
 from softib.iba.sa import SaMethod
 from softib.sm.managers.partitions import parse_changes, parse_partitions
-from tests.sm.asking import Asked, hosts
+from tests.sm.sa.asking import Asked, hosts
 
 DEFAULT = "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
 

@@ -14,7 +14,7 @@ from softib.live.umad_sm.wire import smp_get
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.ha.election import TRANSITIONS, SmControl, SmEvent, SmState
-from tests.sm.asking import Several
+from tests.sm.sa.asking import Several
 
 
 def several(**priorities: int) -> Several:

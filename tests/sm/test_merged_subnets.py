@@ -11,7 +11,7 @@ from softib.iba.constants import Method, PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.sm.config import SmConfig
 from softib.sm.ha.election import SmState
-from tests.sm.asking import Several
+from tests.sm.sa.asking import Several
 
 S = 10**12
 

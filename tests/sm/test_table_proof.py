@@ -7,7 +7,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.sm.tables.table_proof import TableProof, prove_tables
 from tests.routing import brute
-from tests.sm.asking import Asked
+from tests.sm.sa.asking import Asked
 
 TORUS = {"kind": "torus", "dims": [4, 4], "generation": "EDR"}
 TREE = {"kind": "fat-tree", "radix": 4, "levels": 2, "generation": "EDR"}

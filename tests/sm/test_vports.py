@@ -14,8 +14,8 @@ from softib.mad.batch import MadBatch
 from softib.sm.dry_run import DryRun
 from softib.sm.managers.partitions import parse_partitions
 from tests.agents.vport_changes import change_vport
-from tests.sm.asking import PREFIX, Asked, hosts
-from tests.sm.replication_lab import Lab
+from tests.sm.replication.replication_lab import Lab
+from tests.sm.sa.asking import PREFIX, Asked, hosts
 
 ACTIVE = PortState.ACTIVE
 

@@ -14,7 +14,7 @@ import pytest
 
 from softib.errors import SoftibError
 from tests.live.serving import wait_for
-from tests.monitor.exporting import address_of
+from tests.monitor.exporter.exporting import address_of
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve)")
 

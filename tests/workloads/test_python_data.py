@@ -1,4 +1,5 @@
-"""Workloads and traffic that a Python program holds. Oracles: the same as a file; what one host sends another over a link of known rate."""
+"""Workloads and traffic that a Python program holds. Oracles: the same as a file; what one host
+sends another over a link of known rate."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ def test_nodes_of_chakra_are_their_file(tree, tmp_path):
     for column in ("source", "destination", "size", "arrived_us"):
         assert found.messages.column(column) == wanted.messages.column(column)
     assert 1 << 20 in found.messages.column("size")
-    with pytest.raises(softib.InputError, match="no Node of a Chakra trace"):
+    with pytest.raises(softib.InputError, match="not a Node of a Chakra trace"):
         softib.simulate(tree, [[Node("text")]])
 
 
@@ -128,12 +129,24 @@ def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
 
 
 @pytest.mark.parametrize("given, says", [
-    (5, "int is no traffic; traffic is"), (None, "NoneType is no traffic"), (object(), "object is no traffic"), ([], "traffic"), ({}, "no flow"),
-    ({(A, "host-99"): 1}, r"no host 'host-99'; did you mean"), ({(A, B): -1}, "-1 is no number of bytes"), ({(A, B): "x"}, "'x' is no number"),
-    ({(A, B): True}, "True is no number"), ({(A, B): float("inf")}, "inf is no number"), ({(A, 8): 1}, "no host 8; the fabric has 8"), ({A: 1}, "is no flow"),
-    (square(-1), r"traffic\[0, 7\]: -1"), (np.zeros((3, 3)), "3 by 3 for 8 host ports"), (np.zeros((3, 4)), r"shape \(3, 4\)"), ([(A, B)], "2 values"),
-    ({"jobs": 5}, "must be a list"), ({"jobs": [{"pattern": "shyft"}]}, "did you mean shift"), ({"pattern": "shift", "sizes": 1}, "did you mean size"),
-    ([{"a": 1}], "columns a"), ({(A, B): 0}, "no host sends a byte"), ({"source": [A], "destination": [B], "bytes": []}, "one length"),
+    (5, "int is no traffic; traffic is"), (None, "NoneType is no traffic"), (object(), "object is no traffic"), ([], "traffic"), ({}, (
+        "not a flow"
+    )),
+    ({(A, "host-99"): 1}, r"no host 'host-99'; did you mean"), ({(A, B): -1}, "-1 is not a number of bytes"), ({(A, B): "x"}, (
+        "'x' is not a number"
+    )),
+    ({(A, B): True}, "True is not a number"), ({(A, B): float("inf")}, "inf is not a number"), ({(A, 8): 1}, (
+        "no host 8; the fabric has 8"
+    )), ({A: 1}, "is not a flow"),
+    (square(-1), r"traffic\[0, 7\]: -1"), (np.zeros((3, 3)), "3 by 3 for 8 host ports"), (np.zeros((3, 4)), (
+        r"shape \(3, 4\)"
+    )), ([(A, B)], "2 values"),
+    ({"jobs": 5}, "must be a list"), ({"jobs": [{"pattern": "shyft"}]}, "did you mean shift"), ({"pattern": "shift", "sizes": 1}, (
+        "did you mean size"
+    )),
+    ([{"a": 1}], "columns a"), ({(A, B): 0}, "no host sends a byte"), ({"source": [A], "destination": [B], "bytes": []}, (
+        "one length"
+    )),
 ])  # fmt: skip
 def test_what_is_no_workload_is_one_line(tree, given, says):
     with pytest.raises(softib.InputError, match=says) as raised:

@@ -3,15 +3,20 @@ ports of leaves as long as no leaf becomes more oversubscribed than the currentl
 oversubscribed one. The rest get new leaves with the same number of uplinks, on free ports of the
 switches above. If these have too few ports, switches are added beside them, and each leaf moves an
 equal share of its uplinks to them.
+
+In a tree of three tiers, new leaves go to pods whose spines have free ports, then to new pods with the spines of the
+largest pod. Each new spine joins the cores of the spine that it copies, by the same rule as leaves join spines.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.structure.recognise import Structure, recognise
 from softib.errors import InputError
 from softib.fabric.model import Fabric
@@ -55,13 +60,13 @@ class _Leaf:
 def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Addition:
     """Add ``hosts`` with ``adapters`` ports each (default: a port a rail of the fabric, else one).
 
-    Raises :class:`InputError` if the fabric is not a tree of at most two tiers.
+    Raises :class:`InputError` if the fabric is not a tree of at most three tiers.
     """
     structure = recognise(fabric)
-    if structure.kind not in TREES or structure.levels > 2:
+    if structure.kind not in TREES or structure.levels > 3:
         raise InputError(
             f"this fabric is recognised as {structure.kind} of {counted(structure.levels, 'tier')}; hosts are added to "
-            "trees of one or two tiers. Use softib plan design for the whole size"
+            "trees of one to three tiers. Use softib plan design for the whole size"
         )
     each = adapters or max(1, structure.rails)
     leaves = _leaves(fabric, structure)
@@ -156,74 +161,150 @@ def _new_leaves(
         addition.leaves.append(name)
         leaves.append(_Leaf(name, list(range(1, slots + 1)), 0, uplinks, k % each if rails > 1 else -1))
     _fill(leaves[first:], names, each, rails, ratio, addition)
-    _uplinks(fabric, structure, leaves[first:], uplinks, radix, addition)
+    fresh = [_Lower(leaf.name, uplinks, radix - uplinks + 1) for leaf in leaves[first:]]
+    if structure.levels == 2:
+        _connect(_stage(fabric, structure.leaf.tolist(), np.flatnonzero(structure.rank == 2)), fresh, radix, addition)
+    else:
+        _add_to_pods(fabric, structure, fresh, radix, addition)
 
 
-def _uplinks(
-    fabric: Fabric, structure: Structure, fresh: list[_Leaf], uplinks: int, radix: int, addition: Addition
-) -> None:
-    """Cables from new leaves to the switches above, on their free ports; with too few of those, new
-    switches above and the share of every leaf's uplinks that moves to them."""
-    above = np.flatnonzero(structure.rank == 2)
-    free = {
-        fabric.node_name(int(n)): [
-            int(fabric.port_num[p]) for p in fabric.ports_of(int(n)) if fabric.port_num[p] and fabric.port_cable[p] < 0
+@dataclass(frozen=True)
+class _Lower:
+    """A new switch with ``uplinks``, the first of them at port ``first``."""
+
+    name: str
+    uplinks: int
+    first: int
+
+
+@dataclass
+class _Stage:
+    """Switches and those above them. ``links`` by lower switch: (port, upper switch, its port) of each cable; ``free``
+    by upper switch: its free ports."""
+
+    links: dict[str, list[tuple[int, str, int]]]
+    free: dict[str, list[int]]
+    ports: int = 0
+    """Ports of an upper switch towards lower ones: all of them (0), or fewer."""
+
+    def room(self) -> int:
+        """Cables that the upper switches can take."""
+        if not self.ports:
+            return sum(map(len, self.free.values()))
+        taken = sum(map(len, self.links.values()))
+        return min(sum(map(len, self.free.values())), self.ports * len(self.free) - taken)
+
+
+def _stage(fabric: Fabric, lower: Iterable[int], upper: Iterable[int]) -> _Stage:
+    above = {int(n) for n in upper}
+    links: dict[str, list[tuple[int, str, int]]] = {}
+    for node in lower:
+        links[fabric.node_name(node)] = [
+            (
+                int(fabric.port_num[port]),
+                fabric.node_name(int(fabric.port_node[peer])),
+                int(fabric.port_num[peer]),
+            )
+            for port in fabric.ports_of(node)
+            if fabric.port_num[port] and (peer := int(fabric.port_peer[port])) >= 0 and fabric.port_node[peer] in above
         ]
-        for n in above
+    free = {
+        fabric.node_name(n): [
+            int(fabric.port_num[p]) for p in fabric.ports_of(n) if fabric.port_num[p] and fabric.port_cable[p] < 0
+        ]
+        for n in sorted(above)
     }
-    need, have = len(fresh) * uplinks, sum(map(len, free.values()))
+    return _Stage(links, free)
+
+
+def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
+    """Cables from new switches to those above, on their free ports; with too few of those, new
+    switches above and the share of every lower switch's uplinks that moves to them."""
+    need, have = sum(lower.uplinks for lower in fresh), stage.room()
     if have < need:
-        _more_tops(fabric, structure, free, len(fresh), uplinks, radix, addition)
-        addition.notes.insert(
-            0,
-            f"the {counted(len(above), 'switch')} above the leaves have {have:,} free ports for {need:,} uplinks: "
-            f"{addition.tops} more stand beside them, and {counted(len(addition.moves), 'cable')} move to these",
+        above, moved, tops = len(stage.free), len(addition.moves), addition.tops
+        _more_tops(stage, fresh, radix, addition)
+        addition.notes.append(
+            f"the {counted(above, 'switch')} above have {have:,} free ports for {need:,} uplinks: add "
+            f"{addition.tops - tops} beside them, to which {counted(len(addition.moves) - moved, 'cable')} move"
         )
-    for leaf in fresh:
-        taken = dict.fromkeys(free, 0)
-        for i in range(uplinks):
-            top = min((t for t in free if free[t]), key=lambda name: (taken[name], -len(free[name])))
+    for lower in fresh:
+        taken = dict.fromkeys(stage.free, 0)
+        for i in range(lower.uplinks):
+            top = _least(stage.free, taken)
             taken[top] += 1
-            addition.cables.append((leaf.name, radix - uplinks + 1 + i, top, free[top].pop(0)))
+            port = stage.free[top].pop(0)
+            addition.cables.append((lower.name, lower.first + i, top, port))
+            stage.links.setdefault(lower.name, []).append((lower.first + i, top, port))
 
 
-def _more_tops(
-    fabric: Fabric,
-    structure: Structure,
-    free: dict[str, list[int]],
-    new_leaves: int,
-    uplinks: int,
-    radix: int,
-    addition: Addition,
-) -> None:
-    """Put switches beside those above the leaves, and move cables until each leaf has at most an
-    equal share of its uplinks to each. ``free`` ports of switches above the leaves are kept up to
-    date."""
-    old, leaves = len(free), len(structure.leaf) + new_leaves
-    tops = max(-(-leaves * uplinks // radix), old + 1)
+def _least(free: dict[str, list[int]], taken: dict[str, int], of: Iterable[str] | None = None) -> str:
+    """The switch with a free port that ``taken`` has least of, then the one with most free ports."""
+    return min((t for t in of or free if free[t]), key=lambda name: (taken[name], -len(free[name])))
+
+
+def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
+    """Put switches beside those above, and move cables until each lower switch has at most an
+    equal share of its uplinks to each."""
+    old, count = len(stage.free), len(stage.links) + len(fresh)
+    uplinks = max(lower.uplinks for lower in fresh)
+    tops = max(-(-count * uplinks // radix), old + 1)
     while uplinks % tops and tops < uplinks:
         tops += 1
-    if tops > uplinks or leaves > radix:
+    if tops > uplinks or count > radix:
         raise InputError(
-            f"{counted(leaves, 'leaf', 'leaves')} with {counted(uplinks, 'uplink')} need a third "
+            f"{counted(count, 'switch')} with {counted(uplinks, 'uplink')} need another "
             "tier: use softib plan design for the whole size"
         )
     share = uplinks // tops
-    addition.tops = tops - old
-    new = {f"new-top-{k + 1}": list(range(1, radix + 1)) for k in range(addition.tops)}
-    free |= new
-    for node in structure.leaf.tolist():
-        name = fabric.node_name(node)
-        taken = dict.fromkeys(free, 0)
-        for port in fabric.ports_of(node):
-            peer = int(fabric.port_peer[port])
-            if not fabric.port_num[port] or peer < 0 or fabric.switch_of_node[fabric.port_node[peer]] < 0:
-                continue
-            top, number = fabric.node_name(int(fabric.port_node[peer])), int(fabric.port_num[peer])
+    new = {f"new-top-{addition.tops + k + 1}": list(range(1, radix + 1)) for k in range(tops - old)}
+    addition.tops += len(new)
+    stage.free |= new
+    for name, cables in stage.links.items():
+        taken = dict.fromkeys(stage.free, 0)
+        for i, (port, top, number) in enumerate(cables):
             taken[top] += 1
             if taken[top] <= share:
                 continue
-            other = min((t for t in new if free[t]), key=lambda name: (taken[name], -len(free[name])))
+            other = _least(stage.free, taken, new)
             taken[other] += 1
-            addition.moves.append((name, int(fabric.port_num[port]), top, number, other, free[other].pop(0)))
-            free[top].append(number)
+            cables[i] = (port, other, stage.free[other].pop(0))
+            addition.moves.append((name, port, top, number, *cables[i][1:]))
+            stage.free[top].append(number)
+
+
+def _parts(fabric: Fabric, nodes: np.ndarray) -> list[np.ndarray]:
+    """The parts into which the cables among ``nodes`` join them."""
+    ends = fabric.port_node[fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]]
+    inside = np.isin(ends, nodes).all(axis=1)
+    part = components(fabric.sizes.nodes, *ends[inside].T)[nodes]
+    return [nodes[part == p] for p in np.unique(part)]
+
+
+def _add_to_pods(fabric: Fabric, structure: Structure, fresh: list[_Lower], radix: int, addition: Addition) -> None:
+    """Connect new leaves of a tree of three tiers: to pods with room, then to new pods."""
+    rank = structure.rank
+    split = lambda nodes, low: _stage(fabric, nodes[rank[nodes] == low].tolist(), nodes[rank[nodes] == low + 1])
+    pods = [split(nodes, 1) for nodes in _parts(fabric, np.flatnonzero((rank == 1) | (rank == 2)))]
+    groups = [split(nodes, 2) for nodes in _parts(fabric, np.flatnonzero((rank == 2) | (rank == 3)))]
+    ups = {spine: len(cables) for group in groups for spine, cables in group.links.items()}
+    full = max(pods, key=lambda pod: sum(map(len, pod.links.values())))
+    down = -(-sum(map(len, full.links.values())) // len(full.free))
+    for pod in pods:
+        pod.ports = min(down, radix - max(ups[spine] for spine in pod.free))
+    spines: list[tuple[_Stage, _Lower]] = []
+    for leaf in fresh:
+        pod = next((pod for pod in pods if pod.room() >= leaf.uplinks), _Stage({}, {}, full.ports))
+        if not pod.free:
+            for spine in full.free:
+                group = next(g for g in groups if spine in g.links)
+                name = f"new-spine-{len(spines) + 1}"
+                pod.free[name] = list(range(1, radix - ups[spine] + 1))
+                spines.append((group, _Lower(name, ups[spine], radix - ups[spine] + 1)))
+            pods.append(pod)
+        _connect(pod, [leaf], radix, addition)
+    for group in groups:
+        lower = [spine for of, spine in spines if of is group]
+        if lower:
+            _connect(group, lower, radix, addition)
+    addition.tops += len(spines)

@@ -8,6 +8,7 @@ bug in softib; 130 after Ctrl-C and 141 after a closed output pipe, as for any p
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -193,6 +194,11 @@ def cli() -> None:
     """InfiniBand in software: a fabric, its subnet manager and its diagnostics."""
 
 
+GC_EVERY = 100_000
+"""New objects between two collections of cycles. Most objects of a command are modules and arrays that live until its
+end, and each collection of Python's default (700) would look at the young ones again."""
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point: every error is one line on stderr; a bug in softib leaves its traceback in a
     file."""
@@ -202,6 +208,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _end_like_ctrl_c()
     if argv is None:  # this process is this call's alone
         _raise_dropped_interrupts()
+        gc.set_threshold(GC_EVERY)
     speak_plainly()
     _warn_in_one_line()
     try:

@@ -129,8 +129,9 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
         return CostBook.model_validate(data)
     except ValidationError as invalid:
         first = invalid.errors()[0]
+        message = first["msg"].removeprefix("Value error, ")
         raise InputError(
-            f"{where}: {'.'.join(str(p) for p in first['loc'])}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+            f"{where}: {'.'.join(str(p) for p in first['loc'])}: {message[:1].lower()}{message[1:]}"
         ) from None
 
 

@@ -1,2 +1,2 @@
-"""The C side: layouts shared with other processes, and the library that gives stock programs
+"""The C sources: layouts shared with other processes, and the libraries that give stock programs
 software HCAs."""

@@ -1,12 +1,12 @@
 """Compile the preload libraries. Standard library only: the package's build runs this before the
 package exists.
 
-``python -m softib.preload.build`` compiles them into the package where it stands.
-``libsoftib-umad.so``, ``libsoftib-mpi.so`` and the program ``softib-wait`` need a C compiler alone;
-``libsoftib-verbs.so`` also the headers of libibverbs and librdmacm.
+``python -m softib.preload.build`` compiles them into the package in place. ``libsoftib-umad.so``,
+``libsoftib-mpi.so`` and the program ``softib-wait`` need only a C compiler; ``libsoftib-verbs.so``
+also needs the headers of libibverbs and librdmacm.
 
 A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and
-compiler, whatever the files' times are: what is there and has the right one is not compiled again.
+compiler: a library with the right build ID is not compiled again, regardless of file times.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
 VERBS_SONAME = "libibverbs.so.1"
-"""The name by which the loader knows ``libsoftib-verbs.so``. Once it is preloaded, each program
-that is linked to libibverbs and each that opens it gets this one instance, whatever its RPATH or
-RUNPATH and whether libibverbs is installed."""
+"""The loader's name of ``libsoftib-verbs.so``. Once it is preloaded, every program that links to
+libibverbs or opens it gets this instance, regardless of RPATH or RUNPATH, and even if libibverbs is
+not installed."""
 OPENED_AS = LIBRARY.parent / "opened" / "libibverbs.so"
 """libibverbs' other name, which NCCL opens first: an empty library that depends on the preloaded
 one. Its folder goes to LD_LIBRARY_PATH."""
@@ -85,17 +85,17 @@ FLAGS = (
     "-U_FORTIFY_SOURCE",
     "-falign-functions=64",
 )
-"""Functions begin at a cache line: else a small WRITE takes up to 13 % longer, or not, when
-anything before it changes its length. No fortified headers: they would turn the calls that the
-libraries define into inline functions. Warnings are errors in the tests alone: what a newer
-compiler warns of must not keep a user from installing."""
+"""Functions begin at a cache line: otherwise the time of a small WRITE varies by up to 13 % with
+the length of earlier code. No fortified headers: they would turn the calls that the libraries
+define into inline functions. Warnings are errors only in tests: a warning of a newer compiler must
+not prevent an installation."""
 HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h")
 INSTALL = "gcc libibverbs-dev librdmacm-dev"
 """The packages that compiling takes on Debian and Ubuntu."""
 
 
 def compiler() -> str | None:
-    """The C compiler: ``$CC``, else ``cc`` or ``gcc``; None where there is none."""
+    """Return the C compiler: ``$CC``, otherwise ``cc`` or ``gcc``; None if there is none."""
     for name in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
         if name and shutil.which(name.split()[0]):
             return name
@@ -113,7 +113,7 @@ def compile_library(to: Path = LIBRARY, flags: Sequence[str] = ()) -> Path:
 
 def compile_verbs(to: Path = VERBS_LIBRARY, flags: Sequence[str] = ()) -> Path:
     """Compile ``libsoftib-verbs.so`` to ``to``, and beside it ``opened/libibverbs.so``, with
-    ``flags`` flags, unless they are current. Raises RuntimeError, also where headers are missing."""
+    ``flags`` flags, unless they are current. Raises RuntimeError, also if headers are missing."""
     missing = missing_headers()
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
@@ -126,7 +126,7 @@ def compile_verbs(to: Path = VERBS_LIBRARY, flags: Sequence[str] = ()) -> Path:
 
 def compile_mpi(to: Path = MPI_LIBRARY, flags: Sequence[str] = ()) -> Path:
     """Compile ``libsoftib-mpi.so`` to ``to`` with ``flags`` flags, unless it is current. Raises
-    RuntimeError, also for a processor whose conventions it does not know."""
+    RuntimeError, also for a processor with unknown calling conventions."""
     return _compile(to, sorted(MPI_SOURCES.glob("*.c")), _shared("libsoftib-mpi.so"), flags)
 
 
@@ -137,8 +137,8 @@ def compile_wait(to: Path = WAIT, flags: Sequence[str] = ()) -> Path:
 
 
 def compile_ipoib(to: Path = IPOIB, flags: Sequence[str] = ()) -> Path:
-    """Compile the program ``softib-ipoib`` to ``to`` with ``flags`` flags, unless it is current, and
-    the library that it is linked with. Raises RuntimeError."""
+    """Compile the program ``softib-ipoib`` to ``to`` with ``flags`` flags, unless it is current,
+    and the library that it is linked with. Raises RuntimeError."""
     verbs = compile_verbs(to.with_name(VERBS_LIBRARY.name), flags)
     return _compile(to, sorted(IPOIB_SOURCES.glob("*.c")), [str(verbs)], flags)
 
@@ -154,7 +154,7 @@ LIBRARIES = (
     (compile_wait, WAIT),
     (compile_ipoib, IPOIB),
 )
-"""How each is compiled, and where it stands in the package."""
+"""Compile commands, and paths in the package."""
 
 
 _one_at_a_time = threading.RLock()
@@ -229,17 +229,18 @@ def include_flags() -> list[str]:
 
 
 def why_no_verbs() -> str:
-    """In a line: why there is no ``libsoftib-verbs.so``, and what to do; empty where there is one."""
+    """Return in one line why there is no ``libsoftib-verbs.so``, and what to do; empty if it
+    exists."""
     return "" if VERBS_LIBRARY.is_file() else not_built([VERBS_LIBRARY.name])
 
 
 def why_no_umad() -> str:
-    """The same of ``libsoftib-umad.so``, which takes the compiler alone."""
+    """The same for ``libsoftib-umad.so``, which needs only the compiler."""
     return "" if LIBRARY.is_file() else not_built([LIBRARY.name])
 
 
 def why_no_ipoib() -> str:
-    """The same of ``softib-ipoib``, which takes what the library of verbs does."""
+    """The same for ``softib-ipoib``, which needs the same as ``libsoftib-verbs.so``."""
     return "" if IPOIB.is_file() else not_built([VERBS_LIBRARY.name, IPOIB.name])
 
 
@@ -263,8 +264,8 @@ def missing_headers() -> list[str]:
 
 
 def _digest(sources: Sequence[Path], command: Sequence[str]) -> bytes:
-    """20 octets of what makes a library: its command, and every file of the folders that its
-    sources are in."""
+    """Return a digest of 20 bytes over a library's compile command and every file in the folders of
+    its sources."""
     digest = hashlib.sha1(repr(list(command)).encode() + Path(__file__).read_bytes(), usedforsecurity=False)
     digest.update("".join(generated_headers().values()).encode())
     folders = {p.parent for p in sources} | {HERE} | {p.parent.parent for p in sources}

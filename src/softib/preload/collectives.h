@@ -35,7 +35,8 @@
 #define SOFTIB_TORCH_SCATTER 25
 #define SOFTIB_TORCH_BARRIER 26
 
-/* The calling thread begins or ends a collective of `octets`; does nothing where this process does not record. Exported by libsoftib-verbs.so. */
+/* The calling thread begins or ends a collective of `octets`; does nothing if this process does not record. Exported
+ * by libsoftib-verbs.so. */
 void softib_record_collective(uint32_t number, uint32_t octets, int begins);
 
 #endif

@@ -318,6 +318,15 @@ def print_advice(a: dict[str, Any], console: Console) -> None:
     for reason in a["reasons"]:
         mark = "decides" if reason["decides"] else reason["verdict"]
         console.print(text(f"  [{mark}] {reason['reason']}"))
+    if a["messages"]:
+        m = a["messages"]
+        console.print()
+        console.print(text(f"{counted(m['messages'], 'message')} of {m['mean_bytes']:,.0f} bytes in the mean"))
+        _table(
+            console,
+            ("time with", "half", "double"),
+            ((k, f"{v['half'] - 1:+.0%}", f"{v['double'] - 1:+.0%}") for k, v in m["sensitivity"].items()),
+        )
     if a["networks"]:
         console.print()
         _table(

@@ -1,5 +1,5 @@
-"""What of a layer's answer the packet layer would give too, to 5 %: the end of the run, the mean
-latency, single messages. The same rules grade every layer (docs/simulate.md)."""
+"""Agreement of a layer with the packet layer within 5 %: the end of the run, the mean latency,
+single messages. The same rules apply to every layer (docs/simulate.md)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 __all__ = ["ALL", "NONE", "Agreement", "Doubts", "compared", "graded"]
 
 LIMIT = 0.05
-"""Of the latency of a single message; a larger doubt is one too many."""
+"""Allowed doubt about the latency of a single message."""
 OF_SUMS = 0.1
-"""Of the mean latency and of the end of the run: doubts are bounds, and what they bound is seldom as
-large, nor all of it to one side."""
+"""Allowed doubt about the mean latency and the end of the run: doubts are bounds, and errors are
+seldom as large, nor all in one direction."""
 UNLIKE = np.array([0.0, 0.3, 0.5, 1.0])
 """By reason (:data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED): share of its latency by
 which a message whose rate is in doubt may be off."""
@@ -77,8 +77,8 @@ def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
 
 
 def compared(agreement: Agreement, judged: Any, other: Any) -> Agreement:
-    """``agreement`` of the outcome ``judged``, as far as ``other`` (of another layer, on the same
-    messages) says the same."""
+    """Limit the ``agreement`` of the outcome ``judged`` to values confirmed by ``other`` (another
+    layer, on the same messages)."""
     took = [(o.arrived_ps - o.began_ps).astype(np.float64) for o in (judged, other)]
     counts = (took[0] > 0) & (took[1] > 0)
     if not counts.any():

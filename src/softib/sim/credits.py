@@ -1,5 +1,5 @@
-"""How far credits reach: what a virtual lane of a link carries at most, because its receive buffer is
-filled before the first credit is back (IBA chapter 7, flow control)."""
+"""Reach of credits: the maximum rate of a virtual lane of a link whose receive buffer is full
+before the first credit returns (IBA chapter 7, flow control)."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ NS_PER_M = 5.0
 
 
 def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
-    """Receive buffer of each data VL in credits of 64 octets (int64): ``blocks`` where eight VLs are
-    operational, more or less where fewer or more divide the port's memory, at most what 12 bits of
-    FCCL allow. ``operational``: codes of OperationalVLs; one that no manager has written means eight."""
+    """Receive buffer of each data VL in credits of 64 octets (int64): ``blocks`` where eight VLs
+    are operational, more or less where fewer or more divide the port's memory, at most what 12 bits
+    of FCCL allow. ``operational``: codes of OperationalVLs; one that no manager has written means
+    eight."""
     vls = np.where(operational > 0, DATA_VLS[operational & 7], SHARED_BY)
     return np.minimum(blocks * SHARED_BY // vls, WINDOW)
 
 
 @dataclass(frozen=True)
 class Credits:
-    """By port that sends (float64[ports]). ``gbps``: what one VL of its link carries at most (inf:
-    credits are no limit); ``octets``: receive buffer of a VL at the other end; ``reach_m``: longest
-    cable over which that buffer keeps the link full; ``packet``: octets of a full packet, ``fit`` of
-    all those that the buffer holds, ``spare`` what it has left; ``back_ps``: from the first octet of
-    a packet to its credit."""
+    """By port that sends (float64[ports]). ``gbps``: maximum rate of one VL of its link (inf: not
+    limited by credits); ``octets``: receive buffer of a VL at the other end; ``reach_m``: longest
+    cable over which that buffer keeps the link full; ``packet``: octets of a full packet, ``fit``
+    of all those that the buffer holds, ``spare`` what it has left; ``back_ps``: from the first
+    octet of a packet to its credit."""
 
     gbps: np.ndarray
     octets: np.ndarray
@@ -116,7 +117,7 @@ def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
 
 
 def credit_note(plane: Plane, laid: Laid) -> tuple[str, ...]:
-    """A line where links of the paths ``laid`` are longer than their credits reach."""
+    """Return a note if links of the paths ``laid`` are longer than their credits reach."""
     used = np.unique(laid.port[laid.channel]) >> 4
     ports = np.unique(used[np.isfinite(plane.credits.gbps[used])])
     if not len(ports):

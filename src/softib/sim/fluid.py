@@ -1,9 +1,9 @@
 """The fluid layer: every message is a flow at its max-min fair rate; rates change when flows begin
 and end.
 
-What it knows: links and VLs that flows share, by the tables of the fabric, static rates,
-dependencies, and the delay of a path without load. What it does not: packets, credits, queues;
-``Outcome.agreement`` says what of it they would change (docs/simulate.md).
+It models links and VLs shared by flows, from the tables of the fabric, static rates, dependencies,
+and the unloaded delay of a path. It does not model packets, credits and queues;
+``Outcome.agreement`` states their influence (docs/simulate.md).
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def run(
 
     ``sample_ps``: take samples of loads at this interval (0: none).
 
-    ``path_sl`` uint8[ends, ends]: SLs of a manager's path records. ``judge=False`` leaves the
-    question of agreement out. Raises :class:`InputError` where a message
-    cannot be, or no link has a known speed.
+    ``path_sl`` uint8[ends, ends]: SLs of a manager's path records. ``judge=False`` omits the
+    agreement. Raises :class:`InputError` for an impossible message, or if no link has a known
+    speed.
     """
     plane = fabric if isinstance(fabric, Plane) else Plane(fabric, path_sl)
     messages.check(len(plane.ends))
@@ -190,8 +190,8 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
-    """What a message may find changed by others that took credits (float64): all that it is ahead of
-    the rate of the long run where it shares its path or waits for its queue pair."""
+    """Return the time that a message may lose because others used credits (float64): its whole lead
+    over the long-run rate, if it shares its path or waits for its queue pair."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4
@@ -204,9 +204,9 @@ def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
 
 
 def _sooner(s: _State) -> np.ndarray:
-    """Of what each message may be off, what is no lateness (float64): a port that serves inputs
-    unevenly sends as much as before, so its messages are there when its last one is. Of several
-    such ports one may keep another waiting."""
+    """Return the part of each message's doubt that is not a delay (float64): a port that serves
+    inputs unevenly still sends the same amount, so its messages have all arrived when the last one has.
+    With several such ports, one may delay another."""
     from softib.sim.validity_kernels import UNEVEN
 
     t, at = s.traffic, np.maximum(s.doubt.was, 0)
@@ -243,7 +243,9 @@ def _notes(plane: Plane, m: Messages, laid: Laid, s: _State) -> list[str]:
         )
     waiting = (s.traffic.began < 0) & (laid.why == 0)
     if waiting.any():
-        notes.append(f"{counted(int(waiting.sum()), 'message')} never began: what they wait for never happened")
+        notes.append(
+            f"{counted(int(waiting.sum()), 'message')} never began, since the messages that they wait for never arrived"
+        )
     if s.idle.any():
         c = int(s.port[np.argmax(s.idle)])
         notes.append(

@@ -1,6 +1,6 @@
-"""The tables of the fluid layer before the first event, and what it knows of adapters beside rates:
-the order of a queue pair's messages, how many messages a second an adapter sends, and the shares of
-a link that VL arbitration tables give (IBA 7.6.9, 14.2.5.9)."""
+"""The tables of the fluid layer before the first event, and properties of adapters besides rates:
+the order of a queue pair's messages, the message rate of an adapter, and the shares of a link that
+VL arbitration tables give (IBA 7.6.9, 14.2.5.9)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ __all__ = ["Weights", "doubt_of", "flows_and_links", "traffic_of", "waits_of", "
 UNLIMITED = 255
 """HighLimit: low priority sends only where high has nothing to send."""
 LIMIT_OCTETS, LOW_PACKET = 4096, 4096
-"""Octets of one unit of HighLimit, and those of the low-priority packet that then may go (one MTU)."""
+"""Octets of one unit of HighLimit, and those of the low-priority packet that then may go (one MTU).
+"""
 
 Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
 """``high`` and ``low`` float64 by channel, ``high_share`` by port: see :func:`weights_of`."""
@@ -260,8 +261,8 @@ def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """``(first, channel, port, gbps)``: paths with, before a link that credits limit, a channel of
     what one VL of it carries, and first a channel of its own for each message with a static rate or
-    without any link (to itself, or between ports 0). ``port`` is -1 for the latter and -2 - port for
-    the former."""
+    without any link (to itself, or between ports 0). ``port`` is -1 for the latter and -2 - port
+    for the former."""
     rows = laid.port >> 4
     vl_gbps = plane.credits.gbps[rows]
     slow_vls = np.flatnonzero(np.isfinite(vl_gbps))

@@ -1,8 +1,8 @@
-"""The LogGOPS layer: programs of ranks with a processor's overhead, an adapter that does one thing
-at a time in each direction, and a fabric in which no one waits.
+"""The LogGOPS layer: programs of ranks with a processor's overhead, an adapter that handles one
+message at a time in each direction, and a fabric without congestion.
 
 L and G of each pair of hosts are those of its path on the fabric's forwarding tables
-(:mod:`softib.sim.timing`), so a message that is alone takes what it takes in the fluid layer; g and
+(:mod:`softib.sim.timing`), so a single message takes the same time as in the fluid layer; g and
 O are the adapter's time for a message's octets. Links between switches are never the limit:
 congestion is not in this model (Alexandrov et al., "LogGP", 1995; Hoefler, Schneider, Lumsdaine,
 "LogGOPSim", 2010).

@@ -261,7 +261,7 @@ def run(program, pairs, costs, queue, busy):
         end = -1
         if event >= 3 * n:  # the adapter has sent what was before message i
             leaves(program, pairs, costs, queue, busy, i, now)
-        elif event >= 2 * n:  # the processor has handed message i over
+        elif event >= 2 * n:  # the processor has passed message i to the adapter
             inject(program, pairs, costs, queue, busy, i, now)
         elif event >= n:  # it comes in
             end = arrive(program, pairs, costs, queue, busy, i, now)

@@ -174,7 +174,7 @@ def level_of(li, c):
 @kernel
 def gather(fl, li, ro):
     """Channels of the round's flows: how many of these each has, and what all other flows use of
-    it. Where a link has several VLs all of its flows enter."""
+    it. For a link with several VLs, all of its flows are included."""
     stamp, members = ro.size.stamp, ro.members
     ro.size.channels = 0
     k = 0

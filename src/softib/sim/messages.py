@@ -1,6 +1,5 @@
-"""What traffic is, for every layer: messages as columns.
-
-A workload makes one :class:`Messages`; the static, the fluid and the packet layer take it as it is.
+"""Traffic as columns of messages, for every layer. A workload creates one :class:`Messages`; the
+static, the fluid and the packet layer use it directly.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ ATOMIC_OCTETS = 8
 
 
 class Opcode(IntEnum):
-    """What a work request asks for (IBA chapter 10); COMPUTE is none, the program computes
-    meanwhile. WRITE_WITH_IMM takes a receive as a SEND does, with its last packet."""
+    """Operation of a work request (IBA chapter 10); COMPUTE is not a work request: the program
+    computes. WRITE_WITH_IMM takes a receive as a SEND does, with its last packet."""
 
     WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
 
@@ -98,10 +97,10 @@ class Messages:
     ``delay_ps[i]`` (computing, say). It waits for the *completion* of a message that its own
     ``src`` sent, and for the *arrival* of any other.
 
-    A row with :data:`Opcode.COMPUTE` is no message: when what it waits for is there, the program of
-    ``src`` (and ``dst``) computes for ``delay_ps``. Its ``qp`` is the processor, of one ``src`` or
-    shared by several: computations of one processor go one after another, in the order in which
-    they can begin. ``size`` is 1.
+    A row with :data:`Opcode.COMPUTE` is not a message: when its dependencies are complete, the
+    program of ``src`` (and ``dst``) computes for ``delay_ps``. Its ``qp`` is the processor, of one
+    ``src`` or shared by several: computations of one processor go one after another, in the order
+    in which they can begin. ``size`` is 1.
     """
 
     src: np.ndarray
@@ -141,9 +140,9 @@ class Messages:
         return np.where(self.computes, 0, self.delay_ps)
 
     def check(self, ends: int) -> None:
-        """Raise :class:`InputError`, one line, for the first message that cannot be: an end port
-        that is not there, a size below 1 or beyond 2 GiB, an atomic not of 8 octets, a time below
-        0, an SL over 15, an operation that its service has not (the table of ibv_post_send(3)), a
+        """Raise :class:`InputError` for the first impossible message: an end port that does not
+        exist, a size below 1 or beyond 2 GiB, an atomic not of 8 octets, a time below 0, an SL
+        over 15, an operation that its service does not support (the table of ibv_post_send(3)), a
         queue pair with two ends, a dependency on itself or on nothing."""
         rules = (
             ((self.src < 0) | (self.src >= ends), f"has a source that the fabric has not ({ends:,} end ports)"),
@@ -155,7 +154,7 @@ class Messages:
                 "is an atomic, which takes 8 octets; write size 8",
             ),
             ((self.start_ps < 0) | (self.delay_ps < 0), "starts before time 0"),
-            ((self.sl < PATH_SL) | (self.sl > 15), "has an SL that is none; SLs are 0 to 15"),
+            ((self.sl < PATH_SL) | (self.sl > 15), "has an invalid SL; use 0 to 15"),
             (~(self.rate_gbps >= 0), "has a negative rate"),
             ((self.receives < 0) | (self.repost_ps < 0), "has receives or a time to post them below 0"),
             ((self.group < 0) | (self.group > len(self.groups)), "is for a multicast group that is not there"),
@@ -177,7 +176,7 @@ class Messages:
         self._check_needs()
 
     def only(self, keep: np.ndarray) -> Messages:
-        """The messages of the mask ``keep``; what they wait for of the others is left out."""
+        """Return the messages in the mask ``keep``, without dependencies on others."""
         row = np.cumsum(keep) - 1
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         stays = keep[owner] & keep[self.needs] if len(owner) else np.zeros(0, bool)

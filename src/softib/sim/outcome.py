@@ -1,5 +1,5 @@
-"""What every layer answers: when each message began, arrived and completed, and what each port
-counted."""
+"""Result of every layer: times at which each message began, arrived and completed, and the counters
+of each port."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ class Outcome:
     ``began_ps``, ``arrived_ps`` (the last octet is in the destination's memory) and
     ``completed_ps`` (the sender knows) int64 by message, :data:`NEVER` where they did not happen.
     ``end_ps``: virtual time of the end. ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by
-    port of the fabric: what this run added. ``agreement``: what of it the packet layer would give too
-    (``why_not`` says what is against it). ``deadlock``: (port, VL) of the cycle whose buffers wait
-    for each other, empty without one; ``dissolved``: the same of one that HOQLife or lifetimes
-    dissolved. ``notes``: lines for people, such as an SL that no one
-    stated. ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …): what the run
-    took. ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
+    port of the fabric: what this run added. ``agreement``: the results that agree with the packet
+    layer (``why_not`` has the reasons against the others). ``deadlock``: (port, VL) of the cycle
+    whose buffers wait for each other, empty without one; ``dissolved``: the same of one that
+    HOQLife or lifetimes dissolved. ``notes``: text lines, for example on an unspecified SL.
+    ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …): effort of the run.
+    ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
     :data:`~softib.fabric.counters.VL_COUNTERS`): only where an option of the packet layer asks for
     them. ``values`` int64 by message: what it carried, where switches reduce. ``network``:
     ``infiniband``, ``roce`` or ``tcp``, and ``port_figures``, of Ethernet only, what else each port

@@ -1,7 +1,6 @@
-"""Faults at a time and the management plane, as a workload file and Python give them: one class a
-kind, under the names of ``softib fault``.
-
-Imported only where a workload is read, as :mod:`softib.workloads.jobs`.
+"""Faults at a time and the management plane, as a workload file and Python give them: one class per
+kind, named as in ``softib fault``. Imported only when a workload is read, like
+:mod:`softib.workloads.jobs`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Fault(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     at: Time = Field(description="when it happens")
-    where: str = Field(min_length=1, description="a port such as leaf-3[40]: either end of the cable")
+    where: str = Field(min_length=1, description="a port, for example leaf-3[40]: either end of the cable")
 
 
 class LinkDown(Fault):
@@ -51,7 +50,7 @@ class Ber(Fault):
     """the cable makes bit errors in both directions; 0 heals it"""
 
     kind: Literal["ber"] = "ber"
-    ber: Annotated[float, Field(ge=0, lt=1)] = Field(description="raw bit error ratio, such as 1e-9")
+    ber: Annotated[float, Field(ge=0, lt=1)] = Field(description="raw bit error ratio, for example 1e-9")
 
 
 class Downgrade(Fault):
@@ -59,7 +58,7 @@ class Downgrade(Fault):
 
     kind: Literal["downgrade"] = "downgrade"
     width: Annotated[int, Field(ge=1)] | None = Field(None, description="lanes: 1, 2, 4, 8 or 12")
-    speed: str | None = Field(None, description="a generation, such as EDR")
+    speed: str | None = Field(None, description="a generation, for example EDR")
     training: Time = Field(10**12, description="how long it is down; default 1 s, as on a running fabric")
 
 
@@ -75,14 +74,14 @@ class SwitchDown(Fault):
     """a switch loses its power, and all that it holds"""
 
     kind: Literal["switch-down"] = "switch-down"
-    where: str = Field(min_length=1, description="a switch such as leaf-3")
+    where: str = Field(min_length=1, description="a switch, for example leaf-3")
 
 
 class SwitchUp(Fault):
     """it gets its power back, with power-up values; the manager programs it again"""
 
     kind: Literal["switch-up"] = "switch-up"
-    where: str = Field(min_length=1, description="a switch such as leaf-3")
+    where: str = Field(min_length=1, description="a switch, for example leaf-3")
 
 
 AnyFault = Annotated[
@@ -100,12 +99,10 @@ class Management(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     sm: Literal["internal", "off"] = Field("internal", description="softib's subnet manager reacts, or no manager does")
-    node: str | None = Field(
-        None, description="where the manager runs; default as elsewhere: the first host with a cable"
-    )
-    agent: Time = Field(10_000_000, description="what a device takes to answer a MAD (an assumption)")
-    forward: Time = Field(5_000_000, description="what a switch takes to pass a directed SMP on (an assumption)")
-    manager: Time = Field(5_000_000, description="from the arrival of a MAD at the manager to what it sends then")
+    node: str | None = Field(None, description="node of the manager; default: the first host with a cable")
+    agent: Time = Field(10_000_000, description="time of a device to answer a MAD (an assumption)")
+    forward: Time = Field(5_000_000, description="time of a switch to forward a directed SMP (an assumption)")
+    manager: Time = Field(5_000_000, description="time from the arrival of a MAD at the manager to its response")
     window: Annotated[int, Field(ge=1, le=4096)] = Field(4, description="SMPs on the wire, as OpenSM's max_wire_smps")
     timeout: Time = Field(200_000_000_000, description="until a MAD is repeated, as OpenSM's transaction_timeout")
     retries: Annotated[int, Field(ge=0, le=100)] = Field(3, description="as OpenSM's transaction_retries")
@@ -161,7 +158,7 @@ def message_of_management(error: Any) -> str:
 def _fields(text: str) -> dict[str, Any]:
     parts = text.split()
     if len(parts) < 3:
-        raise InputError(f"fault {text!r}: use when, what and where, for example '20us link-down leaf-1[40]'")
+        raise InputError(f"fault {text!r}: use time, kind and location, for example '20us link-down leaf-1[40]'")
     data: dict[str, Any] = {"at": parts[0], "kind": parts[1], "where": parts[2]}
     for part in parts[3:]:
         key, equals, value = part.partition("=")

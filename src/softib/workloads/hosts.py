@@ -44,8 +44,8 @@ class Hosts:
 
     @cached_property
     def profile(self) -> DeviceProfile:
-        """What messages cost the hosts: their adapters' generation, and in its place what ``costs``
-        says; EDR's where no fabric is there."""
+        """Return the host costs of messages: those of the adapters' generation, overridden by
+        ``costs``; EDR's without a fabric."""
         from softib.sim.packet.profiles import PROFILES, host_figures
         from softib.sim.timing import profile_of
 
@@ -67,7 +67,7 @@ class Hosts:
         """The one host that ``text`` names."""
         rows = self._rows(str(text))
         if len(rows) != 1:
-            raise InputError(f"{text!r} names {counted(len(rows), 'host')}; give one")
+            raise InputError(f"{text!r} names {counted(len(rows), 'host')}; use one")
         return rows[0]
 
     def _rows(self, text: str) -> list[int]:
@@ -93,8 +93,8 @@ def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
 
 
 def hosts_of(fabric: Fabric, costs: Mapping[str, Any] | None = None) -> Hosts:
-    """The hosts of ``fabric``, which has LIDs; ``costs`` of them as a fabric file's ``hosts``. A node
-    with several ports with a LID has ``name[port]`` for each."""
+    """The hosts of ``fabric``, which has LIDs; ``costs`` of them as a fabric file's ``hosts``. A
+    node with several ports with a LID has ``name[port]`` for each."""
     from softib.fabric.end_ports import end_ports, port_gbps
 
     ends = end_ports(fabric)

@@ -40,7 +40,7 @@ class Job(BaseModel):
     seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of random draws; default: that of the run")
     rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
     opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
-        "write", description="what a work request asks for; transport ud: send, which is all it has"
+        "write", description="operation of the work requests; transport ud supports only send"
     )
     transport: Literal["rc", "uc", "ud"] = Field("rc", description="service of the queue pairs")
     receives: Annotated[int, Field(ge=0, le=1 << 20)] = Field(

@@ -59,7 +59,7 @@ class AllToAll(Job):
     """every host to every other, by shifts 1, 2, …"""
 
     pattern: Literal["all-to-all"] = "all-to-all"
-    window: Annotated[int, Field(ge=0)] = Field(1, description="messages of a host that are under way at once; 0: all")
+    window: Annotated[int, Field(ge=0)] = Field(1, description="outstanding messages of a host; 0: all")
     barrier: Yes = Field(False, description="all wait for all after each shift (fluid layer)")
 
 
@@ -83,13 +83,13 @@ class Incast(Repeated):
 
     pattern: Literal["incast"] = "incast"
     senders: Number | None = Field(
-        None, description="how many, drawn at random; default 32, or all others where there are fewer"
+        None, description="number of senders, drawn at random; default 32, or all others if there are fewer"
     )
     target: HostName | None = Field(None, description="the receiver; default the first host")
 
 
 class ParkingLot(Repeated):
-    """one host of every switch sends to one sink: flows join on their way, one at each switch"""
+    """one host of every switch sends to one sink: flows join, one at each switch"""
 
     pattern: Literal["parking-lot"] = "parking-lot"
     target: HostName | None = Field(None, description="the sink; default the first host")
@@ -154,7 +154,7 @@ class Aggregation(Job):
 
     @property
     def reduces(self) -> bool:
-        """Always: it is what the pattern is for."""
+        """Return True: the pattern always reduces."""
         return True
 
 
@@ -212,8 +212,8 @@ class Matrix(Job):
 
 
 class Trace(Job):
-    """a program that was recorded or generated: a GOAL schedule or Chakra traces; what each rank
-    sends, receives and computes"""
+    """a recorded or generated program: a GOAL schedule or Chakra traces with the sends, receives
+    and computations of each rank"""
 
     pattern: Literal["trace"] = "trace"
     first_word: ClassVar[str] = "file"
@@ -257,5 +257,5 @@ class WorkloadFile(BaseModel):
     name: ShownName | None = Field(None, description="the workload's name; default: the file's")
     jobs: Annotated[list[Job], Field(min_length=1)]
     fabrics: dict[str, OtherFabric] = Field({}, description="other fabrics that jobs run on, by name")
-    faults: list[AnyFault] = Field([], description="what fails at which time (packet layer)")
+    faults: list[AnyFault] = Field([], description="faults with their times (packet layer)")
     management: Management | None = Field(None, description="the subnet manager and the agents while faults happen")

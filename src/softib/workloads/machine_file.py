@@ -1,6 +1,7 @@
-"""A machine as a file: one node of GPUs, what messages cost its hosts, and what was measured on it.
+"""A machine file: one node of GPUs, host costs of messages, and measurements.
 
-``softib calibrate`` writes it, ``machine=FILE`` of a job and ``softib simulate --machine FILE`` take it.
+``softib calibrate`` writes it, ``machine=FILE`` of a job and ``softib simulate --machine FILE``
+take it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Measured(BaseModel):
 
 
 class MachineFile(BaseModel):
-    """Keys of the file. Without ``gpu`` it describes hosts alone."""
+    """Keys of the file. Without ``gpu`` it describes only hosts."""
 
     model_config = ConfigDict(extra="forbid")
     gpu: str | None = None
@@ -72,7 +73,7 @@ class MachineFile(BaseModel):
         from softib.workloads.nccl.machine import BY_GPU
 
         if self.gpu is None:
-            raise InputError("the machine has no key gpu; it describes hosts alone")
+            raise InputError("the machine has no key gpu; it describes only hosts")
         if self.gpu.lower() not in BY_GPU:
             raise UnknownName("GPU of the machine", self.gpu, [m.gpu.name for m in BY_GPU.values()])
         base = BY_GPU[self.gpu.lower()]

@@ -32,7 +32,7 @@ __all__ = [
 class Mpi(Job):
     """What all patterns of MPI take."""
 
-    algorithm: str = Field("", description="algorithm, such as ring; default: the one that Open MPI takes")
+    algorithm: str = Field("", description="algorithm, for example ring; default: Open MPI's choice")
     version: Literal["4.0", "4.1", "5.0"] = Field(
         "4.1", description="version of Open MPI whose rules choose the algorithm"
     )
@@ -40,7 +40,7 @@ class Mpi(Job):
     ranks: Number | None = Field(None, description="ranks; default: all that fit on the hosts")
     ranks_per_host: Number = Field(1, description="ranks on each host, in order; they share its memory")
     rails: Annotated[int, Field(ge=1, le=16)] = Field(
-        1, description="ports of each host: that many hosts of the fabric in a row are one host's ports"
+        1, description="ports of each host: this many consecutive hosts of the fabric are the ports of one host"
     )
     machine: Literal["default", "tcp"] = Field("default", description="Open MPI over UCX, or over sockets (tcp)")
     iterations: Number = Field(1, description="repetitions, one after another")
@@ -100,7 +100,7 @@ class MpiAllgather(Mpi):
 
 
 class MpiAlltoall(Mpi):
-    """MPI_Alltoall: the size is what a rank sends to each other one"""
+    """MPI_Alltoall: the size is that from each rank to each other rank"""
 
     pattern: Literal["mpi-alltoall"] = "mpi-alltoall"
 

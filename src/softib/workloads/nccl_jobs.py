@@ -34,7 +34,7 @@ def _whole(value: Any) -> Any:
 
 
 def _version(value: Any) -> Any:
-    """A version of NCCL 2, such as 2.19.3; YAML reads 2.8 as a number."""
+    """A version of NCCL 2, for example 2.19.3; YAML reads 2.8 as a number."""
     text = str(value)
     if not re.fullmatch(r"2\.\d{1,2}(\.\d{1,2})?", text):
         raise ValueError("use for example 2.19.3")
@@ -58,15 +58,14 @@ class Gpus(Job):
     )
     nics: Number | None = Field(
         None,
-        description="adapters of a node, that many hosts in a row; default: those whose names begin with "
-        "the same words",
+        description="adapters per node, as consecutive hosts; default: those whose names begin with the same words",
     )
     gpudirect: Literal["pix", "phb", "sys", "off"] | None = Field(
         None, description="path between GPU and adapter, as NCCL's levels distinguish; off: through host memory"
     )
     gpu_nic: Rate | None = Field(
         None,
-        description="Gb/s that GPUs and one adapter exchange, where it was measured (osu_mbw_mr between GPUs, "
+        description="measured Gb/s between GPUs and one adapter (osu_mbw_mr between GPUs, "
         "ib_write_bw --use_cuda); default: by the link and gpudirect",
     )
     per_process: Number = Field(
@@ -74,7 +73,7 @@ class Gpus(Job):
     )
     nccl: Version = Field(
         "2.30",
-        description="version of NCCL, whose constants choose: those of 2.8 and 2.30 were read, the nearer counts",
+        description="version of NCCL for its tuning constants; those of 2.8 and 2.30 are known, the nearer one is used",
     )
 
 
@@ -85,9 +84,9 @@ class Nccl(Gpus):
         1_000_000, description="bytes of the collective as nccl-tests counts it (all-gather: of the whole vector)"
     )
     algorithm: str = Field(
-        "", description="ring, tree, collnet, nvls, nvls-tree, pat; default: what NCCL's model takes (NCCL_ALGO)"
+        "", description="ring, tree, collnet, nvls, nvls-tree, pat; default: NCCL's choice (NCCL_ALGO)"
     )
-    protocol: str = Field("", description="ll, ll128, simple; default: what NCCL's model takes (NCCL_PROTO)")
+    protocol: str = Field("", description="ll, ll128, simple; default: NCCL's choice (NCCL_PROTO)")
     sharp: Yes = Field(False, description="do the switches reduce (CollNet, NVLS between nodes)")
     detail: Literal["auto", "chunks", "flows"] = Field(
         "auto", description="one flow a connection (auto, flows), or every chunk as a message"
@@ -99,14 +98,15 @@ class Nccl(Gpus):
         return self.sharp
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return what would be much faster than NCCL's choice."""
+        """Return a note on combinations that would be much faster than NCCL's choice."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import notes_of
 
         return notes_of(self, hosts.name, rows_of(self, hosts), hosts.gbps)
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return what nccl-tests prints (bandwidths, algorithm, protocol), and how far to trust it."""
+        """Return the figures of nccl-tests (bandwidths, algorithm, protocol), and their
+        reliability."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import figures_of, run_of
         from softib.workloads.trust import Case, trusted
@@ -187,7 +187,7 @@ class TrainingStep(Gpus):
         "product and the bytes between them, of other models 0.5",
     )
     parameters: Count | None = Field(
-        None, description="parameters of a model that is no transformer, such as a CNN; with operations"
+        None, description="parameters of a model other than a transformer, for example a CNN; needs operations"
     )
     operations: Count | None = Field(None, description="operations of such a model on one sample, forward and backward")
     buckets: Annotated[int, Field(ge=1, le=1000)] | None = Field(
@@ -208,13 +208,15 @@ class TrainingStep(Gpus):
     flash_attention: Yes = Field(True, description="does one kernel compute attention, without writing its scores")
     megatron: dict[str, Any] | str | None = Field(
         None,
-        description="settings of Megatron-LM (tensor-model-parallel-size or tp, num-layers, …) in place of the options "
-        "of the same meaning, or the name of a YAML file of them",
+        description=(
+            "settings of Megatron-LM (tensor-model-parallel-size or tp, num-layers, …) instead of the corresponding "
+            "options, or the name of a YAML file with them"
+        ),
     )
     deepspeed: dict[str, Any] | str | None = Field(
         None, description="DeepSpeed's configuration (batch sizes, zero_optimization), or the name of its file"
     )
-    sequence_parallel: Yes = Field(False, description="a tensor group shares activations between its layers, too")
+    sequence_parallel: Yes = Field(False, description="a tensor group also shares activations between its layers")
 
     @model_validator(mode="before")
     @classmethod

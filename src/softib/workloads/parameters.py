@@ -1,5 +1,5 @@
 """The one file of measured and fitted parameters of libraries, processors and adapters
-(``parameters.yaml``): value, unit, source, and what it was fitted to."""
+(``parameters.yaml``): value, unit, source, and the data of the fit."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ class JobMessages:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job runs: all ``hosts``, the ``rows`` (int64) of those that take part, and a
-    generator of random numbers."""
+    """Input of a pattern: all ``hosts``, the ``rows`` (int64) of the job's hosts, and a generator
+    of random numbers."""
 
     hosts: Hosts
     rows: np.ndarray

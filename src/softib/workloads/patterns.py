@@ -1,4 +1,5 @@
-"""softib's own patterns: sources and destinations of messages, their order, and which waits for which."""
+"""softib's own patterns: sources and destinations of messages, their order, and which waits for
+which."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__ = ["PATTERNS", "overheads_of"]
 
 
 def overheads_of(job: jobs.Trace) -> Overheads:
-    """Return what a trace's messages cost beside the adapter."""
+    """Return the costs of a trace's messages besides the adapter's."""
     from softib.workloads.schedule.overheads import Overheads
 
     return Overheads(
@@ -48,7 +49,7 @@ def _permutation(job: jobs.Permutation, at: Place) -> list[JobMessages]:
 
 def _shift(job: jobs.Shift, at: Place) -> list[JobMessages]:
     if job.k % len(at.rows) == 0:
-        raise InputError(f"shift {job.k} among {len(at.rows)} hosts: everybody would send to itself")
+        raise InputError(f"shift {job.k} among {len(at.rows)} hosts: every host would send to itself")
     return _pairs(at.rows, np.roll(at.rows, -job.k), job)
 
 
@@ -105,7 +106,7 @@ def _hot_spot(job: jobs.HotSpot, at: Place) -> list[JobMessages]:
     victims = np.setdiff1d(at.rows, np.append(senders, target))
     if len(victims) < 2:
         raise InputError(
-            f"{len(senders):,} senders leave {len(victims)} victims of {len(at.rows):,} hosts; give fewer senders"
+            f"{len(senders):,} senders leave {len(victims)} victims of {len(at.rows):,} hosts; use fewer senders"
         )
     return hot + _pairs(victims, np.roll(victims, -(len(victims) // 2)), job, "victims", job.victim_sl)
 

@@ -45,7 +45,7 @@ class TrafficData:
             n = len(self.square)
             if n != len(names):
                 raise InputError(
-                    f"{NAME}: an array of {n:,} by {n:,} for {counted(len(names), 'host port')}; give a row and a "
+                    f"{NAME}: an array of {n:,} by {n:,} for {counted(len(names), 'host port')}; use a row and a "
                     f"column for each, or names"
                 )
             for s, d in np.argwhere(self.square > 0).tolist():
@@ -96,7 +96,7 @@ def _mapping(given: Mapping[Any, Any]) -> Iterator[tuple[Any, ...]]:
         elif isinstance(key, tuple) and len(key) == 2:
             yield f"{NAME}[{key!r}]", *key, value
         else:
-            raise InputError(f"{NAME}[{key!r}] is no flow; {FORMS}")
+            raise InputError(f"{NAME}[{key!r}] is not a flow; {FORMS}")
 
 
 def _frame(given: Any) -> TrafficData:
@@ -137,7 +137,7 @@ def _columns(columns: Mapping[str, list[Any]]) -> TrafficData:
     values = [columns[str(name)] for name in keys]
     if len({len(v) for v in values}) > 1:
         raise InputError(
-            f"{NAME}: columns of {', '.join(str(len(v)) for v in values)} values; give columns of one length"
+            f"{NAME}: columns of {', '.join(str(len(v)) for v in values)} values; use columns of one length"
         )
     return _data((f"{NAME}, row {k}", *row) for k, row in enumerate(zip(*values, strict=True)))
 
@@ -155,7 +155,7 @@ def _data(entries: Iterable[tuple[Any, ...]]) -> TrafficData:
     entries_read: list[Entry] = []
     for place, *row in entries:
         if len(row) != 3:
-            raise InputError(f"{place}: {len(row)} values; give source, destination and bytes")
+            raise InputError(f"{place}: {len(row)} values; use source, destination and bytes")
         source, destination, size = row
         entries_read.append((place, _name(source, place), _name(destination, place), _bytes(size, place)))
     if not entries_read:
@@ -176,7 +176,7 @@ def _name(value: Any, place: str) -> str | int:
         return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
-    raise InputError(f"{place}: {value!r} is no host; give its name, or its row in the order of names")
+    raise InputError(f"{place}: {value!r} is not a host; use its name, or its row in the order of names")
 
 
 def _bytes(value: Any, place: str) -> float:
@@ -186,7 +186,7 @@ def _bytes(value: Any, place: str) -> float:
     except (ValueError, OverflowError):
         size = math.nan
     if not math.isfinite(size) or size < 0:
-        raise InputError(f"{place}: {value!r} is no number of bytes; give 1048576, 1e6, '5MB' or '1GiB'")
+        raise InputError(f"{place}: {value!r} is not a number of bytes; use 1048576, 1e6, '5MB' or '1GiB'")
     return size
 
 

@@ -1,5 +1,5 @@
-"""How far to trust a predicted time: whether such a case was measured, and the range in which nine of
-ten measurements lie.
+"""Reliability of a predicted time: whether such a case was measured, and the range that contains
+nine of ten measurements.
 
 ``measured.yaml`` has what was measured, and by library how far measured and predicted are apart:
 of the datasets themselves, and of machines that were left out of every fit. ``make
@@ -22,8 +22,8 @@ __all__ = ["CLASSES", "Case", "Dataset", "Trust", "trust_in", "trusted"]
 
 MEASURED, INTERPOLATED, NEVER = "measured", "interpolated", "never measured"
 WIDER = 2.0
-"""Of the range of machines left out, on a logarithmic scale, where a case is unlike all datasets. An
-assumption: no measurement can say it."""
+"""Of the range of machines left out, on a logarithmic scale, where a case is unlike all datasets.
+An assumption: no measurement can say it."""
 CLASSES = (32 << 10, 1 << 20, 64 << 20)
 """Largest bytes of the classes of sizes that have ranges of their own; the last class is above."""
 BEYOND = 2.0
@@ -48,8 +48,8 @@ class Case:
 @dataclass(frozen=True)
 class Dataset:
     """Measurements of one cluster: fields as of :class:`Case`, of ``nodes`` and ``size`` the least
-    and the most; ``error``: mean error of its predictions. ``half``: half width of the range of its own, of a
-    machine's own measurements (0: the library's)."""
+    and the most; ``error``: mean error of its predictions. ``half``: half width of the range of its
+    own, of a machine's own measurements (0: the library's)."""
 
     name: str
     library: str
@@ -63,7 +63,7 @@ class Dataset:
     half: float = 0.0
 
     def differs(self, case: Case) -> Iterator[str]:
-        """In what ``case`` is unlike it."""
+        """Return the fields in which ``case`` differs from it."""
         if self.what != case.what:
             yield case.what
         if self.generation != case.generation:
@@ -113,8 +113,9 @@ def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, Sequence[flo
 
 
 def trust_in(case: Case, of_machine: Sequence[Dataset] = ()) -> Trust | None:
-    """How far to trust a prediction of ``case``; None where nothing of its library was measured.
-    ``of_machine``: the machine's own measurements, which are nearer than others that are as like."""
+    """Return the reliability of a prediction of ``case``; None if nothing of its library was
+    measured. ``of_machine``: the machine's own measurements, which are nearer than others that are
+    as like."""
     datasets, ranges = _read()
     measured = [d for d in (*of_machine, *datasets) if d.library == case.library]
     if not measured:

@@ -85,7 +85,7 @@ class Workload:
         """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of
         these).
 
-        Raises :class:`InputError` where a job does not fit the hosts, :class:`LimitError` for more
+        Raises :class:`InputError` if a job does not fit the hosts, :class:`LimitError` for more
         messages than :data:`~softib.workloads.pattern.MAX_MESSAGES`.
         """
         from softib.workloads.registry import job_messages
@@ -116,8 +116,8 @@ class Workload:
         return replace(self, faults=(*self.faults, *added), management=management_of(self.management, management or {}))
 
     def on_machine(self, path: str) -> Workload:
-        """The same with jobs of GPUs that name no machine on the one that the file ``path`` describes; where
-        it describes hosts alone, and without ``path``, as it is."""
+        """The same with jobs of GPUs that name no machine on the one that the file ``path``
+        describes; where it describes hosts alone, and without ``path``, as it is."""
         from softib.workloads.machine_file import read_machine
         from softib.workloads.nccl_jobs import Gpus
 
@@ -225,7 +225,7 @@ def parse(text: str) -> Workload:
         if key in given:
             raise InputError(f"{text}: {key} occurs twice")
         if key == "fabric":
-            raise InputError(f"{text}: fabric is an option of jobs in a file, whose fabrics say what it is")
+            raise InputError(f"{text}: fabric is an option of jobs in a file with a section fabrics")
         given[key] = [v for v in value.split("+") if v] if key in OF_HOSTS else value
     return Workload(text, (job_of(pattern, given, text),))
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import softib
+from softib.diags.structure.recognise import recognise
 
 FLOOR = {"rows": 2, "racks": 12, "kw": 44}
 
@@ -148,16 +149,44 @@ def test_a_second_unit_costs_what_the_published_tables_say():
     assert len(grown["cables"]) == 256 + 256 and len(grown["moves"]) == grown["moved_cables"] == 8 * 16
 
 
-def test_new_switches_above_take_an_equal_share_of_every_leaf():
-    """A tree of 4 leaves and 2 spines of radix 40 grows by 500 hosts: every cable as it is afterwards."""
-    tree = softib.generate("fat-tree", radix=40, levels=2, hosts=64)
-    grown = softib.plan_growth(tree, 500).to_json()
+def grown_ends(tree, grown):
+    """Both ends of every cable afterwards."""
     ends = {frozenset({row[:2], row[2:4]}) for row in tree.links.rows()}
     for m in grown["moves"]:
         stays = (m["node_a"], m["port_a"])
         ends.remove(frozenset({stays, (m["from_node"], m["from_port"])}))
         ends.add(frozenset({stays, (m["node_z"], m["port_z"])}))
-    ends |= {frozenset({(c["node_a"], c["port_a"]), (c["node_z"], c["port_z"])}) for c in grown["cables"]}
+    return ends | {frozenset({(c["node_a"], c["port_a"]), (c["node_z"], c["port_z"])}) for c in grown["cables"]}
+
+
+@pytest.mark.parametrize(("hosts", "more", "moves"), [(100, 20, 0), (64, 20, 32), (60, 4, 0)])
+def test_a_tree_of_three_tiers_stays_one(tmp_path, hosts, more, moves):
+    """Written as a netlist and read back, the structure reader finds a tree of three tiers with a full bisection and no
+    fault. 64 hosts of radix 8 fill four pods: the cores get twice as many, and half of their cables move."""
+    tree = softib.generate("fat-tree", radix=8, levels=3, hosts=hosts)
+    grown = softib.plan_growth(tree, more).to_json()
+    by_node = {}
+    for a, z in grown_ends(tree, grown):
+        by_node.setdefault(a[0], {})[a[1]] = z
+        by_node.setdefault(z[0], {})[z[1]] = a
+    lines = []
+    for node in sorted(by_node):
+        lines.append(f'{"Hca 1" if node.startswith(("host", "new-0")) else "Switch 8"} "{node}"')
+        lines += [f'[{port}] "{peer[0]}"[{peer[1]}]' for port, peer in sorted(by_node[node].items())]
+    (tmp_path / "after.net").write_text("\n".join([*lines, ""]))
+    after = softib.load(tmp_path / "after.net")
+    assert after.hosts == hosts + more and len(grown["moves"]) == moves
+    assert after.cables == tree.cables + len(grown["cables"])
+    structure = recognise(after.arrays)
+    assert (structure.kind, structure.levels, structure.bisection.percent) == ("fat-tree", 3, 100)
+    assert not softib.check(after).at_least("warning")
+
+
+def test_new_switches_above_take_an_equal_share_of_every_leaf():
+    """A tree of 4 leaves and 2 spines of radix 40 grows by 500 hosts: every cable as it is afterwards."""
+    tree = softib.generate("fat-tree", radix=40, levels=2, hosts=64)
+    grown = softib.plan_growth(tree, 500).to_json()
+    ends = grown_ends(tree, grown)
     ports = [port for cable in ends for port in cable]
     assert len(ports) == len(set(ports)) and max(number for _, number in ports) <= 40
     uplinks = Counter(
@@ -178,5 +207,5 @@ def test_hosts_go_to_free_ports_first():
     assert len(more["new_leaves"]) == 1 and len(more["cables"]) == 10 + 18
     ports = [(c["node_a"], c["port_a"]) for c in more["cables"]] + [(c["node_z"], c["port_z"]) for c in more["cables"]]
     assert len(ports) == len(set(ports))
-    with pytest.raises(softib.InputError, match="trees of one or two tiers"):
+    with pytest.raises(softib.InputError, match="trees of one to three tiers"):
         softib.plan_growth(softib.generate("torus", dims=[3, 3]), 2)

@@ -16,7 +16,7 @@ from softib.sm.managers.partitions import parse_partitions
 from tests.live.conftest import own_library  # noqa: F401  (a fixture)
 from tests.live.serving import run, wait_for
 from tests.live.umad.serving import UmadServing
-from tests.sm.asking import Asked
+from tests.sm.sa.asking import Asked
 
 pytestmark = pytest.mark.stock
 

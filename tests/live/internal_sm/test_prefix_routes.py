@@ -15,7 +15,7 @@ from softib.sm.managers.router_mgr import parse_prefix_routes
 from tests.live.conftest import own_library  # noqa: F401  (a fixture)
 from tests.live.serving import run, wait_for
 from tests.live.umad.serving import UmadServing
-from tests.sm.asking import PREFIX, Asked
+from tests.sm.sa.asking import PREFIX, Asked
 
 pytestmark = pytest.mark.stock
 

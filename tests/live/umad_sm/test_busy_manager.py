@@ -9,7 +9,7 @@ from softib.live.umad_sm.manager import UmadManager
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager
-from tests.sm.mkeys_lab import A, B, Lab
+from tests.sm.managers.mkeys_lab import A, B, Lab
 
 MS = 10**9
 

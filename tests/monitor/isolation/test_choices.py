@@ -142,6 +142,7 @@ def test_a_cable_that_the_fabric_needs_is_known():
         less = without_cables(f, away)
         parts = nx.number_connected_components(graph_without(less, ()))
         assert [joins_parts(less, [e]) for e in away] == [parts > 1] * len(away)
+    assert joins_parts(f, [(ends[0][0], (0xDEAD, 1))]), "a switch that cannot be seen"
 
 
 def test_records_survive_and_damaged_ones_are_not_forgotten(tmp_path):

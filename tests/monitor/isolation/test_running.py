@@ -53,7 +53,7 @@ def ran(fabric, *words, code=0):
     done = subprocess.run(
         fabric.arguments(*words), env=fabric.env, cwd=fabric.folder, capture_output=True, text=True, timeout=300
     )
-    assert done.returncode == code, (words, done.stdout, done.stderr)
+    assert code in (None, done.returncode), (words, done.stdout, done.stderr)
     return done.stdout
 
 
@@ -108,6 +108,23 @@ def test_a_bad_cable_beside_traffic_is_isolated_and_comes_back(fabric, stock):
     assert "released manually" in ran(fabric, "isolate", "release", name, kept["port"])
     assert wait_for(lambda: physical_state(fabric, stock, kept["port"]) == "LinkUp")
     assert ran(fabric, "isolate", "release", name) == "no cable is isolated\n"
+
+
+def test_a_cable_comes_back_for_a_trial_and_when_the_fabric_needs_it(fabric):
+    """Leaf-1 has two cables: with one isolated and the other without a signal, only the bad one is left."""
+    name = fabric.status()["name"]
+    quick = (name, "--every", "1.5", "--act")
+    told = lambda text: [r["why"] for r in json.loads(text)["released"]]
+    fabric("fault", "ber", UPLINK, "1e-3")
+    ran(fabric, "isolate", *quick, "--hold", "1", code=1)
+    assert "trial" in told(ran(fabric, "isolate", *quick, "--json"))[0], "an hour is a second here"
+    assert wait_for(lambda: "isolated: " in ran(fabric, "isolate", *quick, "--hold", "600", code=None))
+    fabric("fault", "link-down", "leaf-1[4]")
+    assert wait_for(
+        lambda: told(ran(fabric, "isolate", *quick, "--json", code=None)) == ["no other path is left between its ends"]
+    )
+    records = json.loads(ran(fabric, "isolate", "ledger", name, "--json"))["isolations"]
+    assert len(records) == 2 and all(r["ended"] is not None for r in records)
 
 
 def fabric_lid(fabric, node):

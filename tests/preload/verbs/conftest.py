@@ -11,6 +11,7 @@ from tests.live.conftest import own_library
 from tests.preload.verbs import engine_programs
 from tests.preload.verbs.applications import Applications
 from tests.preload.verbs.fabric_up import FabricUp
+from tests.preload.verbs.foreign.trial import Trial
 from tests.scratch import scratch
 
 __all__ = ["own_library", "up"]
@@ -30,6 +31,12 @@ def apps() -> Iterator[Applications]:
     made = Applications()
     yield made
     made.close()
+
+
+@pytest.fixture
+def trial(apps, tmp_path, record_property) -> Trial:
+    """Programs of others on that fabric."""
+    return Trial(apps, tmp_path, record_property)
 
 
 @pytest.fixture

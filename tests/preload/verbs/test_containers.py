@@ -23,6 +23,7 @@ from tests.live.serving import wait_for
 from tests.preload.verbs.applications import SOURCE, A, Applications, B, empty, stop
 from tests.preload.verbs.c_programs import program
 
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "ci" / "rdma.yaml"
 RELAY = Path(__file__).with_name("tcp_relay.py")
 SYSTEM = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/run")
 NOTHING = ("--unshare-all",)
@@ -214,6 +215,55 @@ def test_the_directory_has_another_name_there(apps, words, stock, exchange):
         [*inside, *apps.on(A, stock("ibstat"), "-p")], env=apps.env, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0 and done.stdout.startswith("0x"), done.stderr
+
+
+DEVICES = ("null", "zero", "random", "urandom")
+SHM = {
+    "none": ("--tmpfs", "/dev", *(word for name in DEVICES for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}"))),
+    "64 MB": ("--dev", "/dev", "--size", str(64 << 20), "--tmpfs", "/dev/shm"),
+}
+"""Mounts of /dev: without /dev/shm, and with the size that Docker gives it."""
+BARE = (*NOTHING, "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc", "--tmpfs", "/run", "--tmpfs", "/tmp")
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+@pytest.mark.parametrize("kind", ["plain", "threads"])
+@pytest.mark.parametrize("shm", SHM)
+def test_nodes_need_no_shared_memory_of_their_own(apps, stock, exchange, shm, kind):
+    """Two containers without a capability share the fabric's directory, below another name, and nothing else."""
+    binary = Path(program("containers"))
+    inside = (stock("bwrap"), *BARE, *SHM[shm], "--ro-bind", str(binary.parent), str(binary.parent),
+              "--bind", str(apps.folder), "/run/fabric", "--setenv", "XDG_RUNTIME_DIR", "/run/fabric")  # fmt: skip
+    elsewhere = f"/run/fabric/{exchange.relative_to(apps.folder)}"
+    running = [
+        subprocess.Popen([*inside, *apps.on(node, str(binary), role, elsewhere, kind)], env=apps.env, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for node, role in ((A, "a"), (B, "b"))
+    ]  # fmt: skip
+    expect("".join(one.communicate(timeout=120)[0] for one in running), MAPS_BY_OWNER if kind == "plain" else SERVES)
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+@pytest.mark.parametrize("shm", SHM)
+@pytest.mark.parametrize("engine", ["bwrap", "podman"])
+def test_one_container_holds_a_whole_fabric(stock, request, tmp_path, engine, shm):
+    """``softib ci`` as in continuous integration: no capability, the engine's own seccomp profile, no network."""
+    stock("ibv_rc_pingpong")
+    softib = [sys.executable, "-m", "softib.cli.main", "ci", "--artifacts", "/run/ci", "--file", str(EXAMPLE)]
+    env = {"HOME": "/run", "PYTHONPATH": str(SOURCE), "SOFTIB_CACHE_DIR": "/run/cache"}
+    kernels = Path(os.environ.get("SOFTIB_CACHE_DIR") or Path.home() / ".cache" / "softib")
+    if engine == "bwrap":
+        options = (*BARE, *SHM[shm], "--bind", str(kernels), "/run/cache", "--unsetenv", "XDG_RUNTIME_DIR")
+        words = [stock("bwrap"), *options, *(word for item in env.items() for word in ("--setenv", *item))]
+    else:
+        memory = ("--ipc", "none") if shm == "none" else ("--shm-size", "64m")
+        words = [*request.getfixturevalue("podman"), "--cap-drop", "ALL", *memory, f"--volume={kernels}:/run/cache",
+                 *(f"--env={name}={value}" for name, value in env.items()), "--rootfs", "/:O"]  # fmt: skip
+    done = subprocess.run([*words, *softib], capture_output=True, text=True, timeout=500, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "verbs moved" in done.stderr and done.stdout.count("20000 iters") == 2
 
 
 class Contained(Applications):

@@ -157,7 +157,7 @@ def test_what_cannot_be_recorded_is_one_line(apps, tmp_path):
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 2 and "nothing was recorded: no program made a queue pair" in done.stderr
+    assert done.returncode == 2 and "nothing was recorded: no program created a queue pair" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -26,7 +26,7 @@ from softib.sm.options.qos import QOS_OPTIONS, qos_config
 from softib.sm.options.softib_options import SOFTIB_OPTIONS
 from softib.sm.subnet_manager import SubnetManager
 from tests.extent import examples
-from tests.sm.asking import Asked, hosts
+from tests.sm.sa.asking import Asked, hosts
 from tests.sm.wire import settle
 
 

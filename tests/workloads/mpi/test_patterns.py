@@ -33,7 +33,7 @@ def test_every_pattern_runs(kind):
     [
         (
             "mpi-allreduce:8KB,ranks=13",
-            r"13 ranks; 6 hosts with 1 each take 6; give more on each with ranks-per-host=3",
+            r"13 ranks; 6 hosts with 1 each take 6; use more on each with ranks-per-host=3",
         ),
         ("mpi-allreduce:8KB,algorithm=tree", "no algorithm of allreduce named 'tree'"),
         ("mpi-allreduce:8KB,version=3.1", "version: '3.1'"),

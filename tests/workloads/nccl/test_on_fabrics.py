@@ -241,12 +241,12 @@ HOSTS = Hosts(np.arange(8), tuple(f"h{i}" for i in range(8)), np.zeros(8, np.int
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("nccl-all-reduce:1MB,nics=3", "8 adapters are no whole nodes of 3"),
+    ("nccl-all-reduce:1MB,nics=3", "8 adapters are not whole nodes of 3"),
     ("nccl-all-reduce:1MB,algorithm=pat", "NCCL has no all-reduce by pat"),
     ("nccl-broadcast:1MB,algorithm=tree", "NCCL has no broadcast by tree"),
     ("nccl-all-reduce:1MB,protocol=ll256", "no NCCL protocol named"),
     ("nccl-all-reduce:1MB,machine=dgx-2", "no machine named"),
-    ("nccl-all-reduce:1MB,rate=10", "takes no rate"),
+    ("nccl-all-reduce:1MB,rate=10", "has no option rate"),
     ("nccl-all-reduce:1MB,nccl=3.1", "use for example 2.19.3"),
     ("nccl-all-reduce:1MB,gpus=5000", "1 to 1,024"),
 ])  # fmt: skip

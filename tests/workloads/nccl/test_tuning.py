@@ -170,7 +170,7 @@ def test_ll128_only_where_gpu_and_nic_share_a_pcie_switch() -> None:
             "nvls does not run with ll; it runs with simple",
         ),
         (Collective.ALL_REDUCE, {"algorithm": "collnet"}, "CollNet takes switches that reduce"),
-        (Collective.ALL_GATHER, {"algorithm": "pat"}, "PAT runs with one GPU a node alone"),
+        (Collective.ALL_GATHER, {"algorithm": "pat"}, "PAT needs one GPU per node"),
         (Collective.ALL_REDUCE, {"algorithm": "nvls"}, "the NVSwitches of A100 do not add up"),
         (Collective.ALL_TO_ALL, {"protocol": "ll"}, "simple alone"),
     ],

@@ -1,4 +1,5 @@
-"""Storage: octets are conserved, queue depths hold, barriers hold, and rates are those of links and devices."""
+"""Storage: octets are conserved, queue depths hold, barriers hold, and rates are those of links and
+devices."""
 
 from __future__ import annotations
 
@@ -114,8 +115,9 @@ def two_jobs(tmp_path, first: str, second: str, layer: str) -> dict[str, dict]:
 @pytest.mark.parametrize("layer", ["fluid", "packet"])
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_jobs_that_share_a_target_share_its_devices(tmp_path, layer, operation):
-    """Two jobs of three clients each on one target: together its devices' rate, each half of it; with a target each all of it. One that moves half as much ends when it
-    has had as much as the other one, which has all from then on."""
+    """Two jobs of three clients each on one target: together its devices' rate, each half of it;
+    with a target each all of it. One that moves half as much ends when it has had as much as the
+    other one, which has all from then on."""
     of = f"size: 4MiB, block: 256KiB, device_rate: 20, operation: {operation}"
     ps = 3 * (4 << 20) * 8 / 20e9 * 1e6
     shared = two_jobs(tmp_path, f"{of}, targets: 7", f"{of}, targets: 7", layer)
@@ -129,7 +131,8 @@ def test_jobs_that_share_a_target_share_its_devices(tmp_path, layer, operation):
 @pytest.mark.parametrize("layer", ["fluid", "packet"])
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_a_target_serves_no_more_requests_than_its_processors_do(tmp_path, layer, operation):
-    """Small requests of six clients in two jobs: 200,000 a second of a target, whoever asks; on two targets by stripes twice as many."""
+    """Small requests of six clients in two jobs: 200,000 a second of a target, whoever asks; on two
+    targets by stripes twice as many."""
     of = f"size: 1MiB, block: 4KiB, device: memory, target_iops: 200000, operation: {operation}, stripe: 4KiB"
     for targets, together in (("[7]", 200_000), ("[6, 7]", 400_000)):
         took = two_jobs(tmp_path, f"{of}, targets: {targets}", f"{of}, targets: {targets}", layer)
@@ -171,7 +174,8 @@ def test_nobody_leaves_a_barrier_before_the_last_has_come(star):
 
 @pytest.mark.parametrize("network", ["infiniband", "tcp"])
 def test_requests_are_timed_from_command_to_answer(network):
-    """One at a time: the mean of their times is one over their rate, less the client's 5 us between two; and Little's law with four."""
+    """One at a time: the mean of their times is one over their rate, less the client's 5 us between
+    two; and Little's law with four."""
     fabric = softib.generate("fat-tree", m=(8,), w=(1,), p=(1,))
     text = "storage:1MiB,block=64KiB,operation=write,hosts=0,targets=1,queue-depth="
     (one,) = softib.simulate(fabric, text + "1", layer="packet", network=network).to_json()["jobs"]
@@ -248,7 +252,7 @@ def test_sockets_ask_for_what_they_read():
         ("storage:1MB,targets=", "no host is a target"),
         ("storage:1MB,targets=99", "the fabric has 16 hosts"),
         ("storage:1MB,targets=14-15,stripe-count=3", "stripe-count 3 on 2 targets"),
-        ("storage:1MB,opcode=read", "its protocol says what is sent"),
+        ("storage:1MB,opcode=read", "its protocol determines the messages"),
         ("storage:1MB,operation=reed", "'read' or 'write'"),
         ("storage:1MB,protocol=rdma,device-time=1us", "leave device-time out"),
         ("storage:1MB,protocol=rdma,target-iops=5", "leave target-iops out"),

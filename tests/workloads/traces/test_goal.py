@@ -142,8 +142,8 @@ TAIL = "}\nrank 1 {\n}\n"
         (HEAD + "l1: calc 3\nl1 requires l9\n" + TAIL, "given.goal:4: rank 0 has no l9"),
         (HEAD + "l1: calc 3", "rank 0 does not end"),
         (HEAD + "l1: calc 3 cpu 300\n" + TAIL, "cpu 300"),
-        (HEAD + "l1: send 8b to 1 tag 0\n" + TAIL, "rank 0, l1: no one receives"),
-        (HEAD + "l1: recv 8b from 1 tag 0\n" + TAIL, "rank 0, l1: it waits for ever"),
+        (HEAD + "l1: send 8b to 1 tag 0\n" + TAIL, "rank 0, l1: there is no receive"),
+        (HEAD + "l1: recv 8b from 1 tag 0\n" + TAIL, "rank 0, l1: it never ends"),
         (HEAD + "l1: send 8b to 0 tag 0\n" + TAIL, "sends to itself"),
         (HEAD + "l1: send 8b to 7 tag 0\n" + TAIL, "names a rank that is not there"),
         (HEAD + "a: calc 1\nb: calc 1\na requires b\nb requires a\n" + TAIL, "rank 0, a: it waits for itself"),
@@ -221,7 +221,7 @@ def test_what_a_user_gives(shared_data, tmp_path):
     assert (~alone.computes).sum() == 31 and jobs == ("binary_tree_32",)
     assert given.computes.sum() > alone.computes.sum(), "ranks of one host share its memory"
     with pytest.raises(
-        InputError, match="32 ranks; 8 hosts with 1 each take 8; give more on each with ranks-per-host=4"
+        InputError, match="32 ranks; 8 hosts with 1 each take 8; use more on each with ranks-per-host=4"
     ):
         read(path).messages(small)
     for name in ("dumpi-test/testtrace-0000.bin", "goal2-samples/src__schedgen__vladimir__pmpi-trace-rank-0.txt"):

@@ -1,4 +1,5 @@
-"""What replicas exchange: a step without overlap is the step of one replica and NCCL's collectives of the same bytes, for every layout."""
+"""What replicas exchange: a step without overlap is the step of one replica and NCCL's collectives
+of the same bytes, for every layout."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def step(nodes: int, generation: str = "NDR", /, **options: object) -> float:
 def collective(
     kind: str, octets: float, members: list[int], generation: str = "NDR", machine: str = "dgx-h100"
 ) -> float:
-    """``octets`` among the GPUs ``members``, each with an adapter of its own, as a user would ask for it."""
+    """``octets`` among the GPUs ``members``, each with an adapter of its own, as a user would ask
+    for it."""
     each = len([m for m in members if m // 8 == members[0] // 8])
     return took(f"nccl-{kind}:{round(octets)},gpus={each},nics={each},machine={machine}", members, generation)
 
@@ -62,7 +64,8 @@ def stage_0(tensor: int, data: int, apart: int = 1) -> list[int]:
     (1, 1, 2), (1, 1, 4), (2, 1, 2), (4, 1, 4), (8, 1, 2), (8, 2, 2), (8, 4, 4),
 ])  # fmt: skip
 def test_a_step_is_one_replica_s_and_the_all_reduce(tensor: int, pipeline: int, element: int) -> None:
-    """Gradients of a rank: its share of the parameters. All adapters of a node take part, through whichever GPUs the group has there."""
+    """Gradients of a rank: its share of the parameters. All adapters of a node take part, through
+    whichever GPUs the group has there."""
     gpus = 8 * NODES
     data = gpus // (tensor * pipeline)
     options = {"tensor": tensor, "pipeline": pipeline}
@@ -96,7 +99,8 @@ def test_the_law_holds_on_links_slower_and_faster_than_the_adapters(generation: 
 
 @pytest.mark.parametrize("expert", [2, 8, 16])
 def test_experts_are_summed_up_among_the_replicas_that_have_them(expert: int) -> None:
-    """Lepikhin et al. 2021: MLPs of 8 h² parameters. Ranks ``expert`` apart have the same; the rest of the model is everyone's. The all-to-alls are the same without the exchange."""
+    """Lepikhin et al. 2021: MLPs of 8 h² parameters. Ranks ``expert`` apart have the same; the rest
+    of the model is everyone's. The all-to-alls are the same without the exchange."""
     experts = 16 * 8 * 8 * 2048**2
     shared = DENSE - experts / 16
     options = {"experts": 16, "expert": expert, "top_k": 1, "tensor": 1}
@@ -109,8 +113,10 @@ def test_experts_are_summed_up_among_the_replicas_that_have_them(expert: int) ->
 
 
 def test_zero_sends_what_its_stages_exchange() -> None:
-    """Rajbhandari et al. 2020: stages 1 and 2 a reduce-scatter of gradients and an all-gather of weights, in 4 and 2 bytes here; stage 3 gathers for the forward and for the backward pass, and where activations
-    are computed again once more, each of four matrices a layer by itself (DeepSpeed 0.3.13, partition_parameters.py). Nothing overlaps."""
+    """Rajbhandari et al. 2020: stages 1 and 2 a reduce-scatter of gradients and an all-gather of
+    weights, in 4 and 2 bytes here; stage 3 gathers for the forward and for the backward pass, and
+    where activations are computed again once more, each of four matrices a layer by itself
+    (DeepSpeed 0.3.13, partition_parameters.py). Nothing overlaps."""
     everyone = list(range(64))
     scatter = collective("reduce-scatter", 4 * DENSE, everyone)
     gather = collective("all-gather", 2 * DENSE, everyone)
@@ -129,7 +135,8 @@ def test_zero_sends_what_its_stages_exchange() -> None:
 
 
 def test_a_cnn_is_its_parameters_and_operations() -> None:
-    """ResNet-50: 25.6 million parameters (He et al. 2016), 4.1 thousand million multiplications and additions forward, three times as many of both passes."""
+    """ResNet-50: 25.6 million parameters (He et al. 2016), 4.1 thousand million multiplications and
+    additions forward, three times as many of both passes."""
     text = "training-step:1,parameters=25.6M,operations=24.6G,batch=4096,overlap=no,gradient-bytes=4"
     exchanged = collective("all-reduce", 4 * 25.6e6, list(range(64)))
     assert took(text) == pytest.approx(64 * 24.6e9 / (989e12 * 0.5) * 1e6 + exchanged, rel=2e-3)
@@ -137,7 +144,8 @@ def test_a_cnn_is_its_parameters_and_operations() -> None:
 
 
 def test_two_groups_of_an_adapter_share_it() -> None:
-    """Node A of ABCI has two GPUs for each of four adapters. With tensor=2 both use it at once, so two all-reduces of half the bytes take about as long as one of all bytes."""
+    """Node A of ABCI has two GPUs for each of four adapters. With tensor=2 both use it at once, so
+    two all-reduces of half the bytes take about as long as one of all bytes."""
     made = softib.bring_up(softib.generate("rail-optimized", nodes=4, rails=4, radix=16, generation="XDR", ufm=False))
     at = lambda text: softib.simulate(made.fabric, text).simulated_us
     big = "training-step:1,layers=8,hidden=8192,sequence=2048,machine=a100,overlap=no,batch=32,achieved=0.5"
@@ -148,7 +156,8 @@ def test_two_groups_of_an_adapter_share_it() -> None:
 
 @pytest.mark.parametrize("generation", ["NDR", "XDR"])
 def test_groups_of_one_adapter_take_as_long_as_all_their_bytes(generation: str) -> None:
-    """Eight GPUs and one adapter a node: T groups, each with 1 / T of the bytes at 1 / T of the rate."""
+    """Eight GPUs and one adapter a node: T groups, each with 1 / T of the bytes at 1 / T of the
+    rate."""
     made = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2, generation=generation))
     at = lambda text: softib.simulate(made.fabric, text).simulated_us
     base = "training-step:1,layers=8,hidden=4096,vocabulary=1000,overlap=no,nics=1,batch=64,achieved=0.5"
@@ -160,7 +169,7 @@ def test_groups_of_one_adapter_take_as_long_as_all_their_bytes(generation: str) 
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("training-step:1,parameters=1e6,batch=64", "takes both parameters and operations"),
+    ("training-step:1,parameters=1e6,batch=64", "needs both parameters and operations"),
     ("training-step:1,parameters=1e6,operations=1e9,tensor=8,batch=64", "tensor is of transformers"),
     ("training-step:1,gradient-bytes=3", "gradient-bytes"),
 ])  # fmt: skip
@@ -171,14 +180,16 @@ def test_what_is_refused_is_one_line(text: str, says: str) -> None:
 
 
 def test_replicas_that_fill_no_whole_nodes_are_exchanged() -> None:
-    """Two stages of twelve replicas on three nodes: a stage has eight GPUs of one node and four of another, through whose adapters it goes."""
+    """Two stages of twelve replicas on three nodes: a stage has eight GPUs of one node and four of
+    another, through whose adapters it goes."""
     whole = step(3, tensor=1, pipeline=2, batch=48)
     even = step(4, tensor=1, pipeline=2, batch=64)
     assert whole > even
 
 
 def test_stages_of_six_gpus_are_partly_in_one_node() -> None:
-    """Four stages of six replicas on three nodes: of the second stage two GPUs are in the node of the first, and hand activations on by NVLink."""
+    """Four stages of six replicas on three nodes: of the second stage two GPUs are in the node of
+    the first, and hand activations on by NVLink."""
     text = "training-step:1,layers=8,hidden=2048,vocabulary=1000,pipeline=4,batch=24"
     hosts = list(range(24))
     work = parse(text)
@@ -186,6 +197,7 @@ def test_stages_of_six_gpus_are_partly_in_one_node() -> None:
     run = softib.simulate(fabric(), Workload("partly", (job,)))
     assert run.good
     handed = run.messages.filter(run.messages["size"] == 2 * 4096 * 2048)
-    # Stages 0-1, 1-2, 2-3 are GPUs 0-5, 6-11, 12-17 and 18-23 of nodes of eight: 12 of 18 pairs cross, four times forth and four times back.
+    # Stages 0-1, 1-2, 2-3 are GPUs 0-5, 6-11, 12-17 and 18-23 of nodes of eight: 12 of 18 pairs
+    # cross, four times forth and four times back.
     pairs = sum((r // 8) != ((r + 6) // 8) for r in range(18))
     assert len(handed) == pairs * 4 * 2

@@ -103,7 +103,7 @@ def test_layers_of_a_virtual_stage_are_chunks() -> None:
         ({"megatron": {"context-parallel-size": 2}}, "context-parallel-size 2 is not in the model"),
         ({"megatron": {"tensor-parallel-size": 2}}, "tensor_parallel_size"),
         ({"megatron": {"tp": 8}, "tensor": 4}, "tensor is given twice"),
-        ({"megatron": 3}, "is no settings"),
+        ({"megatron": 3}, "is not a mapping of settings"),
         (
             {"megatron": {"num-layers": 10, "pp": 2, "num-layers-per-virtual-pipeline-stage": 3}},
             "do not divide a stage of 5",

@@ -1,4 +1,5 @@
-"""A training step: published parameters and operations, the laws of pipelines, overlap, and what does not divide."""
+"""A training step: published parameters and operations, the laws of pipelines, overlap, and what
+does not divide."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def test_gpt_3_has_175_billion_parameters() -> None:
 
 
 def test_operations_are_those_of_the_paper() -> None:
-    """Narayanan et al. 2021, equation 3: 96 B s l h² (1 + s/6h + V/16lh), activations computed again."""
+    """Narayanan et al. 2021, equation 3: 96 B s l h² (1 + s/6h + V/16lh), activations computed
+    again."""
     again = Transformer(96, 12288, 2048, 51200, recompute=True)
     b, s, layers, h, v = 1536, 2048, 96, 12288, 51200
     assert again.flops(b) == pytest.approx(
@@ -79,7 +81,8 @@ SMALL = {"layers": 8, "hidden": 2048, "sequence": 2048, "vocabulary": 1000, "ten
 
 @pytest.mark.parametrize("chunks", [1, 2])
 def test_the_bubble_of_a_pipeline(chunks: int) -> None:
-    """(p - 1) / m of the ideal time, with v chunks a v-th of it (Narayanan et al. 2021, 2.2.1 and 2.2.2), where communication is next to nothing: one GPU a stage would need no tensor parallel;
+    """(p - 1) / m of the ideal time, with v chunks a v-th of it (Narayanan et al. 2021, 2.2.1 and
+    2.2.2), where communication is next to nothing: one GPU a stage would need no tensor parallel;
     here the ratio of two numbers of micro-batches takes what is common away."""
     few, many = (step(4, **SMALL, pipeline=4, batch=m, interleave=chunks, achieved=0.2)["step_us"] for m in (4, 32))
     assert (few / 4) / (many / 32) == pytest.approx((1 + 3 / 4 / chunks) / (1 + 3 / 32 / chunks), rel=0.03)
@@ -127,7 +130,7 @@ HOSTS = Hosts(np.arange(4), tuple(f"h{i}" for i in range(4)), np.zeros(4, np.int
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("training-step:1,tensor=3,batch=4", "are no whole replicas"),
+    ("training-step:1,tensor=3,batch=4", "are not whole replicas"),
     ("training-step:1,tensor=8,batch=7", "a batch of 7 is not whole"),
     ("training-step:1,experts=8,top-k=9,batch=32", "a token goes to 9 experts, and a layer has 8"),
     ("training-step:1,tensor=8,batch=4,tflops=inf", "tflops: 'inf'"),
@@ -159,7 +162,8 @@ def crossed(nodes: int, **options: object) -> int:
 
 @pytest.mark.slow
 def test_octets_of_zero_are_those_of_the_paper() -> None:
-    """Rajbhandari et al. 2020, section 7: stages 1 and 2 move as much as an all-reduce, stage 3 half as much again; stage 2 sums up after each of two micro-batches, and stage 3 does all of it
+    """Rajbhandari et al. 2020, section 7: stages 1 and 2 move as much as an all-reduce, stage 3
+    half as much again; stage 2 sums up after each of two micro-batches, and stage 3 does all of it
     for each."""
     plain = crossed(4, **SMALL, batch=4)
     assert [crossed(4, **SMALL, batch=4, zero=z) / plain for z in (1, 2, 3)] == pytest.approx([1, 1, 1.5], rel=1e-3)
@@ -170,7 +174,9 @@ def test_octets_of_zero_are_those_of_the_paper() -> None:
 
 @pytest.mark.slow
 def test_zero_costs_what_cannot_be_hidden() -> None:
-    """With the optimizer left out, of which ZeRO divides the time. The new weights of stage 1 come when all gradients are summed up; stage 3 is never faster than stage 2, and prefetching weights never slower than not."""
+    """With the optimizer left out, of which ZeRO divides the time. The new weights of stage 1 come
+    when all gradients are summed up; stage 3 is never faster than stage 2, and prefetching weights
+    never slower than not."""
     took = {
         (z, o): step(4, **SMALL, batch=4, zero=z, overlap=o, achieved=0.5)["step_us"]
         for z in (0, 1, 2, 3)
@@ -184,14 +190,16 @@ def test_zero_costs_what_cannot_be_hidden() -> None:
 
 
 def test_sequence_parallel_splits_each_all_reduce_in_two() -> None:
-    """Korthikanti et al. 2023, 4.2: as many octets, and one launch more: never faster, by less than the tensor collectives alone."""
+    """Korthikanti et al. 2023, 4.2: as many octets, and one launch more: never faster, by less than
+    the tensor collectives alone."""
     plain, split = (step(2, **SMALL, batch=4, **{"sequence-parallel": s})["step_us"] for s in ("no", "yes"))
     assert plain < split < 1.5 * plain
 
 
 def test_collectives_of_groups_that_span_nodes_are_messages() -> None:
-    """An all-reduce by a ring of n ranks in as many nodes sends 2 (n - 1) / n of its octets over each of n links, so n all-reduces' octets in all are 2 (n - 1) times; an all-to-all n - 1 of n shares of
-    each (nccl-tests, PERFORMANCE.md). Two of a layer each way, activations of 2 bytes."""
+    """An all-reduce by a ring of n ranks in as many nodes sends 2 (n - 1) / n of its octets over
+    each of n links, so n all-reduces' octets in all are 2 (n - 1) times; an all-to-all n - 1 of n
+    shares of each (nccl-tests, PERFORMANCE.md). Two of a layer each way, activations of 2 bytes."""
     small = {"layers": 4, "hidden": 2048, "sequence": 2048, "vocabulary": 1000, "zero": 0, "nics": 8, "gpus": 1}
     act = 2 * 2048 * 2048
     alone, shared = (crossed(4, **small, batch=4, tensor=t) for t in (1, 4))
@@ -205,7 +213,8 @@ def test_collectives_of_groups_that_span_nodes_are_messages() -> None:
 
 @pytest.mark.parametrize("what", [{"tensor": 4}, {"experts": 4, "expert": 4, "top_k": 1}])
 def test_faster_links_shorten_the_step_of_groups_that_span_nodes(what: dict[str, int]) -> None:
-    """Their collectives were time by the machine's adapters once, and no what-if of the links changed them."""
+    """Their collectives were time by the machine's adapters once, and no what-if of the links
+    changed them."""
     line = ",".join(
         f"{k.replace('_', '-')}={v}" for k, v in ({"layers": 4, "batch": 4, "gpus": 1, "nics": 8} | what).items()
     )
@@ -214,7 +223,8 @@ def test_faster_links_shorten_the_step_of_groups_that_span_nodes(what: dict[str,
     assert run.what_if.simulated_us > 1.3 * run.simulated_us
 
 
-# Ten products and kernels of one layer on an A100 of 40 GB: EleutherAI's cookbook, benchmarks/sizing/sample_results (transformer.out, bmm.out). Rows, columns, depth, count, TFLOP/s.
+# Ten products and kernels of one layer on an A100 of 40 GB: EleutherAI's cookbook,
+# benchmarks/sizing/sample_results (transformer.out, bmm.out). Rows, columns, depth, count, TFLOP/s.
 PRODUCTS = [
     (8192, 12288, 4096, 1, 241.6),
     (8192, 4096, 4096, 1, 234.9),
@@ -237,7 +247,8 @@ def test_products_take_as_long_as_published() -> None:
 
 
 def test_a_step_is_made_of_its_parts() -> None:
-    """Compute, tensor collectives, bubble and the rest add up, and a GPU's rate is the formula's operations over the time."""
+    """Compute, tensor collectives, bubble and the rest add up, and a GPU's rate is the formula's
+    operations over the time."""
     found = step(4, **SMALL, pipeline=4, batch=16)
     parts = [found[k] for k in ("compute_us", "tensor_us", "expert_us", "bubble_us", "rest_us")]
     assert sum(parts) == pytest.approx(found["step_us"], rel=1e-6) and min(parts[:2] + parts[3:]) > 0

@@ -1,4 +1,4 @@
-"""Fit what a log tells of a machine: constants that its rows depend on, judged by halves of the rows."""
+"""Fit the constants of a machine on which the rows of a log depend, judged by halves of the rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Predict = Callable[[Mapping[str, float]], np.ndarray]
 
 @dataclass(frozen=True)
 class Knob:
-    """A constant of a machine that a log may tell. ``now``: its value without the log. ``limit``: it is a
+    """A constant of a machine that a log may determine. ``now``: its value without the log. ``limit``: it is a
     rate that others hide until it is low, and never above that value."""
 
     name: str

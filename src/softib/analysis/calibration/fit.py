@@ -1,5 +1,5 @@
 """Fit a few parameters at once by least squares (Levenberg, Marquardt), each on a logarithmic scale, so that
-parameters with similar effects are told apart as far as the data does."""
+parameters with similar effects are distinguished as far as the data allows."""
 
 from __future__ import annotations
 

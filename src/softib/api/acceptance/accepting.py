@@ -141,7 +141,7 @@ def accept(
     with steps("paths"):
         fabric = fabric_of(source)
         if launcher is None and fabric is not None and fabric.format != "running":
-            _refuse_ssh_unasked(fabric)
+            _refuse_default_ssh(fabric)
         place = where_to_measure(source if fabric is None else fabric, hosts, devices, steps)
         ssh = "" if ssh_config is None else os.fspath(ssh_config)
         started_by = launcher_of(place.name, place.running, launcher, ssh, launcher_named)
@@ -266,7 +266,7 @@ def launcher_of(
     return launcher_named(chosen, running, ssh_config)
 
 
-def _refuse_ssh_unasked(fabric: Fabric) -> None:
+def _refuse_default_ssh(fabric: Fabric) -> None:
     """The hosts of a file may be those of a plan."""
     from softib.iba.node_description import address_of
 

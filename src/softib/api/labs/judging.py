@@ -243,13 +243,14 @@ def _protected(path: Path, codes: Sequence[str]) -> str:
 
 
 def _standby(path: Path) -> str:
-    """The running fabric of this name has a master and a standby manager."""
+    """The running fabric whose name the file has, has a master and a standby manager."""
     import softib
     from softib.input_files import read_text
 
     name = read_text(path, "name of a running fabric").strip()
-    missing = [f for f in softib.check(name) if f.code == "sm-no-standby"]
-    return missing[0].message if missing else ""
+    managers = softib.audit(name).to_json()["managers"]
+    standing = [one for one in managers if ": standby" in one or ": master" in one]
+    return "" if len(standing) > 1 else f"{name} has one manager only: {', '.join(managers) or 'none answers'}"
 
 
 GOALS: dict[str, Callable[..., str]] = {

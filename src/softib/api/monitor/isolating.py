@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.monitor.diagnosing import diagnose
 from softib.api.progress import Steps, unwatched
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, PeerError, UnknownName
 from softib.monitor.isolation.records import Isolated
 from softib.plural import counted
 from softib.result import Result
@@ -116,6 +116,7 @@ def isolate(
     from softib.analysis.isolation import budget_of, choose, proven, without_cables
     from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.fabric.formats.base import ReadResult
+    from softib.monitor.isolation.ports import lost_pairs
     from softib.monitor.opening import is_live
 
     name = getattr(source, "name", source)
@@ -142,8 +143,9 @@ def isolate(
         less = ReadResult(without_cables(result.fabric, away), [], result.format, result.extra)
         choices, proof = proven(less, choices, steps)
         if act and opened is not None and records is not None:
-            choices = [_act(c, opened, records, hold) if c.isolate else c for c in choices]
-        count = len(standing) if records is None or not act else len(records.standing)
+            lost = lost_pairs(result) if _any(choices) else 0
+            choices = [_act(c, opened, records, hold, lost) if c.isolate else c for c in choices]
+        count = 0 if records is None else len(records.standing)
     return Isolation(str(name or "observed"), act, most, count, choices, released, proof if _any(choices) else "")
 
 
@@ -237,12 +239,12 @@ def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolat
             why = "a trial: no counter can accuse a cable without a link"
         else:
             continue
-        out.append(_release(opened, records, r, why) if act else replace(r, ended=now, why=why))
+        with suppress(PeerError):  # a switch that does not answer keeps its port disabled
+            out.append(_release(opened, records, r, why) if act else replace(r, ended=now, why=why))
     return out
 
 
 def _release(opened: Opened, records: Records, r: Isolated, why: str) -> Isolated:
-    from softib.errors import PeerError
     from softib.monitor.isolation.ports import enable
 
     failed = enable(opened.wire, r.end)
@@ -251,7 +253,7 @@ def _release(opened: Opened, records: Records, r: Isolated, why: str) -> Isolate
     return records.release(r, time.time(), why)
 
 
-def _act(choice: Choice, opened: Opened, records: Records, hold: float) -> Choice:
+def _act(choice: Choice, opened: Opened, records: Records, hold: float, lost: int) -> Choice:
     """Disable the cable, and enable it again where the manager does not route around it."""
     from softib.monitor.isolation.ports import disable, enable, rerouted
 
@@ -275,7 +277,7 @@ def _act(choice: Choice, opened: Opened, records: Records, hold: float) -> Choic
     )
     try:
         records.add(one)
-        why = rerouted(opened.wire, opened.name, end, PATIENCE_S)
+        why = rerouted(opened.wire, opened.name, end, lost, PATIENCE_S)
     except BaseException:
         enable(opened.wire, end)
         raise

@@ -71,6 +71,16 @@ class BreakEven(Result):
 
 
 @dataclass(frozen=True)
+class MessageFigures(Result):
+    """The messages of the workload, and how its time depends on the network."""
+
+    messages: int
+    mean_bytes: float
+    sensitivity: dict[str, dict[str, float]]
+    """Time with latency, bandwidth and congestion at ``half`` and ``double``, over that as it is."""
+
+
+@dataclass(frozen=True)
 class Recommendation(Result):
     """Which network a workload needs, and why."""
 
@@ -81,6 +91,8 @@ class Recommendation(Result):
     known: dict[str, Any] = field(metadata=key("facts"))
     """Known facts of the workload."""
     reasons: list[Reason]
+    messages: MessageFigures | None
+    """None without a workload."""
     networks: list[NetworkTime]
     break_even: list[BreakEven]
     notes: list[str]
@@ -91,8 +103,8 @@ class Advice(Suggests):
     decide first; ``comparison``: the workload over the networks (None: it was not simulated)."""
 
     def __init__(self, facts: Facts, reasons: tuple[Opinion, ...], verdict: str, comparison: Comparison | None,
-                 breaks: list[BreakEven], notes: tuple[str, ...]):  # fmt: skip
-        self.facts, self.reasons, self.verdict = facts, reasons, verdict
+                 breaks: list[BreakEven], notes: tuple[str, ...], messages: MessageFigures | None):  # fmt: skip
+        self.facts, self.reasons, self.verdict, self.messages = facts, reasons, verdict, messages
         self.comparison, self.break_even, self.notes = comparison, breaks, notes
 
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +113,8 @@ class Advice(Suggests):
         reasons = [Reason(r.verdict, r.reason, r.decides) for r in self.reasons]
         networks = [_network(row) for row in rows]
         facts = dataclasses.asdict(self.facts)
-        return Recommendation(self.verdict, facts, reasons, networks, self.break_even, list(self.notes)).to_json()
+        notes = list(self.notes)
+        return Recommendation(self.verdict, facts, reasons, self.messages, networks, self.break_even, notes).to_json()
 
     def print(self) -> None:
         """As ``softib advise`` prints it."""
@@ -140,11 +153,11 @@ def advise(
     from softib.plan.advice import opinions, verdict_of
 
     _check(facts)
-    comparison, per_money = None, None
+    comparison, per_money, messages = None, None, None
     notes: list[str] = []
     breaks: list[BreakEven] = []
     if workload is not None and facts.hosts > 1:
-        comparison, measured, notes = _compared(facts, workload, networks, gpus_per_host, prices)
+        comparison, measured, messages, notes = _compared(facts, workload, networks, gpus_per_host, prices)
         facts = dataclasses.replace(
             facts,
             communication=measured.get("communication", facts.communication),
@@ -152,8 +165,10 @@ def advise(
         )
         per_money, breaks = _money(comparison)
     given = opinions(facts)
+    if comparison is None and not any(o.decides for o in given):
+        notes.append("no rule decides: a workload, for example mpi-allreduce:16K, adds time and money of each network")
     reasons = tuple(sorted(given, key=lambda o: not o.decides))
-    return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes))
+    return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes), messages)
 
 
 def _check(facts: Facts) -> None:
@@ -178,9 +193,9 @@ def kind_of(workload: Any) -> str:
 
 def _compared(
     facts: Facts, workload: Any, networks: Sequence[str], per_host: int, prices: str | os.PathLike[str] | None
-) -> tuple[Comparison, dict[str, float], list[str]]:
+) -> tuple[Comparison, dict[str, float], MessageFigures, list[str]]:
     """The workload over the networks on a full-bisection fabric of the job's size, or of its first
-    ports; and what the run says of its communication."""
+    ports; its communication in that run, its messages, and notes."""
     from softib.api.fabric import generate
     from softib.api.simulation.comparison import compare
 
@@ -201,7 +216,9 @@ def _compared(
         fabric = generate("fat-tree", hosts=nodes, levels=1 if nodes <= 64 else 2)
     from softib.api.simulation.simulate import simulate
 
-    packets = int(simulate(fabric, workload, layer="fluid").to_json()["bytes"]) // PACKET_BYTES
+    run = simulate(fabric, workload, layer="fluid", what_if=["sensitivity"]).to_json()
+    messages = MessageFigures(run["messages"], run["bytes"] / max(1, run["messages"]), run.get("sensitivity") or {})
+    packets = int(run["bytes"]) // PACKET_BYTES
     layer = "packet"
     if packets > MOST_PACKETS:
         layer = "fluid"
@@ -213,7 +230,7 @@ def _compared(
     comparison = compare(fabric, workload, networks=tuple(networks), layer=layer, prices=prices)
     if not comparison.base.good:
         raise InputError("the workload does not complete on InfiniBand; use softib simulate to see why")
-    return comparison, _figures(comparison, facts, workload), notes
+    return comparison, _figures(comparison, facts, workload), messages, notes
 
 
 def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, float]:

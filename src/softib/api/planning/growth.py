@@ -92,7 +92,7 @@ class Growth(Suggests):
 def plan_growth(source: Fabric | str | os.PathLike[str], hosts: int, *, adapters: int | None = None) -> Growth:
     """Plan ports for ``hosts`` more hosts on ``source`` (a dump, a fabric.yaml, a running fabric),
     with ``adapters`` ports each (default: like existing hosts), and the parts to buy and move.
-    Raises :class:`InputError` if the fabric is not a tree of one or two tiers.
+    Raises :class:`InputError` if the fabric is not a tree of one to three tiers.
 
     >>> import softib
     >>> softib.plan_growth(softib.generate("fat-tree", radix=8, levels=2, hosts=30), 2).table().rows()

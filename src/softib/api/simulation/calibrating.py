@@ -110,9 +110,9 @@ def calibrate(
     from softib.workloads.nccl_jobs import Nccl
     from softib.workloads.workload import parse
 
-    asked = parse(workload).jobs[0] if workload else None
-    read = read_log(log, [asked.pattern_name] if asked is not None else [])
-    job = parse(f"{read.pattern}:8").jobs[0] if asked is None else asked
+    stated = parse(workload).jobs[0] if workload else None
+    read = read_log(log, [stated.pattern_name] if stated is not None else [])
+    job = parse(f"{read.pattern}:8").jobs[0] if stated is None else stated
     base = read_machine(machine) if machine else MachineFile()
     if isinstance(job, Nccl):
         return _of_nccl(read, job, source, base, os.fspath(machine))

@@ -170,9 +170,9 @@ class Run:
 
         return [] if self.result is None else busy_ports(self.result)
 
-    def with_measurements(self, predict: Simulated, beside: bool) -> None:
-        """Let verdicts count what was measured on the machine of ``record``; ``beside``: compare
-        with its log, too."""
+    def with_measurements(self, predict: Simulated, with_log: bool) -> None:
+        """Let verdicts count what was measured on the machine of ``record``; ``with_log``: compare with its log,
+        too."""
         from dataclasses import replace
 
         from softib.api.simulation.against import against
@@ -181,7 +181,7 @@ class Run:
         record, result = self.settings.record, self.details
         measured = read_machine(record.machine).datasets if record.machine else ()
         hosts = replace(result.hosts, measured=measured)
-        if record.against and beside:
+        if record.against and with_log:
             self.against, dataset = against(record.against, result.workload, hosts, predict)
             hosts = replace(hosts, measured=(dataset, *measured))
         self.result = replace(result, hosts=hosts)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from softib import AttributeChange, PlannedChanges, UmadManager, UmadManagers
 
 LINE_S = 0.5
-GC_EVERY = 200_000
 SHOWN_ROWS = 12
 """Lines of one node's changes on a terminal; JSON has all."""
 SHOWN_NOTES = 12
@@ -101,11 +100,8 @@ def command(
     unless --priority N (take part in the election) or --take-over is given. SIGHUP reads the files
     again.
     """
-    import gc
-
     import softib
 
-    gc.set_threshold(GC_EVERY)  # columns hold nearly all that there is; a bring-up makes no cycles to look for
     given, sm_config, partitions = given_settings(manager)
 
     def of(device: str | None) -> UmadManager:

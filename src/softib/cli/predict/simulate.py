@@ -190,7 +190,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
     message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule or
     Chakra traces, or their file alone). A fabric without forwarding tables is brought up by the
     subnet manager first. Exit 1 if a message did not complete, 2 for invalid input. Ctrl-C in the
-    packet layer prints what there is until then, and exits as interrupted programs do (130).
+    packet layer prints the partial result, and exits as interrupted programs do (130).
     """
     import softib
 

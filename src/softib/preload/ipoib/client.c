@@ -1,4 +1,4 @@
-/* The socket on which softib run meets this node's softib-ipoib: who is connected uses the network. */
+/* The socket between softib run and this node's softib-ipoib: a connected client uses the network. */
 #include "ipoib.h"
 
 #include <dirent.h>
@@ -97,7 +97,7 @@ static void hang_up(unsigned k)
     clients[k] = clients[--count];
 }
 
-/* False: it has gone, or speaks another language. */
+/* False: the client is closed, or sent an invalid message. */
 static int serve(struct client *c)
 {
     struct softib_ipoib_ask ask;
@@ -131,7 +131,7 @@ void clients_serve(const struct pollfd *fds, unsigned n)
     }
 }
 
-/* One datagram for everyone who captures. */
+/* Send one datagram to every capturing client. */
 void client_capture(const struct interface *i, int outbound, struct softib_ipoib_datagram *head, const struct segment *s)
 {
     struct iovec iov[3] = { { head, sizeof *head }, { s->header, s->header_length }, { (void *)s->payload, s->payload_length } };

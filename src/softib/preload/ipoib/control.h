@@ -1,8 +1,8 @@
 /*
- * What softib-ipoib and softib.ulp.ipoib say to each other, over a Unix socket of whole messages (SOCK_SEQPACKET). The first message of
- * softib-ipoib is softib_ipoib_ready and a softib_ipoib_interface for each interface, with the descriptors of the node's network
- * namespace and (where it has one) user namespace. A client asks with one softib_ipoib_ask, and stays connected while it uses the
- * node's network.
+ * The protocol between softib-ipoib and softib.ulp.ipoib, over a Unix socket with message boundaries
+ * (SOCK_SEQPACKET). The first message of softib-ipoib is softib_ipoib_ready and a softib_ipoib_interface for each
+ * interface, with the descriptors of the node's network namespace and (where it has one) user namespace. A client
+ * sends one softib_ipoib_ask, and stays connected while it uses the node's network.
  */
 #ifndef SOFTIB_IPOIB_CONTROL_H
 #define SOFTIB_IPOIB_CONTROL_H

@@ -1,6 +1,7 @@
 /*
- * Multicast groups (RFC 4391, 4 to 6): the MGID of an address of IP, what this interface receives and where it only sends. What the
- * kernel has joined on the TAP is read from the IGMP and MLD reports that it sends there (RFC 3376, 3810).
+ * Multicast groups (RFC 4391, 4 to 6): the MGID of an IP address, and the groups that this interface receives or
+ * only sends to. The groups that the kernel joined on the TAP are read from its IGMP and MLD reports (RFC 3376,
+ * 3810).
  */
 #include "ipoib.h"
 
@@ -77,7 +78,7 @@ static void failed(struct group *g)
     waiting_drop(&g->waiting);
 }
 
-/* Membership as the MCMemberRecord of the answer says (NULL: refused, with `status`). */
+/* Set the membership from the MCMemberRecord of the answer (NULL: rejected, with `status`). */
 void group_answer(struct interface *i, struct group *g, const uint8_t *record, unsigned status)
 {
     struct ibv_ah_attr attr = { .port_num = (uint8_t)i->portnum, .is_global = 1 };
@@ -153,7 +154,7 @@ void group_leave(struct interface *i, const uint8_t *mgid)
     free(g);
 }
 
-/* The subnet manager asks for it (client reregistration), or is another one. */
+/* Called when the subnet manager requests it (client reregistration), or a new manager took over. */
 void groups_rejoin(struct interface *i)
 {
     for (struct group *g = i->groups; g; g = g->next) {

@@ -1,7 +1,8 @@
 /*
- * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392). Each interface is a TAP device in the node's
- * network namespace, and a UD queue pair on one of the node's ports. Packets of the kernel leave as datagrams over verbs; what the
- * kernel's Ethernet cannot hold, the 20-octet hardware addresses, is in the ARP and NDP messages on the fabric alone.
+ * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392). Each interface is a TAP device
+ * in the node's network namespace, and a UD queue pair on one of the node's ports. Packets of the kernel leave as
+ * datagrams over verbs; the 20-byte hardware addresses, which do not fit the kernel's Ethernet, appear only in ARP
+ * and NDP messages on the fabric.
  */
 #ifndef SOFTIB_IPOIB_H
 #define SOFTIB_IPOIB_H

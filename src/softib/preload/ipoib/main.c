@@ -1,6 +1,7 @@
 /*
- * softib-ipoib LISTEN NETNS USERNS SOCKET NAME,DEVICE,PORT,PKEY_INDEX,PKEY,TAP,MAC …: descriptors that softib.ulp.ipoib has made, and an
- * interface a word. It ends when no program uses the node's network any more, or the fabric has gone.
+ * softib-ipoib LISTEN NETNS USERNS SOCKET NAME,DEVICE,PORT,PKEY_INDEX,PKEY,TAP,MAC …: descriptors created by
+ * softib.ulp.ipoib, and one argument per interface. It exits when no program uses the node's network any more, or
+ * when the fabric is down.
  */
 #include "ipoib.h"
 

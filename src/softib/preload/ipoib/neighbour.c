@@ -1,7 +1,8 @@
 /*
- * The other interfaces of the partition, by the six-octet address that stands for each on this node's TAP and by the queue pair of its
- * datagrams. That address is 02 and the low five octets of the port's GUID, as the neighbour's own TAP has it; of two GUIDs with equal
- * ones, the second gets 06 at its head, and so on. The path is asked of the subnet administrator when the first packet goes there.
+ * The other interfaces of the partition, by the six-byte address of each on this node's TAP and by the queue pair of
+ * its datagrams. That address is 02 and the low five bytes of the port's GUID, as on the neighbour's TAP; if two
+ * GUIDs have the same low bytes, the second starts with 06, and so on. The path is queried from the subnet
+ * administrator when the first packet is sent to it.
  */
 #include "ipoib.h"
 

@@ -1,6 +1,6 @@
 /*
- * What an HCA's offloads do: checksums, segmentation of TCP on the way out (the kernel hands over up to 64 KiB as one packet, N datagrams
- * leave), and coalescing on the way in.
+ * The offloads of an HCA: checksums, segmentation of TCP on the way out (the kernel hands over up to 64 KiB as one
+ * packet, N datagrams leave), and coalescing on the way in.
  */
 #include "ipoib.h"
 
@@ -55,7 +55,7 @@ static void set_length(uint8_t *p, unsigned at, size_t length)
     memcpy(p + 10, &sum, 2);
 }
 
-/* Finishes the checksum that the kernel has left to us. `frame` begins at the head of the TAP. 0: it is none. */
+/* Complete the checksum that the kernel left to the device. `frame` begins at the head of the TAP. 0: it is none. */
 int checksum_complete(uint8_t *frame, size_t length)
 {
     const struct virtio_net_hdr *v = (const struct virtio_net_hdr *)frame;
@@ -118,7 +118,8 @@ unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, struct seg
     return n;
 }
 
-/* Does the packet go on where the others end? Its headers are those of the first but for numbers, checksum and PSH. */
+/* Return whether the packet continues the others: its headers are equal to the first's except numbers, checksum and
+ * PSH. */
 static int continues(const struct coalescing *c, const uint8_t *p, unsigned at, size_t payload)
 {
     const uint8_t *f = c->first;
@@ -194,6 +195,6 @@ void coalesce_flush(struct interface *i, struct coalescing *c, const uint8_t *so
     for (unsigned k = 0; k < c->count; k++)
         iov[k + 1] = (struct iovec){ (void *)c->part[k].payload, c->part[k].length };
     done = writev(i->tap, iov, (int)c->count + 1);
-    (void)done; /* a TAP that takes nothing is down: the packet is lost as on a host */
+    (void)done; /* a TAP that accepts nothing is down: the packet is lost as on a host */
     totals.coalesced++;
 }

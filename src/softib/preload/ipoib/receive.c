@@ -1,4 +1,4 @@
-/* From the fabric to the TAP. The Ethernet header that the kernel wants is written over the GRH's place and the encapsulation. */
+/* From the fabric to the TAP. The kernel's Ethernet header overwrites the GRH and the encapsulation. */
 #include "ipoib.h"
 
 #include <linux/ethtool.h>

@@ -1,7 +1,7 @@
 /*
- * Questions to the subnet administrator, by MADs through the port's umad device: MCMemberRecord (join, leave) and PathRecord (IBA 15.2.5).
- * The device repeats what is not answered; an answer finds its question by the transaction ID: the group's or neighbour's GUID is not in
- * it, so the records of the answer say which one it is, and for one without a record the list of questions does.
+ * Queries to the subnet administrator, as MADs through the port's umad device: MCMemberRecord (join, leave) and
+ * PathRecord (IBA 15.2.5). The device repeats unanswered queries. An answer is matched by its transaction ID; its
+ * records identify the group or neighbour, and for an answer without records the list of queries does.
  */
 #include "ipoib.h"
 

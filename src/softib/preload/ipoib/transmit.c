@@ -1,4 +1,5 @@
-/* From the TAP to the fabric. A packet is read where it is sent from; its encapsulation takes the place of the end of its Ethernet header. */
+/* From the TAP to the fabric. A packet is read directly into its send buffer; its encapsulation overwrites the end
+ * of its Ethernet header. */
 #include "ipoib.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ static uint8_t *header(struct interface *i, unsigned n)
     return i->headers + (size_t)((i->posted + chain.count + n) % SENDS) * HEADERS;
 }
 
-/* What completions say is free again. */
+/* Release buffers of completed sends. */
 void reclaim(struct interface *i)
 {
     struct ibv_wc wc[16];

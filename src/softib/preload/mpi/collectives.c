@@ -1,7 +1,8 @@
 /*
- * Blocking collectives of MPI while softib run --record runs: each is passed on to the MPI library, and its begin and end are written down. No mpi.h:
- * handles are int in MPICH and pointers in Open MPI, so every argument is a word that is passed on as it came. In the calling conventions of x86-64
- * (System V) and AArch64 (AAPCS64) an int fills the same register or slot of the stack as a pointer does; the upper half of one is not looked at.
+ * Wrappers of blocking MPI collectives for softib run --record: each call is forwarded to the MPI library, and its
+ * begin and end are recorded. mpi.h is not used: handles are int in MPICH and pointers in Open MPI, so every
+ * argument is forwarded as a word. In the calling conventions of x86-64 (System V) and AArch64 (AAPCS64) an int
+ * fills the same register or slot of the stack as a pointer does; the upper half of one is not looked at.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -29,7 +30,7 @@ struct wanted {
     void *found;
 };
 
-/* Python loads its extensions, and the MPI library with them, where RTLD_NEXT does not look. */
+/* Python loads its extensions, and the MPI library with them, in a scope that RTLD_NEXT does not search. */
 static int look_into(struct dl_phdr_info *object, size_t size, void *data)
 {
     struct wanted *w = data;
@@ -59,7 +60,7 @@ static void *next_of(const char *name)
     return w.found;
 }
 
-/* Resolved once; threads that do it together find the same. */
+/* Resolved once; concurrent threads get the same result. */
 static void *resolved(void **slot, const char *name)
 {
     void *found = __atomic_load_n(slot, __ATOMIC_ACQUIRE);

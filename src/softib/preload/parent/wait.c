@@ -1,13 +1,13 @@
 /*
- * softib-wait PID COMMAND …: what is left of `softib run` while its program runs and nothing is due at the end. Process PID is this one's
- * child; it was started by the interpreter that this program has taken the place of. Descriptors that this program holds are locks on ports,
- * which the kernel releases when it ends. COMMAND is for the eyes of ps.
+ * softib-wait PID COMMAND …: the replacement of `softib run` while its program runs, if nothing must be done at the
+ * end. Process PID is a child of this process, started by the interpreter that this program replaced. Open descriptors
+ * of this program are locks on ports, which the kernel releases at exit. COMMAND is only for ps.
  *
- * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is passed on, and the
- * exit code is the program's, or 128 + the signal that ended it.
+ * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is
+ * passed on, and the exit code is the program's, or 128 + the signal that ended it.
  *
- * SOFTIB_NETWORK is the descriptor of the connection to the node's network, where the program uses it (softib run --net): a line says so
- * when the network ends before the program.
+ * SOFTIB_NETWORK is the descriptor of the connection to the node's network, where the program uses it (softib run
+ * --net): a line says so when the network ends before the program.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-/* Questions to the daemon: each is a connection of its own, so a forked or threaded program needs no lock for them. */
+/* Requests to the daemon: each uses a separate connection, so forked or threaded programs need no lock. */
 #include "internal.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Calls on descriptors that we stand before: only those whose meaning differs between a socket and a umad device. */
+/* Interposed calls on descriptors: only those whose meaning differs between a socket and a umad device. */
 #include "internal.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Calls that look at a path without opening a file: the path is exchanged, nothing else. */
+/* Calls that use a path without opening a file: only the path is replaced. */
 #include "internal.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ EXCHANGED(int, scandir, (const char *path, struct dirent ***to, int (*pick)(cons
     int (*order)(const struct dirent **, const struct dirent **)), FIRST, path, to, pick, order)
 EXCHANGED(int, scandir64, (const char *path, struct dirent64 ***to, int (*pick)(const struct dirent64 *),
     int (*order)(const struct dirent64 **, const struct dirent64 **)), FIRST, path, to, pick, order)
-/* What lies in the view's dev/infiniband is a file; programs look for character devices (major 231, as a kernel's). */
+/* Entries of the view's dev/infiniband are files; programs expect character devices (major 231, as in the kernel). */
 #define DEVICES "/dev/infiniband/"
 #define MAJOR 231
 
@@ -110,7 +110,7 @@ EXCHANGED(ssize_t, lgetxattr, (const char *path, const char *name, void *to, siz
 EXCHANGED(ssize_t, listxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
 EXCHANGED(ssize_t, llistxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
 
-/* Where the links of a class lead, in the names that programs know. */
+/* The targets of the links of a class, as paths for programs. */
 PUBLIC char *realpath(const char *restrict path, char *restrict to)
 {
     char room[PATH_ROOM];

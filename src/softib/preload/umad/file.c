@@ -1,7 +1,7 @@
 /*
- * An open umad or issm device. The descriptor the program gets is the connection to the daemon itself, so poll, select,
- * epoll, fork and close-on-exec work without us; what stands here is what the kernel's driver does to a read and a write
- * (documented in the kernel's Documentation/infiniband/user_mad.rst).
+ * An open umad or issm device. The descriptor the program gets is the connection to the daemon itself, so poll,
+ * select, epoll, fork and close-on-exec need no support; this file implements the read and write of the kernel's
+ * driver (documented in the kernel's Documentation/infiniband/user_mad.rst).
  */
 #include "file.h"
 

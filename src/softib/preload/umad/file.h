@@ -1,4 +1,4 @@
-/* An open umad or issm device, as file.c and ioctl.c know it. */
+/* An open umad or issm device, shared by file.c and ioctl.c. */
 #ifndef SOFTIB_FILE_H
 #define SOFTIB_FILE_H
 
@@ -38,8 +38,8 @@ int payload_of(const uint8_t *mad, size_t length, const uint8_t *first);
 /* Takes `length` octets of `payload` and closes it. */
 int payload_read(int payload, uint8_t *to, size_t length);
 
-/* unanswered.c: the request is on its way; it was answered (or never left, with a status); the next one that never will
- * be, as it comes back (false: there is none). */
+/* unanswered.c: a request was sent; it was answered (or failed with a status); return the next one that will never
+ * be answered (false: there is none). */
 void unanswered_add(struct file *file, const struct softib_umad_head *head, const uint8_t *mad);
 void unanswered_done(struct file *file, const struct softib_umad_head *head, const uint8_t *mad);
 bool unanswered_next(struct file *file, struct message *m);

@@ -10,7 +10,7 @@
 enum { DAEMON_ENDED_US = 100000 };
 enum { MAD_HEAD = 24, LEAST_MAD = 36 };
 
-/* Octets of the MAD in a message: what its head says, as far as that may be. */
+/* Bytes of the MAD in a message: the length in its head, limited to the maximum. */
 static size_t octets_of(const struct message *m)
 {
     if (m->head.status || m->head.length < SOFTIB_UMAD_HEAD)
@@ -26,7 +26,7 @@ static void show(struct file *file, struct message *m, size_t length, uint8_t *t
     memcpy(to + file->head, m->mad, length < SOFTIB_UMAD_MAD ? length : SOFTIB_UMAD_MAD);
 }
 
-/* The message that was announced: whole, when it fits; else the program sees the length and comes again. */
+/* Read the announced message: all of it if it fits; otherwise the program gets the length and retries. */
 static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t count)
 {
     size_t length = octets_of(&file->announced), size;
@@ -78,7 +78,7 @@ static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
     if ((error = message_receive(fd, &m, &size, &payload, roomy ? 0 : MSG_PEEK))) {
         if (error != -EIO || count < file->head + MAD_HEAD || !unanswered_next(file, &m))
             return error;
-        show(file, &m, MAD_HEAD, to); /* the daemon has gone: first, no one waits for it any longer */
+        show(file, &m, MAD_HEAD, to); /* the daemon is down: first end all waits for it */
         return (ssize_t)(file->head + MAD_HEAD);
     }
     size_t length = octets_of(&m);

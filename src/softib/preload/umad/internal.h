@@ -15,7 +15,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 #define PATH_ROOM 4096
 
-/* libc_calls.c: the calls behind ours. */
+/* libc_calls.c: the C library's versions of interposed calls. */
 #define SOFTIB_REAL(X) \
     X(int, open, (const char *, int, ...)) \
     X(int, open64, (const char *, int, ...)) \
@@ -78,17 +78,17 @@ const char *view_folder(void); /* NULL: this program is on no fabric, and nothin
 int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool keep);
 
 /* paths.c */
-/* Where `path` leads: itself, or the place below the view's directory, written to `room`. */
+/* The target of `path`: itself, or the path below the view's directory, written to `room`. */
 const char *mapped(const char *path, char room[PATH_ROOM]);
 /* The reverse, in place, where `path` is below the view's folder and its name outside is the fabric's. */
 char *unmapped(char *path);
-/* As mapped(); what the file says is made true before it is opened. */
+/* Like mapped(); the file is updated before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
 /* Is it the fabric's in sysfs? They are never written, */
 bool is_attribute(const char *path);
 /* but the file in which a host describes an adapter. */
 bool is_description(const char *path);
-/* refresh.c: the file `path` (absolute, below the view's directory) says what is true now */
+/* refresh.c: update the file `path` (absolute, below the view's directory) */
 void refresh(const char *path);
 /* description.c: it as a stream */
 FILE *description_stream(const char *path, const char *mode);

@@ -36,7 +36,7 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
     return -EIO; /* the daemon has gone, as a device that is pulled out; or is not softib's */
 }
 
-/* The kernel's driver takes every write at once: a full socket is waited for, even where reads of this file do not
+/* The kernel's driver accepts every write immediately: wait for a full socket, even if reads of this file do not
  * block. */
 int message_send(int fd, const struct iovec *parts, int count, int payload)
 {

@@ -1,6 +1,6 @@
 /*
- * Which paths are the fabric's: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband, below the PCI buses
- * of /sys/devices that the view's adapters sit on, where the links of these classes lead, and /sys/bus/pci/devices, where the view has links to
+ * Paths of the fabric: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband, below the PCI
+ * buses of /sys/devices that the view's adapters sit on, where the links of these classes lead, and /sys/bus/pci/devices, where the view has links to
  * the machine's own devices, too.
  */
 #include "internal.h"

@@ -1,9 +1,10 @@
 /*
- * Files of the view say what is true when a program opens them: the daemon is asked to write them again.
+ * Files of the view are current when a program opens them: the daemon writes them again on request.
  *
- * libibumad reads the whole P_Key table of a port, a file an entry, each time it looks a port up: saquery opened 435 files, and waited for the daemon as
- * often. So the first file of pkeys/ or gids/ that is opened has all files of its directory written, and within TABLE_MS each of the others
- * is opened without a question, once. Opening the same file again asks again.
+ * libibumad reads the whole P_Key table of a port, a file an entry, each time it looks a port up: saquery opened 435
+ * files, and waited for the daemon each time. So opening the first file of pkeys/ or gids/ updates all files of its
+ * directory, and within TABLE_MS each of the others can be opened once without a request. Opening the same file
+ * again sends another request.
  */
 #include "internal.h"
 
@@ -84,7 +85,7 @@ void refresh(const char *path)
         return;
     int64_t queried_ns = now_ns();
     strcpy(question.path, path + folder + 1);
-    /* without a daemon the file says what was true when it died */
+    /* without a daemon the file keeps its last content */
     if (!ask(&question, &reply, false) && entry >= 0)
         remember(path, length, entry, queried_ns);
 }

@@ -1,4 +1,4 @@
-/* RMPP headers (IBA 13.6.2). The daemon carries an RMPP message whole; programs see it as the kernel shows it. */
+/* RMPP headers (IBA 13.6.2). The daemon transports an RMPP message whole; programs see it as from the kernel. */
 #include "internal.h"
 #include "mad_layout.h"
 #include "management.h" /* softib/iba/constants.py */

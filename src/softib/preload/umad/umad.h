@@ -1,5 +1,5 @@
 /*
- * What libsoftib-umad.so and the daemon of a running fabric say to each other. This header is the only declaration;
+ * The protocol between libsoftib-umad.so and the daemon of a running fabric. This header is the only declaration;
  * softib.live.umad.wire reads it into NumPy dtypes.
  *
  * The daemon listens on a SOCK_SEQPACKET socket in the fabric's directory. Every connection starts with one
@@ -9,13 +9,13 @@
  *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 octets of MAD. `length` in the
  *   head counts the head and the MAD. An RMPP message is longer than fits: its head and first 256 octets come twice, first
  *   as they are (the announcement: `length` says more than there is), then with a file descriptor (SCM_RIGHTS)
- *   whose content is the whole MAD, `length` - 64 octets from its start. So no one needs to look for descriptors, or to
- *   peek, before an announcement; and a reader whose buffer is too small leaves the second in the queue.
+ *   whose content is the whole MAD, `length` - 64 octets from its start. So a reader need not expect descriptors, or
+ *   peek, before an announcement, and if its buffer is too small it leaves the second message in the queue.
  * - ISSM turns it into an issm file: the port has IsSM set while the connection is open.
- * - REGISTER, UNREGISTER and REFRESH are single questions; the connection is closed after the answer.
+ * - REGISTER, UNREGISTER and REFRESH are single requests; the connection is closed after the answer.
  *
- * A program that closes the connection, or dies, has closed the file. Integers are the machine's own, except those that are
- * big endian in the kernel's ABI (qpn, qkey, lid, gid, flow_label).
+ * A program that closes the connection, or dies, has closed the file. Integers are the machine's own, except those
+ * that are big endian in the kernel's ABI (qpn, qkey, lid, gid, flow_label).
  */
 #ifndef SOFTIB_UMAD_H
 #define SOFTIB_UMAD_H

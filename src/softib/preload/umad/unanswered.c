@@ -1,6 +1,6 @@
 /*
- * Requests that no one has answered yet, so that they can be given back as timed out when the daemon dies. A kernel whose
- * device is pulled out forgets them; a program that waits for each answer alone (OpenSM's sweep) then waits for ever.
+ * Unanswered requests, which are returned as timed out when the daemon dies. A kernel discards them when a device is
+ * removed; a program that waits for each answer (OpenSM's sweep) would then wait for ever.
  */
 #include "file.h"
 #include "mad_layout.h"

@@ -55,18 +55,18 @@ class Option:
 class CongestionControl:
     """A congestion control.
 
-    ``flow``: columns of a flow, ``state.cc[stream]`` in kernels; a stream is twice the queue pair, + 1
-    of its responses to READs. They are zero at the begin, or as ``first`` says: column → option.
-    ``options``: columns of ``net.cc``, float64 by name; where ``settings`` is given, its columns are
-    what ``derived`` makes of the options and the hosts' rate in Gb/s.
+    ``flow``: columns of a flow, ``state.cc[stream]`` in kernels; a stream is twice the queue pair,
+    + 1 of its responses to READs. They are zero at the begin, or as ``first`` says: column →
+    option. ``options``: columns of ``net.cc``, float64 by name; where ``settings`` is given, its
+    columns are what ``derived`` makes of the options and the hosts' rate in Gb/s.
 
     Kernels, each as the hook of its name describes: ``window``, ``acknowledged``, ``lost``;
     ``paced_until(net, state, stream, start, end)``: when the stream may send again after a packet
     that was on the wire from ``start`` to ``end`` (0: at once; asked again at acknowledgements);
-    ``notice(net, state, port, k)``: the marked packet ``k`` came to the receiver, which answers with
-    a CNP or not (it returns ``port``, or -1); ``noticed(net, state, port, stream, now)``: a CNP came
-    to the sender; ``path(net, state, k, switch, paths)``: which of the equal ``paths`` packet ``k``
-    takes.
+    ``notice(net, state, port, k)``: the marked packet ``k`` came to the receiver, which answers
+    with a CNP or not (it returns ``port``, or -1); ``noticed(net, state, port, stream, now)``: a
+    CNP came to the sender; ``path(net, state, k, switch, paths)``: which of the equal ``paths``
+    packet ``k`` takes.
 
     ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
     ``package``: the distribution that it comes from, "" for softib's own. ``machine_code``: the
@@ -94,7 +94,7 @@ class CongestionControl:
 
     @property
     def measures(self) -> bool:
-        """Does every packet ask for an acknowledgement that measures its round trip?"""
+        """Return whether every packet requests an acknowledgement that measures its round trip."""
         return self.reorders or any((self.window, self.acknowledged, self.lost))
 
     @cached_property

@@ -51,8 +51,8 @@ TCP_HEADERS = 70
 
 @functools.cache
 def kernels_of(network: str, control: CongestionControl) -> tuple[Any, Any]:
-    """(``start``, ``run``) of :mod:`~softib.sim.packet.kernels.engine.loop` for ``network``, with the
-    congestion control ``control`` over RoCE."""
+    """(``start``, ``run``) of :mod:`~softib.sim.packet.kernels.engine.loop` for ``network``, with
+    the congestion control ``control`` over RoCE."""
     from softib.sim.packet.kernels.engine import loop
     from softib.sim.packet.kernels.ethernet import pfc
 
@@ -114,11 +114,12 @@ def run(
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Send ``messages`` through ``fabric`` and say when each arrived, and what every port counted.
+    """Send ``messages`` through ``fabric``; return when each arrived, and the counters of every
+    port.
 
-    ``path_sl`` uint8[messages] is the SL of each message's path record, for those that name none
-    themselves; without it they take SL 0, and the outcome says so. Raises :class:`InputError` for
-    messages that cannot be and a fabric without links.
+    ``path_sl`` uint8[messages] is the SL of each message's path record, for those without their
+    own; without it they use SL 0, noted in the outcome. Raises :class:`InputError` for impossible
+    messages and a fabric without links.
     """
     options = options or PacketOptions()
     sampler = Sampler(options.sample_ps) if options.sample_ps else None
@@ -144,9 +145,9 @@ def _discarded(s: Any) -> int:
 def _dissolved(
     fabric: Fabric, messages: Messages, options: PacketOptions, path_sl: np.ndarray | None
 ) -> tuple[tuple[int, int], ...]:
-    """(port, VL) of the cycle of buffers that discards dissolved, empty where packets were discarded
-    in mere congestion: without lifetimes the same run goes on to the same place, and stands still
-    where there is a cycle."""
+    """(port, VL) of the cycle of buffers that discards dissolved, empty where packets were
+    discarded in mere congestion: without lifetimes the same run goes on to the same place, and
+    stands still where there is a cycle."""
     plain = replace(options, sample_ps=0, watch_ports=(), watch_messages=())
     from softib.sim.packet.standstill import waiting_cycle
 
@@ -165,7 +166,8 @@ def execute(
 ) -> tuple[Any, Any, int, tuple[str, ...]]:
     """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last
     :data:`~softib.sim.packet.tables.State` of each part, what the loop said at the end
-    (:data:`~softib.sim.packet.tables.DONE`, …), and notes. Without ``lifetimes`` no packet is too old."""
+    (:data:`~softib.sim.packet.tables.DONE`, …), and notes. Without ``lifetimes`` no packet is too
+    old."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)
@@ -227,7 +229,7 @@ def _run(
 
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
-    """What the tables of a run say, with what the loop said last."""
+    """Return the outcome from the tables of a run and the loop's last result."""
     from softib.sim.packet.standstill import standstill_notes, waiting_cycle
 
     n, reg = len(m), s.reg

@@ -1,10 +1,10 @@
 """Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
 
-What the engine does not have is made up, the same each time: Q_Key, R_Key, GIDs and addresses;
-payload is zeros. A queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source and
-the next one at its destination. PSNs begin at 0. A congestion notice is an acknowledgement with
-BECN (IBA annex A10). MADs are those that travelled: a directed one shows its hop pointer and return
-path on each link. Their PSNs are made up.
+Values that the engine does not have are generated, always the same: Q_Key, R_Key, GIDs and
+addresses; payload is zeros. A queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its
+source and the next one at its destination. PSNs begin at 0. A congestion notice is an
+acknowledgement with BECN (IBA annex A10). MADs are those that travelled: a directed one shows its
+hop pointer and return path on each link. Their PSNs are made up.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.nda
 
 
 def _backward(log: PacketLog, rows: np.ndarray) -> np.ndarray:
-    """Does the packet go from the destination of the queue pair to its source? A congestion notice
-    goes against the stream that it is about."""
+    """Return whether the packet goes from the destination of the queue pair to its source. A
+    congestion notice goes against its stream."""
     return (log.stream[rows] & 1).astype(bool) ^ (log.what[rows] == constants.CNP)
 
 

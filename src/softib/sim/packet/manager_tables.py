@@ -1,5 +1,5 @@
-"""What managers wrote, as the packet layer's tables: congestion control, adaptive routing, multicast
-groups, aggregation nodes; and when the members of a group have its messages."""
+"""What managers wrote, as the packet layer's tables: congestion control, adaptive routing,
+multicast groups, aggregation nodes; and when the members of a group have its messages."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def group_tables(
     if options.fifo:
         raise InputError("inputs with one FIFO a VL have no multicast; leave fifo out")
     if any(g.mlid < constants.MULTICAST_LID for g in used):
-        raise InputError("a multicast group has no MLID: a subnet manager makes groups")
+        raise InputError("a multicast group has no MLID; a subnet manager must create the group")
     opt["multicast"] = 1
     ports = [np.unique(ends[g.members]) for g in m.groups]
     first = np.concatenate([[0], np.cumsum([len(p) for p in ports])])
@@ -110,7 +110,9 @@ def mark_messages(message: np.ndarray, m: Messages) -> int:
     for i, needed in zip(owner.tolist(), m.needs.tolist(), strict=True):
         g = int(m.group[needed])
         if g and m.src[i] != m.src[needed] and m.src[i] not in m.groups[g - 1].members:
-            raise InputError(f"message {i} waits for a datagram to a multicast group that its source is no member of")
+            raise InputError(
+                f"message {i} waits for a datagram to a multicast group of which its source is not a member"
+            )
     group = m.group[rows] - 1
     members = np.array([len(np.unique(g.members)) for g in m.groups], np.int64)[group]
     message["group"][rows] = group + 1

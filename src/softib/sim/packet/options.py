@@ -21,9 +21,9 @@ class EthernetOptions:
     """Figures marked "0: …" follow from the links.
 
     ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; others scale
-    alike); ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE
-    are path MTUs, and frames carry their headers beside); ``ecmp``: hash flows over
-    shortest paths, else the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and
+    alike); ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of
+    RoCE are path MTUs, and frames carry their headers beside); ``ecmp``: hash flows over shortest
+    paths, else the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and
     ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times what is free of it
     (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.
 
@@ -31,10 +31,10 @@ class EthernetOptions:
     XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),
     ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows 614.4 ns at 10 Gb/s.
 
-    RoCE: ``cc``, a congestion control (:mod:`~softib.sim.packet.congestion_control`), whose own options
-    are ``cc_options``. Switches mark by ``k_min_bytes``, ``k_max_bytes`` (0: those of Zhu et al. 2015
-    for 40 Gb/s, scaled with the rate) and ``p_max``. ``reorder_us``: a packet that is missing this long
-    counts as lost, where receivers reorder.
+    RoCE: ``cc``, a congestion control (:mod:`~softib.sim.packet.congestion_control`), whose own
+    options are ``cc_options``. Switches mark by ``k_min_bytes``, ``k_max_bytes`` (0: those of Zhu
+    et al. 2015 for 40 Gb/s, scaled with the rate) and ``p_max``. ``reorder_us``: a packet that is
+    missing this long counts as lost, where receivers reorder.
 
     TCP: ``congestion`` "reno" (NewReno, RFC 6582) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65
     frames at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as
@@ -126,17 +126,18 @@ def ethernet_options(given: Mapping[str, Any]) -> EthernetOptions:
 
 def network_of(text: str) -> dict[str, Any]:
     """``roce,pfc=off,gbps=100`` as ``network`` and ``ethernet`` of
-    :class:`~softib.sim.packet.PacketOptions`. Raises :class:`UnknownName` and :class:`InputError`."""
+    :class:`~softib.sim.packet.PacketOptions`. Raises :class:`UnknownName` and :class:`InputError`.
+    """
     name, *parts = (part.strip() for part in text.split(","))
     if name not in NETWORKS:
         raise UnknownName("network", name, NETWORKS)
     if parts and name == "infiniband":
-        raise InputError(f"network {text!r}: options such as {parts[0]} are Ethernet's, of roce and tcp")
+        raise InputError(f"network {text!r}: options like {parts[0]} exist only for roce and tcp")
     given = {}
     for part in parts:
         key, equals, value = (p.strip() for p in part.partition("="))
         if not equals or not value:
-            raise InputError(f"network {text!r}: write options as name=value, such as {name},mtu=1500")
+            raise InputError(f"network {text!r}: use name=value for options, for example {name},mtu=1500")
         given[key] = value
     kinds = {f.name: str(f.type) for f in fields(EthernetOptions)}
     ethernet = {key: _value(key, kinds.get(key, "own"), value) for key, value in given.items()}
@@ -207,11 +208,11 @@ class PacketOptions:
     output draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the
     tables that managers wrote; ``placement``: receivers place packets of WRITEs that come out of
     order; ``counters_by_sl``: count data by SL and waiting by VL; ``rnr_timer``: code of the timer
-    that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: RNR NAKs in a row that a
-    sender bears (7: no limit); ``sample_ps``: take samples at this interval (0: none);
+    that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: consecutive RNR NAKs that a
+    sender accepts (7: no limit); ``sample_ps``: take samples at this interval (0: none);
     ``watch_ports`` (rows) and ``watch_messages`` (rows): whose packets are logged
     (:class:`~softib.sim.packet.log.PacketLog`); ``interruptible``: Ctrl-C ends the run, and the
-    outcome is what there is; ``network``: ``infiniband``, or the same cables and
+    outcome is partial; ``network``: ``infiniband``, or the same cables and
     switches as Ethernet, with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
     ``ethernet``, figures of :class:`~softib.sim.packet.options.EthernetOptions` by name."""
 

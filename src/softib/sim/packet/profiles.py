@@ -1,4 +1,5 @@
-"""Device profiles: what adapters and switches of each generation take and hold, beside their links.
+"""Device profiles: latencies and capacities of adapters and switches of each generation, besides
+their links.
 
 Figures that differ from one generation to another are those of :mod:`softib.iba.catalogue`, which
 ``--pace`` uses too; each can be overridden.
@@ -103,8 +104,8 @@ def _profile(name: str) -> DeviceProfile:
 
 
 OF_HOSTS = ("pcie", "program_ns", "post_ns", "fetch_ns", "message_gap_ns", "copy_gbytes", "switch_ns")
-"""What a fabric file and ``hosts=`` say of hosts, and of the switches between them: figures of a
-profile, and ``pcie`` for ``pcie_gbps``."""
+"""Keys of ``hosts`` in a fabric file and of ``hosts=``: figures of a profile, and ``pcie`` for
+``pcie_gbps``."""
 _PCIE = re.compile(r"gen([1-6])x(1|2|4|8|16|32)", re.IGNORECASE)
 
 

@@ -1,5 +1,4 @@
-"""Why a run stands still: the cycle of buffers that wait for each other, or what else nothing can
-move."""
+"""Reason of a standstill: the cycle of buffers that wait for each other, or another cause."""
 
 from __future__ import annotations
 
@@ -73,8 +72,8 @@ def standstill_notes(
     net: Any, s: Any, began: np.ndarray, arrived: np.ndarray, completed: np.ndarray
 ) -> tuple[str, ...]:
     """Lines for people: VLs that no arbitration table of a port serves although packets wait there,
-    and messages that wait for others that never arrive, or whose acknowledgements do not. ``began``,
-    ``arrived``, ``completed`` int64[messages] ps, -1: not."""
+    and messages that wait for others that never arrive, or whose acknowledgements do not.
+    ``began``, ``arrived``, ``completed`` int64[messages] ps, -1: not."""
     notes = []
     unserved, ports = _unserved(net, s)
     if unserved:

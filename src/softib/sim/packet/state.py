@@ -1,5 +1,5 @@
-"""The packet layer's state before the first event: queue pairs with their paths, messages with their
-packets and sequence numbers, the receives that they find, ports, pools."""
+"""The packet layer's state before the first event: queue pairs with their paths, messages with
+their packets and sequence numbers, the receives that they find, ports, pools."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         )
     asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)
     if network == "tcp" and asks.any():
-        raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic; a socket has none")
+        raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic, which sockets do not have")
     if int(max(q["out_vl"].max(), q["back_vl"].max())) >= int(net.opt.vls):
         raise InputError(
             "an adapter maps an SL in use to VL 15 or to one that its link lacks; program SL2VL, or use another SL"

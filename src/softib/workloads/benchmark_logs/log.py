@@ -1,4 +1,4 @@
-"""One benchmark's log: the measured value of each size, and what the log states of the machine."""
+"""The log of one benchmark: the measured value of each size, and the machine's data in the log."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MOST = 16 << 20
 
 @dataclass(frozen=True)
 class BenchmarkLog:
-    """``rows``: (bytes, value), ascending, the median of repeated sizes; ``unit`` of the values: us, or
-    MB/s. ``pattern``: the pattern of workloads that predicts them. What the log states of the machine, 0
-    or empty where it does not: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs of a process) and
-    ``version`` of the library."""
+    """``rows``: (bytes, value), ascending, the median of repeated sizes; ``unit`` of the values:
+    us, or MB/s. ``pattern``: the pattern of workloads that predicts them. What the log states of
+    the machine, 0 or empty where it does not: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs
+    of a process) and ``version`` of the library."""
 
     path: str
     program: str
@@ -60,8 +60,9 @@ def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]
 
 
 def read_log(path: str | os.PathLike[str], patterns: Sequence[str] = ()) -> BenchmarkLog:
-    """The log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: those of the workload that it is
-    compared with; the log must be of one of them. Raises :class:`InputError`, one line."""
+    """The log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: those of the workload
+    that it is compared with; the log must be of one of them. Raises :class:`InputError`, one line.
+    """
     from softib.workloads.benchmark_logs.nccl_tests import nccl_log
     from softib.workloads.benchmark_logs.osu import osu_log
 

@@ -87,18 +87,20 @@ class _Row(NamedTuple):
 def _rows(lines: list[str]) -> Iterator[_Row]:
     head: list[str] = []
     for line in lines:
-        words = line.lstrip("#").split()
-        if words[:2] == ["size", "count"] and "time" in words:
-            head = words
-        elif head and len(words) >= len(head) - 2 and words[0].isdecimal() and words[1].isdecimal():
-            at = head.index("time") - max(len(head) - len(words), 0)  # columns redop and root are blank in old releases
+        columns = line.lstrip("#").split()
+        if columns[:2] == ["size", "count"] and "time" in columns:
+            head = columns
+        elif head and len(columns) >= len(head) - 2 and columns[0].isdecimal() and columns[1].isdecimal():
+            at = head.index("time") - max(
+                len(head) - len(columns), 0
+            )  # columns redop and root are blank in old releases
             try:
-                us, algorithm, bus = (float(word) for word in words[at : at + 3])
+                us, algorithm, bus = (float(word) for word in columns[at : at + 3])
             except ValueError:
                 continue
             ratio = bus / algorithm if algorithm >= LEAST_GBYTES else 0.0
-            rooted = "root" in head and words[at - 1].isdecimal() and at > 3
-            yield _Row(int(words[0]), us, ratio, bool(REDUCING & set(words[:at])), rooted)
+            rooted = "root" in head and columns[at - 1].isdecimal() and at > 3
+            yield _Row(int(columns[0]), us, ratio, bool(REDUCING & set(columns[:at])), rooted)
 
 
 def _wanted(path: str, patterns: Sequence[str]) -> str:

@@ -1,2 +1,2 @@
-"""MPI as Open MPI runs it: which algorithm its fixed rules choose, each algorithm as a
-:class:`~softib.workloads.schedule.schedule.Schedule`, and what messages cost."""
+"""MPI as in Open MPI: the algorithm chosen by its fixed rules, each algorithm as a
+:class:`~softib.workloads.schedule.schedule.Schedule`, and the costs of messages."""

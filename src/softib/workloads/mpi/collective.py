@@ -20,7 +20,7 @@ __all__ = ["ALGORITHMS", "REDUCTIONS", "program_of"]
 
 Maker = Callable[[Program, int, int], Any]
 MAX_STEPS = 30_000_000
-"""Operations of a schedule that is estimated to be larger are refused before it is made."""
+"""Maximum estimated number of operations of a schedule."""
 
 ALLREDUCES: dict[str, Maker] = {
     "linear": lambda p, count, segment: allreduce.linear(p, count),
@@ -66,10 +66,10 @@ def program_of(
     iterations: int = 1,
     each: int = 1,
 ) -> tuple[Program, Choice]:
-    """The program of ``ranks`` ranks, and what was chosen. ``size`` octets of the vector, or of a
-    rank's block (allgather, alltoall, gather, scatter), or of the message (``latency``,
-    ``bandwidth``), ``each`` ranks of a host in a row; the element is of 4 octets where ``size`` is
-    a multiple of it, as OSU's floats are.
+    """Return the program of ``ranks`` ranks, and the chosen algorithm. ``size`` octets of the
+    vector, or of a rank's block (allgather, alltoall, gather, scatter), or of the message
+    (``latency``, ``bandwidth``), ``each`` ranks of a host in a row; the element is of 4 octets
+    where ``size`` is a multiple of it, as OSU's floats are.
 
     Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for
     fewer than two ranks, :class:`LimitError` for too many operations.

@@ -1,4 +1,4 @@
-"""Which algorithm Open MPI takes by default (``coll_tuned_decision_fixed.c``): the rules of
+"""The default algorithm of Open MPI (``coll_tuned_decision_fixed.c``): the rules of
 4.0, and those of 4.1, which 5.0 still has.
 
 Version 5.0 asks its component HAN first where ranks share hosts (:mod:`softib.workloads.mpi.han`):

@@ -35,8 +35,8 @@ FEW = 4
 
 
 def takes_han(collective: str, version: str, ranks: int, each: int) -> bool:
-    """Does Open MPI ``version`` ask HAN for this, where no one says otherwise: several ranks on
-    each of several hosts, all alike?"""
+    """Return whether Open MPI ``version`` uses HAN by default: for several hosts with the same
+    number of several ranks each."""
     return version == "5.0" and collective in HAN and each > 1 and ranks > each and ranks % each == 0
 
 

@@ -1,5 +1,5 @@
-"""What several collectives are made of: trees of ranks, blocks and segments of a vector, and the
-walks down and up a tree.
+"""Building blocks of collectives: trees of ranks, blocks and segments of a vector, and walks down
+and up a tree.
 
 Rank 0 is the root of each tree.
 """

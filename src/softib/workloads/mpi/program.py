@@ -32,8 +32,8 @@ class Data:
 
 
 class Program:
-    """What ``ranks`` ranks do. Each step of a rank waits for the one before it, unless the caller
-    names what it waits for.
+    """The program of ``ranks`` ranks. Each step of a rank waits for the previous one, unless the
+    caller passes dependencies.
 
     ``element`` octets an element; ``reduce_ps``: time to reduce an octet, and ``reduce_ns`` for the
     call; ``copy_ps``: to copy an octet within a rank; ``version``: of Open MPI, whose rules choose

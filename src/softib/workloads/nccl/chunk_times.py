@@ -1,4 +1,4 @@
-"""What each transfer of a collective takes beside the network, chunk by chunk: the same parts of a
+"""Time of each transfer of a collective outside of the network, chunk by chunk: the same parts of a
 hop as in :mod:`softib.workloads.nccl.law`, laid on the rows of a plan."""
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ MOST_OCTETS = 1 << 30
 class Flows:
     """All flows begin ``begin_us`` after the collective: launch and latency of all hops. Without
     flows this is the whole collective. Columns by message: ``src`` and ``dst``, rows of adapters;
-    ``size`` octets; ``connection``, whose messages go one after another; ``rate_gbps``, the static
+    ``size`` bytes; ``connection``, whose messages go one after another; ``rate_gbps``, the static
     rate."""
 
     begin_us: float
@@ -44,8 +44,8 @@ class Flows:
 
 
 def flows_of(run: Run, times: int = 1) -> Flows:
-    """The flows of ``times`` collectives one after another: none in one node, and none where switches
-    reduce."""
+    """The flows of ``times`` collectives one after another: none in one node, and none where
+    switches reduce."""
     v, m, work = run.values, run.machine, run.work
     whole = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
     src, dst, octets, connections = _edges(run, work)
@@ -53,7 +53,7 @@ def flows_of(run: Run, times: int = 1) -> Flows:
         return Flows(times * whole, src, dst, octets.astype(np.int64), src, octets)
     _, across = rates_of(run.by, m, run.nodes, work, v)
     payload, adapter = payload_of(run.by), run.adapter_gbytes
-    both = [np.bincount(side, octets)[side] for side in (src, dst)]  # what the adapter of each end has to carry
+    both = [np.bincount(side, octets)[side] for side in (src, dst)]  # load of the adapter at each end
     rate = np.minimum(connections * across, adapter * octets / np.maximum(np.maximum(*both), 1e-9))
     busy = max(float(side.max(initial=0.0)) for side in both) / adapter
     carried = max(busy, float((octets / rate).max(initial=0.0))) / 1e3

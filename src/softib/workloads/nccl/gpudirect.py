@@ -1,8 +1,8 @@
 """GPUDirect RDMA: the path between a GPU and its adapter, and what it costs.
 
-An adapter reads and writes a GPU's memory by peer-to-peer DMA. Only behind one PCIe switch does that
-run at the rate of the link; through a root complex, between processors, or through host memory it
-carries less and takes longer.
+An adapter reads and writes a GPU's memory by peer-to-peer DMA. This reaches the rate of the link
+only behind one PCIe switch; through a root complex, between processors, or through host memory it
+is slower.
 """
 
 from __future__ import annotations

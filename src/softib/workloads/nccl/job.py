@@ -49,7 +49,7 @@ def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbp
     :class:`UnknownName`, and :class:`InputError` where the adapters are no whole nodes."""
     given = sorted(set(NOT_TAKEN) & job.model_fields_set)
     if given:
-        raise InputError(f"{job.pattern} takes no {given[0]}: NCCL decides what is sent")  # type: ignore[attr-defined]
+        raise InputError(f"{job.pattern} has no option {given[0]}: NCCL decides what is sent")  # type: ignore[attr-defined]
     links = link_gbps[rows] if len(link_gbps) else np.zeros(1)
     link = float(links.max(initial=0.0)) if (links > 0).all() else 0.0
     machine = machine_of_links(link) if job.machine is None else machine_of(job.machine)
@@ -74,7 +74,7 @@ def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
     hosts = min(machine.hosts, len(adapters))
     if len(adapters) % hosts:
         raise InputError(
-            f"{counted(len(adapters), 'host')} are no whole NVLink domains of {machine.hosts} ({machine.name}); "
+            f"{counted(len(adapters), 'host')} are not whole NVLink domains of {machine.hosts} ({machine.name}); "
             f"choose hosts"
         )
     return adapters.reshape(-1, hosts * adapters.shape[1])
@@ -107,8 +107,8 @@ def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: 
 def figures_of(
     job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, took_us: float
 ) -> dict[str, Any]:
-    """What nccl-tests prints: algorithm and bus bandwidth in GB/s (nccl-tests, PERFORMANCE.md), and
-    what ran: machine, algorithm, protocol, channels."""
+    """Return the figures of nccl-tests: algorithm and bus bandwidth in GB/s (nccl-tests,
+    PERFORMANCE.md), and what ran: machine, algorithm, protocol, channels."""
     run = run_of(job, names, rows, link_gbps)
     ranks = run.nodes * run.machine.gpus
     algbw = job.size / (took_us * 1e3) if took_us > 0 else 0.0

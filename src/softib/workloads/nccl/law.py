@@ -124,7 +124,7 @@ def line_us(by: Choice, size: int, m: Machine, nodes: int, v: Section) -> float:
 
 
 def split(by: Choice) -> bool:
-    """Do some threads of a tree reduce while others hand results down?"""
+    """Return whether some threads of a tree reduce while others pass results down."""
     return by.algorithm == Algorithm.TREE and by.protocol != Protocol.SIMPLE and not by.serial
 
 
@@ -174,8 +174,8 @@ def _inside_octets(by: Choice, work: Work, hops: int) -> int:
 
 
 def held_octets(by: Choice, work: Work) -> int:
-    """Octets that the threads which hand a tree's results down hold at once, so that a hop hands on so
-    many; by LL128 none, for the latency of a hop has what they hold."""
+    """Octets that the threads which hand a tree's results down hold at once, so that a hop hands on
+    so many; by LL128 none, for the latency of a hop has what they hold."""
     if by.protocol == Protocol.LL128:
         return 0
     return round(work.threads * LL_OCTETS * (BROADCAST_THREADS if split(by) else 1.0))
@@ -257,7 +257,7 @@ def _pairs_us(
 
 
 def payload_of(by: Choice) -> float:
-    """Share of what goes over a connection that is payload."""
+    """Share of payload in the bytes on a connection."""
     return (0.5, 0.9375, 1.0)[ORDER.index(by.protocol)]
 
 

@@ -1,5 +1,5 @@
-"""Nodes with GPUs as descriptions: GPU × GPUs × adapters × the way between them; as NCCL's topology
-search sees them."""
+"""Descriptions of nodes with GPUs: GPU model, number of GPUs and adapters, and the path between
+them, as in NCCL's topology search."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Gpu:
     of all NVLinks in one direction, as NCCL counts them (links times SM70_NVLINK_BW …,
     src/graph/topo.h). ``channels``: of a ring inside a node. ``nvls``: can NVSwitch add up?
     ``pcie_gbytes``: GB/s of its 16 lanes of PCIe, as NCCL counts them (12 of the third generation,
-    PCI_WIDTH in src/graph/topo.h, and twice as much of each later one). ``tflops``: dense bf16 (V100:
-    fp16) of the vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100: 80 GB):
-    likewise."""
+    PCI_WIDTH in src/graph/topo.h, and twice as much of each later one). ``tflops``: dense bf16
+    (V100: fp16) of the vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100:
+    80 GB): likewise."""
 
     name: str
     index: int
@@ -119,13 +119,13 @@ class Machine:
 
     @property
     def ll128(self) -> bool:
-        """Does NCCL allow LL128 between nodes? Behind one PCIe switch alone."""
+        """Return whether NCCL allows LL128 between nodes: only behind one PCIe switch."""
         return self.gpudirect == "pix"
 
     @property
     def root_complex(self) -> bool:
-        """Do GPUs and adapters meet in the processor's root complex? NCCL counts what GPUs send
-        through one of Intel 12/9 times."""
+        """Return whether GPUs and adapters are connected through the processor's root complex.
+        NCCL counts what GPUs send through one of Intel 12/9 times."""
         return self.gpudirect in ("phb", "sys")
 
     def but(self, **changes: Any) -> Machine:
@@ -175,7 +175,7 @@ MACHINES = {
 }
 """Machines by name: the vendors' data sheets."""
 BY_GPU = {m.gpu.name.lower(): m for m in MACHINES.values()}
-"""A GPU's name alone means the vendor's node of it."""
+"""A GPU's name without a machine means the vendor's node."""
 BY_LINK = ((100.0, "dgx-1"), (200.0, "dgx-a100"), (400.0, "dgx-h100"))
 """Gb/s of links up to which a machine is assumed that no one named: the vendor's node with adapters
 of this generation; beyond them dgx-b200."""
@@ -195,7 +195,7 @@ def machine_of(name: str) -> Machine:
 
 
 def machine_of_links(gbps: float) -> Machine:
-    """The machine that is assumed behind links of ``gbps`` (0: unknown, dgx-h100)."""
+    """Return the machine assumed for links of ``gbps`` (0: unknown, dgx-h100)."""
     if gbps <= 0:
         return MACHINES["dgx-h100"]
     return MACHINES[next((name for most, name in BY_LINK if gbps <= most * 1.01), "dgx-b200")]

@@ -1,5 +1,6 @@
-"""NCCL's IB transport (its ``transport/net_ib``): a collective on the adapters of a fabric. Transfers
-between nodes are messages on queue pairs, everything else is time of the GPU's connections.
+"""NCCL's IB transport (its ``transport/net_ib``): a collective on the adapters of a fabric.
+Transfers between nodes are messages on queue pairs, everything else is time of the GPU's
+connections.
 
 Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network:
 a queue pair). A hop inside a node takes its latency and its octets; a hop between nodes begins when
@@ -65,7 +66,7 @@ class Run:
 
     @property
     def links_are_faster(self) -> bool:
-        """Would the fabric's links let an adapter carry more than it can?"""
+        """Return whether the fabric's links are faster than the adapters."""
         return self.link_gbps / 8 * HEADERS > nic_gbytes(self.machine, self.values) * (1 + 1e-9)
 
     @property
@@ -101,8 +102,8 @@ def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.n
         return np.array([m for m in members.values() if len(m) == each], np.int64)
     if len(rows) < nics or len(rows) % nics:
         raise InputError(
-            f"{counted(len(rows), 'adapter')} {plural(len(rows), 'is', 'are')} no whole nodes of {nics}; "
-            f"choose hosts, or give another number of nics"
+            f"{counted(len(rows), 'adapter')} {plural(len(rows), 'is', 'are')} not whole nodes of {nics}; choose "
+            f"hosts, or use another number of nics"
         )
     return np.asarray(rows.reshape(-1, nics), np.int64)
 
@@ -227,7 +228,7 @@ def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, oct
         if run.collective == Collective.ALL_TO_ALL:
             at_once = min(P2P_WINDOW, m.gpus * (run.nodes - 1)) * max(1, -(-m.gpus // m.nics))
         return np.full(len(src), run.adapter_gbytes / at_once)
-    both = [np.bincount(side, octets)[side] for side in (src, dst)]  # what the adapter of each end has to carry
+    both = [np.bincount(side, octets)[side] for side in (src, dst)]  # load of the adapter at each end
     return np.asarray(run.adapter_gbytes * np.bincount(qp, octets)[qp] / np.maximum(*both))
 
 

@@ -1,5 +1,5 @@
-"""A collective as transfers between ranks: who hands which blocks of data to whom, when, and
-whether the receiver adds or stores."""
+"""A collective as transfers between ranks: sender, receiver, blocks of data and order of each
+transfer, and whether the receiver adds or stores."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MAX_TRANSFERS = 20_000_000
 class Plan:
     """``n`` transfers. ``src`` and ``dst`` int64: ranks, from ``ranks`` on nodes of switches that
     add up (NVSwitches, aggregation trees). ``octets`` int64, ``channel`` int64, ``loop`` int64
-    (which chunk of the channel), ``adds`` bool: does the receiver add (else it stores). Transfer
-    ``i`` hands over ``blocks[block_first[i]:block_first[i + 1]]`` and begins when
+    (which chunk of the channel), ``adds`` bool: whether the receiver adds (otherwise it stores).
+    Transfer ``i`` hands over ``blocks[block_first[i]:block_first[i + 1]]`` and begins when
     ``needs[first[i]:first[i + 1]]`` have arrived; transfers of one channel from one rank to another
     go in the order of their rows. ``extra``: switches."""
 

@@ -41,8 +41,9 @@ NVLS_TREE_BW = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0,
 
 @dataclass(frozen=True)
 class Choice:
-    """What a collective runs by. ``serial``: a tree whose threads reduce all chunks up, then hand
-    all results down (LL and Simple of 2.8.4); else some do one and some the other."""
+    """The algorithm and protocol of a collective. ``serial``: a tree whose threads reduce all
+    chunks up, then hand all results down (LL and Simple of 2.8.4); else some do one and some the
+    other."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -69,11 +70,11 @@ def choose(
     protocol: str = "",
     nccl: str = "2.30",
 ) -> Choice:
-    """What NCCL would take for ``size`` octets on ``nodes`` machines; ``algorithm`` and
+    """Return NCCL's choice for ``size`` bytes on ``nodes`` machines; ``algorithm`` and
     ``protocol`` force one, as NCCL_ALGO and NCCL_PROTO do.
 
-    Raises :class:`UnknownName` for a name, and :class:`InputError`, one line, for what NCCL does
-    not run.
+    Raises :class:`UnknownName` for a name, and :class:`InputError`, one line, for a combination
+    that NCCL does not run.
     """
     known = ALGORITHMS[collective]
     if algorithm and algorithm not in tuple(Algorithm):
@@ -84,7 +85,7 @@ def choose(
         raise InputError(f"NCCL has no {collective} by {algorithm}; it has {', '.join(known)}")
     if known == (Algorithm.P2P,):
         if protocol not in ("", Protocol.SIMPLE):
-            raise InputError(f"{collective} by {protocol}: softib models sends and receives with simple alone")
+            raise InputError(f"{collective} by {protocol}: softib models sends and receives only with simple")
         return Choice(Algorithm.P2P, Protocol.SIMPLE)
     best, found = math.inf, None
     for by in _named(known, algorithm, protocol):
@@ -123,7 +124,7 @@ def _named(known: tuple[Algorithm, ...], algorithm: str, protocol: str) -> Itera
 
 
 def _allowed(by: Choice, machine: Machine, nodes: int) -> bool:
-    """LL128 takes GPU and NIC behind one PCIe switch."""
+    """Return the allowed protocols: LL128 needs GPU and NIC behind one PCIe switch."""
     return by.protocol != Protocol.LL128 or nodes == 1 or machine.ll128
 
 
@@ -135,7 +136,7 @@ def _as_run(by: Choice, machine: Machine, nccl: str) -> Choice:
 
 
 def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) -> str:
-    """Why NCCL would not run this, empty where it would."""
+    """Return why NCCL would not run this; empty if it would."""
     if a == Algorithm.COLLNET and (not m.sharp or nodes < 2):
         return "CollNet takes switches that reduce (sharp=yes), and two nodes"
     if a in (Algorithm.NVLS, Algorithm.NVLS_TREE) and (not m.gpu.nvls or m.gpus < 2):
@@ -145,12 +146,13 @@ def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) ->
     if a == Algorithm.NVLS_TREE and nodes < 2:
         return "the tree of NVLS is between nodes, and there is one"
     if a == Algorithm.PAT and m.gpus != 1:
-        return "PAT runs with one GPU a node alone"
+        return "PAT needs one GPU per node"
     return ""
 
 
 def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, nccl: str = "2.30") -> float:
-    """µs as the model of NCCL ``nccl`` expects them; infinite for algorithms that the release lacks."""
+    """µs as the model of NCCL ``nccl`` expects them; infinite for algorithms that the release
+    lacks."""
     r = release_of(nccl, m.gpu.index)
     a, p = by.algorithm, by.protocol
     if a not in r.base:

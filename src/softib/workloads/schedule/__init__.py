@@ -1,2 +1,2 @@
-"""Programs of ranks as columns: sends, receives and computations, what each waits for, and what
-becomes of them on hosts."""
+"""Programs of ranks as columns: sends, receives and computations with their dependencies, and their
+messages on hosts."""

@@ -33,7 +33,7 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
     """Host of each rank (int64[ranks], of ``rows``): ``each`` on one, in order. Raises
     :class:`InputError` where there are more ranks than that."""
     if s.ranks > len(rows) * each:
-        hint = f"; give more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
+        hint = f"; use more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
         raise InputError(
             f"{s.name} has {counted(s.ranks, 'rank')}; {counted(len(rows), 'host')} with {each} each take "
             f"{len(rows) * each:,}{hint}"
@@ -238,7 +238,7 @@ def _order(
             there = np.flatnonzero(row >= 0)
             operation[row[there]] = there
         raise InputError(
-            f"{s.name}: {s.where(int(operation[circle]))}: it waits for ever: for itself, by way of other ranks"
+            f"{s.name}: {s.where(int(operation[circle]))}: it never ends: it waits for itself, through other ranks"
         )
     return order
 

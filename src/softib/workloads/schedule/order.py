@@ -1,5 +1,5 @@
-"""In which order the messages of a queue pair are posted, so that none waits behind one that waits
-for it."""
+"""Order in which the messages of a queue pair are posted, so that none is posted after one that
+waits for it."""
 
 from __future__ import annotations
 

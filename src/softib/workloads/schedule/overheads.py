@@ -1,4 +1,4 @@
-"""What the messages of a program cost in its library and processors, beside the adapter."""
+"""Costs of a program's messages in its library and processors, besides the adapter's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Overheads"]
 
 @dataclass(frozen=True)
 class Overheads:
-    """What a library's messages cost beside the adapter.
+    """Costs of a library's messages besides the adapter's.
 
     **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager one costs
     ``copy_ps`` for each octet that either end copies into or out of registered buffers, fragment by

@@ -80,7 +80,7 @@ class Schedule:
         self.check_values()
         circle = _in_a_circle(self)
         if circle >= 0:
-            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, by way of what it requires")
+            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, through its requirements")
 
     def check_values(self) -> None:
         """Raise :class:`InputError`, one line with rank and operation, for a peer that is not
@@ -187,12 +187,13 @@ def meetings(s: Schedule) -> np.ndarray:
     if lonely.any():
         i = int(np.argmax(lonely))
         raise InputError(
-            f"{s.name}: {s.where(i)}: no one receives this message to rank {int(s.peer[i])} with tag {int(s.tag[i])}"
+            f"{s.name}: {s.where(i)}: there is no receive for this message to rank {int(s.peer[i])} with tag "
+            f"{int(s.tag[i])}"
         )
     if alone.any():
         i = int(np.argmax(alone))
         raise InputError(
-            f"{s.name}: {s.where(i)}: it waits for ever: no one sends it a message with tag {int(s.tag[i])}"
+            f"{s.name}: {s.where(i)}: it never ends: there is no send of a message with tag {int(s.tag[i])}"
         )
     short = (s.kind == Kind.SEND) & (s.size > s.size[met])
     if short.any():

@@ -30,15 +30,15 @@ class OfStorage(Job):
     stripe_count: Number | None = Field(
         None, description="targets of one client's data, from target number (client mod targets) on; default all"
     )
-    queue_depth: Number = Field(32, description="requests of a client that are under way")
+    queue_depth: Number = Field(32, description="outstanding requests of a client")
     protocol: Literal["nvme-of", "rdma"] = Field(
-        "nvme-of", description="command, data and response, or data alone (READ and WRITE by the client)"
+        "nvme-of", description="command, data and response, or only data (READ and WRITE by the client)"
     )
     in_capsule: Annotated[int, Field(ge=0, le=16384)] | None = Field(
         None, description="largest write whose data travels with its command"
     )
-    device: Literal["nvme", "memory"] = Field("nvme", description="what a target stores on; memory takes no time")
-    device_time: Time | None = Field(None, description="of a device for a request, beside its octets")
+    device: Literal["nvme", "memory"] = Field("nvme", description="storage medium of a target; memory takes no time")
+    device_time: Time | None = Field(None, description="latency of a device per request, without data transfer")
     device_rate: Rate | None = Field(None, description="of all devices of a target together, in Gb/s")
     client_time: Time | None = Field(None, description="of a client's processor for a request")
     target_time: Time | None = Field(None, description="of a target's processor for a request")
@@ -55,8 +55,8 @@ class OfStorage(Job):
 
 
 class Storage(OfStorage):
-    """clients read from or write to targets (N:1, N:M by stripes), a request as NVMe over Fabrics
-    makes one"""
+    """clients read from or write to targets (N:1, N:M by stripes), with the requests of NVMe over
+    Fabrics"""
 
     pattern: Literal["storage"] = "storage"
     operation: Literal["read", "write"] = Field("read", description="what clients do")

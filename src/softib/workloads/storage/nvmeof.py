@@ -54,8 +54,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Shares:
-    """Who moves what: rows of ``clients`` and ``targets``; the n-th of ``octets`` is each client's
-    n-th request, to target ``(client + step) mod targets``."""
+    """Assignment of requests: rows of ``clients`` and ``targets``; the n-th of ``octets`` is each
+    client's n-th request, to target ``(client + step) mod targets``."""
 
     clients: np.ndarray
     targets: np.ndarray
@@ -112,7 +112,7 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
     pattern = job.pattern_name
     if not len(targets):
         raise InputError(
-            f"{pattern}: no host is a target; name one, such as targets=0, or leave targets out for the last host"
+            f"{pattern}: no host is a target; add one, for example targets=0, or leave out targets for the last host"
         )
     if not len(clients):
         raise InputError(
@@ -137,7 +137,8 @@ def _check(job: OfStorage) -> None:
     pattern = job.pattern_name
     if {"opcode", "transport", "receives", "repost"} & job.model_fields_set:
         raise InputError(
-            f"{pattern} takes no opcode, transport, receives or repost: its protocol says what is sent, over RC"
+            f"{pattern} has no options opcode, transport, receives and repost: its protocol determines the "
+            f"messages, over RC"
         )
     devices = {
         "in_capsule",

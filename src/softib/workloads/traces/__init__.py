@@ -1,2 +1,2 @@
-"""Recorded programs: GOAL and Chakra files, and what ``softib run --record`` saw, each as a
+"""Recorded programs: GOAL and Chakra files, and recordings of ``softib run --record``, each as a
 :class:`~softib.workloads.schedule.schedule.Schedule`."""

@@ -31,8 +31,8 @@ class NodeType(IntEnum):
 @dataclass
 class Node:
     """One operation. ``micros``: recorded duration in microseconds. ``attributes``: those that are
-    numbers, truths, text, or lists of whole numbers or truths. ``data_deps`` and ``ctrl_deps``: numbers
-    of nodes that end before it begins."""
+    numbers, truths, text, or lists of whole numbers or truths. ``data_deps`` and ``ctrl_deps``:
+    numbers of nodes that end before it begins."""
 
     number: int = 0
     name: str = ""
@@ -78,8 +78,8 @@ VALUES: dict[int, Callable[[Any], Any]] = {
 }
 """et_def.proto, AttributeProto: the fields that hold one value."""
 LISTS: dict[int, Callable[[Any], Any]] = {8: signed, 10: signed, 12: int, 14: int, 28: bool}
-"""The fields that hold a list of whole numbers or truths, and what each value is; other lists and octets
-are not looked at."""
+"""The fields that hold a list of whole numbers or truths, and what each value is; other lists and
+octets are not looked at."""
 
 
 def rank_files(path: Path) -> list[Path]:
@@ -118,7 +118,7 @@ def read_nodes(path: Path, data: bytes, rank: int) -> list[Node]:
     else:
         nodes = _nodes(path, data, rank)
     if not nodes:
-        raise InputError(f"{path}: no node: no Chakra trace, or that of a rank that does nothing")
+        raise InputError(f"{path}: no node: not a Chakra trace, or of a rank without operations")
     return nodes
 
 
@@ -144,7 +144,7 @@ def node_of(message: Any) -> Node:
     try:
         return _node(message.SerializeToString())
     except (AttributeError, ValueError, TypeError):
-        raise InputError(f"{type(message).__name__} is no Node of a Chakra trace") from None
+        raise InputError(f"{type(message).__name__} is not a Node of a Chakra trace") from None
 
 
 def _node(message: bytes) -> Node:

@@ -100,13 +100,13 @@ def grouping_of(trace: Path, groups: str | None, dims: str | None) -> Grouping:
     sizes: tuple[int, ...] = ()
     if dims and (not _DIMS.fullmatch(dims) or not prod(sizes := tuple(map(int, dims.split("x"))))):
         raise InputError(f"dims {shown(dims)!r}: use sizes, innermost first, for example 4x2")
-    path = Path(groups) if groups else _beside(trace)
+    path = Path(groups) if groups else _sibling(trace)
     if path is None:
         return Grouping(dims=sizes)
     return Grouping(members_in(path), str(path), sizes)
 
 
-def _beside(trace: Path) -> Path | None:
+def _sibling(trace: Path) -> Path | None:
     """``name.json``, if it is a mapping of lists."""
     from softib.workloads.traces.chakra import RANK_FILE
 

@@ -68,8 +68,8 @@ class _Group:
 
 
 def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand, grouping: Grouping = ALL) -> Schedule:
-    """What the nodes of each rank are, with collectives as ``by`` expands them, among the ranks that
-    ``grouping`` says. Raises :class:`InputError` with rank and node."""
+    """What the nodes of each rank are, with collectives as ``by`` expands them, among the ranks
+    that ``grouping`` says. Raises :class:`InputError` with rank and node."""
     build = Builder(len(traces))
     groups: dict[GroupKey, _Group] = {}
     controlled: dict[int, bool] = {}
@@ -83,7 +83,7 @@ def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand, gr
             if rank not in group.calls:
                 call = next(iter(group.calls.values()))[0]
                 raise InputError(
-                    f"{name}: rank {call.rank}, node {call.node.number}: it waits for ever: rank {rank} is of its "
+                    f"{name}: rank {call.rank}, node {call.node.number}: it never ends: rank {rank} is in its "
                     "group, and never calls a collective of it"
                 )
         tag = _collectives(name, build, group, tag, by)
@@ -114,7 +114,7 @@ class _Rank:
             begin, end = rows[node.number]
             for on in node.data_deps:
                 if on not in rows:
-                    raise self.wrong(node, f"it waits for ever: it depends on node {on}, which is not in the trace")
+                    raise self.wrong(node, f"it never ends: it depends on node {on}, which is not in the trace")
                 self.build.need(begin, rows[on][1])
             for on in node.ctrl_deps if controlled else ():
                 if on in rows:
@@ -164,9 +164,9 @@ class _Rank:
     def _call(self, node: Node, begin: int, end: int) -> None:
         kind, size = node.get("comm_type"), self._number(node, "comm_size", 0, True)
         if not isinstance(kind, int) or not 0 <= kind < len(COLLECTIVES):
-            raise self.wrong(node, f"comm_type {kind!r} is no collective of Chakra (0 to {len(COLLECTIVES) - 1})")
+            raise self.wrong(node, f"comm_type {kind!r} is not a collective of Chakra (0 to {len(COLLECTIVES) - 1})")
         if size < 0:
-            raise self.wrong(node, f"comm_size {size} is no size")
+            raise self.wrong(node, f"comm_size {size} is not a size")
         try:
             key = self.grouping.key(node, self.rank, self.ranks)
         except InputError as error:
@@ -176,7 +176,7 @@ class _Rank:
 
 
 def _in_a_circle(nodes: list[Node]) -> bool:
-    """Do nodes wait for themselves, by way of data and control dependencies?"""
+    """Return whether nodes wait for themselves, through data and control dependencies."""
     numbers = {node.number for node in nodes}
     needs = {node.number: {on for on in (*node.data_deps, *node.ctrl_deps) if on in numbers} for node in nodes}
     followers: dict[int, list[int]] = {}
@@ -202,7 +202,7 @@ def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand)
     if many[most] != many[least]:
         call = group.calls[most][many[least]]
         raise InputError(
-            f"{name}: rank {most}, node {call.node.number}: it waits for ever: rank {least} has "
+            f"{name}: rank {most}, node {call.node.number}: it never ends: rank {least} has "
             f"{many[least]:,} collectives of this group, not {many[most]:,}"
         )
     operations: dict[tuple[str, int, int], Operations] = {}

@@ -37,8 +37,8 @@ CHAKRA = (".et", ".json")
 
 def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str | None = None) -> Schedule:
     """The schedule of the file ``path``; a Chakra trace of one rank alone becomes that of ``ranks``
-    ranks, with ``groups`` and ``dims`` as a job has them. Raises :class:`InputError` for a file that
-    cannot be read, one line with what would be right."""
+    ranks, with ``groups`` and ``dims`` as a job has them. Raises :class:`InputError` for a file
+    that cannot be read, with the expected form."""
     if path.suffix in CHAKRA or (not path.exists() and path.with_name(path.name + ".0.et").exists()):
         from softib.workloads.traces.chakra_groups import grouping_of
         from softib.workloads.traces.chakra_schedule import read_chakra
@@ -75,8 +75,8 @@ def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None
 
 
 def refuse(path: Path, data: bytes) -> None:
-    """Raise :class:`InputError`, one line, where ``data``, the beginning of the file ``path``, is
-    of a form that is known and not read."""
+    """Raise :class:`InputError`, one line, where ``data``, the beginning of the file ``path``, has
+    a known but unsupported format."""
     for begin, form in REFUSED:
         if data.startswith(begin):
             raise InputError(f"{path} is {form}, which is not read; convert it to GOAL (schedgen does)")

@@ -44,7 +44,7 @@ _COMMENT = re.compile(rb"/\*.*?\*/", re.S)
 
 def read_goal(path: Path, data: bytes) -> Schedule:
     """The schedule in ``data``, the content of ``path``, text or binary. Raises :class:`InputError`
-    with file, line, and what would be right."""
+    with file, line, and the expected form."""
     if is_binary(data):
         text = portals_text(path, data)
         if text is None:
@@ -115,7 +115,7 @@ class _Text:
     def _open(self, text: str) -> None:
         hit = _RANK.fullmatch(text)
         if not hit:
-            raise self.wrong(f"{text!r} stands outside of a rank; write rank N {{")
+            raise self.wrong(f"{text!r} is outside of a rank; use rank N {{")
         self.rank = int(hit[1])
         if self.rank >= self.ranks:
             raise self.wrong(f"rank {self.rank} of {self.ranks}: ranks are 0 to {self.ranks - 1}")

@@ -48,7 +48,7 @@ PS_PER_NS = 1000
 
 
 def is_binary(data: bytes) -> bool:
-    """Does ``data`` begin as a binary schedule does?"""
+    """Return whether ``data`` begins like a binary schedule."""
     return data[:8] == MAGIC.to_bytes(8, "little")
 
 
@@ -92,7 +92,7 @@ def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tup
 def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
     """(ranks, begin and end of each)."""
     if len(data) < HEADER.itemsize:
-        raise InputError(f"{path}: {len(data)} octets are no binary GOAL schedule")
+        raise InputError(f"{path}: {len(data)} bytes are not a binary GOAL schedule")
     ranks = int(np.frombuffer(data, HEADER, 1)["ranks"][0])
     table_end = HEADER.itemsize + 16 * ranks
     if ranks < 1 or len(data) < table_end:
@@ -186,8 +186,7 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
     if odd.any():
         i = int(np.argmax(odd))
         raise InputError(
-            f"{path}: rank {rank[i]} has an operation of type {types[i]}: operations of Portals are read "
-            f"from text alone"
+            f"{path}: rank {rank[i]} has an operation of type {types[i]}: operations of Portals are read only from text"
         )
     kind = np.array([KINDS.get(k, 0) for k in range(4)], np.uint8)[types]
     computes = kind == Kind.COMPUTE

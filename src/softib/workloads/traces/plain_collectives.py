@@ -1,5 +1,5 @@
-"""Collectives as sends and receives by the plain algorithms of textbooks: what a trace that names a
-collective becomes when no library's own choice is known.
+"""Collectives as sends and receives by the plain algorithms of textbooks: used for a trace with
+collectives if the library's choice is unknown.
 
 All-reduce, all-gather and reduce-scatter by rings, all-to-all by pairwise exchange, broadcast and
 reduce by binomial trees, gather and scatter straight from and to the root, barrier by dissemination
@@ -45,7 +45,7 @@ def expand(collective: str, ranks: int, size: int, root: int = 0) -> Operations:
     puts in, as Chakra's and NCCL's calls count them (all-gather: its own part; all-to-all and
     scatter: all parts together). Raises :class:`InputError` for a collective that is not known."""
     if collective not in _MAKERS:
-        raise InputError(f"{collective} is no collective known here; there are {', '.join(_MAKERS)}")
+        raise InputError(f"{collective} is not a known collective; use one of {', '.join(_MAKERS)}")
     return _sorted(*_MAKERS[collective](ranks, size, root % ranks)) if ranks > 1 else _sorted(*[np.zeros(0)] * 4)
 
 

@@ -64,7 +64,7 @@ class Counters:
             row = build.compute(rank, 0, label=hit["label"] or "")
             self._awaits.append((rank, int(hit["when"]), int(hit["value"]), row))
         else:
-            raise wrong("a get of Portals is not known here; put, append, tput, tappend and test are")
+            raise wrong("a get of Portals is not supported; use put, append, tput, tappend and test")
         return hit["label"] or "", row
 
     def _note(self, rank: int, hit: re.Match[str], counted: int, waits: int) -> None:

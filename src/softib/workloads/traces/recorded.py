@@ -1,4 +1,4 @@
-"""What a program was seen to post and to poll, as a
+"""The recorded posts and polls of a program as a
 :class:`~softib.workloads.schedule.schedule.Schedule`.
 
 Each message is a send and a receive; a READ or an atomic is a request of 0 octets and the answer,
@@ -50,7 +50,7 @@ def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tup
     Raises :class:`InputError` where nothing was recorded."""
     ranks = _ranks(threads)
     if not ranks:
-        raise InputError(f"{name}: nothing was recorded: no program made a queue pair")
+        raise InputError(f"{name}: nothing was recorded: no program created a queue pair")
     posts = Posts(threads, ranks)
     build = Builder(max(ranks.values()) + 1)
     of_process = Counter(t.pid for t in threads)

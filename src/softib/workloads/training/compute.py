@@ -1,12 +1,12 @@
-"""Time of computing on one GPU: matrix products by their size, and everything else by the octets
-that it reads and writes.
+"""Computing time on one GPU: matrix products by their size, everything else by the bytes read and
+written.
 
-A product is cut into tiles of its result, a wave of which all multiprocessors compute at once (NVIDIA,
-Matrix Multiplication Background User's Guide, chapters 2.3 and 3), and its result is written to memory.
-What lies between products (norms, dropout, softmax, GELU) is bound by memory: each tensor that it
-takes or gives is moved once. Which tensors these are: Korthikanti et al., MLSys 2023, section 4.1,
-with the fused kernels of Megatron-LM (softmax with scale and mask; bias, dropout and sum; bias and
-GELU).
+A product is cut into tiles of its result, a wave of which all multiprocessors compute at once
+(NVIDIA, Matrix Multiplication Background User's Guide, chapters 2.3 and 3), and its result is
+written to memory. What lies between products (norms, dropout, softmax, GELU) is bound by memory:
+each tensor that it takes or gives is moved once. Which tensors these are: Korthikanti et al., MLSys
+2023, section 4.1, with the fused kernels of Megatron-LM (softmax with scale and mask; bias, dropout
+and sum; bias and GELU).
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["Passes", "Processor", "gradient_us", "head_of", "layer_of", "network_of", "optimizer_us"]
 
 TILE = (256, 128)
-"""Rows and columns of a result that a multiprocessor computes at once: the largest that cuBLAS has."""
+"""Rows and columns of a result that a multiprocessor computes at once: the largest that cuBLAS has.
+"""
 STATES = 26
-"""Octets that Adam moves for a parameter beside its gradient: momentum, variance and weight of fp32 in
-and out, and the weight of bf16 out."""
+"""Octets that Adam moves for a parameter beside its gradient: momentum, variance and weight of fp32
+in and out, and the weight of bf16 out."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Passes:
 
 @dataclass(frozen=True)
 class Processor:
-    """A GPU. ``flops``: operations a second that a user says it achieves in all, memory included; 0:
-    by the size of products (``values``: section ``gpu`` of the parameters)."""
+    """A GPU. ``flops``: operations a second that a user says it achieves in all, memory included;
+    0: by the size of products (``values``: section ``gpu`` of the parameters)."""
 
     gpu: Gpu
     values: Section

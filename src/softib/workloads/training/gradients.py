@@ -1,12 +1,12 @@
-"""What replicas exchange: sums of gradients, and with ZeRO (Rajbhandari et al., SC 2020) weights,
-by the collectives that NCCL chooses, as flows on the fabric.
+"""Exchanges between replicas: sums of gradients, and with ZeRO (Rajbhandari et al., SC 2020)
+weights, by the collectives that NCCL chooses, as flows on the fabric.
 
 Stage 0 all-reduces each bucket of the last backward pass. Stages 1 to 3 reduce-scatter it, 2 and 3
 after every micro-batch, for no rank keeps whole gradients; 1 and 2 all-gather the new weights at
 the end (together as many octets as an all-reduce: section 7.2 there), 3 all-gathers them before
-each pass, forward and backward, while the pass before runs, and once more where activations are
-computed again. Stage 3 has a collective for each matrix of weights, as DeepSpeed fetches and reduces
-parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
+each pass, forward and backward, while the pass before runs, and a third time where activations are
+computed again. Stage 3 has a collective for each matrix of weights, as DeepSpeed fetches and
+reduces parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
 deepspeed/runtime/zero/partition_parameters.py of 0.3.13): vectors below its
 ``stage3_param_persistence_threshold`` stay whole.
 

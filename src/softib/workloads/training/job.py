@@ -72,7 +72,7 @@ def model_of(job: TrainingStep) -> Transformer | Network:
             job.flash_attention,
         )
     if job.parameters is None or job.operations is None:
-        raise InputError("a model that is no transformer takes both parameters and operations of a sample")
+        raise InputError("a model other than a transformer needs both parameters and operations of a sample")
     given = sorted(OF_TRANSFORMERS & job.model_fields_set)
     if given:
         raise InputError(f"{given[0].replace('_', '-')} is of transformers; leave it out, or parameters and operations")
@@ -123,8 +123,8 @@ def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, lin
 def figures_of(
     job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, took_us: float
 ) -> dict[str, Any]:
-    """Time of a step and what it is made of, tokens a second, share of computing in it, operations a
-    second of a GPU, GPU-hours."""
+    """Time of a step and what it is made of, tokens a second, share of computing in it, operations
+    a second of a GPU, GPU-hours."""
     step = step_of(job, names, rows, link_gbps)
     lay, seconds = step.layout, took_us / 1e6
     tokens = job.batch * (job.sequence if job.parameters is None else 1)
@@ -147,10 +147,10 @@ def figures_of(
 
 
 def parts_of(step: Step, took_us: float) -> dict[str, float]:
-    """What a step is made of, in µs of the mean stage: computing and optimizer, collectives of tensor
-    and of expert groups inside nodes, the bubble of the pipeline on an idle network ((p - 1) / v
-    passes of a micro-batch), and the rest: messages that nothing hides, and stages that wait for the
-    longest one."""
+    """What a step is made of, in µs of the mean stage: computing and optimizer, collectives of
+    tensor and of expert groups inside nodes, the bubble of the pipeline on an idle network ((p - 1)
+    / v passes of a micro-batch), and the rest: messages that nothing hides, and stages that wait
+    for the longest one."""
     lay = step.layout
     compute = step.layer.times(step.layers * lay.interleave) + step.head.times(1 / lay.pipeline)
     micro = lay.micro_batches

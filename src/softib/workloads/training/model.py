@@ -23,7 +23,8 @@ ELEMENT = 2
 class Transformer:
     """``layers`` of ``hidden``, sequences of ``sequence`` tokens, ``vocabulary``; ``experts`` of
     each layer (0: dense), ``top_k`` of them a token; ``recompute``: are activations computed again
-    in the backward pass? ``heads`` of attention; ``flash_attention``: does one kernel compute it?"""
+    in the backward pass? ``heads`` of attention; ``flash_attention``: does one kernel compute it?
+    """
 
     layers: int
     hidden: int
@@ -88,7 +89,8 @@ class Network:
 class Layout:
     """How ranks share the work: rank = tensor + tensor_size × (data + data_size × pipeline), as
     Megatron-LM orders them; expert-parallel groups are neighbours of a data-parallel group. A stage
-    has ``interleave`` chunks of layers, that of number c after all stages' chunks of number c - 1."""
+    has ``interleave`` chunks of layers, that of number c after all stages' chunks of number c - 1.
+    """
 
     tensor: int
     pipeline: int
@@ -111,7 +113,7 @@ class Layout:
     ) -> Layout:
         """The layout of ``gpus``. Raises :class:`InputError`, one line, for what does not divide."""
         if gpus % (tensor * pipeline):
-            raise InputError(f"{gpus:,} GPUs are no whole replicas of tensor {tensor} × pipeline {pipeline}")
+            raise InputError(f"{gpus:,} GPUs are not whole replicas of tensor {tensor} × pipeline {pipeline}")
         data = gpus // (tensor * pipeline)
         if batch % (data * micro_batch):
             raise InputError(
@@ -120,7 +122,7 @@ class Layout:
             )
         if model.experts and model.top_k > model.experts:
             raise InputError(
-                f"a token goes to {model.top_k} experts, and a layer has {model.experts}; take a smaller top-k"
+                f"a token goes to {model.top_k} experts, and a layer has {model.experts}; use a smaller top-k"
             )
         if model.layers % (pipeline * interleave):
             chunks = f" of {interleave} chunks" if interleave > 1 else ""

@@ -103,7 +103,9 @@ def _mapping(name: str, settings: Any) -> dict[str, Any]:
 
         settings, _ = load_yaml(Path(settings), f"file of settings of {name}", "name: value")
     if not isinstance(settings, Mapping):
-        raise InputError(f"{name}: {settings!r} is no settings; use a mapping or the name of a YAML or JSON file")
+        raise InputError(
+            f"{name}: {settings!r} is not a mapping of settings; use a mapping or the name of a YAML or JSON file"
+        )
     return {str(k).lstrip("-").replace("-", "_"): v for k, v in settings.items()}
 
 

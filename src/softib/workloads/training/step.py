@@ -1,4 +1,4 @@
-"""A training step as messages: what its stages compute and exchange, on the GPUs of a machine.
+"""A training step as messages: computations and exchanges of its stages on the GPUs of a machine.
 
 The collectives of tensor and expert groups inside a node are time of a pass, by NCCL's law on an
 unloaded network. Those that cross nodes, activations between stages, and the collectives of
@@ -49,8 +49,8 @@ class Step:
     def __post_init__(self) -> None:
         if self.zero >= 2 and self.layout.pipeline > 1:
             raise InputError(
-                f"ZeRO stage {self.zero} with {self.layout.pipeline} stages of a pipeline is nothing that "
-                f"libraries run: take zero 1, or pipeline 1"
+                f"ZeRO stage {self.zero} with {self.layout.pipeline} stages of a pipeline is not supported by "
+                f"libraries; use zero 1, or pipeline 1"
             )
 
     model: Transformer | Network
@@ -124,8 +124,8 @@ class Step:
 
     @cached_property
     def of_tensors(self) -> list[Exchanged]:
-        """Two all-reduces of a layer, or an all-gather and a reduce-scatter for each of them (Korthikanti
-        et al., MLSys 2023, 4.2)."""
+        """Two all-reduces of a layer, or an all-gather and a reduce-scatter for each of them
+        (Korthikanti et al., MLSys 2023, 4.2)."""
         if self.layout.tensor == 1:
             return []
         octets = self.model.activation_octets * self.micro_batch

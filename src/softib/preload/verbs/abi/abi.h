@@ -1,4 +1,4 @@
-/* What stands behind the objects that applications hold: each begins with libibverbs' structure. */
+/* The library's objects behind application handles: each begins with libibverbs' structure. */
 #ifndef SOFTIB_VERBS_ABI_H
 #define SOFTIB_VERBS_ABI_H
 
@@ -115,7 +115,7 @@ int va_most(enum va_kind kind);
 bool va_count(struct ibv_context *context, enum va_kind kind);
 /* One more, of zeros; NULL, with errno ENOMEM: the device or this process has no room for it. */
 void *va_counted(struct ibv_context *context, enum va_kind kind, size_t octets);
-/* One less. NULL, for who returns nothing. */
+/* Decrement a count. Returns NULL for callers without a result. */
 void *va_uncount(struct ibv_context *context, enum va_kind kind);
 
 struct va_qp {
@@ -183,9 +183,9 @@ int va_free_dm(struct ibv_dm *dm);
 struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access);
 /* A region; also of what the application did not allocate. */
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
-/* The handle of a region goes; the region stays, or is gone already. */
+/* Free the handle of a region; the region stays, or was freed before. */
 void va_forget_mr(struct ibv_mr *mr);
-/* No one copies to or from a key's memory any more, and its place is free. */
+/* Wait until no copy uses a key's memory, and free its entry. */
 void va_free_key(struct softib_key *k);
 struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd);
 struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);

@@ -1,7 +1,7 @@
 /*
- * Completion channels. A completion increments `pending` of the CQ and sends a datagram to the channel's socket; ibv_get_cq_event
- * takes one datagram, then looks which CQ it was. A socket takes few datagrams: what found it full is counted in
- * `unsent`, and the reader that empties it sends one of those to itself.
+ * Completion channels. A completion increments `pending` of the CQ and sends a datagram to the channel's socket;
+ * ibv_get_cq_event reads one datagram, then finds the CQ. A socket holds few datagrams: those that do not fit are
+ * counted in `unsent`, and the reader that empties the socket sends one of them to itself.
  */
 #include "abi.h"
 #include "../engine/completion/complete.h"

@@ -1,4 +1,4 @@
-/* Devices, contexts, and what they say of themselves. */
+/* Devices, contexts and their attributes. */
 #include "abi.h"
 #include "../engine/completion/events.h"
 #include "../engine/scheduling/quiesce.h"
@@ -22,7 +22,7 @@ static struct va_device *devices;
 static unsigned devices_n;
 static bool ready;
 
-/* In a forked child: nothing of what the parent made is the child's. */
+/* In a forked child: the child owns no object of its parent. */
 static void forget(void)
 {
     va_engine.waiting = NULL;
@@ -34,7 +34,8 @@ static void forget(void)
     vm_renumber(&va_engine.w, sv_fabric_process());
 }
 
-/* The memory of verbs cannot be used: one line says why, as for all that keeps devices away (SOFTIB_QUIET=1: none). */
+/* The shared memory of verbs is unusable: print one line with the reason, as for every missing device
+ * (SOFTIB_QUIET=1: none). */
 static void refuse(int error)
 {
     static bool reported;
@@ -137,7 +138,7 @@ VA_EXPORT int ibv_get_device_index(struct ibv_device *device)
 /* -- contexts -- */
 
 /*
- * The command descriptor leads nowhere: it is a file that names the device, so that who gets it (dup, SCM_RIGHTS) can import
+ * The command descriptor is a file with the name of the device, so that its receiver (dup, SCM_RIGHTS) can import
  * the context.
  */
 static int name_tag(const char *name)

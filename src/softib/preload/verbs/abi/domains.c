@@ -96,7 +96,7 @@ void va_pd_leave(struct va_pd *p)
         free(p);
 }
 
-/* What was made with it may stay, and looks at it when it goes. */
+/* Objects created with it may stay, and access it when they are destroyed. */
 VA_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
     va_pd_leave(va_pd(pd));
@@ -241,9 +241,9 @@ VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 
 /* Regions and device memory of other processes that share a context's descriptor (ibv_import_mr(3), ibv_import_dm(3)). */
 /*
- * The region's addresses are those of who registered it; here it is named by its keys alone. Each who has it may end it for all
- * (dereg_mr), and then no one copies there any more; the others' requests fail like those with any wrong key, and they may
- * but unimport it (the man page).
+ * The region's addresses are those of the registering process; here only its keys are used. Every process with the
+ * region may deregister it for all (dereg_mr). Then no copies are made any more, requests of the others fail as with
+ * a wrong key, and they can only unimport it (see the man page).
  */
 /* Of device memory of a third process: two would have to be waited for. */
 static bool is_borrowed(const struct softib_key *k)

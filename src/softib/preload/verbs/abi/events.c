@@ -1,4 +1,4 @@
-/* Asynchronous events: read from the context's socket, where the daemon and peers write them. */
+/* Asynchronous events: read from the context's socket, to which the daemon and peers write. */
 #include "abi.h"
 #include "../engine/completion/events.h"
 
@@ -6,7 +6,7 @@
 #include <search.h>
 #include <sys/socket.h>
 
-/* -- who is there: an event of an object that is gone is stale -- */
+/* -- existing objects: an event of a destroyed object is stale -- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *enrolled;

@@ -1,4 +1,4 @@
-/* How many objects of a kind a process may have of a device: what ibv_query_device says, and what is kept. */
+/* Limits of objects per process and device: the values of ibv_query_device, and their enforcement. */
 #include "abi.h"
 
 #include <errno.h>

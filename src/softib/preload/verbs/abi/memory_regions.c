@@ -94,7 +94,7 @@ static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned acc
                 "by system calls; SOFTIB_REMAP=1 moves it all the same");
 }
 
-/* Where others find it: a file that the application mapped, or the one that its pages were moved to. */
+/* The file through which peers access it: one that the application mapped, or the one to which its pages were moved. */
 static void name_file(struct softib_key *k, const struct vm_region *r, const struct mapped_range *g)
 {
     struct softib_file *file;
@@ -115,7 +115,7 @@ static void name_file(struct softib_key *k, const struct vm_region *r, const str
 
 static void forget_file(struct softib_key *k)
 {
-    if (k->process == va_engine.w.process) /* else it is in the heap of who registered it, and goes with him */
+    if (k->process == va_engine.w.process) /* otherwise it is in the heap of the registering process, and freed with it */
         vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
     if (k->file)
         __atomic_fetch_add(&vm_head(&va_engine.w)->drops, 1, __ATOMIC_RELEASE);
@@ -240,7 +240,7 @@ static bool take_away(struct softib_key *k, uint32_t key)
     return __atomic_compare_exchange_n(&k->key, &key, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* No one copies there any more, and its place is free. */
+/* Wait until no copy uses it, and free its entry. */
 void va_free_key(struct softib_key *k)
 {
     ve_quiesce(&va_engine);
@@ -248,7 +248,8 @@ void va_free_key(struct softib_key *k)
     vm_key_left(&va_engine.w, k);
 }
 
-/* The same for a region of `owner`, whose own requests are waited for, too. When he is dead the daemon frees the place. */
+/* The same for a region of `owner`, also waiting for its own requests. If the owner is dead the daemon frees the
+ * entry. */
 static void free_key_of(struct softib_key *k, uint16_t owner)
 {
     uint64_t *hazard;

@@ -1,9 +1,10 @@
 /*
- * What programs take from mlx5's provider: variables that ask for huge pages, and one function of libmlx5.
+ * Parts of mlx5's provider that programs use: variables that ask for huge pages, and one function of libmlx5.
  *
- * mlx5dv_query_device() is what programs call on any device with Mellanox's vendor ID: perftest since 24.07 asks for receive work
- * requests out of order before it makes an RC QP, and fails if the call fails (mlx5dv_query_device(3)). These HCAs answer as one that
- * has nothing optional. mlx5dv_is_supported(), libmlx5's, says false for them, so no one takes them for mlx5 hardware.
+ * mlx5dv_query_device() is what programs call on any device with Mellanox's vendor ID: perftest since 24.07 asks for
+ * receive work requests out of order before it makes an RC QP, and fails if the call fails (mlx5dv_query_device(3)).
+ * These HCAs answer like one without optional features. mlx5dv_is_supported(), libmlx5's, says false for them, so no
+ * one takes them for mlx5 hardware.
  */
 #include "abi.h"
 
@@ -30,8 +31,9 @@ VA_EXPORT int mlx5dv_query_device(struct ibv_context *context, struct dv_context
 }
 
 /*
- * MLX_QP_ALLOC_TYPE, MLX_CQ_ALLOC_TYPE, MLX_SRQ_ALLOC_TYPE of mlx5's provider (its README): HUGE asks for huge pages or nothing.
- * Objects here lie in the fabric's file, whatever its pages are; where the system has no huge pages the answer is mlx5's.
+ * MLX_QP_ALLOC_TYPE, MLX_CQ_ALLOC_TYPE, MLX_SRQ_ALLOC_TYPE of mlx5's provider (its README): HUGE asks for huge pages
+ * or nothing. Objects here are in the fabric's file regardless of its pages; if the system has no huge pages the
+ * result is that of mlx5.
  */
 bool va_pages_there(const char *variable)
 {

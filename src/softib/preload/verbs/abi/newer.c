@@ -1,7 +1,8 @@
 /*
- * What libibverbs exports since rdma-core 45 (IBVERBS_1.15 and later). A program that is linked to it calls these with our contexts,
- * behind which its own functions would look for a provider that is not there. The structures are declared here, for the headers
- * may be older; the functions have softib's names, and libibverbs' only in the object file, for the headers may be newer and declare them.
+ * Functions of libibverbs since rdma-core 45 (IBVERBS_1.15 and later). A program linked to them calls them with
+ * softib's contexts, for which libibverbs' functions would need a provider. The structures are declared here, for
+ * the headers may be older; the functions have softib's names, and libibverbs' only in the object file, for the
+ * headers may be newer and declare them.
  */
 #include "abi.h"
 #include "link_rates.h" /* softib/iba/link_speeds.py */

@@ -1,4 +1,4 @@
-/* The tables behind libibverbs' inline functions. What a context does not have stays NULL: the header says EOPNOTSUPP then. */
+/* The tables behind libibverbs' inline functions. Missing functions stay NULL: the header then returns EOPNOTSUPP. */
 #include "abi.h"
 #include "../engine/record.h"
 #include "../engine/scheduling/timer.h"
@@ -56,7 +56,7 @@ void va_fill_ops(struct verbs_context *v)
     v->close_xrcd = va_close_xrcd;
 }
 
-/* -- what is not InfiniBand's, or needs nothing here -- */
+/* -- functions outside of InfiniBand, or without effect here -- */
 
 VA_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid)
 {

@@ -15,9 +15,9 @@
 #include <time.h>
 
 /*
- * A thread whose polls find nothing yields to another such thread on the same processor: what it waits for may have to come from there.
- * Threads of other programs are not let run: they would keep the processor for a time slice each. With a processor for each thread none
- * gives way.
+ * A thread whose polls find nothing yields to another such thread on the same processor, which may have to produce
+ * the completion. It does not yield to threads of other programs, which would keep the processor for a time slice.
+ * With one processor per thread, none yields.
  */
 #define IDLE_POLLS 500
 #define COMPANY 8 /* so often after another one was seen */
@@ -68,7 +68,7 @@ static const struct softib_cqe *next(struct va_cq *c)
     if (!cqe)
         return NULL;
     if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
-        vm_quiesce(&va_engine.w); /* who found the window before may still copy */
+        vm_quiesce(&va_engine.w); /* a process that looked up the window earlier may still copy */
     return cqe;
 }
 
@@ -226,7 +226,7 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
         memcpy(&info->tag, (const char *)now + offsetof(struct softib_cqe, sl), sizeof info->tag);
 }
 
-/* What was not asked for stays NULL, as a driver leaves it. */
+/* Fields that were not requested stay NULL, as in a driver. */
 void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
 {
     ex->start_poll = ve_recording ? va_record_start_poll : va_start_poll;

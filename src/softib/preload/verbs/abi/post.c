@@ -1,4 +1,4 @@
-/* Posting: what an application hands over is checked and goes to the engine at once. */
+/* Posting: requests of applications are checked and passed to the engine immediately. */
 #include "abi.h"
 #include "../engine/receive.h"
 #include "../engine/send.h"
@@ -10,7 +10,7 @@
 
 enum { UD = 1, UC = 2, RC = 4, XS = 8 };
 
-/* Which transports know an operation (IBA table 44), which may be inline. */
+/* Transports that support an operation (IBA table 44), and operations that may be inline. */
 static const struct operation {
     uint8_t types;
     bool inlines;
@@ -108,7 +108,7 @@ int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
     return error;
 }
 
-/* What came after the QP broke is flushed as well. */
+/* Requests posted after the QP failed are flushed as well. */
 static void flush(struct ve_qp *q)
 {
     vm_lock(&q->e->w, &q->s->lock);

@@ -7,8 +7,8 @@
 #include <errno.h>
 
 /*
- * struct ibv_qp's `state` is what the application last set or asked for: libibverbs writes it in these two calls alone
- * (libibverbs/verbs.c), and programs compare it to tell who broke the QP.
+ * struct ibv_qp's `state` is the state that the application last set or queried: libibverbs writes it only in these
+ * two calls (libibverbs/verbs.c), and programs compare it to find out whether they or a failure changed the QP.
  */
 
 static struct ve_qp *real(struct ibv_qp *qp)

@@ -1,4 +1,4 @@
-/* What devices and ports say of themselves. */
+/* Attributes of devices and ports. */
 #include "abi.h"
 
 #include <endian.h>

@@ -1,4 +1,5 @@
-/* The functions of ops.c, cq.c, qp.c and qp_states.c as a program gets them that is recorded (engine/record.h): the plain ones, and a note of what they did. */
+/* The functions of ops.c, cq.c, qp.c and qp_states.c for a recorded program (engine/record.h): they call the plain
+ * ones and record the call. */
 #include "abi.h"
 #include "../../collectives.h"
 #include "../engine/record.h"

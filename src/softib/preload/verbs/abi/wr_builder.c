@@ -1,4 +1,4 @@
-/* ibv_wr_*: requests are gathered between wr_start and wr_complete, then posted, all or none. */
+/* ibv_wr_*: requests are collected between wr_start and wr_complete, then posted, all or none. */
 #include "abi.h"
 #include "../engine/record.h"
 #include "../engine/send.h"

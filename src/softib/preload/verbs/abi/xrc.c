@@ -1,4 +1,5 @@
-/* XRC: domains, one to all who open the same file (IBA 10.2.3, ibv_open_xrcd(3)), and handles of XRC targets (ibv_open_qp(3)). */
+/* XRC: domains, shared by all processes that open the same file (IBA 10.2.3, ibv_open_xrcd(3)), and handles of XRC
+ * targets (ibv_open_qp(3)). */
 #include "abi.h"
 #include "../engine/scheduling/quiesce.h"
 #include "../memory/hazards.h"

@@ -1,4 +1,4 @@
-/* The calls of the C library that reach an open rdma_cm device. Whatever else they are asked goes to the next library. */
+/* The calls of the C library that reach an open rdma_cm device. All other calls are forwarded to the next library. */
 #include "cm.h"
 
 #include <dlfcn.h>

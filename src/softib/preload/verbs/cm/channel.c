@@ -121,8 +121,8 @@ int cm_take(struct cm_channel *channel, int fd, struct softib_cm_reply *event)
     return 0;
 }
 
-/* Back to the end of a channel's queue: what the process cannot put there itself, the daemon sends again. It is there
- * when this returns. */
+/* Put events back at the end of a channel's queue: the daemon sends them again, since the process cannot. They are
+ * in the queue when this returns. */
 static void post(const struct softib_cm_reply *event, uint32_t channel)
 {
     struct {

@@ -81,7 +81,7 @@ void cm_close(int fd);
 void cm_dup(int from, int to);
 /* The next event; 0, -EAGAIN, or -EIO when the daemon is gone. */
 int cm_take(struct cm_channel *channel, int fd, struct softib_cm_reply *event);
-/* All events of `id` that are on their way are dropped, or go to channel `to`. */
+/* Drop all pending events of `id`, or move them to channel `to`. */
 void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to);
 
 /* memory.c: the program's memory, which may not be there. 0 or -EFAULT. */
@@ -94,7 +94,7 @@ void cm_fill(struct cm_id *id, struct softib_cm_ask *question, uint32_t op);
 /* cm_ask, and from now on the daemon knows the id. */
 int cm_ask_about(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_reply *answer);
 
-/* What a command handler gets: its channel, the command (zero-padded), and how much room the answer has. */
+/* Arguments of a command handler: its channel, the command (zero-padded), and how much room the answer has. */
 struct cm_call {
     struct cm_channel *channel;
     int fd;

@@ -1,4 +1,4 @@
-/* GET_EVENT: what comes from the daemon becomes an event of the ABI, and the id learns from it. */
+/* GET_EVENT: messages of the daemon become events of the ABI and update the id. */
 #include "cm.h"
 
 #include <errno.h>
@@ -156,7 +156,7 @@ int cm_get_event(struct cm_call *call)
         if (!open)
             return closed_under();
         if (got == -EIO)
-            usleep(DAEMON_ENDED_US); /* a program that asks on and on would spin */
+            usleep(DAEMON_ENDED_US); /* a program that polls continuously would spin */
         if (got == -ENOENT)
             continue;
         if (got != -EAGAIN)

@@ -1,5 +1,5 @@
-/* The ids of this process, by handle. Places are used again, handles as late as possible: a program that uses one after
- * its destruction gets an error and not somebody else's id. */
+/* The ids of this process, by handle. Entries are reused, handles as late as possible: using a handle after its
+ * destruction returns an error and not another id. */
 #include "cm.h"
 
 #include <pthread.h>

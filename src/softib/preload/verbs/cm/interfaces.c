@@ -1,6 +1,7 @@
 /*
- * getifaddrs with an interface ib0, ib1 .. for each address of the host's HCA ports (SOFTIB_ADDRESSES), as IPoIB gives one on
- * hardware: libfabric looks there for the addresses that it offers. The addresses are the loopback interface's in truth.
+ * getifaddrs with an interface ib0, ib1 .. for each address of the host's HCA ports (SOFTIB_ADDRESSES), as IPoIB
+ * gives one on hardware: libfabric looks there for the addresses that it offers. The addresses actually belong to
+ * the loopback interface.
  */
 #include "cm.h"
 

@@ -1,8 +1,9 @@
 /*
  * libfabric's datagram endpoints over verbs find their peers through a name server, one for all processes of a host: the first
  * one listens on a port (of any address), the others register their names there over localhost (prov/util/src/util_ns.c of
- * 1.17). Nodes of a fabric share one machine, so they shared one server: a name that two nodes have resolved to the first
- * alone, and its peer waited for ever. On that port, which no one else uses, any address and localhost are the node's own.
+ * 1.17). Nodes of a fabric share one machine, so they would share one server: a name used on two nodes would resolve
+ * only to the first, and its peer would wait for ever. Therefore on that port, which nothing else uses, the wildcard
+ * address and localhost are replaced by an address of the node.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* What a program asks about an id. */
+/* Queries of a program about an id. */
 #include "cm.h"
 
 #include <endian.h>

@@ -1,18 +1,18 @@
 /*
- * What the rdma_cm device of libsoftib-verbs.so and the daemon say to each other. This header is the only declaration;
+ * The protocol between the rdma_cm device of libsoftib-verbs.so and the daemon. This header is the only declaration;
  * softib.live.rdma_cm.wire reads it.
  *
  * The daemon listens on the SOCK_SEQPACKET socket `rdma_cm` in the fabric's directory. Every connection starts with a
  * softib_cm_hello, which gets one softib_cm_reply (`error`, `number`).
  *
- * - PROCESS: one a process. Afterwards each message is a softib_cm_ask; those whose `answer` is 1 get one
+ * - PROCESS: one per process. Afterwards each message is a softib_cm_ask; those whose `answer` is 1 get one
  *   softib_cm_reply. Closing it, or dying, destroys all its ids.
  * - CHANNEL: one for each open /dev/infiniband/rdma_cm; the program's descriptor is this connection, so poll, epoll,
  *   fcntl, dup and close work without us. The daemon sends the events of its ids: a softib_cm_reply each.
  *
- * `number` names an id or a multicast membership: the process numbers what it creates below SOFTIB_CM_CHILD, the daemon
- * numbers the ids of connection requests above. Integers are the machine's own; GIDs, paths and socket addresses are as
- * on the wire.
+ * `number` names an id or a multicast membership: the process numbers what it creates below SOFTIB_CM_CHILD, the
+ * daemon numbers the ids of connection requests above. Integers are the machine's own; GIDs, paths and socket
+ * addresses are as on the wire.
  */
 #ifndef SOFTIB_CM_WIRE_H
 #define SOFTIB_CM_WIRE_H

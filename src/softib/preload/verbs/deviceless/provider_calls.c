@@ -1,9 +1,10 @@
 /*
- * What libibverbs exports for its providers alone (libmlx5, libefa …) and no application calls: IBVERBS_PRIVATE_*, whose number changes
- * when one of them does. This library takes libibverbs' place, so programs that are linked to a provider, or open one, find them here.
- * No provider has a device here: its registration is accepted and forgotten, and what would ask a kernel fails with ENOSYS.
+ * Functions that libibverbs exports only for its providers (libmlx5, libefa …): IBVERBS_PRIVATE_*, whose number changes
+ * with them. This library replaces libibverbs, so programs that link to a provider, or open one, need them. No provider
+ * has a device here: its registration is accepted and ignored, and functions that need a kernel fail with ENOSYS.
  *
- * None has a version: the loader lets an unversioned symbol stand for any, so one library serves the providers of every rdma-core.
+ * None has a version: the loader lets an unversioned symbol stand for any, so one library serves the providers of
+ * every rdma-core.
  */
 #include "deviceless.h"
 

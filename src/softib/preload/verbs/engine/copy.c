@@ -175,8 +175,8 @@ static bool is_still(struct ve_engine *e, uint32_t process)
 }
 
 /*
- * The kernel copies, at most about 2 GiB at a time; the owner does where it may not (seccomp, ptrace), and where the pid is not one
- * of this namespace.
+ * The kernel copies, at most about 2 GiB at a time; if that is not permitted (seccomp, ptrace), or the pid is in
+ * another namespace, the owner copies.
  */
 static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
                       bool put)
@@ -258,7 +258,7 @@ static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *par
         some_here = some_here || (parts[i].here && parts[i].length);
         imported = imported || (parts[i].key && parts[i].length);
     }
-    if (imported || (some_here && !here)) /* null memory is here alone */
+    if (imported || (some_here && !here)) /* null memory exists only in this process */
         return copy_in_parts(e, parts, parts_n, iov, iov_n, put);
     if (!here)
         return copy_there(e, process, parts, parts_n, iov, iov_n, put);

@@ -35,8 +35,8 @@ static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
 }
 
 /*
- * The receiver began before any program in another namespace, and does not serve yet. It begins when it polls; one that sleeps in its
- * completion channel is woken, for the event that comes with this datagram.
+ * The receiver started before any program in another namespace, and does not serve copies yet. It starts to serve
+ * when it polls; a receiver that sleeps in its completion channel is woken by the event of this datagram.
  */
 static int put_to_sleeper(struct ve_engine *e, const struct softib_qp *peer, const struct ve_part *parts, unsigned parts_n,
                           const struct iovec *iov, unsigned n)
@@ -85,7 +85,7 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
     } else if (ve_is_strict()) {
         ve_warn("a datagram of %llu octets from QP %u was dropped at QP %u: %s", (unsigned long long)length - GRH, q->s->qpn, peer->qpn,
                 !receive ? "no receive is posted there" : length > room && length - GRH <= room
-                    ? "the receive has no room for the 40 octets of the GRH, which it needs without one, too" : "the receive is too small");
+                    ? "the receive has no room for the 40 bytes of the GRH, which are always reserved" : "the receive is too small");
     }
     if (srq)
         vm_unlock(&srq->lock);

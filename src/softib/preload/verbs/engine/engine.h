@@ -1,4 +1,4 @@
-/* One process's transports: what its queue pairs share. Objects of an application stand in abi/. */
+/* The transports of one process: state shared by its queue pairs. Application objects are in abi/. */
 #ifndef SOFTIB_VERBS_ENGINE_ENGINE_H
 #define SOFTIB_VERBS_ENGINE_ENGINE_H
 

@@ -24,8 +24,8 @@ static char *here_too(struct vm_heap *w, const struct softib_key *k, uint32_t ke
 }
 
 /*
- * A region of device memory that another process than its own made: it goes with that one, who is held as the owner of an imported
- * region is (the daemon makes such regions empty when he is gone). False: he is.
+ * A region of device memory created by another process: it is freed with that process, which is held like the owner
+ * of an imported region (the daemon empties such regions when the owner dies). False: the owner is dead.
  */
 static bool of_device_memory(struct ve_engine *e, const struct softib_key *k, uint32_t key, struct ve_part *part)
 {
@@ -129,9 +129,9 @@ bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **ha
 /*
  * -- memory windows; struct ibv_mw.handle is the key that stays its own: the place in the table --
  *
- * Who has looked at a window may still copy when it is unbound. So the owner waits (vm_quiesce) before it binds the place
- * again, and before it says that the window is unbound: LOCAL_INV and binds in their completion, SEND_WITH_INV where the
- * receive's completion is polled.
+ * A process that looked up a window may still copy when it is unbound. So the owner waits (vm_quiesce) before it
+ * binds the entry again, and before it reports the window as unbound: LOCAL_INV and binds in their completion,
+ * SEND_WITH_INV where the receive's completion is polled.
  */
 
 static void unbind(struct ve_engine *e, struct softib_key *k, uint32_t next)

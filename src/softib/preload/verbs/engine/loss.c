@@ -1,7 +1,7 @@
 /*
- * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester sends it and all behind
- * it again when a later packet makes the responder NAK (9.7.5.2.4), or when its timer expires because it was the last, or because the
- * answer was lost.
+ * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester sends it
+ * and all later ones again when a later packet causes a NAK (9.7.5.2.4), or when its timer expires because it was
+ * the last, or because the answer was lost.
  */
 #include "loss.h"
 #include "queue_pair/modify.h"

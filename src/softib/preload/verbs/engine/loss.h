@@ -1,4 +1,4 @@
-/* Packets that bit errors destroy, and what RC does about it. */
+/* Packets corrupted by bit errors, and the recovery of RC. */
 #ifndef SOFTIB_VERBS_ENGINE_LOSS_H
 #define SOFTIB_VERBS_ENGINE_LOSS_H
 
@@ -15,7 +15,7 @@ static inline bool ve_may_lose(const struct sv_flow *flow, unsigned direction)
 
 /* Is one of the packets lost for good (UC, UD)? */
 bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, struct sv_wire_size size);
-/* RC: sends what is lost again, and counts it. */
+/* RC: send lost packets again, and count them. */
 enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct sv_wire_size size);
 
 /*

@@ -1,17 +1,17 @@
-/* A message as it is carried: between request.c, which sends it, and respond.c, where it arrives. */
+/* A message in transit between request.c, which sends it, and respond.c, which receives it. */
 #ifndef SOFTIB_VERBS_MESSAGE_H
 #define SOFTIB_VERBS_MESSAGE_H
 
 #include "copy.h"
 #include "queue_pair/qp.h"
 
-/* What an opcode is made of. */
+/* Properties of an opcode. */
 struct kind {
     uint8_t message, recv_opcode;
     bool receives, writes, reads, atomic, imm, invalidates;
 };
 
-/* The message as it is carried: what both sides know. */
+/* The message in transit: data for both sides. */
 struct message {
     struct ve_qp *q;
     const struct ve_wr *wr;

@@ -20,7 +20,8 @@ static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t
     return (struct softib_receive *)((char *)vm_at(&e->w, ring) + place * octets);
 }
 
-/* The owner's line is looked at only when what was seen there is used up: it writes there with every receive that it posts. */
+/* The owner's cache line is read only when all receives seen in it are used: the owner writes it with every posted
+ * receive. */
 static bool has_receive(uint32_t head, uint32_t *seen, const uint32_t *tail)
 {
     if (head == *seen)

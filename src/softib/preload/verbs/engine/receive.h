@@ -12,10 +12,11 @@ void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_
                      bool solicited);
 /* A completion of `peer`'s receiving half; where its CQ has overrun the QP breaks. */
 void ve_complete_receive(struct ve_engine *e, uint64_t cq, struct softib_qp *peer, const struct softib_cqe *cqe, bool solicited);
-/* Its buffer as parts, as far as `length` octets reach: an HCA looks at no key of what it does not write to. False: a key is wrong. */
+/* Its buffer as parts, up to `length` bytes: an HCA does not check keys of memory that it does not write. False: a
+ * key is wrong. */
 bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq,
                       const struct softib_receive *receive, uint64_t length, struct ve_part *parts, uint64_t *room);
-/* The receiving half goes to ERR: what was posted is flushed. */
+/* The receiving half goes to ERR: posted receives are flushed. */
 void ve_break_receiver(struct ve_engine *e, struct softib_qp *peer);
 struct softib_srq *ve_srq_of(struct ve_engine *e, const struct softib_qp *peer);
 

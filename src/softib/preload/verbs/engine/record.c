@@ -1,6 +1,7 @@
 /*
- * Recording (record.h). A call or a gap between calls that is shorter than LONG_NS was not interrupted by the scheduler, so its time is CPU time; behind each
- * longer one the thread's CPU clock is read (a system call). So a thread that spins pays two reads of the processor's counter a poll.
+ * Recording (record.h). A call or a gap between calls that is shorter than LONG_NS was not interrupted by the
+ * scheduler, so its time is CPU time; after each longer one the thread's CPU clock is read (a system call). So a
+ * spinning thread costs two reads of the processor's counter per poll.
  */
 #include "record.h"
 
@@ -70,7 +71,8 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-/* One moment by both clocks. A thread that loses the processor between two reads reads another moment: the best of some tries, and no more where one is good. */
+/* Read both clocks at one moment. A thread that is descheduled between two reads gets different moments, so the best
+ * of several tries is used. */
 static struct moment both_clocks(void)
 {
     struct moment found = { 0 };

@@ -1,13 +1,16 @@
 /*
- * SOFTIB_RECORD: what the program posts and polls is written to files in that folder, one a thread (softib run --record). This header is the only
- * declaration of their layout; softib.live.recording reads it into NumPy dtypes. Nothing on the path of a request looks here: with the variable set,
- * ops.c, cq.c and wr_builder.c hand out the recording functions of abi/record.c instead of the plain ones.
+ * SOFTIB_RECORD: posts and polls of the program are written to files in that folder, one per thread (softib run
+ * --record). This header is the only declaration of their layout; softib.live.recording reads it into NumPy dtypes. The
+ * normal path of a request is not affected: with the variable set, ops.c, cq.c and wr_builder.c return the recording
+ * functions of abi/record.c instead of the plain ones.
  *
- * A request is as old as the call that posts it, a completion as the end of the call that takes it. So whatever threads do at once, a thread that took the n-th completion
- * of a queue took it when all n were there, and what it posts then comes later than they.
+ * The time of a request is the start of its post call, the time of a completion the end of its poll call. So even with
+ * concurrent threads, a thread that polled the n-th completion of a queue did so after all n existed, and its later
+ * posts have later times.
  *
- * A file is a softib_record_head and softib_record_events until the first whose `type` is 0. Ticks are the processor's counter. `compute` grows by what
- * the thread computed between calls of this library: its CPU time, without the time between polls that found nothing.
+ * A file is a softib_record_head and softib_record_events until the first whose `type` is 0. Ticks are the
+ * processor's counter. `compute` grows by what the thread computed between calls of this library: its CPU time,
+ * without the time between polls that found nothing.
  */
 #ifndef SOFTIB_VERBS_ENGINE_RECORD_H
 #define SOFTIB_VERBS_ENGINE_RECORD_H

@@ -1,5 +1,5 @@
 /*
- * One request of a connected QP (RC, UC, XRC): it is gathered, finds its path and its responder, and is counted (IBA 9.7).
+ * One request of a connected QP (RC, UC, XRC): gather its data, find its path and responder, and count it (IBA 9.7).
  */
 #include "request.h"
 #include "completion/events.h"
@@ -65,7 +65,7 @@ static struct sv_wire_size request_size(const struct message *m)
     return sv_wire_size_of(m->kind->message, wire_flags(m), m->length, 128u << m->q->route.mtu);
 }
 
-/* What comes back when all is well. */
+/* The packets that come back on success. */
 static struct sv_wire_size answer_size(const struct message *m)
 {
     unsigned flags = wire_flags(m) & SV_WIRE_GRH;
@@ -76,7 +76,7 @@ static struct sv_wire_size answer_size(const struct message *m)
     return sv_wire_size_of(m->kind->atomic ? SV_MSG_ATOMIC_RESPONSE : SV_MSG_ACK, flags, 8, mtu);
 }
 
-/* Counts the message and what comes back, as docs/verbs.md says. */
+/* Count the message and its answer as documented in docs/verbs.md. */
 static void count(struct message *m, const struct ve_outcome *outcome)
 {
     struct sv_flow *flow = &m->q->flow;
@@ -90,7 +90,7 @@ static void count(struct message *m, const struct ve_outcome *outcome)
     sv_flow_count(flow, 1, right ? answer_size(m) : sv_wire_size_of(SV_MSG_ACK, wire_flags(m) & SV_WIRE_GRH, 0, 4096));
 }
 
-/* Bit errors on the path there, and for data that comes back on the path back. False: `outcome` says what became of it. */
+/* Bit errors on the path there, and for data that comes back on the path back. False: `outcome` has the result. */
 static bool survives(struct message *m, struct ve_outcome *outcome)
 {
     struct ve_qp *q = m->q;
@@ -194,8 +194,8 @@ static struct ve_outcome at_xrc_peer(struct message *m)
 }
 
 /*
- * The local memory of a READ or an atomic is looked at when the response is there (9.7.5.2.5 is the requester's last check):
- * the responder is asked, and executes an atomic, whatever that memory is.
+ * The local memory of a READ or an atomic is checked when the response arrives (9.7.5.2.5 is the requester's last
+ * check): the responder gets the request, and executes an atomic, regardless of that memory.
  */
 static enum ibv_wc_status ask_in_vain(struct message *m)
 {

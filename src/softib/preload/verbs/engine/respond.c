@@ -24,7 +24,7 @@ struct ve_outcome ve_copy_failed(int error, enum ibv_wc_status status)
     if (error == -EFAULT)
         return ve_done(status);
     if (error == -EXDEV && !__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
-        fprintf(stderr, "softib: the system does not let this process copy from or to its peer's memory (another namespace, or ptrace), and "
+        fprintf(stderr, "softib: the system does not allow this process to copy from or to its peer's memory (another namespace, or ptrace), and "
                         "the peer does not do it: it makes no call of verbs; see docs/recipes/containers.md\n");
     return ve_lost();
 }
@@ -144,7 +144,8 @@ static struct ve_outcome deliver(struct message *m)
     return ve_done(IBV_WC_SUCCESS);
 }
 
-/* The R_Key does not open it. The receive that an immediate would have taken says so, too (11.6.2: Local Access Error). */
+/* The R_Key does not allow access. The receive that an immediate would have used reports that too (11.6.2: Local
+ * Access Error). */
 static struct ve_outcome refuse_write(struct message *m)
 {
     if (m->kind->receives && m->peer->type != IBV_QPT_UC)

@@ -1,4 +1,4 @@
-/* The sending half: requests are executed in order; the first that must wait holds up those behind it. */
+/* The sending half: requests are executed in order; the first that must wait delays later ones. */
 #include "send.h"
 #include "completion/complete.h"
 #include "completion/events.h"
@@ -121,8 +121,9 @@ static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
 /* -- waiting -- */
 
 /*
- * Nothing came back (LOST), or "not ready" did (RNR). False: the request waits, and is sent again at `next_ns`. True: it has
- * been often or long enough, and ends with `status`. rnr_retry counts what is sent after the first (9.7.5.2.8); 7 has no end.
+ * There was no answer (LOST), or an RNR NAK. False: the request waits, and is sent again at `next_ns`. True: its
+ * retries or time are exhausted, and it ends with `status`. rnr_retry counts repetitions after the first
+ * (9.7.5.2.8); 7 means no limit.
  */
 static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now, enum ibv_wc_status *status)
 {

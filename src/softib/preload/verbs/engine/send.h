@@ -1,4 +1,4 @@
-/* The send queue: requests are taken over, executed in order, and wait where they must. */
+/* The send queue: requests are accepted, executed in order, and wait if necessary. */
 #ifndef SOFTIB_VERBS_ENGINE_SEND_H
 #define SOFTIB_VERBS_ENGINE_SEND_H
 
@@ -8,7 +8,7 @@
 
 /* Takes a request over. 0, ENOMEM (queue full), EINVAL. `q->lock` is held. */
 int ve_post(struct ve_qp *q, const struct ve_wr *wr);
-/* Goes on with what waits. `q->lock` is held. */
+/* Continue with waiting requests. `q->lock` is held. */
 void ve_go_on(struct ve_qp *q, uint64_t now_ns, bool woken);
 /* The whole QP goes to ERR. `q->lock` is held. */
 void ve_break(struct ve_qp *q);

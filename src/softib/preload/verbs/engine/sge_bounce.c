@@ -1,6 +1,6 @@
 /*
- * Local memory of a request that is another process's (ibv_import_mr), where it is not mapped here: it is fetched before the
- * request, and what the request brings is taken back after it.
+ * Local memory of a request that is another process's (ibv_import_mr), if it is not mapped here: it is copied in
+ * before the request, and received data is copied back after it.
  */
 #include "keys.h"
 #include "request.h"

@@ -1,9 +1,9 @@
 /*
- * A small write to where the last one went (RC, inline, one packet): most that wait for a word in memory are written to so.
- * What the last one proved is remembered, with what must be unchanged for it to hold: the path (its epoch), the responder's QP
- * (its entry in the table of numbers), the key (its version, which moves whenever it is published again or unbound). What can
- * change without these is looked at again, under the same hazard and lock as in request.c. Where anything is different nothing
- * has happened yet, and request.c executes the request.
+ * A small write to where the last one went (RC, inline, one packet): the common case for a peer that waits for a
+ * word in memory. The checks of the last write are cached, with the conditions for their validity: the path (its
+ * epoch), the responder's QP (its entry in the table of numbers), the key (its version, which changes whenever it is
+ * published again or unbound). Other state is checked again, under the same hazard and lock as in request.c. If
+ * anything differs, nothing has been changed yet and request.c executes the request.
  */
 #include "write_fastpath.h"
 #include "loss.h"

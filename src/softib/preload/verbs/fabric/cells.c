@@ -1,4 +1,4 @@
-/* Claims chunks and takes cells. No lock: a state and an owner change by compare-and-swap alone. */
+/* Claim chunks and take cells, without locks: states and owners change only by compare-and-swap. */
 #include "cells.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ int sv_cells_open(struct sv_cells **cells, int fd, const char *path, uint32_t pr
     if (head == MAP_FAILED || memcmp(head->magic, MAGIC, sizeof head->magic) || head->size != size ||
         head->chunks > size / SOFTIB_CHUNK_OCTETS - 1 || head->link_clocks_at > size ||
         head->link_clocks > (size - head->link_clocks_at) / sizeof(struct softib_link_clock)) {
-        snprintf(why, room, "%s is no traffic file", path);
+        snprintf(why, room, "%s is not a traffic file", path);
         goto fail;
     }
     if (head->version != SOFTIB_TRAFFIC_VERSION) {
@@ -156,7 +156,7 @@ static struct softib_cell *take(struct sv_cells *c)
     for (;;) {
         uint32_t all = __atomic_load_n(&c->mine_n, __ATOMIC_ACQUIRE) * SOFTIB_CHUNK_CELLS;
 
-        /* Once round for each chunk claimed: what the daemon has freed is found, at a bounded cost for each cell. */
+        /* Scan once around for each claimed chunk: finds cells freed by the daemon, at a bounded cost per cell. */
         while (all && __atomic_load_n(&c->tried, __ATOMIC_RELAXED) < all) {
             uint32_t at = __atomic_fetch_add(&c->cursor, 1, __ATOMIC_RELAXED) % all;
             struct softib_cell *cell = take_at(c, at);

@@ -21,7 +21,7 @@ void sv_cells_close(struct sv_cells *cells);
 /* The link clocks of all ports; from now on the daemon looks at them. */
 struct softib_link_clock *sv_cells_link_clocks(struct sv_cells *cells);
 
-/* What a cell is made of: the ports of a direction, and what becomes of its packets. */
+/* Content of a cell: the ports of a direction, and the fate of its packets. */
 struct sv_direction {
     const uint32_t *egress;
     uint32_t links, drop;
@@ -37,7 +37,7 @@ struct sv_label { /* for traps */
 
 /* A LIVE cell with counts of 0. NULL: the file, or its file system, is full (errno ENOSPC). Threads may call it. */
 struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_direction directions[2], const struct sv_label *label);
-/* Says whether `cell` counts on just these ways. */
+/* Return whether `cell` counts on exactly these paths. */
 bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_direction directions[2]);
 /* The owner counts no more; what it counted stays. */
 void sv_cell_retire(struct softib_cell *cell);

@@ -1,8 +1,9 @@
 /*
- * The fabric as the engine and the ABI see it: the devices of this program's node, their ports, the path of a QP, and
- * what passes on it. Everything is read from the shared fabric of the running daemon at the moment of the call.
+ * The fabric's interface for the engine and the ABI: the devices of this program's node, their ports, the path of a QP,
+ * and what passes on it. Everything is read from the shared fabric of the running daemon at the moment of the call.
  *
- * Functions that can fail return 0 or -errno. All may be called by any thread; a sv_flow is guarded by its QP's lock.
+ * Functions that can fail return 0 or -errno. All may be called by any thread; a sv_flow is guarded by its QP's
+ * lock.
  */
 #ifndef SOFTIB_VERBS_FABRIC_H
 #define SOFTIB_VERBS_FABRIC_H
@@ -110,7 +111,7 @@ static inline bool sv_flow_is_stale(const struct sv_flow *flow)
     return flow->epoch != sv_shared_fabric_epoch(&sv_shared_fabric);
 }
 
-/* A message passes (or is lost on the way, where the flow says so): direction 0 forward, 1 back. */
+/* Count a message that passes (or is lost on its path, according to the flow): direction 0 forward, 1 back. */
 static inline void sv_flow_count(struct sv_flow *flow, unsigned direction, struct sv_wire_size size)
 {
     if (flow->cell)

@@ -1,4 +1,4 @@
-/* A way and the cell that counts on it. */
+/* A path and the cell that counts its packets. */
 #include "internal.h"
 
 #include <errno.h>

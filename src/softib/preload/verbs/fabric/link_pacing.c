@@ -43,7 +43,7 @@ double sv_link_gbps(uint32_t port, double *lane_gbps)
     return s ? s->data_gbps * width_of(port) : 0;
 }
 
-/* Of a link's cable, and of the switch that it leads to: its latency goes by the speed of the link that a packet comes in by. */
+/* Latency of a link's cable, and of the switch at its end, which depends on the speed of the ingress link. */
 static double latency_of(uint32_t port)
 {
     int32_t cable = sv_shared_fabric.port_cable[port], peer = sv_shared_fabric.port_peer[port];
@@ -104,8 +104,9 @@ static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 }
 
 /*
- * A port whose own link is free earlier than one behind it has data and no credit: PortXmitWait (IBA 16.1.3.5). Within a busy
- * time the wait only grows, and counts what it grows by, however many messages are in it.
+ * A port whose link is free earlier than a later link of the path has data but no credits: PortXmitWait (IBA
+ * 16.1.3.5). Within a busy period the wait only grows, and the increase is counted, regardless of the number of
+ * messages.
  */
 static void wait(const struct sv_step *step, uint64_t now, uint64_t free_at, uint64_t next_free_at)
 {

@@ -1,9 +1,10 @@
 /*
- * The wire's time (--pace): when the last octet of a message arrives that is sent now.
+ * Time on the wire (--pace): arrival time of the last octet of a message sent now.
  *
- * Every port row has a link clock in the file `traffic`: until when what was given to its link keeps it busy. A message adds its
- * octets to each link of its path and is there when the last of them is through with it, plus the latency of cables, switches and
- * adapters. So all queue pairs of all processes that cross a link share its rate, in the order in which they posted.
+ * Every port row has a link clock in the file `traffic`: the time until which its link is busy. A message adds its
+ * octets to each link of its path and arrives when the last link has sent it, plus the latency of cables, switches
+ * and adapters. So all queue pairs of all processes that cross a link share its rate, in the order in which they
+ * posted.
  */
 #ifndef SOFTIB_VERBS_LINK_PACING_H
 #define SOFTIB_VERBS_LINK_PACING_H

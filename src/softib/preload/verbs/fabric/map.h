@@ -68,8 +68,8 @@ void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric);
 
 /*
  * Changes of the configuration so far. A cached path keeps the epoch read BEFORE the walk, and is walked again when
- * it moved. The daemon writes tables first and the epoch behind them, in one step of its loop. What a
- * walk sees in between is what packets meet while tables are written, old entries next to new ones, and it is walked again.
+ * it moved. The daemon writes tables first and then the epoch, in one step of its loop. A walk in between sees old
+ * and new entries, like packets while tables are written, and is repeated.
  */
 static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *fabric)
 {

@@ -61,9 +61,9 @@ static unsigned vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigne
 }
 
 /*
- * Does a switch port that enforces partitions on `route` refuse `pkey`? Subnet managers copy a host's table to the switch
- * port before it: a limited member's packets come in with the very entry, limited, that stands there. So membership is
- * compared on the way out alone (as softib.agents.kernels.pkey does for MADs).
+ * Return whether a switch port that enforces partitions on `route` rejects `pkey`. Subnet managers copy a host's
+ * table to its switch port: packets of a limited member arrive with exactly that limited entry. So membership is
+ * compared only on egress (as softib.agents.kernels.pkey does for MADs).
  */
 static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pkey, unsigned enforcement)
 {
@@ -76,8 +76,8 @@ static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pk
 }
 
 /*
- * How long may a packet wait at `egress` for the receiver's credits, in ps? A switch discards it after HOQLife, 4.096 us
- * times 2^n, above n = 19 never (14.2.5.6, 18.2.5.4). An HCA waits.
+ * Maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it after
+ * HOQLife, 4.096 us times 2^n, above n = 19 never (14.2.5.6, 18.2.5.4). An HCA waits.
  */
 static double patience(const struct sv_shared_fabric *b, uint32_t egress)
 {
@@ -88,7 +88,7 @@ static double patience(const struct sv_shared_fabric *b, uint32_t egress)
     return 4.096e6 * (double)(1u << life);
 }
 
-/* Does a port that drains slowly (fault slow-port) let packets of the path's size die before it? */
+/* Return whether packets of the path's size expire in front of a slowly draining port (fault slow-port). */
 static bool too_slow(const struct sv_shared_fabric *b, uint32_t egress, uint32_t peer, struct sv_path *path)
 {
     double drain = b->port_drain[peer], most = patience(b, egress);
@@ -98,7 +98,8 @@ static bool too_slow(const struct sv_shared_fabric *b, uint32_t egress, uint32_t
     return !lost(path, SV_SLOW, egress, isinf(most) ? SOFTIB_DROP_HELD : SOFTIB_DROP_HOQ);
 }
 
-/* Does `port`, which drains nothing, grant credits all the same (fault slow-port --overrun: a negative drain)? */
+/* Return whether `port`, which drains nothing, grants credits nevertheless (fault slow-port --overrun: a negative
+ * drain). */
 static bool overruns(const struct sv_shared_fabric *b, uint32_t port)
 {
     return isinf(b->port_drain[port]) && b->port_drain[port] < 0;

@@ -1,5 +1,5 @@
 /*
- * The way of a packet through the fabric's own tables: which ports it leaves, where it ends, and where and why it is lost.
+ * The path of a packet through the fabric's tables: its egress ports, its end, and where and why it is lost.
  *
  * Packets leave a port that is ACTIVE and enter one that is ARMED or ACTIVE (IBA 7.2.7); switches look up the DLID in
  * their linear table (18.2.4.3), the VL of each link in SL2VL (7.6.6), and check P_Keys where they enforce partitions
@@ -30,7 +30,7 @@ enum sv_reason {
     SV_OVERRUN          /* the receiver has no room for them, although it gave credits */
 };
 
-/* What a sender asks for. */
+/* Parameters of a sender. */
 struct sv_route_key {
     uint32_t port;      /* row of the port that it leaves */
     uint16_t dlid;

@@ -1,10 +1,10 @@
 /*
- * Local repair: a switch whose port towards a LID is down takes another of the LID's adaptive routing group, before any manager hears of it
- * (ARInfo.fr_enabled; softib.agents.kernels.route does the same for MADs).
+ * Local repair: a switch whose port towards a LID is down takes another of the LID's adaptive routing group, before any
+ * manager hears of it (ARInfo.fr_enabled; softib.agents.kernels.route does the same for MADs).
  *
- * The tables of adaptive routing are lazy columns: they lie in a memfd of the daemon, where a look through a mapping would bring pages to life, so
- * their entries are read, from the descriptor that the daemon handed over. That happens in walks that meet a port that is down, and in no
- * other.
+ * The tables of adaptive routing are lazy columns: they are in a memfd of the daemon. Access through a mapping would
+ * allocate pages, so entries are read from the descriptor passed by the daemon, and only in walks that meet a port
+ * that is down.
  */
 #include <errno.h>
 #include <sys/stat.h>

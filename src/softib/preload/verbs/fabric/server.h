@@ -1,17 +1,17 @@
 /*
- * What libsoftib-verbs.so and the daemon of a running fabric say to each other. This header is the only declaration;
+ * The protocol between libsoftib-verbs.so and the daemon of a running fabric. This header is the only declaration;
  * softib.live.verbs.server reads it into NumPy dtypes.
  *
- * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once, says
- * softib_server_hello and gets one softib_server_reply with its number, 1 .. 65535, unique among the living, and the descriptors
- * SOFTIB_SERVER_FILES (SCM_RIGHTS): so it maps the fabric without a path or a pid, which may lead elsewhere in its container. A
- * client that sends magic and version alone gets the descriptors, and is no program of the fabric. The connection stays; a program that closes it, or dies, has left: its memory is reaped, its traffic added up. Afterwards each message is a
- * softib_server_ask, which gets one softib_server_reply.
+ * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once,
+ * sends softib_server_hello and receives one softib_server_reply with its number, 1 .. 65535, unique among the living,
+ * and the descriptors SOFTIB_SERVER_FILES (SCM_RIGHTS): so it maps the fabric without a path or a pid, which may lead
+ * elsewhere in its container. A client that sends only magic and version gets the descriptors, but does not count as a
+ * program of the fabric. The connection stays; a program that closes it, or dies, has left: its memory is reaped, its
+ * traffic added up. Afterwards each message is a softib_server_ask, which gets one softib_server_reply.
  *
  * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes
- *   a softib_event there whenever something happens to the ports of node `node`. What the socket does not
- *   take waits in the daemon, as it would in the kernel's list of an open device. When the reading end is closed the daemon
- *   lets go.
+ *   a softib_event there whenever something happens to the ports of node `node`. Events that do not fit the socket wait
+ *   in the daemon, like in the kernel's list of an open device. When the reading end is closed the daemon drops them.
  * - FOLD: every count of the traffic file is in the counters of the ports when the answer comes.
  *
  * Integers are the machine's own.

@@ -97,7 +97,7 @@ static int find_columns(struct sv_shared_fabric *b, char *why, size_t room)
     if (!(c = column(b->head, #field, dtype, why, room))) \
         return -EPROTO; \
     if (!shaped(b, #field, c) || (rows && c->shape[0] != rows)) { \
-        snprintf(why, room, "column %s of the shared fabric has a shape that this library does not know", #field); \
+        snprintf(why, room, "column %s of the shared fabric has an unknown shape", #field); \
         return -EPROTO; \
     } \
     rows = c->shape[0]; \
@@ -120,7 +120,7 @@ static int find_columns(struct sv_shared_fabric *b, char *why, size_t room)
 static int check_head(const struct softib_shared_fabric *head, uint64_t size, const char *path, char *why, size_t room)
 {
     if (size < sizeof *head || memcmp(head->magic, MAGIC, sizeof head->magic)) {
-        snprintf(why, room, "%s is no shared fabric", path);
+        snprintf(why, room, "%s is not a shared fabric", path);
         return -EPROTO;
     }
     if (head->version != SOFTIB_SHARED_FABRIC_VERSION) {

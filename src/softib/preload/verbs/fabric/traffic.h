@@ -1,21 +1,22 @@
 /*
- * The file `traffic` of a running fabric: what applications have sent, on which ways. This header is the only declaration
- * of its layout; softib.live.verbs.traffic reads it into NumPy dtypes.
+ * The file `traffic` of a running fabric: traffic of applications by path. This header is the only declaration of its
+ * layout; softib.live.verbs.traffic reads it into NumPy dtypes.
  *
- * A softib_traffic fills the first SOFTIB_CHUNK_OCTETS. Chunks of SOFTIB_CHUNK_CELLS cells of SOFTIB_CELL_OCTETS follow;
- * cell 0 of each is its softib_chunk. A chunk belongs to one process, which claims it with a compare-and-swap of `owner`
- * (0 -> its number); only the daemon gives it back, when that process is dead.
+ * A softib_traffic fills the first SOFTIB_CHUNK_OCTETS. Chunks of SOFTIB_CHUNK_CELLS cells of SOFTIB_CELL_OCTETS
+ * follow; cell 0 of each is its softib_chunk. A chunk belongs to one process, which claims it with a compare-and-swap
+ * of `owner` (0 -> its number); only the daemon releases it, after the death of that process.
  *
- * A cell counts what passes one way in both directions: 0 forward, 1 back. Its life is a chain of single stores:
+ * A cell counts the packets of one path in both directions: 0 forward, 1 back. Its life is a chain of single stores:
  * FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the daemon after its death) -> FREE (the daemon,
  * which has added the rest to the counters of the ports). So nothing is lost or counted twice when a process is killed.
- * `packets` and `dwords` only grow while LIVE. A writer sets the chunk's `dirty` when it reads 0; the daemon clears
- * it, adds what is new, and looks again at the next time: a count that was under way is found then at the latest.
+ * `packets` and `dwords` only grow while LIVE. A writer sets the chunk's `dirty` when it reads 0; the daemon clears it,
+ * adds what is new, and looks again at the next time: a count that was under way is found then at the latest.
  *
- * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer) receives. Where a
- * way has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
+ * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer) receives. Where a way
+ * has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
  * none. Packets of a direction whose `counter` is not NONE pass `links` links and are lost at port `drop`, where that
- * counter moves too. `corrupted` of them arrived with bit errors, at links whose column port_loss says that there are any.
+ * counter moves too. `corrupted` of them arrived with bit errors, at links whose column port_loss says that there are
+ * any.
  *
  * Behind the chunks stand softib_link_clocks, one a port row.
  */

@@ -1,4 +1,4 @@
-/* A multicast packet's way: breadth first through the switches' multicast tables, one copy a link. */
+/* The paths of a multicast packet: breadth first through the switches' multicast tables, one copy per link. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * Violations of keys at the end of a way: a cell of this process for each port and kind, which moves nothing but the
+ * Key violations at the end of a path: a cell of this process for each port and kind, which only increments the
  * counter of its kind; the daemon raises the trap (agents/kernels/app_traffic.py).
  */
 #include "internal.h"

@@ -1,4 +1,4 @@
-/* How many packets and dwords a message is. */
+/* Number of packets and dwords of a message. */
 #include "wire_size.h"
 
 enum { LRH = 8, GRH = 40, BTH = 12, ICRC = 4, DETH = 8, XRCETH = 4, RETH = 16, ATOMIC_ETH = 28, AETH = 4,

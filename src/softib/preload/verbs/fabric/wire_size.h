@@ -2,11 +2,11 @@
  * Packets and dwords (4 octets) on the wire of one message, as PortXmitData counts them: from the LRH to the ICRC, padding in,
  * VCRC and link delimiters out (IBA 16.1.3.5; headers 7.7, 8.3, 9.2, 9.3, 9.6).
  *
- * Every packet has LRH 8, BTH 12 and ICRC 4 octets. What is sent when, and so what is counted (docs/verbs.md):
+ * Every packet has LRH 8, BTH 12 and ICRC 4 octets. Packets that are sent and counted (docs/verbs.md):
  * - a message of n octets is max(1, ceil(n / MTU)) packets; an RDMA READ request is one, its response is the message;
  * - the responder of RC and XRC acknowledges each SEND and WRITE message with one ACK: only its LAST or ONLY packet asks
  *   (AckReq), and acknowledgements are not coalesced over messages. READ and atomic responses are their own;
- * - a NAK (RNR too) is one packet like an ACK; what is sent again is counted again.
+ * - a NAK (including RNR) is one packet like an ACK; repeated packets are counted again.
  */
 #ifndef SOFTIB_VERBS_WIRE_SIZE_H
 #define SOFTIB_VERBS_WIRE_SIZE_H

@@ -64,7 +64,7 @@ bool ve_owes_notification(struct softib_cq *cq)
 }
 
 /*
- * An event and a datagram, one for one: poll(2) must not call a channel readable that has no event. The reader sends the missing
+ * One datagram per event: poll(2) must not report a channel readable without an event. The reader sends the missing
  * ones when the socket is empty. It may have been read empty just before `unsent` was counted up: then it has room again.
  */
 void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)
@@ -101,8 +101,8 @@ static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const 
 #define AHEAD 128 /* places that a ring gets pages before it needs them */
 
 /*
- * Its place has pages, and after this call the next one has, where the owner looks before anything is there. Where there is no room, the
- * ring stays as long as it is, from a moment on when nothing is in it.
+ * The entry has pages, and after this call so has the next one, which the owner reads before it is written. If there
+ * is no room, the ring keeps its size from the next time that it is empty.
  */
 static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
 {

@@ -15,7 +15,7 @@ static inline uint32_t ve_cqe_seq(uint32_t at)
     return (at + 1) | SOFTIB_CQE_THERE;
 }
 
-/* Who adds, or looks at those that are there, has the lock. It may have been taken from one who was killed while adding. */
+/* The lock is held to add or read completions. It may have been taken over from a process killed while adding. */
 void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq);
 /* The next completion; NULL: there is none. `polling` is held. */
 static inline const struct softib_cqe *ve_next_completion(struct ve_engine *e, const struct softib_cq *cq)
@@ -26,9 +26,9 @@ static inline const struct softib_cqe *ve_next_completion(struct ve_engine *e, c
 }
 /* Adds a completion. False: the CQ has overrun, which is its end, and the completion is lost: its QP must break (11.6.3.2). */
 bool ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
-/* A completion will be added: its place is fetched from the processor that read it last, while something else goes on. */
+/* A completion will be added: prefetch its entry from the processor that read it last. */
 void ve_complete_soon(struct ve_engine *e, uint64_t cq);
-/* A datagram to socket `number` of `process`. False: the socket is full; one that is gone takes everything. */
+/* Send a datagram to socket `number` of `process`. False: the socket is full. A closed socket accepts everything. */
 bool ve_notify(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
 /* A datagram for an event of `cq` that is pending: now, or when its owner has made room by reading (ve_owes_notification). */
 void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq);

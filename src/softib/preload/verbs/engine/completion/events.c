@@ -1,10 +1,10 @@
 /*
- * Asynchronous events on their way to a context's socket. It takes few datagrams (net.unix.max_dgram_qlen, 10): what finds it full
- * waits in the list of its process, as it would in the kernel's list of an open device, and the process that reads the socket
- * sends on what waits. The order stays; a socket that no one reads holds up no other.
+ * Asynchronous events on their way to a context's socket. It holds few datagrams (net.unix.max_dgram_qlen, 10): events
+ * that do not fit wait in the list of the process, like in the kernel's list of an open device, and the process that
+ * reads the socket sends them. The order is kept; an unread socket does not block others.
  *
- * What waits was tried after it had been written down, and the socket was full: so somebody will read it, and then sends more. A
- * sender that is killed between the datagram and the mark has sent its event twice.
+ * A waiting event was recorded first and then found the socket full, so a reader of the socket will send it. A
+ * sender killed between the datagram and the mark sends its event twice.
  */
 #include "events.h"
 #include "complete.h"

@@ -10,7 +10,7 @@ void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t t
 bool ve_events_open(struct ve_engine *e);
 /* This process has read from `socket`: what waits for room there follows. */
 void ve_events_read(struct ve_engine *e, uint32_t socket);
-/* No one will read what waits for `socket`. */
+/* Discard events waiting for `socket`, which will not be read. */
 void ve_events_closed(struct ve_engine *e, uint32_t socket);
 
 #endif

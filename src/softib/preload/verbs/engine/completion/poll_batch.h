@@ -1,7 +1,7 @@
 /*
- * CQs that this thread is taking completions from, between ibv_start_poll and ibv_end_poll, whose lock `polling` it holds until then.
- * A thread that destroys or resets a QP meanwhile must not wait for itself. (mlx5 does, but for a CQ that one thread alone
- * uses, IBV_CREATE_CQ_ATTR_SINGLE_THREADED: programs that run there must run here.)
+ * CQs that this thread polls between ibv_start_poll and ibv_end_poll, holding their lock `polling`. A thread that
+ * destroys or resets a QP meanwhile must not wait for itself. (mlx5 does wait, except for single-threaded CQs,
+ * IBV_CREATE_CQ_ATTR_SINGLE_THREADED: programs that work there must work here.)
  */
 #ifndef SOFTIB_VERBS_BATCH_H
 #define SOFTIB_VERBS_BATCH_H

@@ -1,6 +1,6 @@
 /*
- * Members of multicast groups: one place each, written under the file's member lock, read by senders without one. A place that
- * is used again gets another `version` before anything else of it changes, so that a reader knows what it has read in halves.
+ * Members of multicast groups: one entry each, written under the file's member lock, read by senders without a lock.
+ * A reused entry gets another `version` before anything else changes, so that a reader detects a torn read.
  */
 #include "members.h"
 

@@ -1,10 +1,11 @@
 /*
- * Automatic path migration (IBA 17.2.8). A QP with an alternate path is set to REARM; when a packet passes between two that both
- * were, they are ARMED. An armed QP migrates when it is modified to MIGRATED, when its retries are spent, or when a request comes from a
- * QP that has migrated: the alternate path takes the place of the primary one, once, and PATH_MIG says so.
+ * Automatic path migration (IBA 17.2.8). A QP with an alternate path is set to REARM; when a packet passes between two
+ * that both were, they are ARMED. An armed QP migrates when it is modified to MIGRATED, when its retries are exhausted,
+ * or when a request arrives from a QP that has migrated: the alternate path replaces the primary one, once, with event
+ * PATH_MIG.
  *
- * State, port and what peers look at are shared, so the process that sees the reason moves a QP, under its lock; address
- * and timeout belong to the owner, which adopts them before the next request.
+ * State, port and the data for peers are shared, so the process that detects the reason migrates the QP under its
+ * lock; address and timeout belong to the owner, which updates them before the next request.
  */
 #include "migrate.h"
 #include "../completion/events.h"

@@ -1,7 +1,7 @@
 /*
- * ibv_modify_qp: the state machine of a QP as a table (IBA 10.3.1, 11.2.4.2; ibv_modify_qp(3)). A transition that is not in the
- * table, lacks an attribute or has one too many changes nothing. Values are masked, or refused, as Linux does it for mlx5: the
- * table of docs/verbs.md, "Attributes of ibv_modify_qp".
+ * ibv_modify_qp: the state machine of a QP as a table (IBA 10.3.1, 11.2.4.2; ibv_modify_qp(3)). A transition that is
+ * not in the table, or with missing or extra attributes, changes nothing. Values are masked, or rejected, as Linux
+ * does for mlx5: the table of docs/verbs.md, "Attributes of ibv_modify_qp".
  */
 #include "modify.h"
 #include "../completion/complete.h"
@@ -241,7 +241,7 @@ static void reset(struct ve_qp *q)
     memset(&q->flow, 0, sizeof q->flow);
 }
 
-/* Who polls may post between start_poll and end_poll, so here no lock of the QP is held; in RESET nothing completes. */
+/* A poller may post between start_poll and end_poll, so no lock of the QP is held here; in RESET nothing completes. */
 static void purge(struct ve_qp *q)
 {
     if (q->send_cq)

@@ -1,4 +1,5 @@
-/* A queue pair of this process: its sending half, and what the application sees. The receiving half is shared: softib_qp. */
+/* A queue pair of this process: its sending half, and the application's view. The receiving half is shared:
+ * softib_qp. */
 #ifndef SOFTIB_VERBS_ENGINE_QP_H
 #define SOFTIB_VERBS_ENGINE_QP_H
 

@@ -1,6 +1,6 @@
 /*
- * SOFTIB_STRICT: does what hardware may do, and reports on stderr, with the call's backtrace, what programs should not do. Each thing is
- * reported once for each place in the program. Callers look at ve_modes first.
+ * SOFTIB_STRICT: behave in every way that hardware may, and report incorrect use on stderr with the call's
+ * backtrace. Each problem is reported once per code location. Callers check ve_modes first.
  */
 #ifndef SOFTIB_VERBS_STRICT_H
 #define SOFTIB_VERBS_STRICT_H
@@ -38,7 +38,7 @@ void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr);
 void ve_strict_not_posted(const struct ve_qp *q, const struct ibv_send_wr *wr, int error);
 /* A receive queue has no place: of `size`, `waiting` wait for a message. */
 void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32_t waiting);
-/* A region with `key` goes: what is posted and names it? */
+/* A region with `key` is deregistered: report posted requests that use it. */
 void ve_strict_dereg(uint32_t key);
 /* A CQ that is destroyed, or polled. */
 void ve_strict_cq_ends(struct ve_engine *e, uint64_t cq);

@@ -1,4 +1,4 @@
-/* What programs do that works here, or on one adapter, and not on the next: strict mode tells. */
+/* Checks of strict mode: use that works here, or on one adapter, but not on others. */
 #include "../completion/complete.h"
 #include "modify.h"
 #include "../scheduling/sq_sched_internal.h"
@@ -161,7 +161,7 @@ void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr)
     if (wr->flags & IBV_SEND_SIGNALED || q->s->signal_all) {
         l->unsignalled = 0;
     } else if (++l->unsignalled == q->max_send) {
-        ve_warn("QP %u: the last %u requests, as many as its send queue has places, asked for no completion: their places never "
+        ve_warn("QP %u: the last %u requests, as many as its send queue has places, requested no completion: their entries never "
                 "become free", q->s->qpn, l->unsignalled);
     }
 }
@@ -205,12 +205,12 @@ void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32
     if (!size)
         ve_warn("%s: QP %u has no receive queue of its own", call, number);
     else if (waiting < size)
-        ve_warn("%s: no place: %u of the queue's %u receives have completed, but were not polled", call, size - waiting, size);
+        ve_warn("%s: queue full: %u of its %u receives have completed, but were not polled", call, size - waiting, size);
     else
-        ve_warn("%s: no place: the queue's %u receives wait for messages", call, size);
+        ve_warn("%s: queue full: its %u receives wait for messages", call, size);
 }
 
-/* -- what ends too soon -- */
+/* -- objects destroyed too early -- */
 
 /* The list, locked. A forked child begins an empty one: its parent's QPs are not its own. */
 static void hold(void)

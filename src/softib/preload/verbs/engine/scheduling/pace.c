@@ -1,12 +1,14 @@
 /*
- * --pace: a message arrives when its octets, headers and CRCs in, are through every link of its way, and is completed when its
- * acknowledgement is back. READ responses take the way back. What is charged is what docs/verbs.md says is counted.
+ * --pace: a message arrives when its bytes, including headers and CRCs, have passed every link of its path, and
+ * completes when its acknowledgement is back. READ responses use the reverse path. The charged bytes are those counted
+ * according to docs/verbs.md.
  *
- * A READ is executed when its request arrives, as the responder reads its memory from then on (9.7.5.1.2), and completed when its responses are through. So its copy takes
- * no time behind the wire's, and what is posted behind it waits for it only where a fence says so (10.8.3.3).
+ * A READ is executed when its request arrives, as the responder reads its memory from then on (9.7.5.1.2), and
+ * completed when its responses are through. So its copy takes no time in addition to the wire's, and later requests
+ * wait for it only with a fence (10.8.3.3).
  *
- * The way back is charged when the request is posted, too: a link that was promised to a message of the future would stand
- * still until then. What is sent again (RNR, bit errors) is charged once.
+ * The reverse path is also charged when the request is posted: a link reserved for a future message would be idle
+ * until then. Repeated messages (RNR, bit errors) are charged once.
  */
 #include "sq_sched.h"
 #include "sq_sched_internal.h"
@@ -75,7 +77,7 @@ static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
     return lay_one(&l->paths[1], &route, &none);
 }
 
-/* The way as it is now; false: there is none, which the request will find out itself. */
+/* The current path; false: there is none, which the request itself will report. */
 static bool paths(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
 {
     uint64_t epoch = sv_shared_fabric_epoch(&sv_shared_fabric);

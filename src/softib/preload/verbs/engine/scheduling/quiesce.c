@@ -1,9 +1,10 @@
 /*
- * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread that executes it (the one that
- * posts, the one that polls, the timer's). They raise no hazard, as that costs an atomic operation a request. Instead each QP
- * counts them in softib_qp.copies, which is odd meanwhile. A thread that takes memory away waits for the counts of all QPs, after a
- * barrier in every running thread (membarrier(2)), so that a copy needs none. The counts are in the shared memory: a process that
- * ends a region which it has imported waits for those of the region's owner.
+ * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread that executes it
+ * (a posting, polling or timer thread). They raise no hazard, which would cost an atomic operation per request.
+ * Instead each QP counts them in softib_qp.copies, which is odd during a copy. A thread that removes memory waits
+ * for the counts of all QPs, after a barrier in every running thread (membarrier(2)), so that a copy needs no
+ * barrier. The counts are in shared memory: a process that deregisters an imported region waits for those of the
+ * region's owner.
  */
 #include "quiesce.h"
 #include "../../memory/hazards.h"

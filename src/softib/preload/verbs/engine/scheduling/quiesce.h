@@ -1,4 +1,4 @@
-/* Waits until no one uses memory or objects that were taken out of reach. */
+/* Wait until removed memory or objects are no longer used. */
 #ifndef SOFTIB_VERBS_ENGINE_QUIESCE_H
 #define SOFTIB_VERBS_ENGINE_QUIESCE_H
 
@@ -11,11 +11,11 @@ void ve_quiesce_begin(struct ve_engine *e);
 void ve_quiesce_add(struct ve_qp *q);
 void ve_quiesce_drop(struct ve_qp *q);
 /*
- * Returns when no one, of this process or another, uses any more what was taken out of reach before the call. Not for who
- * executes a request: vm_quiesce.
+ * Returns when no thread of any process uses memory or objects removed before the call. Must not be called while
+ * executing a request: see vm_quiesce.
  */
 void ve_quiesce(struct ve_engine *e);
-/* The same for what was `process`'s, another one: an imported region. Its own requests are waited for, too. */
+/* The same for an imported region of another `process`, also waiting for that process's requests. */
 void ve_quiesce_of(struct ve_engine *e, uint32_t process);
 
 /* Between the two keys may be looked at and memory copied. `q->lock` is held. */
@@ -25,7 +25,7 @@ static inline void ve_copies_begin(struct ve_qp *q)
     if (__builtin_expect(ve_fences, false))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the rest is done by who waits */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the waiter does the rest */
 }
 
 static inline void ve_copies_end(struct ve_qp *q)

@@ -1,7 +1,8 @@
 /*
- * A lock between threads of one process, held for less than a microsecond. While the process has one thread, as most that
- * post have, a plain store takes it: a locked instruction waits until the stores before it are seen by all, which is as long as
- * a cache line takes from another processor. The word is set then, too, for a thread that begins inside finds it held.
+ * A lock between threads of one process, held for less than a microsecond. While the process has one thread, as most
+ * posting processes do, a plain store takes it: a locked instruction would wait until earlier stores are visible,
+ * which takes as long as fetching a cache line from another processor. The word is still set, so that a thread
+ * started meanwhile finds it held.
  */
 #ifndef SOFTIB_VERBS_SPIN_H
 #define SOFTIB_VERBS_SPIN_H
@@ -51,7 +52,7 @@ static inline void ve_spin_lock(struct ve_spin *lock)
         while (__atomic_load_n(&lock->held, __ATOMIC_RELAXED) && spins++ % VE_SPINS)
             vm_relax();
         if (spins % VE_SPINS == 0)
-            sched_yield(); /* who has it may wait for this processor */
+            sched_yield(); /* its holder may wait for this processor */
     }
 }
 

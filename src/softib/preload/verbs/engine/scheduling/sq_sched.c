@@ -186,7 +186,7 @@ void ve_sched_free(struct ve_qp *q)
     q->sched = NULL;
 }
 
-/* -- who looks, and when -- */
+/* -- which thread checks, and when -- */
 
 static void not_after(struct ve_engine *e, uint64_t ns)
 {

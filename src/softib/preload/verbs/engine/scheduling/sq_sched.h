@@ -1,6 +1,7 @@
 /*
- * Schedules requests that are executed later than they are posted: because the wire takes its time (--pace), or because nothing
- * promises that they are executed at once (SOFTIB_STRICT). Both are off in most programs: `ve_modes` is 0 then, and nothing here is called.
+ * Schedules requests that are executed later than they are posted: because of the wire's time (--pace), or because
+ * immediate execution is not guaranteed (SOFTIB_STRICT). Both are off in most programs: `ve_modes` is 0 then, and
+ * nothing here is called.
  */
 #ifndef SOFTIB_VERBS_SQ_SCHED_H
 #define SOFTIB_VERBS_SQ_SCHED_H
@@ -42,11 +43,11 @@ void ve_look_begins(struct ve_engine *e);
 void ve_looked_at(struct ve_engine *e, struct ve_qp *q);
 /* `q` could not be looked at: soon. */
 void ve_missed(struct ve_engine *e);
-/* Somebody polls. False: nothing is due yet. */
+/* A thread polls. False: nothing is due yet. */
 bool ve_polled(struct ve_engine *e);
 /*
- * Somebody polls all the time, and does all the work: ns for which the timer thread leaves it to him. Descheduled in the middle of
- * it, it would hold what he needs. 0: it looks itself.
+ * A thread polls continuously and does all the work: ns for which the timer thread leaves it to that thread, since a
+ * descheduled timer thread would hold its locks. 0: the timer thread checks itself.
  */
 uint64_t ve_leaves_it(struct ve_engine *e);
 /* How long the timer thread sleeps, in ns; 0: it decides as ever. */
@@ -54,8 +55,9 @@ uint64_t ve_nap(struct ve_engine *e, bool idle);
 /* Something is due so soon that a sleep would be longer: it was waited for without. */
 bool ve_waits_awake(struct ve_engine *e);
 /*
- * An event is fetched, of what a peer did. What is due by now is there first: a sender's completion, an ACK later than its data, does
- * not come behind the answer to it. (On no wire does it, and perftest's ib_send_lat -e, with one channel for both CQs, loses count then.)
+ * An event of a peer's action is fetched. Deliver due completions first: a sender's completion, one ACK after its
+ * data, must not come after the answer to the data. (That cannot happen on a wire, and perftest's ib_send_lat -e,
+ * with one channel for both CQs, would lose count.)
  */
 void ve_before_event(struct ve_engine *e);
 /* Will the timer thread wake up in time without being woken? */

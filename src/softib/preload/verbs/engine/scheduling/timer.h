@@ -1,4 +1,4 @@
-/* The timer thread: goes on with work that waits while the program does not poll. */
+/* The timer thread: continues pending work while the program does not poll. */
 #ifndef SOFTIB_VERBS_ENGINE_TIMER_H
 #define SOFTIB_VERBS_ENGINE_TIMER_H
 

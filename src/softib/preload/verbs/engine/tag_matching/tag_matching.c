@@ -1,8 +1,8 @@
 /*
- * Tag matching at the responder (rdma-core's Documentation/tag_matching.md, ibv_post_srq_ops(3)): the first entry of the list
- * with TMH.tag & mask == tag takes the message, without its header. What matches nothing goes to an ordinary receive of the
- * SRQ, header and all, and is counted: from then on entries that are added do not match until the owner has said that it has
- * seen as many.
+ * Tag matching at the responder (rdma-core's Documentation/tag_matching.md, ibv_post_srq_ops(3)): the first entry of
+ * the list with TMH.tag & mask == tag gets the message, without its header. An unmatched message goes to an ordinary
+ * receive of the SRQ, including its header, and is counted: entries added later do not match until the owner
+ * confirms that it has seen as many.
  */
 #include "tag_matching.h"
 #include "../completion/complete.h"

@@ -24,7 +24,7 @@ void ve_unexpected(struct ve_engine *e, struct softib_srq *srq);
 /* How many have, modulo 2^16. */
 uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq);
 
-/* -- tm_rendezvous.c: what the responder of a matched rendezvous does, done by the requester; `q->lock` is held -- */
+/* -- tm_rendezvous.c: the responder's part of a matched rendezvous, executed by the requester; `q->lock` is held -- */
 
 /* The data of `header` will be fetched to the buffer of `entry`, which `peer` takes from `srq`'s list. ENOMEM. */
 int ve_rndv_begin(struct ve_qp *q, const struct softib_qp *peer, struct softib_srq *srq, const struct softib_tag *entry,
@@ -34,7 +34,7 @@ void ve_rndv_fetch(struct ve_qp *q);
 /* The connection ended before: what is open is completed as incomplete. */
 void ve_rndv_abort(struct ve_qp *q);
 
-/* -- tm_rndv_log.c: what remains of a rendezvous when its sender is killed -- */
+/* -- tm_rndv_log.c: log of a rendezvous for the case that its sender is killed -- */
 
 /* A record of `what` (but its owner); NULL: there is no room. */
 struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *what);

@@ -1,7 +1,7 @@
 /*
- * Rendezvous (rdma-core's Documentation/tag_matching.md): the responder of a matched request reads the data, answers with a
- * FIN message and completes again. Here the requester does all three, as it holds the data: a list of what it owes, in
- * order. A FIN needs a receive of the requester's own; until there is one, it waits.
+ * Rendezvous (rdma-core's Documentation/tag_matching.md): the responder of a matched request reads the data, answers
+ * with a FIN message and completes again. Here the requester does all three, since it holds the data: a list of
+ * outstanding steps, in order. A FIN needs a receive on the requester; it waits until there is one.
  */
 #include "../completion/complete.h"
 #include "../completion/events.h"

@@ -1,8 +1,8 @@
 /*
- * The heap: chunks of SOFTIB_VERBS_CHUNK octets, each of one process. What needs more than a chunk has some of its own. The rest
- * comes from slabs: a chunk with objects of one size, whose head says how many are in use. When the last one of a slab is freed
- * its chunk goes back, and its pages to the system, but for one slab of each size: a program that makes and destroys one object
- * alternately keeps its memory.
+ * The heap: chunks of SOFTIB_VERBS_CHUNK octets, each owned by one process. Objects larger than a chunk get several
+ * chunks. Others come from slabs: chunks with objects of one size, whose head counts those in use. When the last one
+ * of a slab is freed its chunk goes back, and its pages to the system, but for one slab of each size: a program that
+ * makes and destroys one object alternately keeps its memory.
  */
 #include "shared_heap.h"
 
@@ -21,7 +21,7 @@ static uint32_t *owner_of(struct vm_heap *w, uint64_t chunk)
     return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
 }
 
-/* Entries of `owners` behind chunk_high do not exist yet, and a look at them would want memory. */
+/* Entries of `owners` above chunk_high do not exist yet, and reading them would allocate memory. */
 static bool owners_exist(struct vm_heap *w, uint64_t first, uint64_t n)
 {
     return vm_reserve_entries(w, SOFTIB_VERBS_OWNERS, sizeof(uint32_t), __atomic_load_n(&vm_head(w)->chunk_high, __ATOMIC_RELAXED),

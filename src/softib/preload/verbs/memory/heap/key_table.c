@@ -1,4 +1,4 @@
-/* The table of keys: every process takes blocks of them, and gives empty ones back. */
+/* The table of keys: every process takes blocks of them, and releases empty ones. */
 #include "key_table.h"
 
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 
 #define BLOCK_OCTETS (SOFTIB_VERBS_BLOCK_KEYS * sizeof(struct softib_key))
 
-/* Keys of the process that had the block before open nothing for a while, and a remembered version of theirs does not match. */
+/* Keys of the block's previous owner stay invalid for a while, and cached versions of them do not match. */
 static void begin_block(struct vm_heap *w, uint32_t block)
 {
     struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);

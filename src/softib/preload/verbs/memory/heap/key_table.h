@@ -21,7 +21,7 @@ static inline bool vm_key_is_there(const struct vm_heap *w, uint32_t key)
 /* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */
 struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
-/* From now on no one finds it; see vm_quiesce. */
+/* It can no longer be looked up; see vm_quiesce. */
 void vm_key_give(struct softib_key *entry);
 /* One of this process's own is free again: from time to time blocks of free keys go back, and their pages to the system. */
 void vm_key_left(struct vm_heap *w, struct softib_key *entry);

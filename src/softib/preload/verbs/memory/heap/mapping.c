@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct softib_service) == 64 && sizeof(struct softib_file)
 
 static const char magic[8] = "SOFTIBq";
 
-/* Waits until who made the file has written its head. */
+/* Wait until the creator of the file has written its head. */
 static int wait_for_head(const struct softib_verbs *head)
 {
     for (int i = 0; i < 2000; i++) {

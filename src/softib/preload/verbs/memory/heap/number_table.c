@@ -1,8 +1,9 @@
-/* Numbers of queue pairs and SRQs: taken, held and given back. */
+/* Numbers of queue pairs and SRQs: allocation, lookup and release. */
 #include "number_table.h"
 #include "../hazards.h"
 
-/* Numbers go round, so that one is not taken again soon, but in a part of the table: it takes memory where it was used. */
+/* Numbers are allocated cyclically, so that one is not reused soon, but only in a part of the table, since used
+ * parts take memory. */
 #define ROUND 0x100000
 
 uint32_t vm_number_take(struct vm_heap *w, uint64_t object)

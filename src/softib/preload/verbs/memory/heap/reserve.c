@@ -1,6 +1,6 @@
 /*
- * Pages of the file `verbs`, allocated before anything touches them. The file is sparse and usually on a tmpfs: a first touch that
- * finds the file system full is a SIGBUS, and so is a look.
+ * Pages of the file `verbs`, allocated before anything touches them. The file is sparse and usually on a tmpfs: a
+ * first write or read with a full file system is a SIGBUS.
  */
 #include "../libc_calls.h"
 #include "shared_heap.h"

@@ -1,6 +1,6 @@
 /*
- * Queues in the heap. Most programs ask for more entries than they ever have in use, so a ring longer than a chunk exists by its first
- * pages only, and by the next ones before an entry in them is written or looked at.
+ * Queues in the heap. Most programs ask for more entries than they ever have in use, so a ring longer than a chunk
+ * starts with its first pages, and further ones are allocated before an entry in them is written or read.
  */
 #include "shared_heap.h"
 

@@ -1,18 +1,20 @@
 /*
- * The file `verbs` of a running fabric: queue pairs, completion queues and memory keys of every program on it, mapped whole
- * by each. This header is the only declaration of its layout; softib.live.verbs.shared_heap reads it into NumPy dtypes.
+ * The file `verbs` of a running fabric: queue pairs, completion queues and memory keys of every program on it, mapped
+ * completely by each. This header is the only declaration of its layout; softib.live.verbs.shared_heap reads it into
+ * NumPy dtypes.
  *
  * The file is sparse. A softib_verbs fills its first octets; the tables have fixed offsets; behind SOFTIB_VERBS_HEAP
- * lie chunks of SOFTIB_VERBS_CHUNK octets, each of one process (`owner`), with the objects of this process. Objects name
- * each other by offset from the start of the file. QPNs and keys are unique in the fabric.
+ * lie chunks of SOFTIB_VERBS_CHUNK octets, each of one process (`owner`), with the objects of this process. Objects
+ * name each other by offset from the start of the file. QPNs and keys are unique in the fabric.
  *
- * Locks hold who took them, 0 = free: number of the process | its generation << 16 (a number is given to another process
- * some day). A long waiter checks whether it lives. What a lock guards changes by one store at the end, so a lock whose owner
- * died is simply taken over.
+ * A lock holds its owner, 0 = free: number of the process | its generation << 16 (numbers are reused). A long waiter
+ * checks whether the owner lives. Guarded data changes with one store at the end, so the lock of a dead owner is simply
+ * taken over.
  *
- * Everything here is found by its owner, so that the daemon can free what a killed process had: QPNs and SRQ numbers in the
- * table of numbers, memberships in theirs, chunks in OWNERS, keys in blocks of SOFTIB_VERBS_BLOCK_KEYS with an owner each.
- * The daemon takes names away first (numbers, keys), waits until no hazard of the living is on the process, and then frees.
+ * Every object can be found by its owner, so that the daemon can free the objects of a killed process: QPNs and SRQ
+ * numbers in the table of numbers, memberships in theirs, chunks in OWNERS, keys in blocks of
+ * SOFTIB_VERBS_BLOCK_KEYS with an owner each. The daemon first removes names (numbers, keys), waits until no live
+ * process has a hazard on the dead one, and then frees its objects.
  */
 #ifndef SOFTIB_VERBS_SHARED_H
 #define SOFTIB_VERBS_SHARED_H

@@ -1,10 +1,8 @@
-"""Hooks of congestion controls: places in the transport where one may limit, measure or spread the
-packets of a queue pair.
-
-By default they do nothing, and nothing of them is left in the machine code. A
-:class:`~softib.sim.packet.congestion_control.CongestionControl` names kernels that take their place.
-The first group is what a congestion control states; the second is where the transport measures round
-trips for it (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
+"""Hooks of congestion controls: points in the transport at which packets of a queue pair can be
+limited, measured or spread. By default they do nothing, and are absent from the machine code. A
+:class:`~softib.sim.packet.congestion_control.CongestionControl` names kernels that take their
+place. The first group is what a congestion control states; the second is where the transport
+measures round trips for it (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
 """
 
 import numpy as np
@@ -25,8 +23,8 @@ def window(net, state, stream):
 
 @inner
 def acknowledged(net, state, stream, packets, rtt, host, hops, marked, now):
-    """An acknowledgement of ``stream`` came back: ``packets`` more have arrived in order (0: one came
-    out of order). ``rtt``: its round trip without the receiver's part (ps); ``host``: what the
+    """An acknowledgement of ``stream`` came back: ``packets`` more have arrived in order (0: one
+    came out of order). ``rtt``: its round trip without the receiver's part (ps); ``host``: what the
     receiver took (ps); ``hops``: switches on its way; ``marked``: a switch marked a packet."""
 
 

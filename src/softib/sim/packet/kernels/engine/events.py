@@ -1,9 +1,9 @@
-"""What happens when: a calendar of buckets, the sorted list of what the bucket of now had, a heap
-for what is added to it, a heap for what is far, one for timeouts.
+"""The event queue: a calendar of buckets, the sorted list of the current bucket's events, a heap
+for events added to it, a heap for distant events, and one for timeouts.
 
-An event is (time, what); ``what`` is entity, kind and payload in one number, so events of one time
-have an order that does not depend on who put them there first. Timeouts wait apart: a network in
-which nothing but timeouts is left stands still.
+An event is (time, what); ``what`` is entity, kind and payload in one number, so the order of
+simultaneous events does not depend on their insertion. Timeouts are separate: a network with only
+timeouts left is at a standstill.
 
 The events of a bucket are sorted by insertion where they are few, and by digits of eight bits, the
 lowest first, where they are many.
@@ -52,8 +52,8 @@ def digits_of(events, i, of_time):
 
 @inner
 def by_digit(events, to, digits, n, of_time, shift):
-    """Put the ``n`` rows of ``events`` into ``to``, by eight bits of the time (else of what the event
-    is); those of one digit stay in their order."""
+    """Put the ``n`` rows of ``events`` into ``to``, by eight bits of the time (else of what the
+    event is); those of one digit stay in their order."""
     for d in range(1 << DIGIT):
         digits[d] = 0
     for i in range(n):

@@ -1,4 +1,4 @@
-"""The loop: takes events in their order and hands each to its mechanism."""
+"""The loop: take events in order and pass each to its mechanism."""
 
 import numpy as np
 

@@ -1,10 +1,9 @@
-"""What packets did, as rows: for captures (``--pcap``) and timelines (``--trace``).
+"""Log of packets as rows, for captures (``--pcap``) and timelines (``--trace``).
 
 Off, ``Net.watch_port`` is empty and each hook is one comparison. On, the packets of watched ports
 and of watched queue pairs are written down when they are sent (MADs with all their octets), are
-whole at an end port or are lost, and watched ports when a VL lacks credits. A row holds what is
-known at its own node; rows of several nodes are put in order by their time and port afterwards,
-never by their place here.
+whole at an end port or are lost, and watched ports when a VL lacks credits. A row holds data of its
+own node; rows of several nodes are later sorted by time and port, not by their position here.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Packets in memory: taken from a free list and given back."""
+"""Packets in memory: allocated from a free list and released."""
 
 from softib.jit import inner, prefetch
 from softib.sim.packet.constants import MARGIN
@@ -19,7 +19,7 @@ def blank_packet(state):
 
 @inner
 def new_packet(state, stream, psn, octets, dlid, level, kind, flags):
-    """A packet with what all have: whose it is, and what its headers say."""
+    """Allocate a packet with the common fields: its stream and headers."""
     k = blank_packet(state)
     state.packet[k].stream = stream
     state.packet[k].psn = psn
@@ -33,7 +33,7 @@ def new_packet(state, stream, psn, octets, dlid, level, kind, flags):
 
 @inner
 def free_packet(state, k):
-    """Packet ``k`` is no more."""
+    """Free packet ``k``."""
     state.packet[k].next = state.reg.free_packet
     state.reg.free_packet = k
     state.reg.spare_packets += 1

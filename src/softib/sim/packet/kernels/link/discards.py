@@ -14,8 +14,8 @@ from softib.sim.packet.kernels.link.credits import dropped_from_buffer, grant
 
 @inner
 def corrupted(net, state, port, octets, now):
-    """Does a packet that comes in by ``port`` have a wrong bit? The port's law: 1 - exp(-(a + b L))
-    of L octets."""
+    """Return whether a packet received at ``port`` has a bit error. The port's law: 1 - exp(-(a +
+    b L)) of L octets."""
     a, b = net.loss[port].packet, net.loss[port].byte
     if a == 0.0 and b == 0.0:
         return False
@@ -57,7 +57,7 @@ def drop(net, state, k, port, reason, now):
 
 @inner
 def lose_mad(state, k):
-    """Packet ``k``, which carries a MAD, is no more: its row is free."""
+    """Free packet ``k``, which carries a MAD, and its row."""
     row = np.int64(state.packet[k].psn)
     state.mad_row[row].next = state.mads.free
     state.mads.free = row
@@ -68,7 +68,7 @@ def lose_mad(state, k):
 
 @inner
 def lose(state, k):
-    """Packet ``k`` is no more, whatever it carries."""
+    """Free packet ``k`` with any payload."""
     if state.packet[k].kind >= SMP:
         lose_mad(state, k)
     else:

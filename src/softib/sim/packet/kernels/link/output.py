@@ -1,4 +1,4 @@
-"""A port looks what it can send: VLs with data and credits, arbitration among them, one packet."""
+"""Sending at a port: VLs with data and credits, arbitration among them, one packet."""
 
 import numpy as np
 
@@ -121,7 +121,7 @@ def send_of(net, state, port, vl, now):
 
 @inner
 def look(net, state, port, now):
-    """Send what ``port`` can send now, and see to it that it looks again when it can send more."""
+    """Send the packets that ``port`` can send now, and schedule the next attempt."""
     if state.port[port].ready == 0:
         return
     if state.port[port].free_at > now:

@@ -1,11 +1,11 @@
-"""Aggregation nodes in switches (SHARP): what arrives is added up and sent on (Graham et al.,
+"""Aggregation nodes in switches (SHARP): received values are summed and forwarded (Graham et al.,
 COMHPC 2016).
 
 A node is an end port inside its switch: no posting, no memory of a host, a link as fast as all
-ports of the switch together. It reduces packets one after another, so many fs an octet, and has
-each of them so many ps later; the buffer is free when the packet is reduced. A message of a node
-that waits for others carries the sum of their values, each counted once however often its packets
-came.
+ports of the switch together. It reduces packets one after another, at a fixed time per byte, and
+finishes each after a fixed latency; the buffer is free when the packet is reduced. A message of a
+node that waits for others carries the sum of their values, each counted once however often its
+packets came.
 """
 
 from softib.jit import inner

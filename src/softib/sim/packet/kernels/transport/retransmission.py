@@ -1,5 +1,5 @@
-"""Senders of RC: what an acknowledgement completes, and what is sent again after a NAK or an ACK
-timeout (IBA 9.7.6.1)."""
+"""Senders of RC: completion by acknowledgements, and retransmission after a NAK or an ACK timeout
+(IBA 9.7.6.1)."""
 
 import numpy as np
 
@@ -84,8 +84,8 @@ def count_resent(state, q):
 
 @inner
 def give_up(net, state, q, now):
-    """The retries are exceeded: the queue pair is in error, and what it has not completed never
-    will be. The run lasts until then."""
+    """The retries are exceeded: the queue pair enters the error state, and its incomplete messages
+    never complete. The run continues until then."""
     state.reg.last = max(state.reg.last, now)
     if state.qp[q].in_ring:
         step_out(net, state, q)

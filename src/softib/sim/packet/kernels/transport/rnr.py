@@ -1,10 +1,10 @@
 """Receiver not ready (IBA 9.7.5.2.8): a SEND of RC takes a posted receive.
 
-A queue pair's program posts so many receives at the begin, and each again a stated time after its
-message arrived. The responder answers the first packet of a SEND that finds none with an RNR NAK,
-which names a timer (table 45), takes nothing until that packet comes again, and the requester waits
-for that time. After more RNR NAKs in a row than its RNR retry count (7: no limit) the queue pair is
-in error.
+A queue pair's program posts a number of receives at the start, and each again a given time after
+its message arrived. The responder answers the first packet of a SEND that finds none with an RNR
+NAK, which names a timer (table 45), takes nothing until that packet comes again, and the requester
+waits for that time. After more RNR NAKs in a row than its RNR retry count (7: no limit) the queue
+pair is in error.
 
 UC and UD have no RNR NAK: a message that finds no receive is dropped, and its sender learns nothing
 (IBA chapter 9, unreliable services). So which receives are taken follows from what was dropped, in
