@@ -18,6 +18,7 @@ import contextlib
 import os
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from softib.fabric.model import Fabric
@@ -164,8 +165,7 @@ def pci_files(f: Fabric, node: int, slot: int) -> dict[str, Callable[[], str | b
     folder = pci_folder(slot)
     port, bus = os.path.dirname(folder), 16 * (slot % ROOTS + 1)
     files: dict[str, Callable[[], str | bytes]] = {
-        f"{folder}/{name}": (lambda text=text: text(f, node))
-        for name, text in FUNCTION_FILES.items()  # type: ignore[misc]
+        f"{folder}/{name}": partial(text, f, node) for name, text in FUNCTION_FILES.items()
     }
     files[f"{folder}/uevent"] = lambda: f"DRIVER=mlx5_core\nPCI_SLOT_NAME={pci_name(slot)}"
     # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.

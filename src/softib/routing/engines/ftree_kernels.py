@@ -80,7 +80,7 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
     dist = np.full(n, -1, np.int32)
     queue = np.empty(n, np.int32)
     found = np.empty(256, np.int32)
-    links_down, link_down = np.empty(n, np.int32), np.empty(n, np.int32)
+    back = np.empty(n, np.int32)
     goes_on = _any_link(first, up, True)
     for g in range(leaf_switch.shape[0]):
         leaf = leaf_switch[g]
@@ -89,11 +89,11 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
                 e = chain[d, level]
                 if e >= 0:
                     table[d, peer[e]] = out_port[reverse[e]]
-        tail = _search(first, peer, reverse, up, True, goes_on, leaf, dist, queue, links_down, link_down)
+        tail = _search(first, peer, reverse, up, True, goes_on, leaf, dist, queue, back)
         for k in range(1, tail):
             s = queue[k]
-            if links_down[s] == 1:
-                e = link_down[s]
+            if back[s] >= 0:
+                e = back[s]
                 for d in range(leaf_first[g], leaf_first[g + 1]):
                     if table[d, s] == 255:
                         table[d, s] = out_port[e]
@@ -118,9 +118,9 @@ def _any_link(first, up, direction):
 
 
 @kernel
-def _search(first, peer, reverse, up, direction, goes_on, start, dist, queue, links_back, link_back):
-    """Breadth-first from ``start`` over links with ``up == direction``: ``queue`` and ``dist`` (-1 before), and by
-    switch how many links lead one step back, and one of them. Returns the number of switches."""
+def _search(first, peer, reverse, up, direction, goes_on, start, dist, queue, back):
+    """Breadth-first from ``start`` over links with ``up == direction``: ``queue`` and ``dist`` (-1 before), and in
+    ``back`` the link of a switch that leads one step back (-1: several do). Returns the number of switches."""
     dist[start] = 0
     queue[0] = start
     head, tail = 0, 1
@@ -136,11 +136,11 @@ def _search(first, peer, reverse, up, direction, goes_on, start, dist, queue, li
             p = peer[e]
             if dist[p] < 0:
                 dist[p] = further
-                links_back[p], link_back[p] = 1, reverse[e]
+                back[p] = reverse[e]
                 queue[tail] = p
                 tail += 1
             elif dist[p] == further:
-                links_back[p] += 1
+                back[p] = -1
     return tail
 
 
@@ -170,20 +170,20 @@ def fill_up(first, peer, out_port, reverse, up, through, dest_first, dests, load
     n = first.shape[0] - 1
     dist = np.full(n, -1, np.int32)
     queue = np.empty(n, np.int32)
-    links_up, link_up = np.empty(n, np.int32), np.empty(n, np.int32)
+    back = np.empty(n, np.int32)
     only = np.empty(n, np.uint8)
     links = np.empty(first[n], np.int32)
     link_first = np.zeros(n + 1, np.int32)
     goes_on = _any_link(first, up, False)
     for g in range(through.shape[0]):
         top = through[g]
-        tail = _search(first, peer, reverse, up, False, goes_on, top, dist, queue, links_up, link_up)
+        tail = _search(first, peer, reverse, up, False, goes_on, top, dist, queue, back)
         filled = 0
         for k in range(1, tail):
             s = queue[k]
             link_first[k] = filled
-            if links_up[s] == 1:
-                only[k] = out_port[link_up[s]]
+            if back[s] >= 0:
+                only[k] = out_port[back[s]]
             else:
                 only[k] = 255
                 filled += _links_nearer(first, peer, up, True, s, dist, links[filled:])
