@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softib.api.labs.exercise import ANSWERS, Answer, Exercise, Repair
 from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile
+from softib.input_files import read_text
 from softib.plural import counted
 
-__all__ = ["GOALS", "answer_error", "answers_of", "repair_error", "required"]
+if TYPE_CHECKING:
+    from softib.api.fabric import Fabric
+
+__all__ = ["GOALS", "NOT_EDITED", "NO_ANSWER", "answer_error", "answers_of", "repair_error", "required"]
 
 
 def required(path: Path, number: int) -> Path:
@@ -24,7 +29,6 @@ def required(path: Path, number: int) -> Path:
 def answers_of(exercise: Exercise, folder: Path) -> dict[str, Any]:
     """The answers that stand in the file of answers, None if there is none yet. Raises
     :class:`UnreadableFile` for a file that is missing or is no list of answers."""
-    from softib.input_files import read_text
     from softib.plain_yaml import load_plain_yaml
 
     path = required(folder / ANSWERS, exercise.number)
@@ -38,73 +42,121 @@ def answers_of(exercise: Exercise, folder: Path) -> dict[str, Any]:
     return {name: read.get(name) for name in names}
 
 
-def answer_error(answer: Answer, given: Any, fabric: Any) -> str:
-    """What is wrong with an answer; "" if nothing is. ``fabric``: the :class:`~softib.api.fabric.Fabric` whose
-    names count."""
-    if given is None or given == "":
-        return "no answer yet"
+NO_ANSWER = "no answer yet"
+NOT_EDITED = "not edited yet"
+"""Messages of what a student has not begun: they are no mistakes."""
+
+
+def answer_error(answer: Answer, given: Any, fabric: Fabric) -> str:
+    """What is wrong with an answer; "" if nothing is. ``fabric``: whose names count."""
+    if given is None or not str(given).replace(",", " ").strip():
+        return NO_ANSWER
+    if isinstance(given, dict | list) and (answer.kind != "nodes" or not isinstance(given, list)):
+        return f"one {answer.kind} is asked"
     try:
         return _KINDS[answer.kind](answer, given, fabric)
     except UnknownName as error:
+        close = error.args[0].partition("; ")[0] if error.args else str(error)
+        return f"{close}; names are those of the fabric file"
+    except SoftibError as error:
         return str(error)
-    except SoftibError:
-        return (
-            f"{given}: a {answer.kind} is asked, such as leaf-1[3]"
-            if answer.kind in ("port", "cable")
-            else f"{given}: no {answer.kind}"
-        )
 
 
-def _number(answer: Answer, given: Any, fabric: Any) -> str:
+_NUMBER = re.compile(r"\D{0,12}?(\d[\d ',.]*)(?:%|×|[A-Za-z][A-Za-z/ ]*)?")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+
+
+def _value_of(text: str) -> float | None:
+    """The number in an answer: ``75 %``, ``48,200``, ``2,95``, ``LID 22``, ``0x16``; None if there is none, or more
+    than one."""
+    if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text):
+        return float(int(text, 16))
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    digits = match[1].strip().replace(" ", "").replace("'", "")
+    digits = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
     try:
-        value = float(str(given).split()[0].rstrip("%").replace(",", ""))
+        return float(digits)
     except ValueError:
-        return f"{given}: a number is asked"
-    right = float(answer.right)
+        return None
+
+
+def _number(answer: Answer, given: Any, fabric: Fabric) -> str:
+    value, right = _value_of(str(given).strip()), float(answer.right)
+    if value is None:
+        return f"{given}: one number is asked"
     if abs(value - right) <= answer.within * abs(right):
         return ""
     return f"{given} is too {'much' if value > right else 'little'}"
 
 
-def _word(answer: Answer, given: Any, fabric: Any) -> str:
-    right = answer.right if isinstance(answer.right, list) else [answer.right]
-    known = {str(one).casefold().strip() for one in right}
-    return "" if str(given).casefold().strip() in known else f"{given} is not it"
+def _word(answer: Answer, given: Any, fabric: Fabric) -> str:
+    def plain(text: Any) -> str:
+        return str(text).casefold().strip().replace("_", "-")
+
+    return "" if plain(given) in map(plain, _rights(answer)) else f"{given} is not it"
 
 
-def _ends(place: str, fabric: Any, either: bool) -> set[str]:
-    row = fabric[place]
-    if not isinstance(row, dict):
-        raise UnknownName("port", place, [])
-    port = f"{row['node']}[{row['port']}]"
-    return {port, str(row["peer"])} if either else {port}
+def _rights(answer: Answer) -> list[Any]:
+    return answer.right if isinstance(answer.right, list) else [answer.right]
 
 
-def _port(answer: Answer, given: Any, fabric: Any) -> str:
-    right = answer.right if isinstance(answer.right, list) else [answer.right]
-    ports = {end for place in right for end in _ends(place, fabric, False)}
-    return "" if _ends(str(given), fabric, False) <= ports else f"{given} is not it"
+def _node(text: str, fabric: Fabric) -> str:
+    """The name of the node that ``text`` names, itself or by one of its ports."""
+    from softib.fabric.node_finder import split_port
+
+    name = text.strip()
+    split = split_port(name)
+    name = name if split is None else split[0]
+    names = {str(one).casefold(): str(one) for one in fabric.nodes.column("name")}
+    known: str = names.get(name.casefold()) or fabric[name].name  # type: ignore[union-attr]
+    return known
 
 
-def _cable(answer: Answer, given: Any, fabric: Any) -> str:
-    named = [part.strip() for part in str(given).replace("↔", ",").replace(" to ", ",").split(",") if part.strip()]
-    right = answer.right if isinstance(answer.right, list) else [answer.right]
-    ends = {end for place in right for end in _ends(str(place), fabric, True)}
-    return "" if all(_ends(place, fabric, False) <= ends for place in named) else f"{given} is not it"
+def _port_of(text: str, fabric: Fabric) -> tuple[str, str]:
+    """(the port that ``text`` names, the port at the other end of its cable)."""
+    from softib.fabric.node_finder import split_port
+
+    split = split_port(text.strip())
+    if split is None:
+        raise InputError(f"{text}: a port is asked, such as leaf-1[3]")
+    row = fabric[f"{_node(split[0], fabric)}[{split[1]}]"]
+    assert isinstance(row, dict)
+    return f"{row['node']}[{row['port']}]", str(row["peer"])
 
 
-def _nodes(answer: Answer, given: Any, fabric: Any) -> str:
-    names = given if isinstance(given, list) else str(given).split(",")
-    found = {fabric[str(name).strip()].name for name in names}
-    right = set(answer.right if isinstance(answer.right, list) else [answer.right])
-    if found == right:
+def _ports_of(given: Any, fabric: Fabric) -> list[tuple[str, str]]:
+    """The ports that an answer names: one, or both ends of a cable."""
+    parts = re.split(r"↔|,| to | and | - ", str(given))
+    return [_port_of(part, fabric) for part in parts if part.strip()]
+
+
+def _port(answer: Answer, given: Any, fabric: Fabric) -> str:
+    named = {port for port, _ in _ports_of(given, fabric)}
+    right = [_port_of(str(place), fabric) for place in _rights(answer)]
+    of_one = any(port in named and named <= {port, peer} for port, peer in right)
+    return "" if of_one else f"{given} is not it"
+
+
+def _cable(answer: Answer, given: Any, fabric: Fabric) -> str:
+    named = {port for port, _ in _ports_of(given, fabric)}
+    right = [_port_of(str(place), fabric) for place in _rights(answer)]
+    return "" if named and any(named <= set(ends) for ends in right) else f"{given} is not it"
+
+
+def _nodes(answer: Answer, given: Any, fabric: Fabric) -> str:
+    names = given if isinstance(given, list) else re.split(r",| and ", str(given))
+    named = {_node(str(name), fabric) for name in names if str(name).strip()}
+    right = set(_rights(answer))
+    if named == right:
         return ""
-    if found < right:
-        return f"{', '.join(sorted(found))}: right, and {counted(len(right - found), 'node')} more"
-    return f"{', '.join(sorted(found - right))} is not it"
+    if named and named < right:
+        return f"{', '.join(sorted(named))}: right, and {counted(len(right - named), 'node')} more"
+    return f"{', '.join(sorted(named - right))} is not it"
 
 
-_KINDS: dict[str, Callable[[Answer, Any, Any], str]] = {
+_KINDS: dict[str, Callable[[Answer, Any, Fabric], str]] = {
     "number": _number,
     "word": _word,
     "port": _port,
@@ -117,9 +169,12 @@ _KINDS: dict[str, Callable[[Answer, Any, Any], str]] = {
 def repair_error(repair: Repair, exercise: Exercise, folder: Path) -> str:
     """What is still wrong after a repair; "" if nothing is."""
     path = required(folder / repair.file, exercise.number)
+    given_out = {**exercise.fabrics, **exercise.files}[repair.file]
     try:
+        if repair.goal != "standby" and read_text(path, "file of a laboratory").strip() == given_out.strip():
+            return NOT_EDITED
         if repair.free:
-            _check_rest(path, {**exercise.fabrics, **exercise.files}[repair.file], repair.free)
+            _check_rest(path, given_out, repair.free)
         return GOALS[repair.goal](path, **repair.needs)
     except SoftibError as error:
         return str(error)
@@ -127,7 +182,6 @@ def repair_error(repair: Repair, exercise: Exercise, folder: Path) -> str:
 
 def _check_rest(path: Path, given_out: str, free: Sequence[str]) -> None:
     """Nothing but the keys ``free`` differs from what was given out. Raises :class:`InputError`."""
-    from softib.input_files import read_text
     from softib.plain_yaml import load_plain_yaml
 
     def rest(text: str) -> Any:
@@ -166,7 +220,7 @@ def _deadlock_free(path: Path, hops: float) -> str:
 
     routing = softib.route(path)
     if not routing.deadlock_free:
-        return f"{routing.engine}: a credit loop can form"
+        return f"the tables are those of {routing.engine}: a credit loop can form"
     if routing.unreachable:
         return f"{routing.engine}: {counted(routing.unreachable, 'pair')} without a path"
     shares = routing.hops
@@ -193,17 +247,16 @@ def _partitions(path: Path, fabric: str, meet: Sequence[Sequence[str]], apart: S
     return ""
 
 
-def _no_shared_link(path: Path, fabric: str, sources: Sequence[str], leaves: dict[str, int]) -> str:
-    """The flows of a traffic file leave ``sources``, one each, for as many hosts of ``leaves`` as these say, and no
-    link between switches makes them take longer than the hosts' own links."""
+def _no_shared_link(path: Path, fabric: str, sources: Sequence[str], size: str, leaves: dict[str, int]) -> str:
+    """The flows of a traffic file leave ``sources``, one of ``size`` each, for as many hosts of ``leaves`` as these
+    say, and no link between switches makes them take longer than the hosts' own links."""
     import csv
 
     import softib
-    from softib.input_files import read_text
 
     flows = [row for row in csv.reader(read_text(path, "traffic matrix").split()) if row][1:]
-    if sorted(row[0] for row in flows) != sorted(sources):
-        return f"one flow from each of {', '.join(sources)} is asked"
+    if sorted((row[0], row[-1]) for row in flows) != sorted((one, size) for one in sources):
+        return f"one flow of {size} from each of {', '.join(sources)} is asked"
     loaded = softib.load(path.with_name(fabric))
     for leaf, number in leaves.items():
         there = {row[1] for row in flows} & set(loaded[leaf].peers)  # type: ignore[union-attr]
@@ -245,9 +298,10 @@ def _protected(path: Path, codes: Sequence[str]) -> str:
 def _standby(path: Path) -> str:
     """The running fabric whose name the file has, has a master and a standby manager."""
     import softib
-    from softib.input_files import read_text
 
     name = read_text(path, "name of a running fabric").strip()
+    if name not in [one.name for one in softib.running_fabrics()]:
+        raise InputError(f"no fabric {name} runs; type 'softib up fabric.yaml --name {name} --detach' first")
     managers = softib.audit(name).to_json()["managers"]
     standing = [one for one in managers if ": standby" in one or ": master" in one]
     return "" if len(standing) > 1 else f"{name} has one manager only: {', '.join(managers) or 'none answers'}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from softib.api.arguments import Suggests
 from softib.api.labs.exercise import ANSWERS, Exercise, exercises
-from softib.errors import InputError
+from softib.errors import InputError, UnreadableFile
 from softib.result import HIDDEN, Result
 
 if TYPE_CHECKING:
@@ -112,19 +112,16 @@ class Lab(Suggests, Result):
         A wrong check shows one hint more than the last. Raises :class:`UnreadableFile` for a file that is
         missing or cannot be read.
         """
-        from softib.api.labs.judging import required
-
         place = self._place(folder)
         if not place.is_dir():
             raise InputError(f"{place}: not begun; 'softib lab {self.number}' writes it")
-        for name in self.files:
-            required(place / name, self.number)
+        self._check_files(place)
         items = self._items(place)
-        right = all(one.right for one in items)
-        mistakes = _mistakes(place) + (not right)
-        if not right:
+        mistakes = _mistakes(place)
+        if _is_wrong(items):
+            mistakes += 1
             _keep(place, mistakes)
-        return self._checked(items, 0 if right else mistakes)
+        return self._checked(items, mistakes)
 
     def check_texts(self, texts: dict[str, str], mistakes: int = 0) -> LabCheck:
         """Judge files that a student sends, such as those of a browser; ``mistakes``: wrong checks before this
@@ -135,8 +132,7 @@ class Lab(Suggests, Result):
                 if name in texts:
                     (place / name).write_text(texts[name], "utf-8")
             items = self._items(place)
-        wrong = not all(one.right for one in items)
-        return self._checked(items, mistakes + 1 if wrong else 0)
+        return self._checked(items, mistakes + _is_wrong(items))
 
     @property
     def edited(self) -> dict[str, str]:
@@ -158,7 +154,7 @@ class Lab(Suggests, Result):
         rows = [f"Laboratory {self.number}: {self.title}", "", *textwrap.wrap(" ".join(self.story.split()), 100), ""]
         rows += [f"  cd {folder}", *(f"  {one}" for one in self.commands), ""]
         rows += textwrap.wrap(" ".join(self.question.split()), 100)
-        return [*rows, "", f"'softib lab {self.number} --check', judges it."]
+        return [*rows, "", f"'softib lab {self.number} --check' judges it."]
 
     @contextlib.contextmanager
     def _found(self) -> Iterator[Fabric]:
@@ -172,6 +168,19 @@ class Lab(Suggests, Result):
         inside = Path(folder).resolve().name == self.exercise.folder
         return Path(folder) if inside else Path(folder) / self.exercise.folder
 
+    def _check_files(self, place: Path) -> None:
+        """Raise :class:`UnreadableFile` for a file that is missing, or that is not to be edited and was."""
+        from softib.api.labs.judging import required
+
+        with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
+            given_out = self.begin(scratch)
+            for name in self.files:
+                path = required(place / name, self.number)
+                if name not in self.edited and path.read_bytes() != (given_out / name).read_bytes():
+                    raise UnreadableFile(
+                        f"{path}: this file is not to be edited; delete it, and 'softib lab {self.number}' writes it"
+                    )
+
     def _items(self, place: Path) -> list[LabItem]:
         from softib.api.labs.judging import answer_error, answers_of, repair_error
 
@@ -184,8 +193,9 @@ class Lab(Suggests, Result):
 
     def _checked(self, items: list[LabItem], mistakes: int) -> LabCheck:
         right = all(one.right for one in items)
+        hints = [] if right else list(self.exercise.hints[:mistakes])
         lesson = f"{self.exercise.lesson.strip()} Read on: docs/{self.read}" if right else ""
-        return LabCheck(self.number, self.title, right, items, list(self.exercise.hints[:mistakes]), lesson)
+        return LabCheck(self.number, self.title, right, items, hints, lesson)
 
 
 def labs() -> list[Lab]:
@@ -229,6 +239,13 @@ def _lab(one: Exercise) -> Lab:
         list(one.programs),
         one,
     )
+
+
+def _is_wrong(items: list[LabItem]) -> bool:
+    """Whether anything that the student began is wrong."""
+    from softib.api.labs.judging import NO_ANSWER, NOT_EDITED
+
+    return any(not one.right and one.message not in (NO_ANSWER, NOT_EDITED) for one in items)
 
 
 def _mistakes(place: Path) -> int:

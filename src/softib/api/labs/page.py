@@ -79,7 +79,7 @@ def _judged(one: Lab, given: Mapping[str, str]) -> tuple[str, int]:
         result = one.check_texts(texts, before)
     except SoftibError as error:
         return f'<p class="wrong">{html.escape(str(error))}</p>', before
-    return _shown(result), len(result.hints) if not result.right else 0
+    return _shown(result), len(result.hints)
 
 
 def _shown(result: LabCheck) -> str:
