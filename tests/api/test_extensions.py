@@ -203,5 +203,5 @@ def test_an_exception_inside_a_package_is_one_line_with_its_name(site):
     with pytest.raises(UnknownFormat, match=r"x$"):
         formats.read(site / "b.txt")
     install(site, "c-pkg", "softib.checks", "x = m_c:find", "m_c", CHECK.format(code="mine-2", body="yield 5"))
-    with pytest.raises(InputError, match=r"^package c-pkg: check x failed: TypeError: it gave 5, not a finding"):
+    with pytest.raises(InputError, match=r"^package c-pkg: check x failed: TypeError: it returned 5, not a finding"):
         checks.check(generate("ring", switches=3))

@@ -55,7 +55,7 @@ def test_the_lists_have_every_kind_and_parameter():
     [
         ((), "fat-tree"), (("fat-tre",), "did you mean fat-tree"), (("fat-tree", "--radx", "8"), "did you mean radix"),
         (("fat-tree", "--radix"), "needs a value"), (("fat-tree", "--radix", "many"), "whole number"),
-        (("fat-tree", "8"), "as options"), (("fat-tree", "--radix", "8", "--radix", "9"), "twice"),
+        (("fat-tree", "8"), "use options for parameters"), (("fat-tree", "--radix", "8", "--radix", "9"), "twice"),
         (("torus",), "dims is missing"), (("torus", "--dims", "4x"), "whole number"),
         (("fat-tree", "--radix", "9999"), "out of range"), (("fat-tree", "--generation", "QDRR"), "QDR"),
         (("rail-optimized", "--nodes", "4", "--ufm", "perhaps"), "neither true nor false"), (("ring", "--json"), "--list"),

@@ -84,7 +84,7 @@ def test_a_slow_link_says_what_both_ends_can_do() -> None:
     slow_link(fabric, "leaf-3[40]", speed="EDR")
     (found,) = check(fabric)
     assert found.code == "link-slow" and found.severity == Severity.WARNING
-    assert found.message == "leaf-3[40] ↔ spine-4[6]: runs at EDR, both ends can do NDR"
+    assert found.message == "leaf-3[40] ↔ spine-4[6]: runs at EDR, both ends support NDR"
     assert [str(p) for p in found.where] == ["leaf-3[40]", "spine-4[6]"]
     assert found.evidence["speed"] == "EDR" and found.evidence["can"] == "NDR" and found.evidence["peers"] == "NDR"
 

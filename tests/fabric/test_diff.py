@@ -85,7 +85,7 @@ def test_speeds_that_a_source_does_not_record_are_not_compared() -> None:
 
 def test_nodes() -> None:
     assert found(tree(), tree(spare="h-9-9")) == [("node-added", "CA h-9-9 is new")]
-    assert found(tree(spare="h-9-9"), tree()) == [("node-removed", "CA h-9-9 is gone")]
+    assert found(tree(spare="h-9-9"), tree()) == [("node-removed", "CA h-9-9 was removed")]
     assert found(tree(), tree(rename={0: "leaf-zero"})) == [
         ("node-renamed", "leaf-0 is now called leaf-zero (GUID 0x0002c90300000000)")
     ]
@@ -199,8 +199,8 @@ def test_every_cable_that_differs_is_told_once(first: list[int], second: list[in
 
 def test_cables_of_a_node_that_is_gone_are_a_number_in_its_line():
     gone = [("leaf-2[1]", "host-1[1]"), ("spine-1[2]", "leaf-2[5]"), ("leaf-1[1]", "host-9[1]")]
-    changes = [Change("node-removed", ("leaf-2",), "leaf-2", "", "switch leaf-2 is gone")]
+    changes = [Change("node-removed", ("leaf-2",), "leaf-2", "", "switch leaf-2 was removed")]
     changes += [
-        Change("cable-removed", ends, " - ".join(ends), "", f"cable {' - '.join(ends)} is gone") for ends in gone
+        Change("cable-removed", ends, " - ".join(ends), "", f"cable {' - '.join(ends)} was removed") for ends in gone
     ]
-    assert lines_of(changes) == ["switch leaf-2 is gone, with 2 cables", "cable leaf-1[1] - host-9[1] was removed"]
+    assert lines_of(changes) == ["switch leaf-2 was removed, with 2 cables", "cable leaf-1[1] - host-9[1] was removed"]

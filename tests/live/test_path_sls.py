@@ -94,13 +94,13 @@ def test_a_manager_that_left_is_not_waited_for(softib):
 
 
 def test_a_planted_loop_is_still_found(softib):
-    """Our own administrator, every path on SL 0: it tells so, and the loop is an error."""
+    """Our own administrator, every path on SL 0: a note states it, and the loop is an error."""
     (softib.folder / "loop.yaml").write_text("topology: {kind: ring, switches: 6}\nsm: {engine: minhop}\n")
     softib("up", "loop.yaml", "--detach")
     found = said(softib, "check", "loop", code=1)
     (loop,) = [f for f in found["findings"] if f["code"] == "credit-loop"]
     assert loop["severity"] == "error" and "if all paths" not in loop["message"]
-    assert any("tells them: 0" in n for n in said(softib, "route", "loop", code=1)["notes"])
+    assert any("from the subnet administration: 0" in n for n in said(softib, "route", "loop", code=1)["notes"])
 
 
 def test_a_dump_of_tables_tells_no_sls(tmp_path):

@@ -204,7 +204,7 @@ def _kind(f: Fabric, node: int) -> str:
 def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
     for node in np.flatnonzero(to_b < 0).tolist():
         name = a.node_name(node)
-        yield Change("node-removed", (name,), name, "", f"{_kind(a, node)} {name} is gone")
+        yield Change("node-removed", (name,), name, "", f"{_kind(a, node)} {name} was removed")
     matched = np.zeros(b.sizes.nodes, bool)
     matched[to_b[to_b >= 0]] = True
     for node in np.flatnonzero(~matched).tolist():

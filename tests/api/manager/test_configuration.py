@@ -149,4 +149,4 @@ def test_lines_come_in_the_order_of_the_file(tmp_path):
     said = softib.check_config(path).opensm
     assert [line.split(":")[0] for line in said[:3]] == [
         f"torus-2QoS.conf line {n}" for n in (2, 3, 4)
-    ] and "refused" in said[3]
+    ] and "rejected" in said[3]

@@ -88,8 +88,8 @@ def test_packets_are_those_that_ports_count(tree, tmp_path):
 
 def test_packets_are_of_the_packet_layer_and_not_too_many(tree, tmp_path, monkeypatch):
     file = ("--packets", tmp_path / "p.parquet")
-    assert "take layer packet" in one_line(command("simulate", tree, WORK, *file))
-    assert "not of roce" in one_line(command("simulate", tree, WORK, "--layer", "packet", "--network", "roce", *file))
+    assert "use layer packet" in one_line(command("simulate", tree, WORK, *file))
+    assert "not for roce" in one_line(command("simulate", tree, WORK, "--layer", "packet", "--network", "roce", *file))
     monkeypatch.setattr("softib.analysis.simulation.run.MOST_LOGGED", 100)
     assert "packet hops; at most 100 are logged" in one_line(
         command("simulate", tree, WORK, "--layer", "packet", *file)

@@ -168,7 +168,11 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "which sockets do not have"),
         ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "need the fluid layer"),
         ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
-        ("all-to-all:1MB,barrier=yes", {"record": softib.Record(counters=["leaf-1:1"])}, "or counters of their own"),
+        (
+            "all-to-all:1MB,barrier=yes",
+            {"record": softib.Record(counters=["leaf-1:1"])},
+            "counters or logs of their own",
+        ),
         ("shift:4KB,opcode=atomic", {"layer": "packet"}, "an atomic, which takes 8 octets"),
         ("nowhere.yaml", {}, "nowhere.yaml"),
     ],

@@ -162,7 +162,7 @@ def test_on_the_command_line(tmp_path):
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(("--html", "x"), "--html is for a single run"), (("--what-if", "ar=on"), "--what-if is of one run"), (("--parquet", "/nowhere/x"), (
+    [(("--html", "x"), "--html is for a single run"), (("--what-if", "ar=on"), "--what-if is for a single run"), (("--parquet", "/nowhere/x"), (
         "there is no folder /nowhere"
     ))],
 )  # fmt: skip

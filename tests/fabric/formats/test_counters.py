@@ -238,7 +238,7 @@ def test_stock_tools_read_back(stock, tmp_path: Path) -> None:
 
 
 def test_counters_are_no_fabric_and_belong_to_one(shared_data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnknownFormat, match="together with a fabric"):
+    with pytest.raises(UnknownFormat, match="with --fabric FABRIC"):
         registry.read(shared_data / f"{FILE}.pm")
     with pytest.raises(UnreadableFile, match="none of its 542 records"):
         registry.read(shared_data / "fdr10-stage/topo", counters=[shared_data / f"{FILE}.pm"])

@@ -112,7 +112,7 @@ def test_hostile_names_guids_and_speeds_load(tmp_path: Path, stock) -> None:
         "not unique",
         "without ports",
         "unknown peer",
-        "only one end",
+        "at one end only",
         "written as HDR",
         "NDR/XDR",
         "description",

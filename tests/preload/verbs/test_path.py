@@ -298,7 +298,7 @@ def test_reasons_are_in_the_order_of_the_header():
     from .fabric_library import SOURCES
 
     text = (SOURCES / "path.h").read_text()
-    body = text[text.index("enum sv_reason {") : text.index("/* What a sender asks for")]
+    body = text[text.index("enum sv_reason {") : text.index("/* Parameters of a sender")]
     assert len([w for w in body.split() if w.startswith("SV_") and w.rstrip(",") == w.rstrip(",").upper()]) >= len(
         REASONS
     )

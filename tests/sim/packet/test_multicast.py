@@ -119,7 +119,7 @@ def test_what_cannot_be_is_one_line():
         run(fabric, datagrams(group, [0], 1), PacketOptions(fifo=True))
     with pytest.raises(InputError, match="no datagram"):
         run(fabric, messages([0], [1], 8, group=1, groups=[group]))
-    with pytest.raises(InputError, match="no member"):
+    with pytest.raises(InputError, match="not a member"):
         run(
             fabric,
             messages(

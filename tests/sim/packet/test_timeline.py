@@ -83,10 +83,13 @@ def test_watching_a_message_alone_finds_its_ports():
     assert {"data", "ACK"} <= {f.kind for f in timeline(again.log, row).flights}
 
 
-def test_packets_that_are_lost_say_where():
+@pytest.mark.parametrize("seed", (1, 3, 27, 33, 37))
+def test_packets_that_are_lost_say_where(seed):
     fabric = fabric_copy(star(2))
     fabric.port_loss[:, 1] = 3e-6
-    out = run(fabric, messages([0], [1], 400_000), PacketOptions(watch_ports=every_port(fabric), ack_timeout=4, seed=3))
+    out = run(
+        fabric, messages([0], [1], 400_000), PacketOptions(watch_ports=every_port(fabric), ack_timeout=4, seed=seed)
+    )
     found = timeline(out.log, 0)
     lost = [f for f in found.flights if f.lost_ps >= 0]
     assert len(lost) == out.counters["port_rcv_errors"].sum() > 0

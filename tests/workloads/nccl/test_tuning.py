@@ -172,7 +172,7 @@ def test_ll128_only_where_gpu_and_nic_share_a_pcie_switch() -> None:
         (Collective.ALL_REDUCE, {"algorithm": "collnet"}, "CollNet takes switches that reduce"),
         (Collective.ALL_GATHER, {"algorithm": "pat"}, "PAT needs one GPU per node"),
         (Collective.ALL_REDUCE, {"algorithm": "nvls"}, "the NVSwitches of A100 do not add up"),
-        (Collective.ALL_TO_ALL, {"protocol": "ll"}, "simple alone"),
+        (Collective.ALL_TO_ALL, {"protocol": "ll"}, "only with simple"),
     ],
 )
 def test_what_nccl_does_not_run_is_one_line(collective: Collective, given: dict[str, str], says: str) -> None:

@@ -265,7 +265,7 @@ def test_a_list_of_ranks_and_a_file_of_groups_choose_members(tmp_path):
     path.with_name("t.json").write_text('{"0": [0, 2], "1": [1, 3]}')
     assert pairs(read_trace(path)) == wanted
     path.with_name("t.json").write_text('{"0": [0, 1, 2], "1": [1, 3]}')
-    with pytest.raises(InputError, match="rank 1 is of its group, and never calls"):
+    with pytest.raises(InputError, match="rank 1 is in its group, and never calls"):
         read_trace(path)
     (tmp_path / "other").write_text('{"0": [0, 1], "1": [2, 3]}')
     with pytest.raises(InputError, match=r"rank 1, node 1 .*does not have this rank"):

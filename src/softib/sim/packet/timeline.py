@@ -219,6 +219,7 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
     backward = bool(log.stream[row] & 1) ^ (kind == constants.CNP)
     flight = Flight(KINDS.get(kind, str(kind)), int(log.psn[row]), int(log.octets[row]), backward)
     same = rows[(log.stream[rows] == log.stream[row]) & (log.psn[rows] == log.psn[row]) & (log.what[rows] == kind)]
+    target = int(log.qp["src" if backward else "dst"][int(log.stream[row]) >> 1])
     begin = ready if not backward and ready >= 0 else int(log.now[row])
     while True:
         port = int(log.port[row])
@@ -240,13 +241,16 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
         repeated = same[
             (log.kind[same] == constants.LOG_SENT) & (log.port[same] == port) & (log.start[same] > log.start[row])
         ]
-        passed = here[log.kind[here] == constants.LOG_SENT]
+        passed = here[(log.kind[here] == constants.LOG_SENT) & (into != target)]
         on = _came(log, passed, log.entered[passed], into, (row, repeated, log.start))
         if on >= 0:
             row, begin = on, int(log.entered[on])
             continue
         whole = here[log.kind[here] == constants.LOG_RECEIVED]
-        _end(log, flight, _came(log, whole, log.now[whole], into, (row, repeated, log.end)), here)
+        again = int(log.start[repeated].min(initial=NEVER_PS)) + int(log.net_port["delay_ps"][port])
+        _end(
+            log, flight, _came(log, whole, log.now[whole], into, (row, repeated, log.end)), here[log.now[here] < again]
+        )
         return flight
 
 
@@ -269,7 +273,7 @@ def _came(
 
 def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:
     """What became of a packet after its last hop: row ``whole`` (-1: none) where it was received,
-    or one of ``rows`` where it was lost."""
+    or one of ``rows``, before it came again, where it was lost."""
     lost = rows[(log.kind[rows] == constants.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
     if whole >= 0:
         flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole]) for c in (log.now, log.start, log.end))

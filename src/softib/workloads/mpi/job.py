@@ -53,7 +53,7 @@ def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"
         raise InputError(
             f"{pattern}: {counted(ranks, 'rank')}; {counted(hosts, 'host')} with {job.ranks_per_host} each take "
             f"{hosts * job.ranks_per_host:,}"
-            f"; give more on each with ranks-per-host={-(-ranks // hosts)}"
+            f"; use more on each with ranks-per-host={-(-ranks // hosts)}"
         )
     if job.algorithm == "sharp":
         return _sharp(job, rows[:: job.rails][: -(-ranks // job.ranks_per_host)], collective, profile)

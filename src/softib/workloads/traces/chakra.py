@@ -134,7 +134,7 @@ def _nodes(path: Path, data: bytes, rank: int) -> list[Node]:
                 list(fields(message))
     except (ValueError, TypeError) as error:
         reason = str(error) if isinstance(error, ValueError) else "has a field of another type than Chakra's"
-        raise InputError(f"{path}: no Chakra trace: {at} {reason}") from None
+        raise InputError(f"{path}: not a Chakra trace: {at} {reason}") from None
     return nodes
 
 

@@ -47,7 +47,7 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
         raise InputError(f"{path}: no JSON: {str(error).splitlines()[0]}") from None
     rows = held.get("workload_graph", held.get("nodes")) if isinstance(held, dict) else None
     if not isinstance(rows, list):
-        raise InputError(f"{path}: no Chakra trace: it has neither workload_graph nor nodes")
+        raise InputError(f"{path}: not a Chakra trace: it has neither workload_graph nor nodes")
     make = _feeder if "workload_graph" in held else _pytorch
     nodes = []
     for k, row in enumerate(rows):
