@@ -61,9 +61,9 @@ def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
         yield of(rules.MKEY_LEVEL, "m_key_protection_level", ": everybody reads the tables")
     if number("m_key") and number("m_key_lease_period"):
         yield of(rules.MKEY_LEASE, "m_key_lease_period", " s after a wrong key protection ends")
-    if number("sm_key") == rules.OPENSM_KEY:
+    if number("sm_key") in (0, rules.OPENSM_KEY):
         yield of(rules.SM_KEY_DEFAULT, "sm_key", ": everybody knows it")
-    if number("sa_key") == rules.OPENSM_KEY:
+    if number("sa_key") in (0, rules.OPENSM_KEY):
         yield of(rules.SA_DEFAULT_KEY, "sa_key", ": everybody knows it")
     if stated.get("no_partition_enforcement"):
         yield of(rules.ENFORCEMENT_OFF, "no_partition_enforcement", ": switches do not check P_Keys")
