@@ -13,7 +13,7 @@ STOCK_SLOW := podman runc tgt libiscsi-bin qemu-utils qemu-block-extra libfaketi
 	libgloo-dev librpma-dev g++ redis-server qemu-system-x86 fio qperf pciutils hwloc golang-go
 
 # Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
-FABRICS := tests/live tests/preload tests/ulp
+FABRICS := tests/live tests/preload tests/ulp tests/tenants
 # Files in those folders that only compute.
 APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(addprefix tests/preload/verbs/test_,\
 	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py protocols.py wrong_keys.py\
