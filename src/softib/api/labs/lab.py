@@ -171,12 +171,13 @@ class Lab(Suggests, Result):
     def _check_files(self, place: Path) -> None:
         """Raise :class:`UnreadableFile` for a file that is missing, or that is not to be edited and was."""
         from softib.api.labs.judging import required
+        from softib.input_files import content
 
         with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
             given_out = self.begin(scratch)
             for name in self.files:
                 path = required(place / name, self.number)
-                if name not in self.edited and path.read_bytes() != (given_out / name).read_bytes():
+                if name not in self.edited and content(path) != content(given_out / name):
                     raise UnreadableFile(
                         f"{path}: this file is not to be edited; delete it, and 'softib lab {self.number}' writes it"
                     )

@@ -247,9 +247,12 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
             row, begin = on, int(log.entered[on])
             continue
         whole = here[log.kind[here] == constants.LOG_RECEIVED]
-        again = int(log.start[repeated].min(initial=NEVER_PS)) + int(log.net_port["delay_ps"][port])
+        repeated_ps = int(log.start[repeated].min(initial=NEVER_PS)) + int(log.net_port["delay_ps"][port])
         _end(
-            log, flight, _came(log, whole, log.now[whole], into, (row, repeated, log.end)), here[log.now[here] < again]
+            log,
+            flight,
+            _came(log, whole, log.now[whole], into, (row, repeated, log.end)),
+            here[log.now[here] < repeated_ps],
         )
         return flight
 
