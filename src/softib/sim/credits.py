@@ -32,7 +32,7 @@ NS_PER_M = 5.0
 
 
 def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
-    """Receive buffer of each data VL in credits of 64 octets (int64): ``blocks`` where eight VLs
+    """Receive buffer of each data VL in credits of 64 bytes (int64): ``blocks`` where eight VLs
     are operational, more or less where fewer or more divide the port's memory, at most what 12 bits
     of FCCL allow. ``operational``: codes of OperationalVLs; one that no manager has written means
     eight."""

@@ -18,7 +18,7 @@ Traffic = table(
     "qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
     "lead_ps source gate_ps asks_ps parked qp last_qp",
 )
-"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of
+"""By message: ``left`` bytes on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of
 :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and ``answer`` ps (of
 :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits
 for), ``ready`` ps (when what it waited for was there), ``free`` ps (when its queue pair is),
@@ -157,7 +157,7 @@ def next_of_queue_pair(tr, ck, i, when):
 
 @kernel
 def finish(fl, li, ro, tr, ws, ck, do, i, now):
-    """The last octet of message i left: when it arrives, when the sender knows, and who waited for
+    """The last byte of message i left: when it arrives, when the sender knows, and who waited for
     either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
@@ -192,7 +192,7 @@ def in_order(tr, i, arrived):
 @kernel
 def complete(tr, ws, ck, i):
     """Message i has ended: who waits for its completion goes on. RC completes requests in the order
-    in which they were posted (IBA 9.7.5.1), so a WRITE whose octets left before the data of the
+    in which they were posted (IBA 9.7.5.1), so a WRITE whose bytes left before the data of the
     READ before it came waits for that one, and both complete together."""
     while True:
         p = tr.completes_behind[i]
@@ -246,7 +246,7 @@ def begin(fl, li, ro, tr, ck, i, now):
     tr.began[i] = posted_at(tr, i)
     tr.last[i] = now
     p = tr.behind[i]
-    if p >= 0:  # its first octet leaves behind the last of the message before it; meanwhile it has been fetched
+    if p >= 0:  # its first byte leaves behind the last of the message before it; meanwhile it has been fetched
         lead = tr.forth[p] - tr.memory_ps[p] - tr.forth[i] + tr.memory_ps[i]
         fetched = now if tr.kind[i] == READ or tr.gap_ps[i] == ADMITTED else tr.began[i]
         tr.lag_ps[i] = max(fetched, tr.ended[p] + tr.lag_ps[p] + lead) - now

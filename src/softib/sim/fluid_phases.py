@@ -90,7 +90,7 @@ def _one_sl(plane: Plane, hosts: int) -> int:
 
 
 def _data_vl(t: Any, port: np.ndarray, sl: int) -> np.ndarray:
-    """Which of the adapters' ``port`` send ``sl`` on a data VL (SL2VL: two SLs an octet, the even
+    """Which of the adapters' ``port`` send ``sl`` on a data VL (SL2VL: two SLs a byte, the even
     one in the high bits)."""
     pair = t.sl2vl[t.sl2vl_base[port], sl >> 1]
     return np.asarray((pair & 15 if sl & 1 else pair >> 4) < t.vls[port])
@@ -149,7 +149,7 @@ def shift_phases(
     hosts: int | None = None,
     progress: Callable[[int, int, int], None] | None = None,
 ) -> Phases:
-    """Phases in which host i WRITEs ``size`` octets to host i + k (default: every k from 1 on).
+    """Phases in which host i WRITEs ``size`` bytes to host i + k (default: every k from 1 on).
     Hosts are CA ports by LID, the first ``hosts`` of them.
 
     The sum of ``took_ps`` is what :func:`softib.sim.fluid.run` gives for the phases one after

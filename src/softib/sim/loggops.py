@@ -3,7 +3,7 @@ message at a time in each direction, and a fabric without congestion.
 
 L and G of each pair of hosts are those of its path on the fabric's forwarding tables
 (:mod:`softib.sim.timing`), so a single message takes the same time as in the fluid layer; g and
-O are the adapter's time for a message's octets. Links between switches are never the limit:
+O are the adapter's time for a message's bytes. Links between switches are never the limit:
 congestion is not in this model (Alexandrov et al., "LogGP", 1995; Hoefler, Schneider, Lumsdaine,
 "LogGOPSim", 2010).
 """

@@ -1,5 +1,5 @@
 """Kernels of the LogGOPS model: operations of ranks in the order of time, with processors,
-adapters, and messages that take latency and octets."""
+adapters, and messages that take latency and bytes."""
 
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
@@ -7,16 +7,16 @@ from softib.jit.rows import Array, Rows, i8
 SEND, RECV, COMPUTE = range(3)
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive``
+"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor; ``receive``
 of a send its receive, of a receive its send (-1); ``to[first[i]:first[i + 1]]`` wait for i;
 ``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of
 them was there, ``ended`` ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
 
 Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
 """By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps of
-an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``,
+a byte on the wire, ps beside it of what is inline, of a byte more and of a packet of ``mtu``,
 ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one element,
-the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of
+the most bytes that an adapter is handed with the request; ``gap_ps``: one element, the inverse of
 its message rate."""
 
 COSTS = Rows(
@@ -197,14 +197,14 @@ def works(program, busy, i, now, ps):
 
 @kernel
 def on_wire(pairs, k, size):
-    """ps of ``size`` octets at the rate of pair k."""
+    """ps of ``size`` bytes at the rate of pair k."""
     packets = max((size + pairs.mtu[k] - 1) // pairs.mtu[k], 1)
     return int((size + packets * ENVELOPE) * pairs.ps_octet[k])
 
 
 @kernel
 def other_ps(pairs, k, size):
-    """ps of a message of ``size`` octets beside its time on the wire."""
+    """ps of a message of ``size`` bytes beside its time on the wire."""
     if size <= pairs.inline[0]:
         return pairs.small_ps[k]
     share = (min(size, pairs.mtu[k]) - pairs.inline[0]) / max(pairs.mtu[k] - pairs.inline[0], 1)
@@ -235,7 +235,7 @@ def inject(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def leaves(program, pairs, costs, queue, busy, i, now):
-    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later
+    """The first byte of message i leaves. ``ready`` is from here on when it comes in, or later
     when the receiver has had what came before, less ``carried`` of now."""
     k = program.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, program.size[i])
@@ -310,9 +310,9 @@ def send(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def received(program, busy, host, i, now, took):
-    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs
+    """When the adapter of ``host`` has message i, whose last byte comes in ``now`` and which needs
     the link for ``took``. While something comes in the link is never idle, so the message is there
-    when the link has carried all that came since its first octet, and at the latest ``took`` after
+    when the link has carried all that came since its first byte, and at the latest ``took`` after
     all that came before its last."""
     busy.carried[host] += took
     there = max(now, min(program.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))

@@ -61,7 +61,7 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class Reduction:
-    """An all-reduce of ``size`` octets by the aggregation nodes: ``hosts`` are rows of the end
+    """An all-reduce of ``size`` bytes by the aggregation nodes: ``hosts`` are rows of the end
     ports, ``streaming`` the kind of tree, ``rate_gbps`` at most what a host gives the tree."""
 
     hosts: np.ndarray
@@ -78,7 +78,7 @@ class Messages:
     """``n`` messages. ``src`` and ``dst`` are rows of the end ports of
     :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID, then port 0 of switches).
 
-    ``size`` int64 octets of payload (a READ: of what comes back). ``start_ps`` int64: not before
+    ``size`` int64 bytes of payload (a READ: of what comes back). ``start_ps`` int64: not before
     this time. ``qp`` int32: messages of one ``qp`` share a queue pair of ``src`` and are sent in
     the order of their rows; all of them have its ``dst`` (UD: any). ``opcode`` (:class:`Opcode`)
     and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15).
@@ -141,7 +141,7 @@ class Messages:
 
     def check(self, ends: int) -> None:
         """Raise :class:`InputError` for the first impossible message: an end port that does not
-        exist, a size below 1 or beyond 2 GiB, an atomic not of 8 octets, a time below 0, an SL
+        exist, a size below 1 or beyond 2 GiB, an atomic not of 8 bytes, a time below 0, an SL
         over 15, an operation that its service does not support (the table of ibv_post_send(3)), a
         queue pair with two ends, a dependency on itself or on nothing."""
         rules = (

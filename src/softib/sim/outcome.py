@@ -104,7 +104,7 @@ NEVER = -1
 class Outcome:
     """A run of one layer.
 
-    ``began_ps``, ``arrived_ps`` (the last octet is in the destination's memory) and
+    ``began_ps``, ``arrived_ps`` (the last byte is in the destination's memory) and
     ``completed_ps`` (the sender knows) int64 by message, :data:`NEVER` where they did not happen.
     ``end_ps``: virtual time of the end. ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by
     port of the fabric: what this run added. ``agreement``: the results that agree with the packet
@@ -149,7 +149,7 @@ class Outcome:
         return bool((self.completed_ps >= 0).all())
 
     def gbps(self, size: np.ndarray) -> np.ndarray:
-        """Rate of each message of ``size`` octets from its begin to its arrival (float64; 0 where
+        """Rate of each message of ``size`` bytes from its begin to its arrival (float64; 0 where
         it did not arrive)."""
         took = (self.arrived_ps - self.began_ps).astype(np.float64)
         ok = (self.arrived_ps >= 0) & (took > 0)

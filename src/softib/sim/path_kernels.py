@@ -11,7 +11,7 @@ from softib.jit.rows import Rows, i8
 Tables = table("Tables", "peer switch base num lft sl2vl sl2vl_base vls delay_ps mtu")
 """A fabric's columns by port: ``peer`` (-1: no usable link), ``switch`` (row of ``lft``, -1: a CA),
 ``base`` and ``num`` (as in :mod:`softib.fabric.columns`), ``sl2vl_base``, ``vls`` (data VLs),
-``delay_ps`` (switch and cable, int64), ``mtu`` octets."""
+``delay_ps`` (switch and cable, int64), ``mtu`` bytes."""
 
 Sends = table("Sends", "port to dlid sl")
 """What is sent, by row: port rows of both ends, DLID, SL."""
@@ -36,7 +36,7 @@ maps to no VL, tables that run in a circle, packets delivered to another port.""
 
 @kernel
 def vl_of(tables, row, sl):
-    """The VL of row ``row`` of the SL2VL tables (IBA 14.2.5.8: two SLs an octet, the even one in
+    """The VL of row ``row`` of the SL2VL tables (IBA 14.2.5.8: two SLs a byte, the even one in
     the high bits)."""
     pair = tables.sl2vl[row, sl >> 1]
     return (pair >> 4) if sl & 1 == 0 else (pair & 15)
@@ -140,7 +140,7 @@ def lay_paths(tables, sends, begin, paths, path, info, why):
 @kernel
 def follow_back(tables, sends, small, path, info, delay_ps, why, counted):
     """Delay of each row's path and why there is none: what an acknowledgement takes back. Each
-    counts (``counted``, as in :func:`count`) one packet of ``small[i]`` 4-octet units; 0: row i is
+    counts (``counted``, as in :func:`count`) one packet of ``small[i]`` 4-byte units; 0: row i is
     not acknowledged, and not followed."""
     n = 0
     for i in range(len(sends.port)):

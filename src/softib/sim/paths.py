@@ -37,13 +37,13 @@ MAX_HOPS = 64
 than any fabric has)."""
 HEADERS = 8 + 12 + 4
 """LRH, BTH, ICRC: what the counters of data count of each packet (IBA 16.1.3.5). The VCRC (2
-octets) is on the wire alone."""
+bytes) is on the wire alone."""
 VCRC, RETH, DETH, AETH, ATOMIC, IMMDT = 2, 16, 8, 4, 28, 4
 """Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in
 each of UD, AETH in the first and the last packet of a READ's response and in acknowledgements,
 AtomicETH in an ATOMIC, ImmDt in the last packet of a WRITE with immediate."""
 ACK_DWORDS = np.insert((HEADERS + np.array([AETH, AETH, RETH, AETH + 8, AETH])) // 4, 4, 0)
-"""4-octet units of what goes against the payload, by opcode: an acknowledgement, a READ's request,
+"""4-byte units of what goes against the payload, by opcode: an acknowledgement, a READ's request,
 an ATOMIC's response."""
 WHY = {
     0: "",
@@ -61,7 +61,7 @@ class Laid:
     by channel.
 
     ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters. ``mtu``
-    octets; ``why``: 0, or a key of :data:`WHY`: no path, and no channel. ``answers``
+    bytes; ``why``: 0, or a key of :data:`WHY`: no path, and no channel. ``answers``
     (:data:`~softib.sim.path_kernels.COUNTED` by port): what acknowledgements and READs' requests
     add to data out and in, packets out and in. READs go from the destination to the source:
     ``delay_ps`` is the response's.
@@ -84,7 +84,7 @@ class Laid:
 
 @dataclass(frozen=True)
 class Scale:
-    """Factors for a what-if: ``latency`` of all that a message takes beside its octets on links,
+    """Factors for a what-if: ``latency`` of all that a message takes beside its bytes on links,
     ``bandwidth`` of all links, and ``congestion``: links between switches carry that many times
     less than those of the hosts allow."""
 
@@ -261,7 +261,7 @@ class Plane:
         return profile_of(self.fabric).but(**self._hosts)
 
     def timing(self, m: Messages, laid: Laid) -> Timing:
-        """What messages take beside their octets."""
+        """What messages take beside their bytes."""
         last = laid.first[1:] - 1  # of what has a path; by port 0 of a switch comes in what the switch received for it
         onto = laid.port[laid.channel[np.maximum(last, 0)]] // 16 if len(laid.channel) else np.zeros(len(m), np.int64)
         times = timing_of(self.profile, m, laid, self.gbps[onto], self.half_ps)
@@ -384,7 +384,7 @@ def packets_of(m: Messages, mtu: np.ndarray) -> np.ndarray:
 
 
 def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
-    """4-octet units of each message as PortXmitData counts them: headers, payload padded to 4,
+    """4-byte units of each message as PortXmitData counts them: headers, payload padded to 4,
     ICRC; no VCRC."""
     each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
     once = np.array([RETH, 0, AETH * 2, ATOMIC, 0, RETH + IMMDT])[m.opcode]

@@ -1,9 +1,9 @@
 """Shift phases: host i sends to host i + k, everybody waits, then comes the next k.
 
-In a phase all messages have one size and begin at once. The channel with the most octets per Gb/s
+In a phase all messages have one size and begin at once. The channel with the most bytes per Gb/s
 (the busiest) has the least share from the first moment on, its flows end together, and no other
 flow has a smaller rate at any time, so none ends later: the last flow ends when the busiest channel
-has sent its octets. With delays of paths the phase ends at most the longest of all delays later,
+has sent its bytes. With delays of paths the phase ends at most the longest of all delays later,
 and at least the longest delay of a flow on a busiest channel; where these two differ, the caller
 asks the fluid layer itself.
 

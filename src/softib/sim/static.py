@@ -174,7 +174,7 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
     of their LIDs).
 
     ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero. Raises
-    :class:`LimitError` where the loads, 4 octets a shift and channel, exceed :data:`MAX_BYTES`.
+    :class:`LimitError` where the loads, 4 bytes a shift and channel, exceed :data:`MAX_BYTES`.
     """
     from softib.sim.static_kernels import shift_loads, shift_shares
 

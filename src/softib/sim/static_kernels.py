@@ -16,7 +16,7 @@ from softib.jit import kernel, table
 from softib.sim.loggops_kernels import drop_first, push
 
 Delays = table("Delays", "start think request sends forth answer")
-"""ps by message: not before, after what it waits for, until its data leaves, until its last octet
+"""ps by message: not before, after what it waits for, until its data leaves, until its last byte
 has left (-1: it cannot), until that arrives, from then until the sender knows."""
 
 Waits = table("StaticWaits", "first to left ready")

@@ -30,7 +30,7 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
 
     Messages that wait for none are the first **step**, those that wait for messages of step k at
     most are step k + 1. All of a step are there at once: a message ends when the busiest link of
-    its path has sent the octets of all messages of its step, its own queue pair's others among
+    its path has sent the bytes of all messages of its step, its own queue pair's others among
     them. What other steps put on that link before it begins goes first, and a processor does one
     computation at a time. ``valid`` where all messages of each step begin at one time, and none
     stands behind another step's. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises
@@ -92,7 +92,7 @@ def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray) -> np.ndarray:
-    """ps from the begin of each message to its last octet's departure (float64)."""
+    """ps from the begin of each message to its last byte's departure (float64)."""
     from softib.sim.static_kernels import busiest_share
 
     octets = _octets(m, laid, able)

@@ -1,4 +1,4 @@
-"""What messages take beside their octets on the links: adapters, switches, cables,
+"""What messages take beside their bytes on the links: adapters, switches, cables,
 acknowledgements, without load.
 
 The figures are the packet layer's (:mod:`softib.sim.packet.profiles`), so that both layers say the
@@ -31,13 +31,13 @@ ICRC, VCRC."""
 @dataclass(frozen=True)
 class Timing:
     """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0
-    for all others); ``forth_ps``: from the departure of its last octet at the link's rate to the
+    for all others); ``forth_ps``: from the departure of its last byte at the link's rate to the
     arrival in memory, everything that is no queue in one sum; ``answer_ps``: from the arrival until
     the sender has its completion (less than 0 where it has it earlier); ``ramp_ps``: of
     ``forth_ps``, what packets take longer than on the link until the adapter fetches at its full
     rate; ``memory_ps``: of ``forth_ps``, the last packet into memory; ``behind_ps``: what that
     takes behind another packet, at the full rate; ``lead_ps``: from its begin until its first
-    octet, or a READ's request, leaves the adapter; ``ramped`` bool: it comes before the ramp is
+    byte, or a READ's request, leaves the adapter; ``ramped`` bool: it comes before the ramp is
     over."""
 
     request_ps: np.ndarray
@@ -73,7 +73,7 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
     ps_per_byte = 8000.0 / profile.pcie_gbps if profile.pcie_gbps else 0.0
     ramp = 8000.0 / profile.ramp_gbps if profile.ramp_gbps else 0.0
     slow, link = max(ps_per_byte, ramp), 8000.0 / np.maximum(gbps, 1e-9)
-    ahead = (m.size - 1) // mtu * mtu  # octets before the last packet
+    ahead = (m.size - 1) // mtu * mtu  # bytes before the last packet
     last_octets = (m.size - 1) % mtu + 1 + HEADER
     ramped = np.minimum(ahead, -(-profile.ramp_bytes // mtu) * mtu)
     first = np.round((np.minimum(m.size, mtu) + HEADER) * (slow if profile.ramp_bytes else ps_per_byte)).astype(

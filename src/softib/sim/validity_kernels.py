@@ -10,7 +10,7 @@ these links are **back-pressured**. Fluid rates hold as long as
   wait at one of them;
 * the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, bring it equal
   rates: switches serve input ports in turn, not flows;
-* a message that comes behind another one over the same link finds that one's octets gone from it:
+* a message that comes behind another one over the same link finds that one's bytes gone from it:
   fluid flows need no time along their path.
 """
 
@@ -26,7 +26,7 @@ Doubt = table(
 """``found`` int64[4]: ps, message, channel and reason of the first violation (-1: none). By
 channel: ``inside`` (1: a switch sends on it), the ``slowest`` Gb/s of a flow that waits on it for
 another, ``met`` and ``visited`` (rounds), Gb/s that it ``brings`` to the port that is looked at,
-``waits`` (whether a flow that it brings waits), ``tail_ps`` when the last octet of the last message
+``waits`` (whether a flow that it brings waits), ``tail_ps`` when the last byte of the last message
 came to its end, ``tail_of`` the first link of that one. By message: ``shared``: it had others with
 it at its bottleneck; ``overlap_ps``: how long it may have met the tail of one before it,
 ``vague_ps``: how far its begin is unsure, because acknowledgements that it waited for, and those
@@ -140,7 +140,7 @@ def same_flows(fl, li, b, c):
 @kernel
 def share(fl, do, i, stamp):
     """Flow i shares its bottleneck: with flows of what paths, and had it one further on before, so
-    that its octets wait in buffers between?"""
+    that its bytes wait in buffers between?"""
     b, before = fl.bottleneck[i], do.was[i]
     do.shared[i] = 1
     if do.met[b] != stamp:
@@ -221,7 +221,7 @@ def look_even(fl, li, do, x, stamp, now):
 
 @kernel
 def meet(fl, do, i, head_ps):
-    """Flow i begins, and its first octet comes to the end of its path at ``head_ps``: is the tail
+    """Flow i begins, and its first byte comes to the end of its path at ``head_ps``: is the tail
     of another sender's message still on its links?"""
     first = fl.channel[fl.first[i]]
     for e in range(fl.first[i], fl.first[i + 1]):
@@ -239,7 +239,7 @@ def hand_on(do, i, k, by_completion):
 
 @kernel
 def leave(fl, do, i, tail_ps):
-    """The last octet of flow i comes to the end of its path at ``tail_ps``."""
+    """The last byte of flow i comes to the end of its path at ``tail_ps``."""
     first = fl.channel[fl.first[i]]
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]

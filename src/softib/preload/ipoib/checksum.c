@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Adds `length` octets to `sum`. */
+/* Adds `length` bytes to `sum`. */
 uint32_t sum16(const uint8_t *p, size_t length, uint32_t sum)
 {
     unsigned __int128 a = sum, b = 0;

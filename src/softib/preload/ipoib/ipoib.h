@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define HARDWARE_ADDRESS 20
-#define ENCAPSULATION 4          /* EtherType, two octets of zeros */
+#define ENCAPSULATION 4          /* EtherType, two bytes of zeros */
 #define GRH_OCTETS 40
 #define VNET (sizeof(struct virtio_net_hdr))
 #define ETHERNET 14

@@ -66,7 +66,7 @@ static void set_qpn(struct interface *i, struct neighbour *n, uint32_t qpn)
     *at = n;
 }
 
-/* The neighbour with this 20-octet address, known from now on. One that came back has another queue pair. NULL: no memory. */
+/* The neighbour with this 20-byte address, known from now on. One that came back has another queue pair. NULL: no memory. */
 struct neighbour *neighbour_learn(struct interface *i, const uint8_t *hardware)
 {
     const uint8_t *guid = hardware + 12;

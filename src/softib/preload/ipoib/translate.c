@@ -1,7 +1,7 @@
 /*
  * ARP (RFC 826) and neighbour discovery (RFC 4861) between the kernel's Ethernet and the fabric. On the fabric a hardware address has
  * 20 octets: flags, QPN, GID (RFC 4391, 9.1); the TAP's has six. Whatever carries one is written again: an ARP message with ar$hln 20 and
- * ar$hrd 32, a link-layer address option of length 3 with two octets of padding.
+ * ar$hrd 32, a link-layer address option of length 3 with two bytes of padding.
  */
 #include "ipoib.h"
 
@@ -15,12 +15,12 @@
 #define ICMP6 58
 #define OPTION_SOURCE 1
 #define OPTION_TARGET 2
-#define OPTION_ETHERNET 8    /* octets of the option on Ethernet, and on InfiniBand */
+#define OPTION_ETHERNET 8    /* bytes of the option on Ethernet, and on InfiniBand */
 #define OPTION_INFINIBAND 24
 
 static const uint8_t none[HARDWARE_ADDRESS];
 
-/* The 20-octet address for one of six; zeros where it is not known (the target of an ARP request). */
+/* The 20-byte address for one of six; zeros where it is not known (the target of an ARP request). */
 static const uint8_t *hardware_of(struct interface *i, const uint8_t *mac)
 {
     const struct neighbour *n;
@@ -77,7 +77,7 @@ size_t arp_to_tap(struct interface *i, const uint8_t *arp, size_t length, uint8_
     return ARP_ETHERNET;
 }
 
-/* Octets of a message of NDP in front of its options; 0: none. */
+/* Bytes of a message of NDP in front of its options; 0: none. */
 static size_t nd_head(const uint8_t *packet, size_t length)
 {
     if (length < IP6_HEADER + 8 || packet[0] >> 4 != 6 || packet[6] != ICMP6 || packet[7] != 255)

@@ -35,7 +35,7 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
 int message_send(int fd, const struct iovec *parts, int count, int payload);
 /* A file that holds a whole MAD whose first segment is `first`. Returns its descriptor or -errno. */
 int payload_of(const uint8_t *mad, size_t length, const uint8_t *first);
-/* Takes `length` octets of `payload` and closes it. */
+/* Takes `length` bytes of `payload` and closes it. */
 int payload_read(int payload, uint8_t *to, size_t length);
 
 /* unanswered.c: a request was sent; it was answered (or failed with a status); return the next one that will never

@@ -65,7 +65,7 @@ static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t cou
     return (ssize_t)(file->head + length);
 }
 
-/* The next message, if it fits into `count` octets; it stays in the queue when it does not. */
+/* The next message, if it fits into `count` bytes; it stays in the queue when it does not. */
 static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
 {
     bool roomy = count >= file->head + SOFTIB_UMAD_MAD; /* whatever comes, its first segment fits */

@@ -18,7 +18,7 @@ bool rmpp_is_active(const uint8_t *mad)
     return class_has_rmpp(mad[CLASS_AT]) && mad[RMPP_FLAGS_AT] & ACTIVE;
 }
 
-/* Octets before the payload in every segment (IBA 15.2.1.1, 16.3.1, 16.5.1). */
+/* Bytes before the payload in every segment (IBA 15.2.1.1, 16.3.1, 16.5.1). */
 static size_t header_of(uint8_t mgmt_class)
 {
     if (mgmt_class == SUBN_ADM)

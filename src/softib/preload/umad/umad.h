@@ -6,10 +6,10 @@
  * softib_umad_ask, which gets one softib_umad_reply.
  *
  * - OPEN turns the connection into a umad file: from then on each message, in both directions, is a softib_umad_head (the layout
- *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 octets of MAD. `length` in the
- *   head counts the head and the MAD. An RMPP message is longer than fits: its head and first 256 octets come twice, first
+ *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 bytes of MAD. `length` in the
+ *   head counts the head and the MAD. An RMPP message is longer than fits: its head and first 256 bytes come twice, first
  *   as they are (the announcement: `length` says more than there is), then with a file descriptor (SCM_RIGHTS)
- *   whose content is the whole MAD, `length` - 64 octets from its start. So a reader need not expect descriptors, or
+ *   whose content is the whole MAD, `length` - 64 bytes from its start. So a reader need not expect descriptors, or
  *   peek, before an announcement, and if its buffer is too small it leaves the second message in the queue.
  * - ISSM turns it into an issm file: the port has IsSM set while the connection is open.
  * - REGISTER, UNREGISTER and REFRESH are single requests; the connection is closed after the answer.
@@ -34,7 +34,7 @@
 #define SOFTIB_UMAD_HEAD 64
 #define SOFTIB_UMAD_MAD 256
 #define SOFTIB_UMAD_AGENTS 32
-/* Octets of one RMPP message that are carried at most. */
+/* Bytes of one RMPP message that are carried at most. */
 #define SOFTIB_UMAD_LONGEST 0x10000000
 
 struct softib_umad_head {
@@ -42,7 +42,7 @@ struct softib_umad_head {
     uint32_t status;        /* 0, or ETIMEDOUT: the request comes back unanswered */
     uint32_t timeout_ms;    /* of each try; 0 = no answer is awaited */
     uint32_t retries;
-    uint32_t length;        /* octets of this head and the MAD */
+    uint32_t length;        /* bytes of this head and the MAD */
     uint32_t qpn;           /* of the other side */
     uint32_t qkey;
     uint16_t lid;           /* of the other side */

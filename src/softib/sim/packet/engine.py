@@ -288,7 +288,7 @@ def _more_notes(arrived: np.ndarray, completed: np.ndarray, status: int, unheard
 
 def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -> np.ndarray:
     """:data:`~softib.fabric.counters.COUNTERS` of what the kernels counted; data in words of four
-    octets without the ``check_octets`` of the link layer at the end of each packet (IBA 16.1.3.5:
+    bytes without the ``check_octets`` of the link layer at the end of each packet (IBA 16.1.3.5:
     from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count["hoq_discards"] + count["life_discards"] + count["inactive"] + count["too_long"]

@@ -35,7 +35,7 @@ def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
     """Figures by port (int64[ports]) of a run that ended at ``end_ps``: ``pause_frames_sent`` and
     ``_received``, ``paused_ps`` (of all priorities, pauses that last included), ``tail_drops``,
     ``headroom_drops``, ``ecn_marked``, ``peak_queue`` (the longest egress queue of a priority,
-    octets), ``mean_queue`` (over the run), ``gbps`` of the link (float64), ``cpu_send_ps`` and
+    bytes), ``mean_queue`` (over the run), ``gbps`` of the link (float64), ``cpu_send_ps`` and
     ``cpu_receive_ps`` of the host behind the port."""
     vls = int(net.opt.vls)
     q = s.queue.reshape(-1, vls)
@@ -85,7 +85,7 @@ MIB = 1 << 20
 FOREVER = 31
 DCQCN_GBPS, DCTCP_GBPS = 40.0, 10.0
 K_MIN_40, K_MAX_40, DCTCP_K_10 = 5_000, 200_000, 65 * 1500
-"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in octets; DCTCP's K at
+"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in bytes; DCTCP's K at
 10 Gb/s (Alizadeh et al., SIGCOMM 2010)."""
 US, NS = 1_000_000, 1000
 
@@ -206,14 +206,14 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
 
 
 def _fs(gbps: float) -> float:
-    """fs an octet; 0: no limit."""
+    """fs a byte; 0: no limit."""
     return 8e6 / gbps if gbps else 0.0
 
 
 def _buffers(
     network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, memory: np.ndarray, sizes: tuple[int, int]
 ) -> np.ndarray:
-    """``Net.buffer``; ``memory`` of the switch in octets, ``sizes``: octets of a frame, priorities.
+    """``Net.buffer``; ``memory`` of the switch in bytes, ``sizes``: bytes of a frame, priorities.
 
     Headroom: a pause frame waits for a frame, crosses, and is obeyed; meanwhile the other end
     sends, what is on the cable comes, and a frame that began before ends (802.1Q annex N). It is

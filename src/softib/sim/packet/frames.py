@@ -75,7 +75,7 @@ WITH_AETH = (
 
 @dataclass(frozen=True)
 class Tap:
-    """What passed some ports, by time: ``row`` of the log, ``ps`` when its first octet passed,
+    """What passed some ports, by time: ``row`` of the log, ``ps`` when its first byte passed,
     ``interface`` (row of the ports), ``direction`` (:data:`~softib.iba.pcap.INBOUND`,
     :data:`~softib.iba.pcap.OUTBOUND`)."""
 
@@ -86,7 +86,7 @@ class Tap:
 
 
 def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
-    """Frames that ``ports`` sent and received, first octets first."""
+    """Frames that ``ports`` sent and received, first bytes first."""
     parts: list[tuple[np.ndarray, ...]] = []
     for number, port in enumerate(ports):
         peer = int(log.net_port["peer"][port])

@@ -104,7 +104,7 @@ class PacketLog:
 
 def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``) of the log's rows, of which
-    some hold octets of the MAD before them."""
+    some hold bytes of the MAD before them."""
     octets = (written["place"] & 15) == constants.LOG_MAD
     values = constants.LOG_MAD_ROWS * constants.LOG_MAD_VALUES
     held = np.ascontiguousarray(written["mad"][octets], "<i8").reshape(-1, values)

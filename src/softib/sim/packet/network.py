@@ -174,7 +174,7 @@ def refresh_ports(
 
 
 def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
-    """``Net.drain`` of ps an octet (float64[ports], 0: as fast as the link, inf: nothing, which is
+    """``Net.drain`` of ps a byte (float64[ports], 0: as fast as the link, inf: nothing, which is
     an hour a packet). Ports that grant credits they have not (below 0) do not slow their peer down."""
     finite = np.where(np.isinf(byte_ps), HOUR_FS / LARGEST_PAYLOAD, byte_ps * 1000)
     return np.rint(np.where(byte_ps > 0, finite, 0)).astype(np.int64)

@@ -40,7 +40,7 @@ class EthernetOptions:
     frames at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as
     in Linux. The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and
     ``receive_gbps`` of one core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads);
-    ``segment_ns`` of each segment at either end (0: within the octets' cost); ``cores`` that a host
+    ``segment_ns`` of each segment at either end (0: within the bytes' cost); ``cores`` that a host
     gives to it; ``interrupt_us``: least time between two interrupts of a port for data (moderation;
     50 in Intel's igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``:
     what is between an acknowledgement and the segments that it lets go is drawn from 0 to this (-1:

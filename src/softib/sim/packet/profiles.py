@@ -35,10 +35,10 @@ __all__ = [
 class DeviceProfile:
     """One generation of devices.
 
-    ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA chapter 7,
+    ``vl_blocks``: receive buffer of a data VL in credits of 64 bytes, at most 2048 (IBA chapter 7,
     flow control); ``pcie_gbps``: what the adapter fetches from and writes to memory; ``ramp_gbps``:
     what it does so for the first ``ramp_bytes`` of a message (0: as much); ``inline_bytes``:
-    payload that travels with the posted request, and ``inline_ns`` what each octet of it takes;
+    payload that travels with the posted request, and ``inline_ns`` what each byte of it takes;
     ``fetch_ns``: until other payload begins to come; ``program_ns``: what a program takes to see a
     message and to post the next one; ``post_ns``: what its processor takes to post a request;
     ``copy_gbytes``: GB/s at which ranks of a host copy from one to another (7000 MiB/s, as UCX
@@ -47,7 +47,7 @@ class DeviceProfile:
     acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between
     two packets on the wire; ``ack_every``: packets of a long message between acknowledgements;
     ``reads``: READs and atomics in flight of a queue pair (max_rd_atomic); ``reduce_ns``: what an
-    aggregation node takes to reduce a packet, beside its octets (softib's own figure).
+    aggregation node takes to reduce a packet, beside its bytes (softib's own figure).
     ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters
     takes from memory to memory, are those of the generation's devices.
     """

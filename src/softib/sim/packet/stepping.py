@@ -69,7 +69,7 @@ class ProcessorTimes:
 @dataclass
 class Arrived:
     """A MAD at its destination: the row of the port by which it came into the node (a directed one)
-    or of the end port, the end port, the end port that sent it, its octets (a copy), its SL, and
+    or of the end port, the end port, the end port that sent it, its bytes (a copy), its SL, and
     whether it came on VL15."""
 
     ingress: int

@@ -3,7 +3,7 @@ waited for, when it left (``--trace``).
 
 All times come from the engine's log (:mod:`~softib.sim.packet.log`). What a packet did from the
 moment that the adapter had its request is divided without a gap: waits at each port, cables and
-switches, its octets on the last wire, the way into memory. The parts add up to when it is in
+switches, its bytes on the last wire, the way into memory. The parts add up to when it is in
 memory; nothing is estimated.
 """
 
@@ -35,7 +35,7 @@ KINDS = {
 REASONS = ("own", "queue", "other_vl", "credits", "held", "incoming")
 """What a packet waits for at a port: its queue pair's packets before it; packets of its VL; packets
 of other VLs (arbitration); the link was idle for lack of credits; it was idle for another reason
-(static rate, congestion control, a message before it that is not posted); its octets are not there
+(static rate, congestion control, a message before it that is not posted); its bytes are not there
 yet (fetching from memory, or a slower link before this one)."""
 MOST_PACKETS = 4000
 NEVER_PS = 1 << 62
@@ -45,7 +45,7 @@ BEHIND = 3
 @dataclass(frozen=True)
 class Hop:
     """A packet at a port that sends it: ``arrived_ps`` (it can be sent), ``decided_ps`` (its turn),
-    ``sent_ps`` (first octet), ``left_ps`` (last octet); ``waits_ps``: by :data:`REASONS`, together
+    ``sent_ps`` (first byte), ``left_ps`` (last byte); ``waits_ps``: by :data:`REASONS`, together
     ``sent_ps - arrived_ps``; ``behind``: messages whose packets went first, and how long they took."""
 
     port: int
@@ -78,7 +78,7 @@ class Flight:
     def parts(self, log: PacketLog) -> dict[str, int]:
         """ps of everything from the first ``arrived_ps`` to ``written_ps``, each counted by its own
         rule: waits by reason, ``cables`` (the fabric's lengths), ``switches`` (from a header's end
-        on the cable to its place in the queue), ``wire`` (its octets on the last link), ``buffer``,
+        on the cable to its place in the queue), ``wire`` (its bytes on the last link), ``buffer``,
         ``memory``. Empty for a packet that was lost."""
         if self.written_ps < 0:
             return {}

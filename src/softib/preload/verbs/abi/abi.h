@@ -95,7 +95,7 @@ struct va_srq {
     struct ve_spin lock;        /* of who posts */
     uint32_t events, users;
     uint32_t freed;             /* receives so far whose completion was polled */
-    uint32_t there;             /* octets of the ring that have pages */
+    uint32_t there;             /* bytes of the ring that have pages */
     uint32_t max_sge;
     enum ibv_srq_type type;
     struct va_xrcd *xrcd;
@@ -121,7 +121,7 @@ void *va_uncount(struct ibv_context *context, enum va_kind kind);
 struct va_qp {
     struct ve_qp q;                 /* first */
     struct ve_spin receive_lock;    /* of who posts receives */
-    uint32_t there;                 /* octets of the receives' ring that have pages */
+    uint32_t there;                 /* bytes of the receives' ring that have pages */
     struct va_xrcd *xrcd;
     struct va_qp *root;             /* of a handle that ibv_open_qp made */
     uint32_t handles;               /* such handles of this one */

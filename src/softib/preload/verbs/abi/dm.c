@@ -11,7 +11,7 @@
 
 #define PAGE 4096u
 
-/* Access is by words of 4 octets, as mlx5's device memory has it. */
+/* Access is by words of 4 bytes, as mlx5's device memory has it. */
 static bool reaches(const struct va_dm *d, uint64_t offset, size_t length)
 {
     return offset % 4 == 0 && length % 4 == 0 && offset <= d->length && length <= d->length - offset;

@@ -76,7 +76,7 @@ VA_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
     return errno = EOPNOTSUPP;
 }
 
-/* Data is placed ascending, the last octets last (engine/copy.c): what the flag of the man page promises. */
+/* Data is placed ascending, the last bytes last (engine/copy.c): what the flag of the man page promises. */
 VA_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     (void)qp;

@@ -221,7 +221,7 @@ static void set_inline_data(struct ibv_qp_ex *ex, void *address, size_t length)
     set_inline_data_list(ex, 1, &one);
 }
 
-/* Its 8 octets are inline always. */
+/* Its 8 bytes are inline always. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t address, const void *value)
 {
     struct ve_qp *q = qp_of(ex);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Private data of the consumer that fits behind the CMA's own 36 octets (IBA annex A11), and into the other messages
+/* Private data of the consumer that fits behind the CMA's own 36 bytes (IBA annex A11), and into the other messages
  * (IBA 12.6: REQ 92, REP 196, REJ 148, SIDR_REQ 216, SIDR_REP 136). */
 enum { CMA_HEAD = 36, REQ_ROOM = 92, REP_ROOM = 196, REJ_ROOM = 148, SIDR_REQ_ROOM = 216, SIDR_REP_ROOM = 136 };
 enum { REJ_CONSUMER = 28, REJ_VENDOR_OPTION = 35, MOST_BACKLOG = 1024, FAMILY_IB = 27, EVENT_COMM_EST = 4 };

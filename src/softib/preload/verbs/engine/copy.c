@@ -1,4 +1,4 @@
-/* Moving octets between processes, in ascending order. */
+/* Moving bytes between processes, in ascending order. */
 #include "copy.h"
 #include "keys.h"
 #include "scheduling/timer.h"
@@ -25,7 +25,7 @@ uint64_t ve_now_ns(void)
 
 /*
  * Stores that other processors see in order, which those of "rep movsb" are not (fast strings; Intel SDM volume 3, "Memory
- * ordering": they may be seen out of order among each other): octets up to a word, words up to a block, blocks, and back. An
+ * ordering": they may be seen out of order among each other): bytes up to a word, words up to a block, blocks, and back. An
  * aligned one is seen at once.
  */
 static const char *place_octets(char **to, const char *from, uint64_t n)
@@ -72,7 +72,7 @@ static bool has_blocks(void)
 }
 #endif
 
-/* All but the last octets of a message. */
+/* All but the last bytes of a message. */
 static const char *place_most(char **to, const char *from, uint64_t n)
 {
     uint64_t head = -(uintptr_t)*to % 8;
@@ -101,7 +101,7 @@ void ve_place(char *to, const char *from, uint64_t n)
             from = place_most(&to, from, n - 8);
         memcpy(&last, from, 8);
         __atomic_store_n((uint64_t *)(void *)to, last, __ATOMIC_RELEASE);
-    } else if (n) { /* it ends in the middle of a word: with its last octet */
+    } else if (n) { /* it ends in the middle of a word: with its last byte */
         from = place_most(&to, from, n - 1);
         __atomic_store_n(to, *from, __ATOMIC_RELEASE);
     }
@@ -141,7 +141,7 @@ static unsigned skip(struct iovec *iov, unsigned n, unsigned from, size_t done)
     return from;
 }
 
-/* Parts of another process up to `left` octets; the last 8 apart when they are `put`: the kernel copies parts in order. */
+/* Parts of another process up to `left` bytes; the last 8 apart when they are `put`: the kernel copies parts in order. */
 static unsigned parts_there(struct iovec *there, const struct ve_part *parts, unsigned n, uint64_t left, bool put)
 {
     unsigned t = 0;

@@ -21,7 +21,7 @@ int ve_put(struct ve_engine *e, uint32_t process, const struct ve_part *to, unsi
            unsigned from_n);
 int ve_get(struct ve_engine *e, uint32_t process, const struct ve_part *from, unsigned from_n, const struct iovec *to,
            unsigned to_n);
-/* Placement: ascending, the last 8 octets by one release store. */
+/* Placement: ascending, the last 8 bytes by one release store. */
 void ve_place(char *to, const char *from, uint64_t n);
 
 #endif

@@ -152,7 +152,7 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
     struct softib_key *k = vm_key(&e->w, mw->handle), *region;
     struct ve_part part;
 
-    key = (mw->handle & ~0xFFu) | (key & 0xFF); /* the consumer owns the last octet; the index is ours (10.6.2.1) */
+    key = (mw->handle & ~0xFFu) | (key & 0xFF); /* the consumer owns the last byte; the index is ours (10.6.2.1) */
 
     if (k->domain != q->s->domain || (mw->type == IBV_MW_TYPE_2 && k->length))
         return IBV_WC_MW_BIND_ERR;

@@ -34,11 +34,11 @@ static inline struct ve_outcome ve_lost(void)
 
 /* A write of `part` is done; the next may go there again (ve_write_fast). m->peer is locked. */
 void ve_write_target_keep(struct message *m, const struct ve_part *part);
-/* What the responder's HCA does with it: moves the octets, completes the receive. m->peer and m->srq are locked. */
+/* What the responder's HCA does with it: moves the bytes, completes the receive. m->peer and m->srq are locked. */
 struct ve_outcome ve_respond(struct message *m);
 /* Atomic with respect to all requests to this HCA (9.4.5): under the lock of its node. */
 struct ve_outcome ve_atomic(struct message *m);
-/* May the request of `length` octets reach remote memory (of WRITE, READ, atomics), and which part of it? */
+/* May the request of `length` bytes reach remote memory (of WRITE, READ, atomics), and which part of it? */
 bool ve_reach(struct message *m, unsigned access, uint64_t length, struct ve_part *part);
 /* A copy failed: the peer's memory is not there, or the peer is not, or it can neither be reached nor does it serve. */
 struct ve_outcome ve_copy_failed(int error, enum ibv_wc_status status);

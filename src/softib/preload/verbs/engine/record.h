@@ -21,11 +21,11 @@
 #define SOFTIB_RECORD_VERSION 2
 
 /*
- * POST: a send request: qpn, peer, octets, opcode (enum ibv_wr_opcode)
- * RECEIVED: the completion of a receive was polled: qpn, peer (of datagrams), octets, opcode (enum ibv_wc_opcode)
+ * POST: a send request: qpn, peer, bytes, opcode (enum ibv_wr_opcode)
+ * RECEIVED: the completion of a receive was polled: qpn, peer (of datagrams), bytes, opcode (enum ibv_wc_opcode)
  * SENT: that of a send request: qpn, octets: requests of this QP that are complete
  * QP: one was made: qpn, opcode (enum ibv_qp_type)
- * BEGIN, END: of a collective: qpn is its number, octets what the call says of its size
+ * BEGIN, END: of a collective: qpn is its number, bytes what the call says of its size
  */
 #define SOFTIB_EVENT_POST 1
 #define SOFTIB_EVENT_RECEIVED 2

@@ -91,7 +91,7 @@ void sv_timed_path_free(struct sv_timed_path *path)
     *path = (struct sv_timed_path){ 0 };
 }
 
-/* Octets are added to what the link has to send; what comes back is when it will have. */
+/* Bytes are added to what the link has to send; what comes back is when it will have. */
 static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 {
     uint64_t takes = (uint64_t)((double)octets * step->per_byte + 0.5);

@@ -1,8 +1,8 @@
 /*
- * Time on the wire (--pace): arrival time of the last octet of a message sent now.
+ * Time on the wire (--pace): arrival time of the last byte of a message sent now.
  *
  * Every port row has a link clock in the file `traffic`: the time until which its link is busy. A message adds its
- * octets to each link of its path and arrives when the last link has sent it, plus the latency of cables, switches
+ * bytes to each link of its path and arrives when the last link has sent it, plus the latency of cables, switches
  * and adapters. So all queue pairs of all processes that cross a link share its rate, in the order in which they
  * posted.
  */
@@ -23,7 +23,7 @@ struct sv_step {
 struct sv_timed_path {
     struct sv_step *steps;
     uint16_t links;
-    uint64_t latency_ns;    /* of the first octet, from memory to memory */
+    uint64_t latency_ns;    /* of the first byte, from memory to memory */
 };
 
 /* The links behind `egress`; false: this fabric has no link clocks, or no memory is left. */

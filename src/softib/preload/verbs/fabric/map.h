@@ -8,7 +8,7 @@
 #include "../../shared_fabric.h"
 #include "attributes.h"
 
-/* X(C type of an element, name, dtype, octets of an element after the first dimension, which dimension is `rows`). */
+/* X(C type of an element, name, dtype, bytes of an element after the first dimension, which dimension is `rows`). */
 #define SV_COLUMNS(X) \
     X(uint8_t, node_type, "|u1", nodes) \
     X(uint8_t, node_nports, "|u1", nodes) \

@@ -68,7 +68,7 @@ struct softib_traffic {
     char magic[8];          /* "SOFTIBt" and a NUL */
     uint32_t version;       /* SOFTIB_TRAFFIC_VERSION */
     uint32_t chunks;        /* room */
-    uint64_t size;          /* octets of the file */
+    uint64_t size;          /* bytes of the file */
     uint32_t high;          /* chunks that were ever claimed, at least: those behind it are untouched */
     uint32_t pid;           /* process of the daemon */
     uint64_t link_clocks_at;      /* offset of the first softib_link_clock */
@@ -106,7 +106,7 @@ struct softib_cell {
     uint32_t reserved[2];
     uint32_t corrupted[2];    /* packets that bit errors corrupted on one of the links, modulo 2^32 */
     uint64_t packets[2];
-    uint64_t dwords[2];      /* of 4 octets, LRH to ICRC */
+    uint64_t dwords[2];      /* of 4 bytes, LRH to ICRC */
     uint32_t egress[40];    /* SOFTIB_CELL_LINKS */
 };
 

@@ -181,7 +181,7 @@ static bool settle(struct softib_order *order)
 
 /* -- copies: in pieces, each behind the one before -- */
 
-/* Between `data` and the next `n` octets of `here`, which is used up. */
+/* Between `data` and the next `n` bytes of `here`, which is used up. */
 static void bounce(char *data, struct iovec **here, size_t n, bool put)
 {
     while (n) {
@@ -201,7 +201,7 @@ static void bounce(char *data, struct iovec **here, size_t n, bool put)
     }
 }
 
-/* Names the next octets of `there`, at most a piece of them; returns how many. */
+/* Names the next bytes of `there`, at most a piece of them; returns how many. */
 static size_t name_parts(struct softib_order *order, struct iovec **there, unsigned *n, size_t most)
 {
     size_t named = 0;

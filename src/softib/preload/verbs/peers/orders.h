@@ -13,7 +13,7 @@
 /* -- who orders; the process is held -- */
 
 /*
- * Octets between `here` and memory of `process`, in ascending order; `there` is used up. 0, -EFAULT, -ESRCH: it has ended; -EAGAIN:
+ * Bytes between `here` and memory of `process`, in ascending order; `there` is used up. 0, -EFAULT, -ESRCH: it has ended; -EAGAIN:
  * it does not answer (it is stopped), -EXDEV: it does not serve, -ENOMEM: there is no room for what is copied.
  */
 int vp_order_copy(struct vm_heap *w, uint32_t process, bool put, struct iovec *there, unsigned there_n, const struct iovec *here,

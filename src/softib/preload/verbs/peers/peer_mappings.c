@@ -57,7 +57,7 @@ static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t
     return vp_order_file(w, process, key);
 }
 
-/* Its first octet is what the owner has at `from`. NULL: it cannot be had. */
+/* Its first byte is what the owner has at `from`. NULL: it cannot be had. */
 static char *map_file(struct vm_heap *w, const struct softib_file *file, uint32_t process, uint32_t key)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = file->at / page * page;

@@ -30,7 +30,7 @@ static unsigned threads;
 
 /*
  * The system copies: it respects the rights of pages, and what is not there is an error, not a signal. Parts are in ascending order,
- * and the last 8 octets of a message one by themselves (engine/copy.c).
+ * and the last 8 bytes of a message one by themselves (engine/copy.c).
  */
 static int copy(struct vm_heap *w, struct softib_order *order, char *data)
 {

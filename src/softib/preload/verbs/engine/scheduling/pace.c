@@ -25,7 +25,7 @@ static const struct { uint8_t there, back; bool reads; } kinds[] = {
     [IBV_WR_ATOMIC_WRITE] = { SV_MSG_ATOMIC_WRITE, SV_MSG_ACK, false },
 };
 
-/* Octets on the wire: the VCRC of each packet takes time, though PortXmitData does not count it. */
+/* Bytes on the wire: the VCRC of each packet takes time, though PortXmitData does not count it. */
 static uint64_t octets_of(unsigned message, unsigned flags, uint64_t payload, uint32_t mtu)
 {
     struct sv_wire_size size = sv_wire_size_of(message, flags, payload, mtu);

@@ -12,7 +12,7 @@
 #define LAZY_NS 200000u     /* who polled within it will do so again: the timer thread leaves everything to that thread meanwhile */
 #define HOLD_NS 50000u      /* strict: at the latest now; a program that neither polls nor sleeps gets it this late each time */
 #define SHORT_NS 20000u     /* no one sleeps for less */
-#define BASE_MOST 150.0     /* ns: a request of few octets takes no longer here, only a thread that was interrupted does */
+#define BASE_MOST 150.0     /* ns: a request of few bytes takes no longer here, only a thread that was interrupted does */
 #define MOST_POLLS 4u       /* strict: so many polls may find a request unexecuted */
 
 unsigned ve_modes;

@@ -24,7 +24,7 @@ struct ve_sq_sched {
     uint32_t held_head, held_tail;
     uint64_t last_run, last_read; /* the latest of those before: executed; READs completed */
     uint64_t done, octets;      /* of the request that is executed just now */
-    double base_ns, byte_ns;   /* what execution takes here: a request, an octet more */
+    double base_ns, byte_ns;   /* what execution takes here: a request, a byte more */
     struct sv_timed_path paths[2];  /* there and back */
     uint64_t epoch;
     uint16_t dlid;              /* that they lead to */

@@ -44,7 +44,7 @@ void ve_unexpected(struct ve_engine *e, struct softib_srq *srq)
     __atomic_store_n(&tags->unexpected, n << 48 | WAITS | (srq->head + 1), __ATOMIC_RELEASE);
 }
 
-/* The first octets of a message. */
+/* The first bytes of a message. */
 static void peek(const struct iovec *iov, unsigned n, char *to, size_t octets)
 {
     for (unsigned i = 0; i < n && octets; i++) {

@@ -42,7 +42,7 @@ int ve_rndv_begin(struct ve_qp *q, const struct softib_qp *peer, struct softib_s
         return ENOMEM;
     memcpy(&rendezvous->fin, header, sizeof rendezvous->fin);
     memcpy(&rvh, header + sizeof rendezvous->fin, sizeof rvh);
-    rendezvous->fin.opcode = IBV_TMH_FIN; /* tag and the sender's own octets go back as they came */
+    rendezvous->fin.opcode = IBV_TMH_FIN; /* tag and the sender's own bytes go back as they came */
     rendezvous->address = be64toh(rvh.va);
     rendezvous->rkey = be32toh(rvh.rkey);
     rendezvous->length = be32toh(rvh.len);

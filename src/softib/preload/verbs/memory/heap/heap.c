@@ -1,5 +1,5 @@
 /*
- * The heap: chunks of SOFTIB_VERBS_CHUNK octets, each owned by one process. Objects larger than a chunk get several
+ * The heap: chunks of SOFTIB_VERBS_CHUNK bytes, each owned by one process. Objects larger than a chunk get several
  * chunks. Others come from slabs: chunks with objects of one size, whose head counts those in use. When the last one
  * of a slab is freed its chunk goes back, and its pages to the system, but for one slab of each size: a program that
  * makes and destroys one object alternately keeps its memory.
@@ -97,9 +97,9 @@ static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
 struct slab {
     uint64_t next, before; /* slabs of this size that have room */
     uint64_t free;         /* first free object; each names the next */
-    uint32_t used;         /* octets, from the start, that were ever given out */
+    uint32_t used;         /* bytes, from the start, that were ever given out */
     uint32_t live;         /* objects in use */
-    uint32_t reserved;     /* octets, from the start, whose pages exist */
+    uint32_t reserved;     /* bytes, from the start, whose pages exist */
     uint8_t rest[28];
 };
 _Static_assert(sizeof(struct slab) == 64, "objects begin with a cache line");

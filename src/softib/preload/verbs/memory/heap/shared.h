@@ -3,8 +3,8 @@
  * completely by each. This header is the only declaration of its layout; softib.live.verbs.shared_heap reads it into
  * NumPy dtypes.
  *
- * The file is sparse. A softib_verbs fills its first octets; the tables have fixed offsets; behind SOFTIB_VERBS_HEAP
- * lie chunks of SOFTIB_VERBS_CHUNK octets, each of one process (`owner`), with the objects of this process. Objects
+ * The file is sparse. A softib_verbs fills its first bytes; the tables have fixed offsets; behind SOFTIB_VERBS_HEAP
+ * lie chunks of SOFTIB_VERBS_CHUNK bytes, each of one process (`owner`), with the objects of this process. Objects
  * name each other by offset from the start of the file. QPNs and keys are unique in the fabric.
  *
  * A lock holds its owner, 0 = free: number of the process | its generation << 16 (numbers are reused). A long waiter
@@ -140,7 +140,7 @@ struct softib_file {        /* memory of a region that others can map too */
 
 /*
  * Memory of a process that its peer neither maps nor may copy: the owner executes the copy (peers/orders.h). A softib_service, its
- * softib_order[SOFTIB_VERBS_ORDERS], and SOFTIB_VERBS_PIECE octets of data for each.
+ * softib_order[SOFTIB_VERBS_ORDERS], and SOFTIB_VERBS_PIECE bytes of data for each.
  */
 #define SOFTIB_VERBS_ORDERS 4
 #define SOFTIB_VERBS_PIECE 131072
@@ -201,7 +201,7 @@ struct softib_cqe {
     uint32_t owner;         /* QPN whose reset purges it */
     uint16_t slid;
     uint16_t pkey_index;
-    uint8_t sl;             /* tag matching: these 8 octets are the tag, vendor_err the sender's own 4; of a send: its ve_qp */
+    uint8_t sl;             /* tag matching: these 8 bytes are the tag, vendor_err the sender's own 4; of a send: its ve_qp */
     uint8_t path_bits;
     uint8_t freed[6];       /* of a receive: softib_qp.freed, or softib_srq.freed | 1 */
     uint32_t seq;           /* written last: its number in the queue, counted from 1, | SOFTIB_CQE_THERE */
@@ -232,7 +232,7 @@ struct softib_cq {
     uint32_t producer;      /* counts up for ever */
     uint32_t overrun;
     uint32_t seen;          /* `consumer`, when it was last looked at */
-    uint32_t there;         /* octets of the ring that have pages: the next completion's too, where the owner looks */
+    uint32_t there;         /* bytes of the ring that have pages: the next completion's too, where the owner looks */
     uint32_t room;          /* completions that the ring was made for: `size`, but for one that could not grow */
     uint8_t adders[40];
     uint32_t consumer;
@@ -286,7 +286,7 @@ struct softib_tags {
     uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
     uint64_t rndv_log;          /* softib_rndv_record[size] */
     uint32_t rndv_log_high;     /* those behind it were never used */
-    uint32_t there;         /* octets of `ring` that have pages */
+    uint32_t there;         /* bytes of `ring` that have pages */
     uint32_t rndv_log_there;    /* of `rndv_log` */
     uint32_t spare;
 };

@@ -9,7 +9,7 @@
 
 #include "shared.h"
 
-#define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
+#define VM_CLASSES 1024 /* sizes of 64 bytes' multiples up to a chunk */
 
 #define VM_MAPS 4096
 
@@ -78,7 +78,7 @@ void vm_close(struct vm_heap *w);
 
 /* -- reserve.c -- */
 
-/* Makes the pages of these octets of the file exist. False: there is no room, which is reported once on stderr. */
+/* Makes the pages of these bytes of the file exist. False: there is no room, which is reported once on stderr. */
 bool vm_reserve(const struct vm_heap *w, uint64_t at, uint64_t octets);
 
 /* The same for entries first .. first + n - 1 of a table at `table`, as far as they lie behind the first `high`, which exist. */
@@ -97,12 +97,12 @@ void vm_free(struct vm_heap *w, uint64_t offset, size_t octets);
 
 /* -- ring.c: queues, whose entries are used in order. One longer than a chunk gets its pages as it fills -- */
 
-/* Like vm_alloc; `there`: how many of its octets have pages. */
+/* Like vm_alloc; `there`: how many of its bytes have pages. */
 uint64_t vm_alloc_ring(struct vm_heap *w, size_t octets, uint32_t *there);
 /* Pages up to `end` and some more, of a ring of `octets` at `ring`. False: there is no room. */
 bool vm_extend_ring(const struct vm_heap *w, uint64_t ring, size_t octets, uint32_t *there, size_t end);
 
-/* Do the octets before `end` have pages? Asked before the first touch, with the lock of those that add. */
+/* Do the bytes before `end` have pages? Asked before the first touch, with the lock of those that add. */
 static inline bool vm_ring_reaches(const struct vm_heap *w, uint64_t ring, size_t octets, uint32_t *there, size_t end)
 {
     return end <= *there || vm_extend_ring(w, ring, octets, there, end);

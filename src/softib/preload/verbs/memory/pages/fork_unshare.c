@@ -1,4 +1,4 @@
-/* In a forked child: what the parent moved to memory files becomes private memory again, with the parent's octets. */
+/* In a forked child: what the parent moved to memory files becomes private memory again, with the parent's bytes. */
 #include "mmap_calls.h"
 #include "remap.h"
 #include "vma.h"

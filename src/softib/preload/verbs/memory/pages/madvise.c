@@ -1,6 +1,6 @@
 /*
  * madvise of memory that was moved. MADV_DONTNEED makes private memory zero, and allocators rely on it; a shared mapping
- * would keep its octets. So the pages are taken out of the file.
+ * would keep its bytes. So the pages are taken out of the file.
  */
 #include "remap.h"
 #include "vma.h"

@@ -29,7 +29,7 @@ static bool is_untouched(uint64_t entry)
     return !(entry & THERE) || (entry & ~(15ull << 55)) == marker;
 }
 
-/* Writes octets [from, to), of which every page is there, to the file. */
+/* Writes bytes [from, to), of which every page is there, to the file. */
 static bool put(int fd, uint64_t from, uint64_t to, uint64_t at)
 {
     while (from < to) {

@@ -24,7 +24,7 @@
 #define HUGE_PAGE (2ull << 20)
 
 struct vm_moved { /* one file; while regions use it */
-    uint64_t from; /* the address of the file's first octet */
+    uint64_t from; /* the address of the file's first byte */
     uint64_t device, inode;
     int fd;
     unsigned users;

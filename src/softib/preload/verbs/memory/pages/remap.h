@@ -51,11 +51,11 @@ void vm_memory_path(char path[80]);
  * Moves [from, to) to `at` of file `fd`; `moved_before`: part of it is in files that have no name any more. Returns the end of what was moved: all, or less, `*holder` where somebody may hold the rest; `despite_io`: I/O does not count.
  */
 uint64_t vm_move(uint64_t from, uint64_t to, int fd, uint64_t at, bool moved_before, unsigned helpers, bool despite_io, enum vm_holder *holder);
-/* The system has swap space: a file's page that is not in memory may have octets all the same. */
+/* The system has swap space: a file's page that is not in memory may have bytes all the same. */
 bool vm_may_swap(void);
 /* Memory was moved there: madvise treats it as private. */
 void vm_span_add(uint64_t from, uint64_t to);
-/* In a forked child: the pages of its parent's files, `path` in the maps, are replaced by private ones with the same octets. */
+/* In a forked child: the pages of its parent's files, `path` in the maps, are replaced by private ones with the same bytes. */
 void vm_make_private(const char *path);
 
 #endif

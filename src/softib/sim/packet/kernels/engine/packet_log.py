@@ -1,7 +1,7 @@
 """Log of packets as rows, for captures (``--pcap``) and timelines (``--trace``).
 
 Off, ``Net.watch_port`` is empty and each hook is one comparison. On, the packets of watched ports
-and of watched queue pairs are written down when they are sent (MADs with all their octets), are
+and of watched queue pairs are written down when they are sent (MADs with all their bytes), are
 whole at an end port or are lost, and watched ports when a VL lacks credits. A row holds data of its
 own node; rows of several nodes are later sorted by time and port, not by their position here.
 """
@@ -62,7 +62,7 @@ def describe(state, row, k, vl):
 @inner
 def log_sent(net, state, port, vl, k, now, start, end):
     """``port`` decides at ``now`` to send packet ``k`` on ``vl``: from ``start`` on, until its last
-    octet has left at ``end``. An end port whose link is down sends nothing (it discards: IBA
+    byte has left at ``end``. An end port whose link is down sends nothing (it discards: IBA
     chapter 7, link states)."""
     if watched(net, state, port, k) and (vl == VL15 or net.port[port].peer >= 0):
         row = new_row(state, LOG_SENT, port, now)
@@ -77,8 +77,8 @@ def log_sent(net, state, port, vl, k, now, start, end):
 
 @inner
 def write_mad(state, port, now, mad):
-    """The octets of the MAD in row ``mad``, as they are now, in rows behind that of its packet; the
-    first octet is the lowest of a number."""
+    """The bytes of the MAD in row ``mad``, as they are now, in rows behind that of its packet; the
+    first byte is the lowest of a number."""
     at = 0
     for _ in range(LOG_MAD_ROWS):
         row = new_row(state, LOG_MAD, port, now)

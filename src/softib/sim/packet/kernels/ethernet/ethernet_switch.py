@@ -119,8 +119,8 @@ def forward_ethernet(net, state, out, vl, row, voq, now):
 
 @inner
 def cross_ethernet(net, state, out, vl, k, start):
-    """Packet ``k`` is on the cable of ``out``: at a switch its header matters (its last octet where
-    switches store and forward), at an end port its last octet."""
+    """Packet ``k`` is on the cable of ``out``: at a switch its header matters (its last byte where
+    switches store and forward), at an end port its last byte."""
     peer = net.port[out].peer
     state.packet[k].came_in = peer
     state.packet[k].vl = vl

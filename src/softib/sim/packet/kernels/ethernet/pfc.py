@@ -1,7 +1,7 @@
 """Priority flow control (IEEE 802.1Qbb, 802.1Q clause 36): an ingress port whose share of the
 buffer is used up asks the other end of its link to pause a priority.
 
-Octets count for the port that they came in by until they leave the switch. Above XOFF a pause frame
+Bytes count for the port that they came in by until they leave the switch. Above XOFF a pause frame
 goes back with the most quanta (65,535 of 512 bit times); it waits for the frame that is being sent,
 crosses the cable, and takes the other end its reaction time. Headroom above XOFF holds what comes
 meanwhile. Half of the quanta later the frame is sent again; at XON one with 0 quanta ends the
@@ -18,7 +18,7 @@ from softib.sim.packet.kernels.engine.events import push, push_timer, word
 from softib.sim.packet.kernels.link.credits import wire_ps
 
 PAUSE_OCTETS = 84
-"""A MAC control frame of 64 octets, preamble and gap of 20 (IEEE 802.3 clause 31)."""
+"""A MAC control frame of 64 bytes, preamble and gap of 20 (IEEE 802.3 clause 31)."""
 
 
 @inner

@@ -1,8 +1,8 @@
 """TCP as a sender: segments, the window, and what the kernel's stack costs (RFC 9293, 5681, 6298).
 
 Each queue pair is an open connection. A message is one write to the socket: it takes the sender's
-CPU a fixed time and a time for each octet, segment after segment, ahead of the window. A segment is
-of one message; its number stands for its octets. A flow may have as many segments under way as its
+CPU a fixed time and a time for each byte, segment after segment, ahead of the window. A segment is
+of one message; its number stands for its bytes. A flow may have as many segments under way as its
 congestion window, and two more after duplicate acknowledgements (limited transmit, RFC 3042).
 
 Acknowledgements and silence change the window: slow start and congestion avoidance (RFC 5681), fast
@@ -31,7 +31,7 @@ LIMITED_TRANSMIT = 2
 
 @inner
 def tcp_posted(net, state, m, now):
-    """A program writes message ``m`` to its socket: when its octets begin to be in the socket's
+    """A program writes message ``m`` to its socket: when its bytes begin to be in the socket's
     buffer. One core serves a connection, and all connections of a host share its cores. Returns the
     port to look at."""
     if state.message[m].opcode == COMPUTE_OP:
@@ -132,7 +132,7 @@ def set_rto(state, q, at):
 
 @inner
 def send_segment(net, state, port, vl, row, now):
-    """A segment of the connection whose turn it is leaves; returns the octets of its frame."""
+    """A segment of the connection whose turn it is leaves; returns the bytes of its frame."""
     stream = first_stream(state, row)
     q = stream >> 1
     connection = state.tcp[q]

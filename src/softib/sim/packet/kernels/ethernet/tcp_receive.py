@@ -3,7 +3,7 @@ RFC 5681 4.2), ECN echo (RFC 8257).
 
 With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt) a frame waits for
 the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time for each
-octet, one core a connection; only then the transport sees it. Every second segment is acknowledged
+byte, one core a connection; only then the transport sees it. Every second segment is acknowledged
 at once, and so is one out of order, one that fills a hole or a part of one (RFC 5681 4.2) and one
 that ends a message (its push flag wakes the program, and reading sends the acknowledgement, as
 Linux does; here it does not wait for the program, so a sender may see a message completed before

@@ -145,7 +145,7 @@ def activate(net, state, q, now):
 
 @inner
 def send_stream(net, state, port, vl, row, now):
-    """Send a packet of the stream whose turn it is; returns its octets."""
+    """Send a packet of the stream whose turn it is; returns its bytes."""
     stream = first_stream(state, row)
     if stream & 1:
         return send_response(net, state, port, vl, row, stream, now)
@@ -154,7 +154,7 @@ def send_stream(net, state, port, vl, row, now):
 
 @inner
 def memory_fs(net, state, q, m, psn):
-    """fs an octet that a packet of message ``m`` takes from or to memory."""
+    """fs a byte that a packet of message ``m`` takes from or to memory."""
     return net.opt.ramp_fs if (psn - state.message[m].psn) * state.qp[q].payload < net.opt.ramp else net.opt.dma_fs
 
 

@@ -75,7 +75,7 @@ def release(net, state, first, waiting, m, t):
 
 @inner
 def arrived(net, state, m, t):
-    """The last octet of message ``m`` is in the destination's memory at ``t``."""
+    """The last byte of message ``m`` is in the destination's memory at ``t``."""
     if state.message[m].arrived < 0:
         state.message[m].arrived = t
         state.reg.last = max(state.reg.last, t)

@@ -1,9 +1,9 @@
 """Links: credits, the time that a packet takes on the wire, and ticks of waiting (IBA chapter 7,
 flow control; 16.1.3.5).
 
-A receiver grants credits in blocks of 64 octets for each VL: FCCL, the block up to which the sender
+A receiver grants credits in blocks of 64 bytes for each VL: FCCL, the block up to which the sender
 may send. The sender counts blocks in FCTBS. Both have 12 bits. Each packet that leaves a receive
-buffer is a flow-control packet back; its octets are sent before the next packet of that direction.
+buffer is a flow-control packet back; its bytes are sent before the next packet of that direction.
 
 ``opt.by_sl`` adds the optional counters of IBA 16.1.4: PortXmitDataSL and PortRcvDataSL by SL,
 PortVLXmitWait by VL.
@@ -188,7 +188,7 @@ def into_list(state, row, blocks, t):
 
 @inner
 def dropped_from_buffer(net, state, port, tail, now):
-    """When the octets of a packet that is dropped leave the receive buffer of ``port``: it has come
+    """When the bytes of a packet that is dropped leave the receive buffer of ``port``: it has come
     in whole, and the time of the smallest packet has passed."""
     return max(now + wire_ps(net, port, net.opt.smallest), tail)
 
@@ -221,7 +221,7 @@ def insert(state, row, c, t):
 
 @inner
 def put_on_wire(net, state, port, row, k, start):
-    """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
+    """Send packet ``k`` from ``start`` on; returns when its last byte has left."""
     octets = state.packet[k].octets
     end = start + wire_ps(net, port, octets + net.opt.gap)
     if state.port[port].debt:  # flow-control packets: those that the link did not send while it was idle go first

@@ -110,7 +110,7 @@ def able_vls(net, state, port, now):
 
 @inner
 def send_of(net, state, port, vl, now):
-    """Send a packet of ``vl``; returns its octets."""
+    """Send a packet of ``vl``; returns its bytes."""
     row = port * net.opt.vls + vl
     if net.port[port].kind == END_PORT:
         if state.vl_more[row].control:

@@ -1,7 +1,7 @@
 """Which VL sends next: the two tables of VLArbitrationTable and the limit of high priority (IBA
 7.6.9).
 
-An entry of a table is a VL and a weight in units of 64 octets. A VL sends as long as something of
+An entry of a table is a VL and a weight in units of 64 bytes. A VL sends as long as something of
 the weight is left; what a packet takes beyond it is not carried over. High priority sends first,
 until it has sent its limit while low priority waits.
 """
@@ -12,7 +12,7 @@ from softib.jit import inner
 from softib.sim.packet.constants import BLOCK
 
 TABLE = 32
-"""Entries of a block of VLArbitrationTable, two octets each."""
+"""Entries of a block of VLArbitrationTable, two bytes each."""
 HIGH_BLOCK, LOW_BLOCK = 2, 0
 
 
@@ -24,7 +24,7 @@ def entry_vl(net, port, block, i):
 
 @inner
 def entry_weight(net, port, block, i):
-    """Its weight in octets."""
+    """Its weight in bytes."""
     return np.int64(net.vl_arb[port, block + i // TABLE, 2 * (i % TABLE) + 1]) * BLOCK
 
 

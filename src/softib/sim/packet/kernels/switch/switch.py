@@ -294,7 +294,7 @@ def forward(net, state, out, vl, row, voq, now):
 
 @inner
 def pass_on(net, state, out, vl, row, k, now):
-    """Packet ``k`` leaves its input for ``out``; returns its octets."""
+    """Packet ``k`` leaves its input for ``out``; returns its bytes."""
     octets, came_in = state.packet[k].octets, state.packet[k].tail
     start = max(now, came_in - wire_ps(net, out, octets))
     leaves_input(net, state, k, put_on_wire(net, state, out, row, k, start))
@@ -319,7 +319,7 @@ def into_nothing(net, state, out, vl, k):
 @inner
 def cross(net, state, out, vl, k, start):
     """Packet ``k`` is on the cable of ``out``: at a switch its header matters, at an end port its
-    last octet."""
+    last byte."""
     peer = net.port[out].peer
     if peer < 0:
         into_nothing(net, state, out, vl, k)

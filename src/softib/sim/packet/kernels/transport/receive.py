@@ -115,7 +115,7 @@ def receive(net, state, port, k, now):
 
 @inner
 def ramp_of(net, state, k):
-    """fs an octet that packet ``k`` takes to memory when it comes alone."""
+    """fs a byte that packet ``k`` takes to memory when it comes alone."""
     q = np.int64(state.packet[k].stream) >> 1
     psn = np.int64(state.packet[k].psn)
     if state.packet[k].kind == READ_RESPONSE:
