@@ -1,4 +1,5 @@
-/* The Internet checksum (RFC 1071). Sums are of 16-bit words in the order of memory, so they are stored as they are. */
+/* The Internet checksum (RFC 1071). Sums are over 16-bit words in memory order, so they are stored
+ * without a swap. */
 #include "ipoib.h"
 
 #include <string.h>
