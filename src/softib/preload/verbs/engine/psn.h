@@ -1,6 +1,6 @@
 /*
- * Packet sequence numbers (IBA 9.7.1): 24 bits, one for each packet of a request. The responder expects the PSN after that of the last
- * packet that it took (9.7.2).
+ * Packet sequence numbers (IBA 9.7.1): 24 bits, one for each packet of a request. The responder
+ * expects the PSN after that of the last packet that it accepted (9.7.2).
  */
 #ifndef SOFTIB_VERBS_PSN_H
 #define SOFTIB_VERBS_PSN_H

@@ -11,14 +11,14 @@
 
 #include "path.h"
 
-/* One link of a path, as it was when the path was laid. */
+/* One link of a path, at the time of the walk. */
 struct sv_step {
     struct softib_link_clock *clock;
     double per_byte;       /* ns << SV_LINK_CLOCK_SHIFT */
     double ticks;           /* of PortXmitWait in ns / 64 */
 };
 
-#define SV_LINK_CLOCK_SHIFT 6     /* a link clock's times are ns / 64: an ACK on a fast link takes less than a ns */
+#define SV_LINK_CLOCK_SHIFT 6     /* times of a link clock are in ns / 64: an ACK on a fast link takes less than a ns */
 
 struct sv_timed_path {
     struct sv_step *steps;
@@ -26,10 +26,11 @@ struct sv_timed_path {
     uint64_t latency_ns;    /* of the first byte, from memory to memory */
 };
 
-/* The links behind `egress`; false: this fabric has no link clocks, or no memory is left. */
+/* The links from `egress` on; false: this fabric has no link clocks, or out of memory. */
 bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links);
 void sv_timed_path_free(struct sv_timed_path *path);
-/* When `octets` that are given to the links at `now` (ns) are through all of them, without the latency. Any thread. */
+/* Time when `octets` bytes given to the links at `now` (ns) have passed all of them, without the
+ * latency. Any thread. */
 uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets);
 
 /* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. */
