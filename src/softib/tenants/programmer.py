@@ -36,6 +36,8 @@ APPEAR_S = 2.0
 RECONCILE_S = 60.0
 KEEP_S = 2.0
 """Shortest time between two writes of the manager's file, which has all partitions."""
+LOGGED = 10
+"""Most ports of a reconciliation with a line in the log each."""
 SHARE = 10
 """Largest share of the time spent on these searches."""
 
@@ -353,8 +355,10 @@ class Programmer:
         if not drifts:
             return
         if not first or len(state.partitions) > 1:  # otherwise nothing was ever programmed
-            for drift in drifts:
+            for drift in drifts[:LOGGED]:
                 LOG.warning("%s", drift)
+            if len(drifts) > LOGGED:
+                LOG.warning("%d more ports differ; GET /tenants/v1/findings lists them", len(drifts) - LOGGED)
             self.drifts = (self.drifts + drifts)[-1000:]
         self.manager.program(state)
         self._verify({d.guid for d in drifts})
