@@ -187,8 +187,8 @@ class Unit(codegen.JITCodeLibrary):
     (``shared``).
 
     ``symbol`` is by what name they do: one that is the same in every process, unlike the one that
-    Numba gives the ``function``. ``needs`` are the signatures of the shared kernels that it calls,
-    by their title.
+    Numba gives the ``function``. ``needs`` are the shared kernels that it calls: of each the title, the types
+    of its arguments and the symbol by which this machine code calls it.
     """
 
     symbol, function = "", ""
@@ -196,7 +196,7 @@ class Unit(codegen.JITCodeLibrary):
 
     def __init__(self, generator, name):
         super().__init__(generator, name)
-        self.needs = {}
+        self.needs = []
 
     def share(self, k, symbol, result):
         """From now on other units find the function of ``result`` by ``symbol``."""
@@ -224,7 +224,7 @@ class Unit(codegen.JITCodeLibrary):
                 self._final_module.link_in(_linkable(library), preserve=True)
         for library in shared:
             self._final_module.get_function(library.function).name = library.symbol
-            self.needs.setdefault(title(library.kernel), []).append(library.signature.args)
+            self.needs.append((title(library.kernel), library.signature.args, library.symbol))
         for function in self._final_module.functions:
             if not function.is_declaration and function.name not in defined:
                 function.linkage = "internal"
@@ -297,18 +297,22 @@ class UnitCache(_Cache):
         data = STORE.read(name)
         if data is not None:
             kept, needs, payload = pickle.loads(data)
-            if kept == sig:
-                self._compile(needs)
+            if kept == sig and self._linkable(needs):
                 return self._shared(name, _rebuilt(target_context, payload))
         self.function.__globals__.update(callees(self.kernel))
         return None
 
-    def _compile(self, needs):
-        """Have the machine code that the loaded one calls."""
+    def _linkable(self, needs):
+        """Compile the shared kernels that stored machine code calls. False where this process has one of them
+        under another symbol, since a value that it freezes has changed since it was compiled: the stored code
+        would call an address that does not exist."""
         below = {title(k): k for k in reached(self.kernel) if k.shared} if needs else {}
-        for called, signatures in needs.items():
-            for args in signatures:
-                entry(below[called]).compile(args)
+        for called, args, symbol in needs:
+            dispatcher = entry(below[called])
+            dispatcher.compile(args)
+            if dispatcher.overloads[args].library.symbol != symbol:
+                return False
+        return True
 
     def _shared(self, name, result):
         if self.kernel.shared:
