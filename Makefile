@@ -26,7 +26,7 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories programs validate clean
+.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories kills programs validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -44,6 +44,7 @@ help:
 	@echo "make programs  programs of others on two nodes, and the table of docs/evidence/compatibility.md (DIR=SOURCES: those of no registry)"
 	@echo "make bench     every figure, measured against its peer"
 	@echo "make stories   60 stories of alerts under a real Prometheus and Alertmanager: two and a half hours, goes on where it ended"
+	@echo "make kills     100 kills of the daemon and 100 of managers under traffic: about an hour, goes on where it ended"
 	@echo "make validate  predictions of virtual time against published measurements"
 
 setup: $(STAMP)
@@ -190,6 +191,11 @@ programs: setup stock-slow
 STORIES ?= stories-out
 stories: setup
 	$(BIN)/python bench/alert_stories.py --out $(STORIES)
+
+# A line of KILLS-daemons and KILLS-managers for each kill.
+KILLS ?= kills-out
+kills: preload stock-tools
+	SOFTIB_KILLS_LOG=$(abspath $(KILLS)) $(BIN)/pytest -q -s -m slow tests/live/umad_sm/test_two_hundred_kills.py
 
 clean:
 	rm -rf $(VENV) demo-out site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
