@@ -22,6 +22,7 @@ from numba.core import codegen, compiler, serialize, types
 from numba.core.caching import _Cache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
+from numba.core.runtime import rtsys
 from numba.core.types import unliteral
 
 from softib.jit import interrupts, progress
@@ -292,7 +293,7 @@ class UnitCache(_Cache):
 
     def load_overload(self, sig, target_context):
         """From the store; where it has none, what compiling needs is made ready."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that loaded code needs; Numba's compiler imports the rest of itself
         name = self._name(sig, target_context.codegen())
         data = STORE.read(name)
         if data is not None:
