@@ -209,12 +209,13 @@ class Database:
         rows = np.flatnonzero(self.is_switch & self.node_ok)
         return rows[np.argsort(self.node_guid[rows], kind="stable")]
 
-    def end_ports(self) -> np.ndarray:
+    def end_ports(self, guids: np.ndarray | None = None) -> np.ndarray:
         """Ports that own LIDs: port 0 of each usable switch, and each CA port that answered; by
-        PortGUID, the SM's first."""
-        on_switch = self.is_switch[self.port_node]
-        has_lids = np.where(on_switch, self.port_num == 0, self.has_port_info) & self.node_ok[self.port_node]
-        rows = np.flatnonzero(has_lids)
+        PortGUID, the SM's first. ``guids``: only ports with these PortGUIDs."""
+        rows = np.arange(self.n_ports) if guids is None else np.flatnonzero(np.isin(self.port_guid, guids))
+        node, number = self.port_node[rows], self.port_num[rows]
+        on_switch = self.node_type[node] == NodeType.SWITCH
+        rows = rows[np.where(on_switch, number == 0, self.has_port_info[rows]) & self.node_ok[node]]
         rows = rows[np.lexsort((self.port_num[rows], self.port_guid[rows]))]
         return np.concatenate([rows[rows == self.sm_port], rows[rows != self.sm_port]])
 
