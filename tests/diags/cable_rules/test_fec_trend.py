@@ -103,8 +103,8 @@ def test_links_that_lose_light_are_named_days_before_their_packets_are_lost():
 
 
 def test_the_day_that_is_named_is_about_the_day_on_which_it_comes():
-    seen, ratio = history(9, 200, {link: 0.1 + 0.01 * link for link in range(0, 30)})
-    come = [(link, int(np.argmax(ratio[:, link] > LIMIT))) for link in range(0, 30) if ratio[-1, link] > LIMIT]
+    seen, ratio = history(9, 200, {link: 0.1 + 0.01 * link for link in range(30)})
+    come = [(link, int(np.argmax(ratio[:, link] > LIMIT))) for link in range(30) if ratio[-1, link] > LIMIT]
     early = [(link, hour) for link, hour in come if hour > 264]
     assert early
     for link, hour in early:
