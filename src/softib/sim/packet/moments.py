@@ -153,14 +153,14 @@ def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, n
     at = np.flatnonzero(first)
     rows = first[at].astype(np.int64)
     empty = np.zeros(0, np.int64)
-    lists, places, members, place = [empty], [empty], [empty], 0
+    lists, offsets, members, place = [empty], [empty], [empty], 0
     while len(rows):
         lists.append(at)
-        places.append(np.full(len(rows), place))
+        offsets.append(np.full(len(rows), place))
         members.append(rows)
         rows = following[rows].astype(np.int64)
         at, rows, place = at[rows > 0], rows[rows > 0], place + 1
-    return np.concatenate(lists), np.concatenate(places), np.concatenate(members)
+    return np.concatenate(lists), np.concatenate(offsets), np.concatenate(members)
 
 
 def _queued(state: Any) -> np.ndarray:
