@@ -75,10 +75,8 @@ def join(instance: Instance, attached: dict[str, Any]) -> Network:
     """The network of the node that ``attached`` (the daemon's reply to ``attach``) describes. Raises
     :class:`InputError` in one line if there is none; nothing is left then."""
     view = Path(attached["env"]["SOFTIB_VIEW"])
-    if any(path.read_text() == "Ethernet\n" for path in view.glob("sys/class/infiniband/*/ports/*/link_layer")):
-        raise InputError(
-            f"{attached['place']}: --net is IP over InfiniBand, and the link layer is Ethernet; run without --net"
-        )
+    if attached["ethernet"]:
+        raise InputError(f"{attached['place']}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
     folder = instance.folder / "net"
     folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / f"{view.name}.sock"

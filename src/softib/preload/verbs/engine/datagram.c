@@ -25,14 +25,14 @@ static void fill_ipv4(const struct ve_ah *ah, uint16_t length, const uint8_t sgi
         .version = 4, .ihl = 5, .tos = ah->attr.grh.traffic_class, .tot_len = htons((uint16_t)(sizeof ip + length)),
         .frag_off = htons(IP_DF), .ttl = ah->attr.grh.hop_limit, .protocol = IPPROTO_UDP,
     };
-    uint16_t words[sizeof ip / 2];
+    uint16_t halves[sizeof ip / 2];
     uint32_t sum = 0;
 
     memcpy(&ip.saddr, sgid + 12, 4);
     memcpy(&ip.daddr, ah->attr.grh.dgid.raw + 12, 4);
-    memcpy(words, &ip, sizeof ip);
+    memcpy(halves, &ip, sizeof ip);
     for (unsigned i = 0; i < sizeof ip / 2; i++)
-        sum += words[i];
+        sum += halves[i];
     sum = (sum & 0xFFFF) + (sum >> 16);
     ip.check = (uint16_t)~(sum + (sum >> 16));
     memcpy(grh + GRH - sizeof ip, &ip, sizeof ip);
