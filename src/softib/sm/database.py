@@ -6,6 +6,7 @@ the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…N
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,19 @@ class Database:
             self._node[name][nodes] = NodeInfo.fields[name].get(info)
 
     # -- between sweeps --
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Every column by its name."""
+        return {name: getattr(self, name) for name in (*_NODE_COLUMNS, *_PORT_COLUMNS)}
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, np.ndarray], sm_port: int) -> Database:
+        """A database with these columns, without routes. Raises :class:`KeyError` if one is missing."""
+        out = cls()
+        out._node = {k: columns[k] for k in _NODE_COLUMNS}
+        out._port = {k: columns[k] for k in _PORT_COLUMNS}
+        out.n_nodes, out.n_ports, out.sm_port = len(columns["node_guid"]), len(columns["port_node"]), sm_port
+        return out
 
     def copy(self) -> Database:
         """An independent database with the same rows; unused routes are omitted."""

@@ -218,13 +218,13 @@ def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolat
     from softib.iba.constants import PhysState
     from softib.live.subnet_reader import read_wire
     from softib.monitor.isolation.ports import joins_parts, link_states
-    from softib.monitor.ledger import Ledger, ledger_of
+    from softib.monitor.ledger import faults_of
 
     if opened is None or not records.standing or opened.memory is None:
         return []
     now = time.time()
     states = link_states(opened.wire, [r.end for r in records.standing])
-    faults = Ledger(ledger_of(opened.memory)).faults.values()
+    faults = faults_of(opened.memory)
     fabric = read_wire(opened.wire, opened.name).fabric
     out = []
     for r in records.standing:

@@ -37,7 +37,7 @@ class Interface:
 
     @property
     def mac(self) -> bytes:
-        """The TAP's own address: local, and the low five octets of the port's GUID."""
+        """The TAP's own address: local, and the low five bytes of the port's GUID."""
         return bytes([UNIVERSAL]) + self.guid[3:]
 
     @property

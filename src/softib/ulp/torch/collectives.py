@@ -5,7 +5,7 @@ reduction combines its operands in place and in an order that does not depend on
 computes it, so all ranks end with the same bits.
 
 Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast,
-dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` octets every rank sends
+dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` bytes every rank sends
 everything to every other.
 """
 

@@ -39,8 +39,8 @@ def _library() -> Callable[[int, int, int], None] | None:
 
 
 def noter(name: str) -> Note | None:
-    """Notes (octets, begins) of the collective that torch calls ``name``, by the thread that calls
-    it; an end has no octets. None where nothing is recorded."""
+    """Notes (bytes, begins) of the collective that torch calls ``name``, by the thread that calls
+    it; an end has no bytes. None where nothing is recorded."""
     call = _library()
     if call is None:
         return None
@@ -143,7 +143,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         begin: Callable[[Channel], Steps],
         back: Callable[[], object],
     ) -> dist.Work:
-        """Submit a collective; ``moved`` are the tensors whose octets a recording names."""
+        """Submit a collective; ``moved`` are the tensors whose bytes a recording names."""
         channel = Channel(self._worker.wire, self.rank(), self.size(), next(self._numbers))
 
         def steps() -> Steps:

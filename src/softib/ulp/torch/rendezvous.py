@@ -5,10 +5,10 @@ done.
     a = wire.isend(peer, tag, tensor); b = wire.irecv(peer, tag, other)
     while not (a.done and b.done): wire.progress()
 
-The sender offers (tag, address, rkey, octets); the receiver matches offers of one peer and tag in
-their order, reads the data straight into place and says that it has it. Up to ``EAGER`` octets
+The sender offers (tag, address, rkey, bytes); the receiver matches offers of one peer and tag in
+their order, reads the data straight into place and says that it has it. Up to ``EAGER`` bytes
 travel inside the offer. Nothing here knows what a tensor is: memory is an address and a length.
-Links are what moves octets (:class:`Links`): verbs, or a fake in a test.
+Links are what moves bytes (:class:`Links`): verbs, or a fake in a test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["EAGER", "SLOT", "Links", "PeerLost", "Request", "Wire"]
 
 OFFER, EAGER_OFFER, DONE = 1, 2, 3
 HEAD = struct.Struct("<BxxxIQQQQ")
-"""kind, rkey, tag, number of the offer, address, octets."""
+"""kind, rkey, tag, number of the offer, address, bytes."""
 SLOT = 4096
 """Octets of a control message at most."""
 EAGER = SLOT - HEAD.size
@@ -59,7 +59,7 @@ class Links(Protocol):
     size: int
 
     def send(self, peer: int, message: bytes) -> None:
-        """Send a control message of up to ``SLOT`` octets; in order."""
+        """Send a control message of up to ``SLOT`` bytes; in order."""
 
     def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
         """RDMA READ into ``address``; :meth:`poll` later says ``("read", peer, number)``."""
@@ -72,7 +72,7 @@ class Links(Protocol):
         peer, why)``."""
 
     def poll(self) -> list[tuple[str, int, Any]]:
-        """What happened since: ``("message", peer, octets)``, ``("read", peer, number)``,
+        """What happened since: ``("message", peer, bytes)``, ``("read", peer, number)``,
         ``("lost", peer, why)``."""
 
     def close(self) -> None:

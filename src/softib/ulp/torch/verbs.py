@@ -124,7 +124,7 @@ class VerbsLinks:
     """What :class:`~softib.ulp.torch.rendezvous.Links` describes. Ranks find each other through
     ``store``.
 
-    Memory: ``RECV_SLOTS + SEND_SLOTS`` slots of ``SLOT`` octets a peer. Raises :class:`InputError`
+    Memory: ``RECV_SLOTS + SEND_SLOTS`` slots of ``SLOT`` bytes a peer. Raises :class:`InputError`
     without a device.
     """
 
