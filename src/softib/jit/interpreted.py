@@ -9,7 +9,8 @@ compiles the kernel, makes them faster.
 
 Both ways give the same. What Numba types as int64 is Python's int here, since NumPy's narrow
 numbers would wrap around: arrays are handed over as memoryviews, except those of uint64, which wrap
-around in both, and those of kernels that take rows of arrays (``rows=True``).
+around in both, and those of kernels that take rows of arrays (``rows=True``). A kernel whose loops are slow in Python
+may have another form there (``Kernel.in_python``).
 ``tests/jit/test_interpreted.py`` runs every kernel with an estimate both ways.
 """
 
@@ -37,7 +38,7 @@ __all__ = ["ALWAYS_COMPILE", "is_small", "run", "small_work_in_python"]
 ALWAYS_COMPILE = "SOFTIB_COMPILE"
 """Environment variable: ``always`` compiles every kernel at its first call, as ``softib compile``
 does."""
-STEPS_A_UNIT, STEPS_A_BYTE = 100_000, 400
+STEPS_A_UNIT, STEPS_A_BYTE = 50_000, 650
 """Steps in Python (of half a microsecond each) in the time that a unit takes to compile, and each
 byte of its bytecode: a fit over the kernels of a report."""
 SHARE = 1 / 2
@@ -91,13 +92,15 @@ def run(k: Kernel, args: tuple[Any, ...]) -> Any:
         return python_of(k)(*(args if k.rows else [_viewed(a) for a in args]))
 
 
-def python_of(k: Kernel) -> types.FunctionType:
+def python_of(k: Kernel) -> Callable[..., Any]:
     """Return the function of ``k`` that calls the functions of other kernels, and counts in
     Python's numbers."""
     return _python_of(k, k.rows)
 
 
-def _python_of(k: Kernel, rows: bool) -> types.FunctionType:
+def _python_of(k: Kernel, rows: bool) -> Callable[..., Any]:
+    if k.python_form is not None:
+        return k.python_form
     if (k, rows) not in _functions:
         _functions[k, rows] = function = clone(k.python)
         for name, callee in reached_from(k).items():
