@@ -14,15 +14,13 @@ STOCK_SLOW := podman runc tgt libiscsi-bin qemu-utils qemu-block-extra libfaketi
 
 # Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
 FABRICS := tests/live tests/preload tests/ulp tests/tenants
-# Files elsewhere that run a fabric in the worker itself.
-LATER   := tests/agents/test_stock.py tests/fabric/formats/test_counters.py
 # Files in those folders that only compute.
 APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(addprefix tests/preload/verbs/test_,\
 	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py protocols.py wrong_keys.py\
 	hazards.py record_engine.py write_fastpath.py)
 # What computes runs two at a time, a file each, in the order of tests/conftest.py: kernels that both need are compiled once (softib.jit),
 # and the largest early, while the other worker computes what does not need them. (Left alone, files with the most tests come first.)
-PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS),$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py) $(LATER:%=--ignore=%)
+PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS),$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 5
@@ -166,7 +164,7 @@ test: ready
 	echo "== tests that compute"; $$pytest $(PURE) || alone || code=1; \
 	echo "== tests on running fabrics, and types meanwhile"; \
 	nice $(BIN)/mypy > $$TMPDIR.types 2>&1 & types=$$!; \
-	$$pytest -n $(AT_ONCE) --dist loadfile $(FABRICS) $(LATER) $(APART:%=--ignore=%) || alone || code=1; \
+	$$pytest -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || alone || code=1; \
 	wait $$types || code=1; cat $$TMPDIR.types; \
 	$(BIN)/python -m tests.__residue__ $$before || code=1; \
 	rm -rf $$TMPDIR/p $$before $$TMPDIR.types; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
