@@ -96,6 +96,7 @@ pythons: wheel
 
 # The oldest versions that pyproject.toml allows, in a fresh environment (without torch, 2 GB), and what of the tests stands on them most.
 # Not the comparison of generated schemas: each version of pydantic writes them in its own form.
+# Kernels compile the slow way with the oldest Numba, all within the first test that needs them.
 OLDEST := tests/api/test_*.py tests/api/sweep tests/cli/test_usage.py tests/docs/test_schemas.py tests/fabric/formats/cabling tests/fabric/topologies/test_spec.py \
 	tests/monitor/exporter/test_exporter_text.py tests/monitor/test_files.py tests/monitor/test_history.py tests/web/test_access.py tests/web/test_app.py tests/web/test_tables.py
 oldest: setup
@@ -103,7 +104,7 @@ oldest: setup
 	@folder=$$(mktemp -d /tmp/softib-oldest.XXXXXX); \
 	$(BIN)/uv venv --quiet --no-python-downloads --python $(PYTHON) $$folder/venv \
 	  && $(BIN)/uv pip install --quiet --python $$folder/venv/bin/python --resolution lowest-direct '.[dev,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve,tenants]' \
-	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/venv/bin/python -m pytest -q -p no:cacheprovider $(OLDEST) \
+	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/venv/bin/python -m pytest -q -p no:cacheprovider --timeout=3600 $(OLDEST) \
 	    --deselect tests/docs/test_schemas.py::test_the_page_is_the_schemas --deselect tests/docs/test_schemas.py::test_the_files_are_the_codes; \
 	code=$$?; rm -rf $$folder; exit $$code
 
