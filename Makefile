@@ -15,9 +15,7 @@ STOCK_SLOW := podman runc tgt libiscsi-bin qemu-utils qemu-block-extra libfaketi
 # Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
 FABRICS := tests/live tests/preload tests/ulp tests/tenants
 # Files in those folders that only compute.
-APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(addprefix tests/preload/verbs/test_,\
-	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py protocols.py wrong_keys.py\
-	hazards.py record_engine.py write_fastpath.py)
+APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py tests/preload/verbs/engine
 # What computes runs two at a time, a file each, in the order of tests/conftest.py: kernels that both need are compiled once (softib.jit),
 # and the largest early, while the other worker computes what does not need them. (Left alone, files with the most tests come first.)
 PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS),$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
