@@ -16,7 +16,7 @@ PAIR = "num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from 0\n}\n"
     ("workload", "said"),
     [
         ("trace:{}/x.goal,ranks=3", "it has 2 ranks, not 3"),
-        ("{}/x.goal,ranks-per-host=2", "a trace with options is trace:"),
+        ("{}/x.goal,ranks-per-host=2", "for a trace with options use trace:"),
         ("{}", "is a directory; a workload is a pattern"),
     ],
 )
