@@ -48,15 +48,15 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands: each row runs in order, in parallel with the other rows; ``up`` keeps running beside
+"""Commands: each row runs in order, in parallel with the other rows; ``up`` keeps running during
 the next command. Exit code 1 (findings in the ring) is expected."""
 PREFIX = "softib-compile-"
 
 
 def doctor() -> list[Check]:
     """Check what this machine can run: ``name``, ``state`` (``ok``, ``absent``: one feature fewer,
-    ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``). Changes nothing and
-    needs no root."""
+    ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``). It makes no changes
+    and does not need root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())
@@ -82,7 +82,7 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
 
 
 def _remove_stale_folders() -> None:
-    """Remove folders of killed runs: no process has the number in their name."""
+    """Remove folders of killed runs, whose process number in the name no longer exists."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]
         if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.geteuid():

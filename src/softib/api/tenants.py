@@ -60,8 +60,8 @@ def serve_tenants(
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
 ) -> None:
-    """Serve the running fabric ``source``, or the subnet behind ``umad:DEVICE``, as :func:`serve`
-    does, and let clients change its partitions below ``/ufmRest`` and ``/tenants/v1``.
+    """Serve the running fabric ``source``, or the subnet of ``umad:DEVICE``, like :func:`serve`,
+    and let clients change its partitions below ``/ufmRest`` and ``/tenants/v1``.
 
     At the first start an account ``admin`` is created; its password is in ``admin-password`` below
     the folder of ``tenants``. Raises :class:`InputError` if nothing can be programmed, or another
@@ -108,7 +108,7 @@ def _service(source: str, tenants: TenantOptions, notice: Notice) -> TenantServi
         intruders.close()
         raise
     if not service.accounts.all():
-        password = secrets.token_urlsafe(18)
+        password = secrets.token_hex(16)  # no "-" in front: clients take it as an argument
         write_text(path / PASSWORD_FILE, password + "\n")  # the folder is its owner's alone
         (path / PASSWORD_FILE).chmod(0o600)
         service.accounts.put(Account(ADMIN, "admin"), password)

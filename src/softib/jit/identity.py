@@ -15,6 +15,7 @@ import dis
 import enum
 import functools
 import hashlib
+import inspect
 import os
 import sys
 import types
@@ -105,9 +106,8 @@ def _frozen_text(k: Kernel) -> str:
 
 def _code(code: types.CodeType, doc: str | None = None) -> Iterator[str]:
     """Return the bytecode without line numbers and docstring."""
-    yield (
-        f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {code.co_flags}"
-    )
+    flags = code.co_flags & ~inspect.CO_OPTIMIZED  # Numba clears it in a function that runs under a profiler
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {flags}"
     yield f"{code.co_argcount} {code.co_kwonlyargcount} {code.co_exceptiontable.hex()}"
     for const in code.co_consts:
         if isinstance(const, types.CodeType):

@@ -30,6 +30,9 @@ class TableType(types.Type):
     def key(self):
         return self.name, self.columns
 
+    def __hash__(self):
+        return hash(self.name)  # it has the digest of all columns
+
     @property
     def mangling_args(self):
         return self.name, ()

@@ -21,6 +21,7 @@ from numba.core import codegen, compiler, serialize, types
 from numba.core.caching import _Cache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
+from numba.core.runtime import rtsys
 from numba.core.types import unliteral
 
 from softib.jit import interrupts, progress
@@ -183,11 +184,10 @@ class _NoEnvironment:
 
 
 class Unit(codegen.JITCodeLibrary):
-    """Machine code of a kernel called by Python, or by units that do not contain it
-    (``shared``). They
-    call
-    it by ``symbol``, which is the same in every process, unlike Numba's name of the ``function``.
-    ``needs``: signatures of the shared kernels that it calls, by title.
+    """Machine code of a kernel called by Python, or by units that do not contain it (``shared``).
+    They call it by ``symbol``, which is the same in every process, unlike Numba's name of the ``function``.
+    ``needs`` are the shared kernels that it calls: of each the title, the types of its arguments and the symbol
+    by which this machine code calls it.
     """
 
     symbol, function = "", ""
@@ -195,7 +195,7 @@ class Unit(codegen.JITCodeLibrary):
 
     def __init__(self, generator, name):
         super().__init__(generator, name)
-        self.needs = {}
+        self.needs = []
 
     def share(self, k, symbol, result):
         """Make the function of ``result`` available to other units as ``symbol``."""
@@ -223,7 +223,7 @@ class Unit(codegen.JITCodeLibrary):
                 self._final_module.link_in(_linkable(library), preserve=True)
         for library in shared:
             self._final_module.get_function(library.function).name = library.symbol
-            self.needs.setdefault(title(library.kernel), []).append(library.signature.args)
+            self.needs.append((title(library.kernel), library.signature.args, library.symbol))
         for function in self._final_module.functions:
             if not function.is_declaration and function.name not in defined:
                 function.linkage = "internal"
@@ -290,23 +290,27 @@ class UnitCache(_Cache):
 
     def load_overload(self, sig, target_context):
         """Load from the store; if it has none, prepare compilation."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that loaded code needs; Numba's compiler imports the rest of itself
         name = self._name(sig, target_context.codegen())
         data = STORE.read(name)
         if data is not None:
             kept, needs, payload = pickle.loads(data)
-            if kept == sig:
-                self._compile(needs)
+            if kept == sig and self._linkable(needs):
                 return self._shared(name, _rebuilt(target_context, payload))
         self.function.__globals__.update(callees(self.kernel))
         return None
 
-    def _compile(self, needs):
-        """Load or compile the machine code that the loaded one calls."""
+    def _linkable(self, needs):
+        """Compile the shared kernels that stored machine code calls. False where this process has one of them
+        under another symbol, since a value that it freezes has changed since it was compiled: the stored code
+        would call an address that does not exist."""
         below = {title(k): k for k in reached(self.kernel) if k.shared} if needs else {}
-        for called, signatures in needs.items():
-            for args in signatures:
-                entry(below[called]).compile(args)
+        for called, args, symbol in needs:
+            dispatcher = entry(below[called])
+            dispatcher.compile(args)
+            if dispatcher.overloads[args].library.symbol != symbol:
+                return False
+        return True
 
     def _shared(self, name, result):
         if self.kernel.shared:

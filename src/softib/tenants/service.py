@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
+from softib.live.umad_sm.wire import MadWire
 from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
@@ -19,7 +22,7 @@ from softib.tenants.programmer import Hooks, Programmer
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision, Store
 from softib.tenants.subnet import Held, SubnetView, partitions_of
-from softib.tenants.writer import Done, Request, Writer, done_of
+from softib.tenants.writer import Done, Mark, Request, Writer, done_of
 
 __all__ = ["Finding", "TenantService"]
 
@@ -47,6 +50,7 @@ class TenantService:
         intruders: IntruderWatch | None = None,
     ):
         self.folder, self.clock, self.intruders = folder, clock, intruders
+        self._open_wire = open_wire
         self._next_key = 1
         self.store = Store(folder)
         self.state = self.store.state()
@@ -72,7 +76,11 @@ class TenantService:
 
     def change(self, change: Change, actor: str, action: str, request_id: str | None = None, digest: str = "") -> Done:
         """Make ``change`` durable. A repeated ``request_id`` has no effect."""
-        return self.writer.submit(Request(change, actor, action, request_id, digest))
+        return self.submit(Request(change, actor, action, request_id, digest)).result()
+
+    def submit(self, request: Request) -> Future[Done]:
+        """As :meth:`change`, without waiting for the result."""
+        return self.writer.submit(request)
 
     def rehearse(self, change: Change) -> Rows:
         """The effect of ``change``, without making it."""
@@ -102,7 +110,7 @@ class TenantService:
         if pkey in self.state.partitions or self.programmer is None:
             return
         keys = {pkey, pkey | 0x8000}
-        suspects = [g for g, held in self.view.tables.items() if keys & set(held.port)]
+        suspects = [g for g, held in self.view.tables.items() if not keys.isdisjoint(held.port)]
         if not suspects:
             return
         self.programmer.call(lambda: self.view.read(suspects))
@@ -124,6 +132,15 @@ class TenantService:
         return out
 
     # -- questions --
+
+    @contextmanager
+    def wire(self) -> Iterator[MadWire]:
+        """Another wire into the subnet, beside the programmer's."""
+        opened = self._open_wire()
+        try:
+            yield opened.wire
+        finally:
+            opened.close()
 
     def held(self, guid: int) -> Held | None:
         """The tables of a port as last read."""
@@ -226,8 +243,7 @@ class TenantService:
             self.programmer.changed(done)
 
     def _mark(self, revisions: list[int], state: str, detail: str) -> None:
-        with self.store.transaction():
-            self.store.mark(revisions, state, self.clock(), detail)
+        self.writer.mark(Mark(revisions, state, self.clock(), detail))
 
     def _adopt(self) -> bool:
         """A service that begins on a subnet with partitions adopts them."""

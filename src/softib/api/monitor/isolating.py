@@ -37,20 +37,20 @@ class Isolation(Suggests, Result):
 
     source: str
     acted: bool
-    """False: shadow mode, nothing was changed."""
+    """False: shadow mode, without changes."""
     budget: int
     standing: int
     """Cables that are isolated now."""
     choices: list[Choice]
-    """One for each cable that a finding asks to isolate."""
+    """One for each cable that a finding proposes to isolate."""
     released: list[Isolated]
     """Cables that were (or are to be) enabled again, and why."""
     proof: str
-    """What was proven of the fabric without the chosen cables; empty: none was chosen."""
+    """The proven properties of the fabric without the chosen cables; empty: none was chosen."""
 
     @property
     def good(self) -> bool:
-        """No finding asks to isolate a cable."""
+        """No finding proposes to isolate a cable."""
         return not self.choices
 
     def lines(self) -> list[str]:
@@ -79,7 +79,7 @@ class IsolationLedger(Result):
     isolations: list[Isolated]
 
     def lines(self) -> list[str]:
-        """For people, a line each."""
+        """Return text, one line each."""
         from datetime import datetime
 
         at = lambda seconds: datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
@@ -97,6 +97,7 @@ def isolate(
     act: bool = False,
     budget: int | None = None,
     hold: float = 3600.0,
+    mkey: int = 0,
     thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     steps: Steps = unwatched,
 ) -> Isolation:
@@ -108,9 +109,9 @@ def isolate(
     never the last path between two hosts, at least half of each switch's cables left. An isolated
     cable has one port disabled; it is enabled for a trial after ``hold`` seconds (twice as long each
     further time in a month), when the exporter's ledger says that it was repaired, or when the fabric
-    needs it.
+    needs it. ``mkey``: the M_Key of the subnet's manager, where ports are protected.
 
-    Raises :class:`InputError` where ``act`` has no live source, :class:`PeerError` where it does not
+    Raises :class:`InputError` if ``act`` has no live source, :class:`PeerError` if the source does not
     answer.
     """
     from softib.analysis.isolation import budget_of, choose, proven, without_cables
@@ -125,7 +126,7 @@ def isolate(
         raise InputError("act: ports are disabled on a running fabric or umad:DEVICE; name it as source")
     if budget is not None and budget < 0:
         raise InputError(f"budget={budget}: use 0 or more")
-    with _opened(name if live else None) as (opened, records):
+    with _opened(name if live else None, mkey) as (opened, records):
         released = [] if records is None else _releases(opened, records, act)
         fabric = _fabric(source, opened)
         findings = diagnose(observed, fabric, thresholds=thresholds, severity="warning", steps=steps)
@@ -157,11 +158,12 @@ def isolations(source: Any) -> IsolationLedger:
     return IsolationLedger(Records(memory_of(str(getattr(source, "name", source)))).every[::-1])
 
 
-def release_isolated(source: Any, *names: str) -> IsolationLedger:
-    """Enable isolated cables again: those with an end in ``names`` (``leaf-1[3]``), or all. Raises
-    :class:`UnknownName` for a port that is not isolated, :class:`PeerError` where a switch refuses."""
+def release_isolated(source: Any, *names: str, mkey: int = 0) -> IsolationLedger:
+    """Enable isolated cables again: those with an end in ``names`` (``leaf-1[3]``), or all.
+    ``mkey``: as for :func:`isolate`. Raises :class:`UnknownName` for a port that is not isolated,
+    :class:`PeerError` if a switch refuses."""
     name = str(getattr(source, "name", source))
-    with _opened(name) as (opened, records):
+    with _opened(name, mkey) as (opened, records):
         assert opened is not None and records is not None
         ends = {end for r in records.standing for end in r.cable.split(" ↔ ")}
         for one in names:
@@ -172,7 +174,8 @@ def release_isolated(source: Any, *names: str) -> IsolationLedger:
 
 
 @contextmanager
-def _opened(name: str | None) -> Iterator[tuple[Opened | None, Records | None]]:
+def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Records | None]]:
+    from softib.live.umad_sm.wire import KeyedWire
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
     from softib.monitor.seen_ports import locked
@@ -180,7 +183,11 @@ def _opened(name: str | None) -> Iterator[tuple[Opened | None, Records | None]]:
     if name is None:
         yield None, None
         return
+    if not 0 <= mkey < 1 << 64:
+        raise InputError(f"mkey={mkey:#x}: use a number of 64 bits")
     opened = open_source(name)
+    if mkey:
+        opened = replace(opened, wire=KeyedWire(opened.wire, mkey))
     try:
         with locked(
             None if opened.memory is None else opened.memory.with_name("isolating")
@@ -204,7 +211,7 @@ def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
 
 
 def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
-    """The choice, left in use where its evidence is from before the cable was last released."""
+    """Return the choice, left in use if its evidence is older than the last release of the cable."""
     seen = getattr(observed, "observations", observed)
     begun_s = float(seen.begin_ns[seen.end_ns > seen.begin_ns].min(initial=2**63 - 1)) / 1e9
     if choice.isolate and begun_s < records.released_s(choice.ends):
@@ -214,17 +221,17 @@ def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
 
 
 def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolated]:
-    """Isolations that end: repaired, needed, due for a trial, or enabled by somebody else."""
+    """Return isolations that end: repaired, needed, due for a trial, or enabled by another party."""
     from softib.iba.constants import PhysState
     from softib.live.subnet_reader import read_wire
     from softib.monitor.isolation.ports import joins_parts, link_states
-    from softib.monitor.ledger import Ledger, ledger_of
+    from softib.monitor.ledger import faults_of
 
     if opened is None or not records.standing or opened.memory is None:
         return []
     now = time.time()
     states = link_states(opened.wire, [r.end for r in records.standing])
-    faults = Ledger(ledger_of(opened.memory)).faults.values()
+    faults = faults_of(opened.memory)
     fabric = read_wire(opened.wire, opened.name).fabric
     out = []
     for r in records.standing:
@@ -236,7 +243,7 @@ def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolat
         elif joins_parts(fabric, [r.ends]):
             why = "no other path is left between its ends"
         elif now >= r.due:
-            why = "a trial: no counter can accuse a cable without a link"
+            why = "a trial: a cable without a link has no counters as evidence"
         else:
             continue
         with suppress(PeerError):  # a switch that does not answer keeps its port disabled
@@ -254,7 +261,7 @@ def _release(opened: Opened, records: Records, r: Isolated, why: str) -> Isolate
 
 
 def _act(choice: Choice, opened: Opened, records: Records, hold: float, lost: int) -> Choice:
-    """Disable the cable, and enable it again where the manager does not route around it."""
+    """Disable the cable, and enable it again if the manager does not route around it."""
     from softib.monitor.isolation.ports import disable, enable, rerouted
 
     now = time.time()

@@ -33,6 +33,7 @@ from softib.sim.packet.network import FOREVER, build_net, know_peers
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.pools import grow
 from softib.sim.packet.state import build_state
+from softib.sim.packet.steady import SteadyStates
 from softib.sim.validity import why_not
 
 if TYPE_CHECKING:
@@ -179,8 +180,8 @@ def execute(
     net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options)
     know_peers(net.port)
-    status, state = _run(net, state, options, progress, sampler)
-    return net, state, status, notes
+    status, state, steady = _run(net, state, options, progress, sampler)
+    return net, state, status, (*notes, *steady.notes())
 
 
 def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -198,19 +199,22 @@ def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray,
 
 def _run(
     net: Any, state: Any, options: PacketOptions, progress: Progress | None, sampler: Sampler | None
-) -> tuple[int, Any]:
+) -> tuple[int, Any, SteadyStates]:
     control = options.control
     blame = functools.partial(blamed_on, control.package, f"congestion control {control.name}")
     with blame():
         compiled = congestion_control(control.machine_code) if control.machine_code else control
         start, loop = kernels_of(options.network, compiled)
     total = int(state.message["packets"].sum())
+    steady = SteadyStates(net, loop, options.skip and options.network == "infiniband")
     start(net, state)
     try:
         while True:
             until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
             with blame():
                 status = int(loop(net, state, until, EVENTS_A_CALL))
+            if status == constants.MORE:
+                status, state = steady.after(state, until)
             if status == constants.GROW:
                 state = grow(state)
                 continue
@@ -221,11 +225,11 @@ def _run(
                 sent = total if status == constants.DONE else min(int(state.reg.sent), total)
                 progress(int(state.reg.now), sent, total)
             if not sampled and status != constants.MORE:
-                return status, state
+                return status, state, steady
     except KeyboardInterrupt:
         if not options.interruptible:
             raise
-        return constants.INTERRUPTED, state
+        return constants.INTERRUPTED, state, steady
 
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:

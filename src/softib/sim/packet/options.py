@@ -210,9 +210,10 @@ class PacketOptions:
     sender accepts (7: no limit); ``sample_ps``: take samples at this interval (0: none);
     ``watch_ports`` (rows) and ``watch_messages`` (rows): log their packets
     (:class:`~softib.sim.packet.log.PacketLog`); ``interruptible``: Ctrl-C ends the run, and the
-    outcome is partial; ``network``: ``infiniband``, or the same cables and
-    switches as Ethernet, with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
-    ``ethernet``, values of :class:`~softib.sim.packet.options.EthernetOptions` by name."""
+    outcome is partial; ``skip``: skip steady states (:mod:`~softib.sim.packet.steady`);
+    ``network``: ``infiniband``, or the same cables and switches as Ethernet, with ``roce`` (RoCEv2,
+    priority flow control, DCQCN) or ``tcp``, and ``ethernet``, values of
+    :class:`~softib.sim.packet.options.EthernetOptions` by name."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -233,6 +234,7 @@ class PacketOptions:
     watch_ports: tuple[int, ...] = ()
     watch_messages: tuple[int, ...] = ()
     interruptible: bool = False
+    skip: bool = True
 
     @property
     def control(self) -> CongestionControl:
