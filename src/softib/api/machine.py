@@ -104,7 +104,7 @@ def _run(folder: Path, progress: Callable[[str], None]) -> None:
                 if row and i not in running and len(running) < most:
                     running[i] = _Job(row.pop(0), folder, env)
             time.sleep(0.1)
-            progress(f"compiling kernels, kept for later runs: {time.monotonic() - began:.0f} s")
+            progress(f"compiling kernels, stored for later runs: {time.monotonic() - began:.0f} s")
             for i, job in list(running.items()):
                 if job.is_ready():
                     fabrics.append(running.pop(i))
