@@ -1,5 +1,5 @@
-"""Entries for the switches that a destination's tables leave out, none of which closes a cycle of
-waiting channels."""
+"""Entries for switches without a route to a destination, such that none closes a cycle of waiting
+channels."""
 
 import numpy as np
 
@@ -177,8 +177,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Does link ``a`` to switch ``v`` continue by an existing dependency (``whole_paths``: to the target, with only
-    such dependencies)?"""
+    """Return whether link ``a`` to switch ``v`` continues with an existing dependency (``whole_paths``:
+    to the target, with only such dependencies)."""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:

@@ -140,7 +140,7 @@ TWO = {8: 30.0, 1024: 31.0}
     ("# OSU MPI Latency Test v7.3\n# Size  Avg Latency(ms)\n8 1.5\n", ("--source", "pair"), "has us"),
     ("# OSU MPI Latency Test v7.3\n# Size  Avg Latency(us)\n8 1.5\n", (), "add --source"),
     ("# OSU MPI Latency Test v7.3\n# Size  Avg Latency(us)\n8 1.5\n16 1.6\n", ("--source", "pair"), "2 rows for 1 constant"),
-    ("# OSU MPI-CUDA Latency Test v7.3\n# Size  Avg Latency(us)\n8 1.5\n", ("--source", "pair"), "MPI-CUDA Latency is no benchmark"),
+    ("# OSU MPI-CUDA Latency Test v7.3\n# Size  Avg Latency(us)\n8 1.5\n", ("--source", "pair"), "MPI-CUDA Latency is not a benchmark"),
     ("# OSU MPI Multiple Bandwidth / Message Rate Test v7.3\n# [ pairs: 4 ] [ window size: 64 ]\n# Size  MB/s  Messages/s\n8 1 1\n", ("--source", "pair"), "4 pairs"),
     ("nothing at all\n", (), "neither a log of nccl-tests"),
     ("\x00\xff" * 50, (), "neither a log of nccl-tests"),

@@ -114,7 +114,8 @@ def get_port_info(t, m, ingress, modifier):
 
 @inner
 def hides_speeds(t, port, modifier):
-    """Does strict firmware hide the extended speeds of an external port from a manager without support for them?"""
+    """Return whether strict firmware hides the extended speeds of an external port from a manager
+    without support for them."""
     return t.node_strict[t.port_node[port]] != 0 and not modifier & EXTENDED and t.port_num[port] != 0
 
 
@@ -128,7 +129,8 @@ def hide_speeds(m):
 
 @inner
 def set_port_info(t, m, ingress, modifier, now):
-    """Set(PortInfo): either all of it, or (status BAD_FIELD) nothing. The answer carries the PortInfo after the Set."""
+    """Set(PortInfo): either completely, or (status BAD_FIELD) not at all. The answer carries the
+    PortInfo after the Set."""
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
         return BAD_FIELD

@@ -115,12 +115,13 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
 
 
 def _as_written(kind: str, text: str, value: Value) -> bool:
-    """False where OpenSM makes another value of ``text`` without a message."""
+    """False if OpenSM silently uses another value than ``text``."""
     return text in ("TRUE", "FALSE") if kind == "truth" else kind != "i32" or number(text) == value
 
 
 def _leading_int(text: str) -> int:
-    """As strtol reads it into an int: text after the digits is ignored, 0 without digits."""
+    """Return ``text`` as parsed by strtol into an int: text after the digits is ignored, 0 without
+    digits."""
     parsed = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
     value = min(max(parsed, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
     return value - (1 << 32) if value > INT_MAX else value

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.stock
 PROGRAM = Path(__file__).resolve().parents[4] / "examples" / "mpi_bandwidth.c"
 OCTETS = 200 << 20
 """What rank 0 of the program sends at least."""
-SILENT = "moved nothing over the HCAs"
+SILENT = "moved no data over the HCAs"
 
 
 def started(apps, mpi: str, tmp_path: Path, *options: str, **env: str) -> str:
