@@ -176,6 +176,7 @@ test-all: stock-slow ready types
 # Predictions of virtual time against published measurements, with leave-one-out: docs/evidence/validation.md. Some minutes.
 validate: setup
 	$(BIN)/python -m bench.validation
+	$(BIN)/python -m bench.validation.training
 
 # Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.
 bench: setup stock-tools
