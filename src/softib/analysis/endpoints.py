@@ -13,6 +13,7 @@ from softib.routing.graph import SwitchGraph
 
 __all__ = ["Endpoints", "endpoints_of"]
 
+FIRST_WORD = re.compile(r"[^ /:]*")
 MAX_RAILS = 16
 """Number of ports with a common first word above which it names a kind of adapter (``MT4123 …``),
 not a host."""
@@ -39,7 +40,8 @@ class Endpoints:
 def endpoints_of(fabric: Fabric, graph: SwitchGraph) -> Endpoints:
     """Every port of a host with a LID."""
     rows = np.flatnonzero(graph.end_is_compute)
-    names = [fabric.node_name(int(n)) for n in graph.end_node[rows]]
+    every = fabric.node_names()
+    names = [every[n] for n in graph.end_node[rows].tolist()]
     kept = [
         (natural_key(name), int(graph.end_portnum[row]), int(graph.end_lid[row]), int(row), name)
         for row, name in zip(rows, names, strict=True)
@@ -54,10 +56,10 @@ def _rails(names: list[str]) -> np.ndarray:
     mlx5_1``)."""
     rail = np.zeros(len(names), np.int32)
     seen: dict[str, int] = {}
-    for i, name in enumerate(names):
-        host = re.split(r"[ /:]", name, maxsplit=1)[0]
+    hosts = [FIRST_WORD.match(name)[0] for name in names]  # type: ignore[index]
+    for i, host in enumerate(hosts):
         rail[i] = seen.get(host, 0)
         seen[host] = seen.get(host, 0) + 1
-    generic = np.array([seen[re.split(r"[ /:]", n, maxsplit=1)[0]] > MAX_RAILS for n in names], bool)
+    generic = np.array([seen[host] > MAX_RAILS for host in hosts], bool)
     rail[generic] = 0
     return rail

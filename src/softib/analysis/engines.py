@@ -59,7 +59,7 @@ def ftree_unfit(
     if len(ends.row) < 2:
         return None
     used, better = (
-        static.effective_bisection(network_of(fabric, graph, table, ends), SAMPLES, seed).relative
+        static.effective_bisection(network_of(fabric, graph, table, ends.row), SAMPLES, seed).relative
         for table in (lft, choice.routing.lft)
     )
     (reason,) = with_names([choice.reason], fabric)
@@ -184,6 +184,6 @@ def _row(
 
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:
     """(random pairs, shifts), relative."""
-    network = network_of(fabric, graph, lft, ends)
+    network = network_of(fabric, graph, lft, ends.row)
     shifts = static.all_shifts(network, shifts=sampled_shifts(network, seed)).relative
     return static.effective_bisection(network, static.SAMPLES, seed).relative, float(shifts.mean())

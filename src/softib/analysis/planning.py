@@ -120,7 +120,8 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
     generator = fabric.source.generator
     _cut_cables(fabric)
     up = _brought_up(fabric)
-    effective, hops, _ = _figures(up, seed)
+    ports = _port(up, endpoints_of(up.fabric, up.graph).row)
+    effective, hops, _ = _figures(up, ports, seed)
     level = generator["node_level"]
     cut = recognise(fabric).bisection
     by_tier = np.bincount(generator["cable_tier"], minlength=len(generator["tiers"]))
@@ -133,7 +134,7 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
         hops,
         None if cut.percent is None else cut.percent / 100,
         effective,
-        tuple(_failures(up, level, seed)),
+        tuple(_failures(up, level, ports, seed)),
         None if twice is None else growth(fabric, twice.fabric),
         _power(fabric, shape.parameters["generation"]),
         price_of(book, fabric, shape.parameters["generation"], whole=True),
@@ -192,11 +193,20 @@ def _brought_up(fabric: Fabric) -> BringUp:
     return bring_up(copy, node=int(copy.cas[-1]), config=config_of({}))
 
 
-def _figures(up: BringUp, seed: int) -> tuple[float, int, int]:
-    """(effective bisection, switches on the longest shortest path, host ports that take part)."""
-    ends = endpoints_of(up.fabric, up.graph)
-    if len(ends.row) < 2:
-        return 0.0, 0, len(ends.row)
+def _port(up: BringUp, ends: np.ndarray) -> np.ndarray:
+    """Ports of the fabric that are ``ends`` of its graph."""
+    return up.fabric.node_base[up.graph.end_node[ends]] + up.graph.end_portnum[ends]
+
+
+def _figures(up: BringUp, ports: np.ndarray, seed: int) -> tuple[float, int, int]:
+    """(effective bisection, switches on the longest shortest path, host ports that take part) of those of the host
+    ports ``ports`` that the manager reaches."""
+    end_of = np.full(up.fabric.sizes.ports, -1, np.int32)
+    compute = np.flatnonzero(up.graph.end_is_compute)
+    end_of[_port(up, compute)] = compute
+    ends = end_of[ports][end_of[ports] >= 0]
+    if len(ends) < 2:
+        return 0.0, 0, len(ends)
     network = network_of(up.fabric, up.graph, up.routing.lft, ends)
     hops = min_hops(up.graph).hops
     with_hosts = np.unique(network.host_switch)
@@ -205,7 +215,7 @@ def _figures(up: BringUp, seed: int) -> tuple[float, int, int]:
     return static.effective_bisection(network, SAMPLES, seed).relative, longest, network.n_hosts
 
 
-def _failures(up: BringUp, level: np.ndarray, seed: int) -> list[Failure]:
+def _failures(up: BringUp, level: np.ndarray, ports: np.ndarray, seed: int) -> list[Failure]:
     """A switch of each tier and a cable between switches, each dead by itself. The manager that brought the
     fabric up routes around each, and afterwards the part works again.
 
@@ -228,7 +238,7 @@ def _failures(up: BringUp, level: np.ndarray, seed: int) -> list[Failure]:
             failures.append(Failure(part, hosts, 0.0))  # the only leaf
         else:
             up.sweep()
-            effective, _, alive = _figures(up, seed)
+            effective, _, alive = _figures(up, ports, seed)
             failures.append(Failure(part, hosts - alive, effective))
         work(True)
     return [*failures[1:], failures[0]] if len(inner) else failures

@@ -134,7 +134,7 @@ def predict(
     ends = endpoints_of(fabric, graph)
     if len(ends.row) < 2:
         return None
-    network = network_of(fabric, graph, lft, ends)
+    network = network_of(fabric, graph, lft, ends.row)
     order, n = np.arange(network.n_hosts), network.n_hosts
     rng = np.random.default_rng(seed)
     bisection = static.effective_bisection(network, samples, seed)
@@ -227,16 +227,16 @@ def _narrowest_pattern(bisection: static.Bisection, samples: int) -> Pattern:
     )
 
 
-def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: Endpoints) -> Network:
-    """Channels with the rates of the fabric's links; a link that records none counts as the slowest
-    known one."""
+def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, rows: np.ndarray) -> Network:
+    """Channels between the ends ``rows`` of ``graph``, with the rates of the fabric's links; a link
+    that records none counts as the slowest known one."""
     gbps = port_gbps(fabric)
     recorded = gbps[gbps > 0]
     gbps = np.where(gbps > 0, gbps, recorded.min() if len(recorded) else 1.0)
     owner = graph.link_switch
     link = gbps[fabric.node_base[graph.switch_node[owner]] + graph.out_port]
     end = gbps[fabric.node_base[graph.end_node] + graph.end_portnum]
-    return Network.build(graph, lft, ends.row, link, end)
+    return Network.build(graph, lft, rows, link, end)
 
 
 def _all_to_all(network: Network, loads: static.Loads) -> Pattern:

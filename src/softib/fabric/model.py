@@ -81,6 +81,7 @@ class Fabric:
     node_firmware: np.ndarray
     node_psid: np.ndarray
     node_strict: np.ndarray
+    node_ethernet: np.ndarray
     node_desc: np.ndarray
     switch_of_node: np.ndarray
     port_node: np.ndarray
@@ -199,7 +200,9 @@ class Fabric:
 
     def node_names(self) -> list[str]:
         """Return :meth:`node_name` of every node."""
-        return [self.node_name(i) for i in range(self.sizes.nodes)]
+        raw = self.node_desc.view(f"S{self.node_desc.shape[1]}").ravel().tolist()
+        names = [shown(text.split(b"\0", 1)[0].decode("utf-8", "replace"), NAME) for text in raw]
+        return [name or f"{guid:#018x}" for name, guid in zip(names, self.node_guid.tolist(), strict=True)]
 
     def port_name(self, port: int) -> str:
         """Return the port's name as in messages and fabric files, for example ``leaf-3[40]``."""

@@ -142,7 +142,7 @@ def _aggregation_node_of(f: Fabric, rows: np.ndarray) -> np.ndarray:
 def _port_info(f: Fabric, rows: np.ndarray) -> None:
     """Reset PortInfo of ``rows`` except the states; NeighborMTU and other link-dependent fields
     only if there is a link."""
-    P, info, up = PortInfo, f.port_info, f.linked[rows]
+    P, info, up = PortInfo, f.port_info[rows], f.linked[rows]
     port0 = f.is_switch[f.port_node[rows]] & (f.port_num[rows] == 0)
     external = f.is_switch[f.port_node[rows]] & ~port0
     for field in (
@@ -167,24 +167,24 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
         P.client_reregister,
         P.mcast_pkey_trap_suppression,
     ):
-        field.set(info, 0, rows)
-    of_rows = info[rows]
-    P.gid_prefix.set(info, DEFAULT_GID_PREFIX, rows)
-    P.cap_mask.set(info, P.cap_mask.get(of_rows) & ~np.uint32(CapMask.IS_SM), rows)
-    P.link_width_enabled.set(info, P.link_width_supported.get(of_rows), rows)
-    P.link_speed_enabled.set(info, P.link_speed_supported.get(of_rows), rows)
-    P.link_speed_ext_enabled.set(info, P.link_speed_ext_supported.get(of_rows), rows)
-    P.link_speed_ext2_enabled.set(info, P.link_speed_ext2_supported.get(of_rows), rows)
+        field.set(info, 0)
+    P.gid_prefix.set(info, DEFAULT_GID_PREFIX)
+    P.cap_mask.set(info, P.cap_mask.get(info) & ~np.uint32(CapMask.IS_SM))
+    P.link_width_enabled.set(info, P.link_width_supported.get(info))
+    P.link_speed_enabled.set(info, P.link_speed_supported.get(info))
+    P.link_speed_ext_enabled.set(info, P.link_speed_ext_supported.get(info))
+    P.link_speed_ext2_enabled.set(info, P.link_speed_ext2_supported.get(info))
     f.port_mlnx_speed[rows, 1] = f.port_mlnx_speed[rows, 0]
-    P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING), rows)
+    P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING))
     # NeighborMTU is the largest MTU that the port may send; above the minimum only with a link.
-    P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(of_rows)), 1), rows)
-    vls = P.vl_cap.get(of_rows)  # a base port 0 has none: an unmanaged switch reports VLCap 0
-    P.operational_vls.set(info, np.where(port0, np.minimum(vls, 1), vls), rows)
-    P.subnet_timeout.set(info, np.where(external, 0, SUBNET_TIMEOUT), rows)
-    P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0), rows)
-    P.local_phy_errors.set(info, PHY_ERRORS, rows)
-    P.overrun_errors.set(info, PHY_ERRORS, rows)
+    P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(info)), 1))
+    vls = P.vl_cap.get(info)  # a base port 0 has none: an unmanaged switch reports VLCap 0
+    P.operational_vls.set(info, np.where(port0, np.minimum(vls, 1), vls))
+    P.subnet_timeout.set(info, np.where(external, 0, SUBNET_TIMEOUT))
+    P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0))
+    P.local_phy_errors.set(info, PHY_ERRORS)
+    P.overrun_errors.set(info, PHY_ERRORS)
+    f.port_info[rows] = info
 
 
 def _link_states(f: Fabric, rows: np.ndarray, linked: np.ndarray) -> None:

@@ -6,13 +6,12 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-import numpy as np
-
 from softib.fabric.model import Fabric
 
 __all__ = ["Growth", "growth"]
 
-PADDED = re.compile(r"\d+")
+PADDING = re.compile(r"(?<!\d)0+(?=\d)")
+"""Leading zeros of a number."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,11 @@ def growth(before: Fabric, after: Fabric) -> Growth:
 
     Names that differ only in padding are the same (``node-07`` and ``node-007``).
     """
-    old, new = _cables(before), _cables(after)
+    old_names, new_names = _plain_names(before), _plain_names(after)
+    old, new = _cables(before, old_names), _cables(after, new_names)
     kept = (old & new).total()
-    old_switches, old_hosts = _names(before)
-    new_switches, new_hosts = _names(after)
+    old_switches, old_hosts = _devices(before, old_names)
+    new_switches, new_hosts = _devices(after, new_names)
     return Growth(
         kept,
         old.total() - kept,
@@ -48,19 +48,19 @@ def growth(before: Fabric, after: Fabric) -> Growth:
     )
 
 
-def _plain(name: str) -> str:
-    return PADDED.sub(lambda digits: str(int(digits[0])), name)
+def _plain_names(fabric: Fabric) -> list[str]:
+    """Names of nodes without padding."""
+    return [PADDING.sub("", name) for name in fabric.node_names()]
 
 
-def _names(fabric: Fabric) -> tuple[set[str], set[str]]:
+def _devices(fabric: Fabric, names: list[str]) -> tuple[set[str], set[str]]:
     """Switches, and hosts (the first word of an adapter's name)."""
-    names = [_plain(name) for name in fabric.node_names()]
     switches = {names[int(n)] for n in fabric.switch_node}
     return switches, {names[int(n)].split(" ")[0] for n in fabric.cas}
 
 
-def _cables(fabric: Fabric) -> Counter[frozenset[str]]:
-    """Number of cables by the names of the nodes that they join."""
+def _cables(fabric: Fabric, names: list[str]) -> Counter[tuple[str, str]]:
+    """Number of cables by the names of the nodes that they join, in order."""
     ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
-    names = np.array([_plain(name) for name in fabric.node_names()], object)
-    return Counter(map(frozenset, names[fabric.port_node[ports]].tolist()))
+    ends = fabric.port_node[ports].tolist()
+    return Counter((a, b) if a < b else (b, a) for a, b in ((names[m], names[n]) for m, n in ends))

@@ -169,6 +169,8 @@ class Designs(Suggests):
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write the fabric.yaml of each design, also of the storage fabric, into ``folder`` (made where it is
         missing); returns their paths. Raises :class:`InputError`."""
+        from softib.fabric.topologies.registry import spec_text
+
         directory = Path(folder)
         try:
             directory.mkdir(exist_ok=True)
@@ -180,7 +182,7 @@ class Designs(Suggests):
                 label = f"{prefix}{design.candidate.label}"
                 stem = "-".join("".join(c if c.isalnum() else " " for c in label).split())
                 path = directory / f"{stem}.yaml"
-                write_text(path, _fabric(design).to_yaml())
+                write_text(path, spec_text(design.fabric, {"name": design.fabric.name, **design.candidate.parameters}))
                 paths.append(str(path))
         return paths
 

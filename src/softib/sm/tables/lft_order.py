@@ -61,12 +61,13 @@ class LftUpdate:
         else:  # no switch forwards yet: one round, without an order
             self.held = new
         self._value = new[self._switch, self._lid]
-        self._step = order.astype(np.int64)
+        self._step = order  # 16 bits: sorted by radix
         if stage is not None:
+            self._step = order.astype(np.int64)
             self._in_stages(stage, discard)
         steps = np.argsort(self._step, kind="stable")
         self._switch, self._lid = self._switch[steps], self._lid[steps]
-        self._value, self._step = self._value[steps], self._step[steps]
+        self._value, self._step = self._value[steps], self._step[steps].astype(np.int64)
         self._at = 0
         self._unwritten = ~known
         self._frozen = np.zeros(new.shape[1], bool)
