@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.preload.verbs.applications import Applications
 
 SUITE = Path("/usr/share/doc/rdma-core/tests")
 
@@ -29,3 +32,12 @@ def suite_in(folder: Path) -> Path:
     for packed in (folder / "tests").glob("*.gz"):
         packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
     return folder
+
+
+def results_on(apps: Applications, node: str, folder: Path) -> list[list]:
+    """How each test ended on ``node``: its name, ``passed``, ``skipped`` or ``failed``, and why."""
+    done = subprocess.run(apps.on(node, PYTHON, str(RUNNER)), env=apps.env, cwd=suite_in(folder), capture_output=True,
+                          text=True, timeout=200)  # fmt: skip
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["tests.')]
+    assert rows, done.stderr
+    return rows

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import collections
-import json
-import subprocess
 
 import pytest
 
 from tests.preload.verbs.applications import A
-from tests.preload.verbs.foreign.pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
+from tests.preload.verbs.foreign.pyverbs_suite import PASSED, results_on
 
 pytestmark = pytest.mark.stock
 
@@ -32,12 +30,7 @@ SKIPS = (
 @pytest.fixture(scope="module")
 def results(apps, tmp_path_factory):
     """How each test ended."""
-    folder = suite_in(tmp_path_factory.mktemp("suite"))
-    done = subprocess.run(apps.on(A, PYTHON, str(RUNNER)), env=apps.env, cwd=folder, capture_output=True, text=True,
-                          timeout=200)  # fmt: skip
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["tests.')]
-    assert rows, done.stderr
-    return rows
+    return results_on(apps, A, tmp_path_factory.mktemp("suite"))
 
 
 def test_nothing_fails(results):
