@@ -28,6 +28,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
 BY_NAME = ("/ufmRest", "/tenants/v1")
 """Those that accept a name and a password."""
+TENANTS = {
+    True: ("/tenants", "/partitions", "/tokens", "/openapi.json"),
+    False: ("/resources", "/actions/remove_guids_from_pkey", "/app/ufm_version", "/app/tokens", "/app/jobs", "/jobs",
+            "/healthcheck", "/openapi.json"),
+}  # fmt: skip
+"""Paths that an account of a tenant may use, below ``/tenants/v1`` (True) and UFM's prefixes. Neutron's are named by
+their second part."""
 MOST_OCTETS = 4 << 20
 """Limit of a request's body: 5,000 GUIDs are 100 KB."""
 CERTIFICATE = "softib_client"
@@ -59,6 +66,9 @@ class Gate:
             return
         if account is not None and scope["method"] not in ("GET", "HEAD") and not account.changes:
             await _answer(send, 403, f"{account.name} may only read")
+            return
+        if account is not None and account.role == "tenant" and not _is_open_to_tenants(prefix, path):
+            await _answer(send, 403, f"{account.name} is an account of a tenant; this call is for operators")
             return
         body = await _body(headers, receive)
         if body is None:
@@ -99,6 +109,12 @@ class Gate:
 
 def _below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(prefix + "/")
+
+
+def _is_open_to_tenants(prefix: str, path: str) -> bool:
+    if prefix != "/tenants/v1" and path.split("/")[2:3] in (["Network"], ["Port"]):
+        return True
+    return any(_below(path, one) for one in TENANTS[prefix == "/tenants/v1"])
 
 
 def _pair(value: str) -> tuple[str, str] | None:
