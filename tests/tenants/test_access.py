@@ -117,6 +117,23 @@ def test_text_that_is_no_json_is_400(ask):
         assert ask("POST", "/ufmRest/resources/pkeys", raw=[text])[0] == 400, text[:20]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tenants/v1/import", rb'{"format": "ufm", "content": {"0x61": {"partition": "\ud800", "guids": []}}}'),
+        ("/ufmRest/app/events/external_event", rb'{"description": "\uDFFF"}'),
+        ("/ufmRest/resources/pkeys", rb'{"pkey": "0x5", "guids": [], "partition_name": "\ud83d"}'),
+    ],
+)
+def test_half_a_surrogate_pair_is_400_and_a_whole_one_is_text(ask, path, body):
+    """RFC 8259 8.2: such text cannot be encoded; what receives it is unpredictable."""
+    assert ask("POST", path, raw=[body])[0] == 400
+    assert ask("GET", "/ufmRest/app/events")[0] == 200
+    whole = rb'{"pkey": "0x5", "guids": [], "partition_name": "\ud83d\ude00"}'
+    assert ask("POST", "/ufmRest/resources/pkeys", raw=[whole])[0] == 200
+    assert ask("GET", "/ufmRest/resources/pkeys/0x5")[1]["partition"] == "\U0001f600"
+
+
 def test_a_body_of_100_megabytes_is_refused_unread(ask):
     assert ask("POST", "/ufmRest/resources/pkeys", raw=[b"x"], content_length=str(100 << 20))[0] == 413
     pieces = [b"x" * (1 << 20)] * 100

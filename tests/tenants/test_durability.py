@@ -128,6 +128,21 @@ def test_an_error_that_another_change_causes_waits_for_its_commit(service):
     assert service.change(add(1, 6), "test", "add", "one", "other").guids == {1}
 
 
+def test_a_change_that_the_database_cannot_hold_fails_alone(service):
+    """The writer goes on, and the changes that share its commit are made."""
+    bad = lambda d: changes.create(d, 7, Options(name="\ud800"))
+    with service.store._writes:
+        blocked = service.submit(Request(add(9, 9), "test", "add"))
+        while not service.writer._queue.empty():
+            time.sleep(0.001)
+        good = service.submit(Request(add(1, 6), "test", "add"))
+        wrong = service.submit(Request(bad, "test", "create"))
+        later = service.submit(Request(add(2, 6), "test", "add"))
+    assert [one.result(20).guids for one in (blocked, good, later)] == [{9}, {1}, {2}]
+    assert isinstance(wrong.exception(20), UnicodeEncodeError)
+    assert 7 not in service.state.partitions and service.store.state() == service.state
+
+
 def test_one_process_has_the_tenants(service, tmp_path):
     with pytest.raises(InputError, match="another process serves these tenants"):
         TenantService(tmp_path, nowhere, None)

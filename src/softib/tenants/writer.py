@@ -8,6 +8,7 @@ programmed again at the next start.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from softib.tenants.store import Store, Unavailable
 
 __all__ = ["Done", "Mark", "Request", "Writer", "done_of"]
 
+LOG = logging.getLogger("softib.tenants")
 MOST_TOGETHER = 512
 
 
@@ -123,6 +125,13 @@ class Writer:
         except SoftibError as error:
             for request in together:
                 request.answer.set_exception(error)
+            return
+        except Exception as error:  # the other changes are not concerned, and this thread must not end
+            LOG.exception("this is a bug in softib")
+            for request in together if len(together) > 1 else ():
+                self._commit([request])
+            if len(together) == 1:
+                together[0].answer.set_exception(error)
             return
         self._unmarked.clear()
         with self.lock:

@@ -76,6 +76,9 @@ class Gate:
                 send, 413, f"the body is larger than {MOST_OCTETS >> 20} MB; send the GUIDs in several requests"
             )
             return
+        if not _is_text(body):
+            await _answer(send, 400, "the body has half of a UTF-16 surrogate pair; send text that UTF-8 can hold")
+            return
         state = {**scope.get("state", {}), "account": account, "body": body, "prefix": prefix}
         inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "state": state}
         await (self.tenants if prefix == "/tenants/v1" else self.ufm)(inside, _replayed(body), send)
@@ -141,6 +144,20 @@ async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
         if size > MOST_OCTETS:
             return None
     return b"".join(parts)
+
+
+def _is_text(body: bytes) -> bool:
+    """Can UTF-8 hold the text of a JSON body? JSON can escape half of a surrogate pair (U+D800), which neither the
+    database nor an answer can hold. Other flaws are for the application."""
+    if b"\\ud" not in body.lower():
+        return True
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    except (ValueError, RecursionError):
+        return True
+    return True
 
 
 def _replayed(body: bytes) -> Receive:
