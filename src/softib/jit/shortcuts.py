@@ -1,13 +1,13 @@
-"""Work of Numba's compiler that is left out, or done once, while a unit compiles: a third of the time.
-
-* It infers the type of an operation on the same types once: in a unit 7,000 times, of 1,000 kinds.
-* It asks LLVM for the size of a type once; each question is a module of LLVM's.
-* Functions that only kernels call get no wrappers for Python and C.
-* It compares its settings by what was set.
-* It hashes each type once: of a table's array that is a tuple of tuples.
+"""Work of Numba's compiler that is omitted, or done only once, while a unit compiles, which saves a
+third
+of the time. * The type of an operation is inferred once per combination of types: a unit has 7,000
+operations of 1,000 kinds. * The size of a type is queried once; each query
+creates an LLVM module. * Functions that only kernels call get no
+wrappers for Python and C. * Settings are
+compared only where they were set. * It hashes each type once: of a table's array that is a tuple of tuples.
 * It imports what it needs to lower a call once, not before every call.
 * It lists the variables of an instruction without asking each value for its class five times.
-* Python does not search for reference cycles in the million objects that arise.
+* Python does not search for reference cycles in a million objects.
 """
 
 import gc
@@ -29,8 +29,8 @@ NAMES_OF_FLAGS = hash(compiler.Flags())
 
 @contextmanager
 def taken(*others):
-    """Within this, Numba takes these shortcuts, and ``others``: (object, name of an attribute, its
-    value meanwhile)."""
+    """Context in which Numba takes these shortcuts, and ``others``: (object, name of an attribute,
+    temporary value)."""
     collecting = gc.isenabled()
     gc.disable()
     with ExitStack() as undo:
@@ -50,7 +50,7 @@ def taken(*others):
 
 
 def unwrapped(kind):
-    """The shortcuts by which libraries of the class ``kind`` get no wrappers."""
+    """Return the shortcuts with which libraries of the class ``kind`` get no wrappers."""
     names = "create_cpython_wrapper", "create_cfunc_wrapper"
     return [(cpu.CPUContext, name, _not_of(kind, getattr(cpu.CPUContext, name))) for name in names]
 
@@ -146,8 +146,8 @@ def _not_of(kind, wrap):
 
 
 class Flags(compiler.Flags):
-    """Numba's settings, compared by what was set: Numba gathers all two dozen at each of 30,000
-    comparisons, a seventh of the time of compiling."""
+    """Numba's settings, compared only where they were set: Numba collects two dozen of them for
+    each of 30,000 comparisons, a seventh of the compile time."""
 
     __slots__ = ()
 

@@ -41,11 +41,11 @@ def fec_trend(case: Case) -> Iterator[Suspicion]:
     ratio = _ratios(case, int(begin_ns.min()), span_s)
     days = (np.arange(PARTS) + 0.5) * span_s / PARTS / DAY_S
     slope, sigmas, last = _lines(days, ratio)
-    late, _, _ = _lines(days[PARTS // 2 :], ratio[PARTS // 2 :])
+    recent, _, _ = _lines(days[PARTS // 2 :], ratio[PARTS // 2 :])
     counted = (~np.isnan(ratio)).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         left = (np.log10(case.limits["pre_fec_ber"]) - last) / slope
-    grows = (slope > 0) & (late > slope / 2) & (sigmas >= case.limits["fec_trend_sigmas"]) & (counted >= LEAST_PARTS)
+    grows = (slope > 0) & (recent > slope / 2) & (sigmas >= case.limits["fec_trend_sigmas"]) & (counted >= LEAST_PARTS)
     grows &= (slope * span_s / DAY_S >= np.log10(case.limits["fec_trend_growth"])) & (left > 0)
     for row in np.flatnonzero(grows & (left <= case.limits["fec_trend_days"])).tolist():
         tenfold = 1 / float(slope[row])

@@ -149,18 +149,18 @@ def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(list, place, row) of all members of lists that begin with ``first`` (0: empty)."""
+    """(list, offset, row) of all members of lists that begin with ``first`` (0: empty)."""
     at = np.flatnonzero(first)
     rows = first[at].astype(np.int64)
     empty = np.zeros(0, np.int64)
-    lists, places, members, place = [empty], [empty], [empty], 0
+    lists, offsets, members, offset = [empty], [empty], [empty], 0
     while len(rows):
         lists.append(at)
-        places.append(np.full(len(rows), place))
+        offsets.append(np.full(len(rows), offset))
         members.append(rows)
         rows = following[rows].astype(np.int64)
-        at, rows, place = at[rows > 0], rows[rows > 0], place + 1
-    return np.concatenate(lists), np.concatenate(places), np.concatenate(members)
+        at, rows, offset = at[rows > 0], rows[rows > 0], offset + 1
+    return np.concatenate(lists), np.concatenate(offsets), np.concatenate(members)
 
 
 def _queued(state: Any) -> np.ndarray:
