@@ -14,21 +14,23 @@ STOCK_SLOW := podman runc tgt libiscsi-bin qemu-utils qemu-block-extra libfaketi
 
 # Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
 FABRICS := tests/live tests/preload tests/ulp tests/tenants
-# Files elsewhere that run a fabric in the worker itself.
-LATER   := tests/agents/test_stock.py tests/fabric/formats/test_counters.py
 # Files in those folders that only compute.
 APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(addprefix tests/preload/verbs/test_,\
 	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py protocols.py wrong_keys.py\
 	hazards.py record_engine.py write_fastpath.py)
 # What computes runs two at a time, a file each, in the order of tests/conftest.py: kernels that both need are compiled once (softib.jit),
 # and the largest early, while the other worker computes what does not need them. (Left alone, files with the most tests come first.)
-PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS),$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py) $(LATER:%=--ignore=%)
+PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS),$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
+<<<<<<< HEAD
 .PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest release test test-all ready lint types contracts stock-tools stock-slow preload web bench stories programs validate clean
+=======
+.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories kills programs validate clean
+>>>>>>> main
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -46,6 +48,7 @@ help:
 	@echo "make programs  programs of others on two nodes, and the table of docs/evidence/compatibility.md (DIR=SOURCES: those of no registry)"
 	@echo "make bench     every figure, measured against its peer"
 	@echo "make stories   60 stories of alerts under a real Prometheus and Alertmanager: two and a half hours, goes on where it ended"
+	@echo "make kills     100 kills of the daemon and 100 of managers under traffic: about an hour, goes on where it ended"
 	@echo "make validate  predictions of virtual time against published measurements"
 
 setup: $(STAMP)
@@ -161,7 +164,7 @@ test: ready
 	echo "== tests that compute"; $$pytest $(PURE) || alone || code=1; \
 	echo "== tests on running fabrics, and types meanwhile"; \
 	nice $(BIN)/mypy > $$TMPDIR.types 2>&1 & types=$$!; \
-	$$pytest -n $(AT_ONCE) --dist loadfile $(FABRICS) $(LATER) $(APART:%=--ignore=%) || alone || code=1; \
+	$$pytest -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || alone || code=1; \
 	wait $$types || code=1; cat $$TMPDIR.types; \
 	$(BIN)/python -m tests.__residue__ $$before || code=1; \
 	rm -rf $$TMPDIR/p $$before $$TMPDIR.types; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
@@ -188,6 +191,11 @@ programs: setup stock-slow
 STORIES ?= stories-out
 stories: setup
 	$(BIN)/python bench/alert_stories.py --out $(STORIES)
+
+# A line of KILLS-daemons and KILLS-managers for each kill.
+KILLS ?= kills-out
+kills: preload stock-tools
+	SOFTIB_KILLS_LOG=$(abspath $(KILLS)) $(BIN)/pytest -q -s -m slow tests/live/umad_sm/test_two_hundred_kills.py
 
 clean:
 	rm -rf $(VENV) demo-out site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -99,7 +99,7 @@ class Fabric:
         self.start()
 
     def softib(self, *words: str) -> None:
-        subprocess.run([*SOFTIB, *words], env=self.env, stdout=self.log, stderr=self.log, timeout=180, check=True)
+        subprocess.run([*SOFTIB, *words], env=self.env, stdout=self.log, stderr=self.log, timeout=600, check=True)
 
     def start(self) -> None:
         words = (*SOFTIB, "exporter", self.site.name, "--port", str(self.port), "--every", str(EVERY_S))

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from softib.api.manager.managing import PlannedChanges, UmadManager
     from softib.api.manager.several import UmadManagers
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
-    from softib.api.monitor.exporting import Exporter
+    from softib.api.monitor.exporting import Exporter, Shard
     from softib.api.monitor.isolating import Isolation, IsolationLedger, isolate, isolations, release_isolated
     from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.monitor.why import why
@@ -102,7 +102,7 @@ _LAZY = {
     "serve": "web",
     **dict.fromkeys(("Audit", "audit"), "audit"),
     **dict.fromkeys(("TenantOptions", "serve_tenants"), "tenants"),
-    "Exporter": "monitor.exporting",
+    **dict.fromkeys(("Exporter", "Shard"), "monitor.exporting"),
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "why": "monitor.why",
     "on_compiling": "progress",
@@ -190,6 +190,7 @@ __all__ = [
     "Routing",
     "RunningFabric",
     "Server",
+    "Shard",
     "Simulation",
     "SoftibBug",
     "SoftibError",

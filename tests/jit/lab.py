@@ -88,10 +88,10 @@ def environment(root):
     return {**os.environ, "SOFTIB_JIT": "both", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path}
 
 
-def run(root, before="", **settings):
-    """Output of :data:`MAIN`: two results, and the names of the kernels that were compiled for them."""
+def run(root, before="", main=MAIN, **settings):
+    """Output of ``main``; of :data:`MAIN` two results, and the names of the kernels that were compiled for them."""
     env = {**environment(root), "SOFTIB_CACHE_DIR": str(root / "cache"), **settings}
-    program = textwrap.dedent(before) + textwrap.dedent(MAIN)
+    program = textwrap.dedent(before) + textwrap.dedent(main)
     done = subprocess.run([sys.executable, "-c", program], cwd=root, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.split() + [line for line in done.stderr.splitlines() if line]

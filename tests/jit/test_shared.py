@@ -85,3 +85,44 @@ def test_python_calls_the_same_machine_code_and_what_it_raises_arrives(package):
 
 def test_compiled_the_plain_way_results_stay(package):
     assert run(package, SOFTIB_JIT="plain")[:2] == ["81", "2"]
+
+
+AFTER = """
+    from pkg import kernels, low_kernels
+    print(low_kernels.scale(5))
+    low_kernels.FACTOR = 3
+    print(kernels.alone(1))
+    """
+"""A program in which a frozen value changes between the first calls of two kernels."""
+
+
+@pytest.fixture
+def with_factor(package):
+    """The same, with a constant in place of the number by which ``scale`` multiplies."""
+    edit(package, "low_kernels.py", "from softib.jit import kernel", "from softib.jit import kernel\n\nFACTOR = 2")
+    edit(package, "low_kernels.py", "x * 2", "x * FACTOR")
+    return package
+
+
+def test_stored_code_that_calls_it_by_another_symbol_is_compiled_again(with_factor):
+    """A value that changes between two first calls names the caller otherwise than the shared kernel: stored
+    code of that caller calls a symbol that this process does not have."""
+    changed = "from pkg import low_kernels\nlow_kernels.FACTOR = 3"
+    assert run(with_factor, before=changed) == ["87", "3", *NAMES]
+    assert run(with_factor, main=AFTER) == ["10", "2"], "its callee is compiled already"
+    assert run(with_factor, before=changed)[:2] == ["87", "3"]
+
+
+def test_a_profiler_changes_no_name(package):
+    """Numba clears a flag in the code of a function that it calls while a profiler runs."""
+    profiled = """
+        import cProfile
+
+        from pkg.low_kernels import scale
+        from softib.jit import identity
+
+        before = identity.identity(scale)
+        cProfile.run("scale(5)")
+        print(identity.identity(scale) == before, bool(scale.python.__code__.co_flags & 1))
+        """
+    assert run(package, main=profiled)[-2:] == ["True", "False"]

@@ -1,5 +1,5 @@
-"""Lines that people posted, and what they mean. Oracle: the threads themselves (nccl#426, #902, #1405, #1664, #1814; ucx#5199, #7586,
-#9590; LlamaFactory#7396), and mlx5's syndromes (rdma-core, providers/mlx5/cq.c)."""
+"""Lines that people posted, and what they mean. Oracle: the threads themselves (nccl#426, #902, #925, #1405, #1664, #1814;
+nccl-tests#185; ucx#551, #5199, #6000, #6300, #7586, #9590; libfabric#5648, #7324, #7368; ompi#10693; LlamaFactory#7396), and mlx5's syndromes (rdma-core, providers/mlx5/cq.c)."""
 
 from __future__ import annotations
 
@@ -108,3 +108,91 @@ def test_the_rank_that_did_not_begin_is_behind(tmp_path):
     first = read(tmp_path, text).events[0]
     assert (first.symptom, first.detail) == ("rank-behind", "ranks 2")
     assert causes(read(tmp_path, text))[0] == "hang"
+
+
+REFUSED = "a1:46:86 [0] misc/ibvwrap.cc:187 NCCL WARN Call to ibv_modify_qp failed with"
+GIDS = "on dev mlx5_2:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:10.2.0.11, remote GID ::ffff:10.2.0.15"
+KEPT_LINES = {
+    "of RoCE by UCX": (
+        "[c001:311:0:311] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)",
+        "not-infiniband",
+    ),
+    "of RoCE by NCCL": (
+        f"a1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>\n{NCCL_426}",
+        "not-infiniband",
+    ),
+    "address that has no route": (f"{REFUSED} error Network is unreachable", "gid-index"),
+    "address of another namespace": (f"{REFUSED} error No such device", "gid-index"),
+    "address that no one answers": (f"{REFUSED} 110 Connection timed out, {GIDS}", "not-infiniband"),
+    "queue pairs beyond a limit": (
+        "[1899678.6] mlx5_core 0000:5e:00.0: mlx5_cmd_check:824:(pid 46): CREATE_QP(0x500) op_mod(0x0) failed, status limits "
+        "exceeded(0x8), syndrome (0x19c6d6)",
+        "registration-limit",
+    ),
+    "queue pairs of libfabric": (
+        "l:22:16:verbs:ep_ctrl:v():884<warn> rdma_create_qp: Cannot allocate memory (12)",
+        "registration-limit",
+    ),
+    "completion queues of PSM3": (
+        "n1:pid5.hello: Unable to create send CQ of size 5080 on mlx5_0: Cannot allocate memory",
+        "registration-limit",
+    ),
+    "locked memory of Open MPI": (
+        "The OpenFabrics (openib) BTL failed to initialize while trying to\nallocate some locked memory.  This typically",
+        "registration-limit",
+    ),
+    "memory of Intel MPI": (
+        "MPIDI_OFI_handle_cq_error(1008): OFI poll failed (ofi_events.h:1008:x:Cannot allocate memory)",
+        "registration-limit",
+    ),
+    "link in a kernel's log": (
+        f"[12034.1] mlx5_core 0000:3b:00.0 ib0: Link down\n{NCCL_426}",
+        "cable-down",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "cause"), KEPT_LINES.values(), ids=KEPT_LINES)
+def test_what_threads_found_comes_first(tmp_path, text, cause):
+    log = read(tmp_path, text + "\n")
+    assert causes(log)[0] == cause
+
+
+def test_hosts_with_both_kinds_of_ports_are_not_taken_for_ethernet(tmp_path):
+    log = read(tmp_path, f"a1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE\n{NCCL_426}")
+    assert log.ethernet == "" and causes(log)[0] != "not-infiniband"
+
+
+def test_a_report_of_a_link_makes_link_failures_likelier_without_being_sure(tmp_path):
+    def failed(text):
+        log = read(tmp_path, text)
+        why = explain_failure(log, None, window_of(log))
+        return sum(c.probability for c in why.causes if c.code in ("cable-down", "flapping"))
+
+    without = failed(NCCL_426)
+    assert (
+        without
+        < 0.4
+        < failed(f"[12034.1] mlx5_core 0000:3b:00.0: Port module event: module 0, Cable unplugged\n{NCCL_426}")
+        < 0.8
+    )
+
+
+def test_a_warning_of_open_mpi_about_openib_names_no_fault_of_an_adapter(tmp_path):
+    """ompi#10693: the job ran well, over UCX."""
+    log = read(
+        tmp_path,
+        "WARNING: There was an error initializing an OpenFabrics device.\n\n  Local host:   lx39\n  Local device: mlx5_0\n",
+    )
+    why = explain_failure(log, None, window_of(log))
+    assert why.causes[0].code in ("nothing", "tcp-fallback") and why.causes[0].probability < 0.7
+
+
+def test_an_error_of_intel_mpi_that_names_no_cause_leaves_all_open(tmp_path):
+    text = (
+        "Abort(806969615) on node 3 (rank 3 in comm 0): Fatal error in PMPI_Waitall: Other MPI error, error stack:\n"
+        "MPIDI_OFI_handle_cq_error(1042): OFI poll failed (ofi_events.h:1042:MPIDI_OFI_handle_cq_error:Input/output error)\n"
+    )
+    log = read(tmp_path, text)
+    assert [e.symptom for e in log.events] == ["completion-error", "aborted"]
+    assert explain_failure(log, None, window_of(log)).causes[0].probability < 0.4

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,24 @@ def test_side_by_side_detached_and_by_name(softib):
     softib("down")
     assert "start one with" in softib("down", code=2)
     assert "start one with" in softib("run", "--", "true", code=2)
+
+
+def test_a_stopped_daemon_is_named_and_delays_no_other(softib):
+    """proc(5): state T is stopped by a signal."""
+    softib.start("one.yaml", "--sm", "none")
+    softib.start("two.yaml", "--sm", "none")
+    one = softib.status("one")[0]["pid"]
+    os.kill(one, signal.SIGSTOP)
+    began = time.monotonic()
+    done = subprocess.run(softib.words("status", "--json"), env=softib.env, capture_output=True, text=True, timeout=60)
+    assert time.monotonic() - began < 25, "a daemon that computes has 30 s, a stopped one has not"
+    assert [f["name"] for f in json.loads(done.stdout)["fabrics"]] == ["two"] and done.returncode
+    assert done.stderr == (
+        f"softib: the daemon of 'one' (process {one}) is stopped; 'kill -CONT {one}' resumes it, "
+        f"'kill -KILL {one}' ends it\n"
+    )
+    os.kill(one, signal.SIGCONT)
+    assert len(softib.status()) == 2
 
 
 def test_sigkill_leaves_nothing_that_stops_the_next(softib):

@@ -68,8 +68,8 @@ def test_a_finding_stands_over_a_restart_until_it_is_repaired(lab, monkeypatch):
     again.step()
     assert findings(again) == expected
     with pytest.raises(UnknownName):
-        repaired(ledger_of(memory), ["leaf-9"], Repair(1.0, "ann"))
-    done = repaired(ledger_of(memory), ["leaf-1[3]"], Repair(2e9, "ann", "new cable"))
+        repaired(memory, ["leaf-9"], Repair(1.0, "ann"))
+    done = repaired(memory, ["leaf-1[3]"], Repair(2e9, "ann", "new cable"))
     assert [r.by for f in done for r in f.repairs] == ["ann"] and len(done) == 1
     again.step()
     assert findings(again) == {}
@@ -194,7 +194,7 @@ def test_a_ledger_that_nobody_can_read_is_one_line(tmp_path):
     assert len(lines) == 5 and all("ledger" in line for line in lines)
     path.write_text("[]")
     with pytest.raises((UnknownName, InputError)):
-        repaired(path, ["leaf-1"], Repair(0.0, "ann"))
+        repaired(tmp_path / "seen.json", ["leaf-1"], Repair(0.0, "ann"))
 
 
 def _reading(time_ns: int, falls: dict[int, int], silent: tuple[int, ...] = ()) -> Reading:

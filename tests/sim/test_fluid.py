@@ -215,7 +215,7 @@ def test_a_message_waits_for_arrivals_of_others_and_completions_of_its_sender():
 def test_who_waits_for_itself_never_begins():
     outcome = fluid.run(tree(), messages([0, 1, 2], [3, 3, 3], 4096, first=[0, 1, 2, 2], needs=[1, 0]))
     assert not outcome.done and outcome.began_ps.tolist()[:2] == [-1, -1] and outcome.arrived_ps[2] > 0
-    assert outcome.notes == ("2 messages never began, since the messages that they wait for never arrived",)
+    assert outcome.notes == ("2 messages never began: the messages that they wait for never arrived",)
 
 
 def test_without_a_route_nothing_arrives():
@@ -229,7 +229,7 @@ def test_without_a_route_nothing_arrives():
 def test_an_sl_that_leads_to_no_vl_is_said():
     fabric = tree().copy()
     fabric.sl2vl[:, 0] = 0xFF
-    assert "mapped to no VL" in fluid.run(fabric, messages([0], [3], 4096)).notes[0]
+    assert "not mapped to a VL" in fluid.run(fabric, messages([0], [3], 4096)).notes[0]
 
 
 def test_path_bits_choose_the_path():

@@ -21,17 +21,17 @@ def test_numbers_become_columns():
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"dst": 3}, "destination that the fabric has not"),
-        ({"src": -1}, "source that the fabric has not"),
-        ({"size": 0}, "no octet"),
+        ({"dst": 3}, "destination that does not exist"),
+        ({"src": -1}, "source that does not exist"),
+        ({"size": 0}, "no byte"),
         ({"size": (1 << 31) + 1}, "2 GiB"),
-        ({"opcode": Opcode.ATOMIC, "size": 4096}, "an atomic, which takes 8 octets"),
+        ({"opcode": Opcode.ATOMIC, "size": 4096}, "an atomic, which takes 8 bytes"),
         ({"start_ps": -1}, "before time 0"),
         ({"sl": 16}, "use 0 to 15"),
         ({"rate_gbps": float("nan")}, "negative rate"),
         ({"dst": [1, 2], "qp": 0}, "two destinations"),
         ({"first": [0, 1, 1], "needs": [0]}, "waits for itself"),
-        ({"first": [0, 1, 2], "needs": [1, 7]}, "not there"),
+        ({"first": [0, 1, 2], "needs": [1, 7]}, "does not exist"),
     ],
 )
 def test_what_cannot_be_is_one_line(columns, said):

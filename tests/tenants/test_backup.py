@@ -63,6 +63,7 @@ def test_jobs_are_revisions(ask, service):
     number = ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
     assert ask("GET", f"/ufmRest/jobs/{number}")[1]["Status"] == "Running"
     service._mark([number], "programmed", "")
+    service.settled(number, 10)
     assert ask("GET", f"/ufmRest/jobs/{number}")[1]["Status"] == "Completed"
     assert ask("GET", f"/ufmRest/jobs?parent_id={number}") == (200, [])
     assert ask("GET", "/ufmRest/jobs/999999")[0] == 404

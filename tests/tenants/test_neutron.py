@@ -37,7 +37,9 @@ def driver(ask, service):
         status, job = ask(method, path, data, f"Basic {token}")
         if status != 200:
             return status
-        service._mark([int(job.rpartition("/")[2])], "programmed", "")
+        number = int(job.rpartition("/")[2])
+        service._mark([number], "programmed", "")
+        service.settled(number, 10)
         assert ask("GET", f"/ufmRestV3/{job.strip('/')}", None, f"Basic {token}")[1]["Status"] == "Completed"
         return status
 

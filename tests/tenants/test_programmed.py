@@ -12,9 +12,12 @@ pytest.importorskip("alembic", reason="alembic is not installed (the extra tenan
 
 from softib.errors import InputError
 from softib.live.clock import clock_ps
+from softib.sm.managers.partition_table import queue_changed
+from softib.sm.sweep import between_sweeps
 from softib.tenants import changes
 from softib.tenants.changes import Options, Refused
 from softib.tenants.subnet import SubnetView
+from softib.tenants.writer import Request
 from tests.tenants.subnet_lab import SubnetLab, members
 
 DEFAULT, LIMITED = 0xFFFF, 0x7FFF
@@ -205,3 +208,46 @@ def test_a_service_that_begins_on_partitions_goes_on_with_them(lab, tmp_path):
         assert 0x8040 in lab.table(a)
     finally:
         other.close()
+
+
+def test_the_work_of_a_change_is_that_of_its_port(lab, monkeypatch):
+    """One block of the port's table and one of the switch port's are written (IBA 14.2.5.7), both tables and the node behind each are read, and the
+    database gets the member and the revision."""
+    guid, sets, statements = lab.hosts[2], [], []
+
+    def counted(db, config, tables, queue, guids):
+        unknown = queue_changed(db, config, tables, queue, guids)
+        sets.append(len(queue))
+        return unknown
+
+    assert lab.settled(add(lab, 0x50, members(lab.hosts[1]))).state == "programmed"
+    monkeypatch.setattr(between_sweeps, "queue_changed", counted)
+    view, store, f, row = lab.service.view, lab.service.store, lab.fabric, lab.rows[guid]
+    read = view._reader.transactor.sent
+    store.db.set_trace_callback(statements.append)
+    try:
+        assert lab.settled(add(lab, 0x50, members(guid))).state == "programmed"
+    finally:
+        store.db.set_trace_callback(None)
+    blocks = (int(f.pkey_cap[row]) + int(f.pkey_cap[f.port_peer[row]])) // 32
+    assert sets == [2]
+    assert view._reader.transactor.sent - read == 2 + blocks
+    assert [s.split()[0] for s in statements] == [
+        *("PRAGMA", "BEGIN", "INSERT", "INSERT", "COMMIT"),
+        *("PRAGMA", "BEGIN", "UPDATE", "COMMIT"),
+    ]
+
+
+def test_changes_that_wait_share_a_commit(lab):
+    statements, store = [], lab.service.store
+    store.db.set_trace_callback(statements.append)
+    try:
+        with store._writes:
+            new = lambda pkey: lambda d: changes.add_members(d, pkey, members(lab.hosts[3]), Options(), lambda g: 0)
+            waiting = [lab.service.submit(Request(new(pkey), "test", "add")) for pkey in range(0x60, 0x70)]
+        numbers = {one.result(20).revision for one in waiting}
+    finally:
+        store.db.set_trace_callback(None)
+    assert len(numbers) == 16
+    assert sum(s.startswith("INSERT INTO revision") for s in statements) == 16
+    assert statements.count("COMMIT") <= 2 + sum(s.startswith("UPDATE") for s in statements)

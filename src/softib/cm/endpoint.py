@@ -54,7 +54,7 @@ class Path:
 
     @classmethod
     def of(cls, record: bytes) -> Path:
-        """From PathRecord's octets."""
+        """From PathRecord's bytes."""
         r = codec(PathRecord).unpack(record)
         return cls(
             r["sgid"],

@@ -57,7 +57,7 @@ class Observations:
     :class:`~softib.iba.perf_optional.PortXmitDiscardDetails`,
     :class:`~softib.iba.perf_optional.PortRcvErrorDetails` and
     :class:`~softib.iba.perf_optional.PortExtendedSpeedsCounters` are called -> uint64[k, n], in the
-    unit of that field (``port_xmit_data``: words of four octets). ``known``: the same names ->
+    unit of that field (``port_xmit_data``: words of four bytes). ``known``: the same names ->
     bool[k, n], False where the increase is unknown (a device that was away or rebooted, a counter
     that stuck at its largest value or that somebody cleared, an attribute that the device does not
     have); ``increase`` is 0 there. ``level``: values that are not counters -> float64[k, n] at the

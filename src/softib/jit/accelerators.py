@@ -1,16 +1,16 @@
-"""How kernels are compiled here: with both accelerators, with one, or the plain way
+"""The method of compiling kernels: with both accelerators, with one, or plain
 (:mod:`softib.jit.plain`).
 
 Two things make compiling and calling several times faster: **tables**
 (:mod:`softib.jit.table_types`: a pointer for many arrays) and **units** (:mod:`softib.jit.units`:
-one optimisation for a kernel and all that it calls). Both stand on names of Numba that are no
-public interface, so another Numba may lack or change them. Whether they work is found out by use,
-not by version: a small kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its
-result compared, in a process of its own, since what fails halfway leaves Numba in disorder, or
-crashes. Where that fails, softib does without: the same results, later.
-
-The verdict is kept beside the machine code, by the environment that it holds for; it costs a second
-once. ``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` decides without a trial.
+one optimisation for a kernel and all that it calls). Both use private names of Numba, which
+another version may lack or change. A trial shows whether they work, not the version: a small kernel
+(:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared, in a separate
+process, since a failure can leave Numba in an inconsistent state or crash. If the trial fails,
+softib compiles without them: the same results, more slowly. The verdict
+is
+stored with the machine code, by environment; it costs a second once. ``SOFTIB_JIT`` = ``plain``,
+``tables``, ``units`` or ``both`` selects without a trial.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = ["Accelerators", "accelerators", "after_failure", "entry", "in_use"]
 
 SETTING = "SOFTIB_JIT"
 PATIENCE_S = 300.0
-"""A trial takes a second; on a machine that is out of memory or processors it may take long."""
+"""Time limit of a trial, which normally takes a second; an overloaded machine may need much longer."""
 NAMES = {"plain": (False, False), "tables": (True, False), "units": (False, True), "both": (True, True)}
 """Values of :data:`SETTING`: (tables, units)."""
 
 
 @dataclass(frozen=True)
 class Accelerators:
-    """Which are in use, and what was wrong with the others (empty: nothing)."""
+    """The accelerators in use, and the reason why others are not (empty: none)."""
 
     tables: bool
     units: bool
@@ -48,12 +48,12 @@ class Accelerators:
 
     @property
     def name(self) -> str:
-        """The value of :data:`SETTING` that means them."""
+        """Return the value of :data:`SETTING` for them."""
         return next(name for name, pair in NAMES.items() if pair == (self.tables, self.units))
 
     @property
     def missing(self) -> str:
-        """Those that are not in use, in words."""
+        """Return the accelerators not in use, as text."""
         return " and ".join(name for name in ("tables", "units") if not getattr(self, name))
 
     def __str__(self) -> str:
@@ -64,28 +64,28 @@ _chosen: list[Accelerators] = []
 
 
 def accelerators() -> Accelerators:
-    """Those of this process. Loads Numba where a trial has to say."""
+    """Return the accelerators of this process. Loads Numba if a trial is needed."""
     if not _chosen:
         _chosen.append(_setting() or _kept() or _tried())
     return _chosen[0]
 
 
 def in_use() -> str:
-    """How kernels of this process were compiled so far, for people; empty where none ran. Loads
+    """Return how kernels of this process were compiled so far, as text; empty if none ran. Loads
     nothing."""
     return str(_chosen[0]) if _chosen else ""
 
 
 def entry(k: Kernel) -> Callable[..., Any]:
-    """What Python calls for ``k``."""
+    """Return the function that Python calls for ``k``."""
     return _entry(k, accelerators())
 
 
 def after_failure(k: Kernel, error: BaseException, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Any]:
-    """The plain entry of a kernel whose unit could not be made, and its result; later kernels do
-    without units too.
-
-    Raises what Numba says the plain way where the kernel itself is at fault.
+    """Return the plain entry of a kernel whose unit could not be compiled, and its result; later
+    kernels are compiled
+    without
+    units too. Raises Numba's error from the plain way if the kernel itself is wrong.
     """
     without = replace(accelerators(), units=False, reason=_text(error))
     plain = _entry(k, without)
@@ -132,8 +132,8 @@ def _kept() -> Accelerators | None:
 
 
 def _tried() -> Accelerators:
-    """The best that works, by a trial of each; it is kept, and said once where something is
-    missing."""
+    """Return the best accelerators that work, from a trial of each. The verdict is stored,
+    and reported once if something is missing."""
     verdict, reason = Accelerators(False, False), ""
     for tables, units in ((True, True), (True, False), (False, True)):
         failure = _trial(Accelerators(tables, units))
@@ -149,7 +149,7 @@ def _tried() -> Accelerators:
 
 
 def _trial(use: Accelerators) -> str:
-    """What :func:`_try` says in a copy of this process; empty where it succeeds."""
+    """Return the error of :func:`_try` in a forked copy of this process; empty on success."""
     import numba
 
     numba.njit(lambda: None)()  # Numba's own preparations once, not in each copy
@@ -180,7 +180,7 @@ def _trial(use: Accelerators) -> str:
 
 
 def _try(use: Accelerators) -> None:
-    """Raises where ``use`` does not compile the trial kernel to what gives the right result."""
+    """Raise if the trial kernel compiled with ``use`` does not give the right result."""
     from softib.jit import probe_kernels
 
     table, expected = probe_kernels.example()
@@ -190,7 +190,7 @@ def _try(use: Accelerators) -> None:
 
 
 def _text(error: BaseException) -> str:
-    """One line: what is missing or wrong."""
+    """Return one line: what is missing or wrong."""
     text = " ".join(str(error).split())[:200]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""What kernel files are written with: the decorator :func:`kernel`, and C functions that kernels
+"""Building blocks of kernel files: the decorator :func:`kernel`, and C functions that kernels
 call."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def is_kernel_file(path: str | Path) -> bool:
-    """True for ``kernels.py``, ``*_kernels.py`` and files below a folder ``kernels``."""
+    """Return True for ``kernels.py``, ``*_kernels.py`` and files below a folder ``kernels``."""
     path = Path(path)
     return path.name == "kernels.py" or path.name.endswith("_kernels.py") or "kernels" in path.parent.parts
 
@@ -29,11 +29,11 @@ class UnitError(Exception):
 class Kernel:
     """A function compiled by Numba, with all kernels that it calls, when Python first calls it.
 
-    ``shared``: kernels that call it call its machine code instead of containing it, which is
-    compiled once for all of them. For large ones that several others call, and not in their
-    innermost loops: nothing is inlined or optimised across that call.
-
-    ``steps``: how many innermost steps it takes with given arguments, for
+    ``shared``: it is compiled once, and its callers call that machine code instead of
+    containing it. For large kernels with several callers, outside of innermost loops: nothing is
+    inlined or optimised across that call. ``steps``: returns the number of
+    innermost
+    steps for given arguments, for
     :mod:`softib.jit.interpreted`; ``rows``: it takes rows of arrays.
     """
 
@@ -72,8 +72,8 @@ class Kernel:
             return result
 
     def dispatcher(self) -> Callable[..., Any]:
-        """What runs it: Numba's dispatcher, or one around it (the plain function when Numba's JIT
-        is disabled)."""
+        """Return Numba's dispatcher, or a wrapper of it (the plain function when Numba's JIT is
+        disabled)."""
         if self._entry is None:
             if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
                 self._entry = self.python
@@ -98,7 +98,7 @@ class External:
         raise TypeError(f"{self.symbol} can be called from compiled kernels only")
 
     def declaration(self) -> Any:
-        """Numba's declaration of it (what a kernel's global is replaced by)."""
+        """Return Numba's declaration of it, which replaces the global in a kernel."""
         from numba import types
 
         signature = getattr(types, self.result)(*(getattr(types, a) for a in self.arguments))

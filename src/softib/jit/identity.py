@@ -1,13 +1,12 @@
-"""By what the machine code of a kernel is named: everything that it can depend on, by value.
-
-A kernel freezes its bytecode, the constants that it names, and the kernels that it calls, whatever
-file they come from. So its identity is a hash of these: of the bytecode and frozen values of every
-kernel that it reaches, and of the :func:`environment`. An edit elsewhere in a file, of a comment or
-of a kernel that it does not call leaves it alone; a constant that is computed (an offset of a wire
-structure, a number of a C header) counts with its value.
-
-A value of a kind that is not known here counts as all sources of the package that it comes from:
-too much, never too little.
+"""The identity of a kernel, which names its machine code: everything that it can depend on, by
+value.
+A kernel freezes its bytecode, the constants that it names, and the kernels that it calls, from any
+file. Its identity is a hash of the bytecode and frozen values of every kernel that it reaches, and
+of the :func:`environment`. Edits elsewhere in a file, of comments, or of kernels that it does not
+call do not change it; a computed constant (an offset of a wire structure, a number of a C header)
+counts with its value. A value of an unknown type counts as
+all
+sources of the package that it comes from, which may be too much, but never too little.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import dis
 import enum
 import functools
 import hashlib
+import inspect
 import os
 import sys
 import types
@@ -36,8 +36,8 @@ NEUTRAL = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_D
 
 
 def names_of(code: types.CodeType) -> set[str]:
-    """Every global that ``code`` (and what is nested in it) reads. Columns of tables are attributes
-    and may be named as kernels are."""
+    """Return every global that ``code`` (and nested code) reads. Columns of tables are attributes and
+    may have the names of kernels."""
     names, extended = set(), 0
     for opcode, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         argument = extended | low
@@ -51,20 +51,20 @@ def names_of(code: types.CodeType) -> set[str]:
 
 
 def frozen_of(k: Kernel) -> dict[str, Any]:
-    """The globals that ``k`` can name, in the order of their names."""
+    """Return the globals that ``k`` can name, in the order of their names."""
     function = k.python
     values = function.__globals__
     return {name: values[name] for name in sorted(names_of(function.__code__)) if name in values}
 
 
 def reached_from(k: Kernel) -> dict[str, Kernel]:
-    """The kernels that ``k`` names, by the name that it has there; itself is not one."""
+    """Return the kernels that ``k`` names, by their name there, without ``k`` itself."""
     return {name: value for name, value in frozen_of(k).items() if isinstance(value, Kernel) and value is not k}
 
 
 def reached(k: Kernel, into: Callable[[Kernel], bool] = lambda _: True) -> list[Kernel]:
-    """``k`` and every kernel that it can call, in the order in which they are met; of these only
-    those for which ``into`` holds, and what they call."""
+    """Return ``k`` and every kernel that it can call, in the order of the search, which only
+    enters kernels for which ``into`` holds."""
     found, todo = [k], [k]
     while todo:
         for callee in reached_from(todo.pop()).values():
@@ -75,8 +75,8 @@ def reached(k: Kernel, into: Callable[[Kernel], bool] = lambda _: True) -> list[
 
 
 def identity(k: Kernel) -> str:
-    """Hex digest of all that the machine code of ``k`` depends on, but for the types of its
-    arguments and the CPU."""
+    """Return the hex digest of all that the machine code of ``k`` depends on, except the
+    types of its arguments and the CPU."""
     digest = hashlib.sha256(environment().encode())
     for part in reached(k):
         digest.update(_frozen_text(part).encode())
@@ -84,19 +84,19 @@ def identity(k: Kernel) -> str:
 
 
 def title(k: Kernel) -> str:
-    """Module and name of a kernel."""
+    """Return module and name of a kernel."""
     return f"{k.python.__module__}.{k.python.__qualname__}"
 
 
 @functools.cache
 def store_prefix(k: Kernel) -> str:
-    """How the names of the machine code of ``k`` in the store begin, for all types of its
-    arguments."""
+    """Return the prefix of the names of ``k``'s machine code in the store, for all types of
+    its arguments."""
     return f"{title(k).replace('<', '').replace('>', '')}-{identity(k)[:32]}-"
 
 
 def _frozen_text(k: Kernel) -> str:
-    """What ``k`` itself freezes; of the kernels that it calls only which they are."""
+    """Return the frozen values of ``k`` itself as text; kernels that it calls only by identity."""
     parts = [title(k), repr((sorted(k.options.items()), k.shared)), *_code(k.python.__code__, k.python.__doc__)]
     parts += [_value(v, k) for v in (k.python.__defaults__ or ())]
     parts += [_value(cell.cell_contents, k) for cell in (k.python.__closure__ or ())]
@@ -105,10 +105,9 @@ def _frozen_text(k: Kernel) -> str:
 
 
 def _code(code: types.CodeType, doc: str | None = None) -> Iterator[str]:
-    """Bytecode without line numbers and docstring."""
-    yield (
-        f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {code.co_flags}"
-    )
+    """Return the bytecode without line numbers and docstring."""
+    flags = code.co_flags & ~inspect.CO_OPTIMIZED  # Numba clears it in a function that runs under a profiler
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {flags}"
     yield f"{code.co_argcount} {code.co_kwonlyargcount} {code.co_exceptiontable.hex()}"
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
@@ -118,7 +117,7 @@ def _code(code: types.CodeType, doc: str | None = None) -> Iterator[str]:
 
 
 def _value(value: Any, k: Kernel | None) -> str:
-    """One frozen value as text that differs where the value does."""
+    """Return one frozen value as text, distinct for distinct values."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, Kernel):
@@ -147,8 +146,8 @@ def _value(value: Any, k: Kernel | None) -> str:
 
 
 def is_foreign(value: Any) -> bool:
-    """True for modules, types and functions of NumPy, Numba and the standard library: their
-    versions are in the environment."""
+    """Return True for modules, types and functions of NumPy, Numba and the standard library:
+    their versions are in the environment."""
     if isinstance(value, types.ModuleType):
         module = value.__name__
     elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or hasattr(value, "__wrapped__"):
@@ -159,7 +158,7 @@ def is_foreign(value: Any) -> bool:
 
 
 def is_coarse(value: Any) -> bool:
-    """True where ``value`` is of no kind that is known here."""
+    """Return True if ``value`` is of an unknown type."""
     if isinstance(value, tuple | list | frozenset):
         return any(is_coarse(item) for item in value)
     known = isinstance(value, (Kernel, External, enum.Enum, np.generic)) or type(value) in PLAIN or is_foreign(value)
@@ -167,8 +166,8 @@ def is_coarse(value: Any) -> bool:
 
 
 def _package(value: Any, k: Kernel | None) -> str:
-    """Hash of all sources of the packages that ``value``, its type and the kernel that names it
-    come from."""
+    """Return a hash of all sources of the packages that ``value``, its type and the kernel that
+    names it come from."""
     owners = {getattr(value, "__module__", None), type(value).__module__, k.python.__module__ if k else None}
     if isinstance(value, types.ModuleType):
         owners.add(value.__name__)
@@ -178,7 +177,7 @@ def _package(value: Any, k: Kernel | None) -> str:
 
 @functools.cache
 def _sources(package: str) -> str:
-    """Hash over every Python file of a top-level package or module."""
+    """Return a hash over every Python file of a top-level package or module."""
     file = getattr(sys.modules.get(package), "__file__", None)
     if not file:
         return "built in"
@@ -192,8 +191,8 @@ def _sources(package: str) -> str:
 
 @functools.cache
 def environment() -> str:
-    """What every kernel depends on: Python, Numba, LLVM, NumPy, this package's own sources,
-    settings of Numba."""
+    """Return text with everything that all kernels depend on: Python, Numba, LLVM, NumPy, this
+    package's own sources, settings of Numba."""
     import llvmlite
     import numba
 

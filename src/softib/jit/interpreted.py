@@ -2,14 +2,14 @@
 interpret.
 
 Within :func:`small_work_in_python`, a kernel with an estimate of its steps (``kernel(steps=...)``)
-runs as the Python function that it is as long as the cache has no machine code of it and its calls
-in this process are estimated at less than :data:`SHARE` of what compiling it costs. Nothing is
-remembered between processes: equal runs cost the same, and ``softib compile``, or any command that
-compiles the kernel, makes them faster.
-
-Both ways give the same. What Numba types as int64 is Python's int here, since NumPy's narrow
-numbers would wrap around: arrays are handed over as memoryviews, except those of uint64, which wrap
-around in both, and those of kernels that take rows of arrays (``rows=True``).
+runs as a Python function while the cache has no machine code for it and the estimated cost of its
+calls in this process is less than :data:`SHARE` of the cost of compiling it. No state is kept
+between processes: equal runs cost the same, and ``softib compile``, or any command that compiles the
+kernel, makes them faster. Both ways give
+the
+same result. What Numba types as int64 is Python's int here, since NumPy's narrow
+numbers would wrap around: arrays are passed as memoryviews, except those of uint64, which wrap around
+in both ways, and those of kernels that take rows of arrays (``rows=True``).
 ``tests/jit/test_interpreted.py`` runs every kernel with an estimate both ways.
 """
 
@@ -38,11 +38,11 @@ ALWAYS_COMPILE = "SOFTIB_COMPILE"
 """Environment variable: ``always`` compiles every kernel at its first call, as ``softib compile``
 does."""
 STEPS_A_UNIT, STEPS_A_BYTE = 100_000, 400
-"""Steps in Python (of half a microsecond each) in the time that a unit takes to compile, and each
-byte of its bytecode: a fit over the kernels of a report."""
+"""Steps in Python (of half a microsecond each) that correspond to the time to compile a unit, and
+to each byte of its bytecode: fitted to the kernels of a report."""
 SHARE = 1 / 2
-"""Of the time to compile. With more, the first report would be a little shorter and every later one
-much longer."""
+"""Share of the compile time. A larger share would make the first report a little faster and every
+later one much slower."""
 NARROW = "bool_ int8 uint8 int16 uint16 int32 uint32 float64 inf"
 ALLOCATORS = "empty zeros ones full arange"
 
@@ -53,7 +53,7 @@ _steps: dict[Kernel, float] = {}
 
 @contextlib.contextmanager
 def small_work_in_python() -> Iterator[None]:
-    """Within this, small work of kernels runs in Python. For commands that end soon."""
+    """Context in which small work of kernels runs in Python, for short commands."""
     _wanted.append(True)
     try:
         yield
@@ -74,7 +74,7 @@ def is_small(k: Kernel, args: tuple[Any, ...]) -> bool:
 
 @functools.cache
 def bound(k: Kernel) -> float:
-    """Steps up to which ``k`` runs in Python."""
+    """Return the number of steps up to which ``k`` runs in Python."""
     size = sum(len(part.python.__code__.co_code) for part in reached(k))
     return SHARE * (STEPS_A_UNIT + STEPS_A_BYTE * size)
 
@@ -92,7 +92,7 @@ def run(k: Kernel, args: tuple[Any, ...]) -> Any:
 
 
 def python_of(k: Kernel) -> types.FunctionType:
-    """Return the function of ``k`` that calls the functions of other kernels, and counts in
+    """Return the function of ``k``, which calls the functions of other kernels, and uses
     Python's numbers."""
     return _python_of(k, k.rows)
 
@@ -110,7 +110,7 @@ def _python_of(k: Kernel, rows: bool) -> types.FunctionType:
 
 @functools.cache
 def _numbers(views: bool) -> Any:
-    """NumPy as kernels see it: int64 is Python's int, and new arrays are memoryviews where
+    """NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if
     arguments are."""
     import numpy as np
 
@@ -128,7 +128,7 @@ def _numbers(views: bool) -> Any:
 
 
 def _viewed(value: Any) -> Any:
-    """``value`` with memoryviews for its arrays."""
+    """Return ``value`` with memoryviews instead of arrays."""
     import numpy as np
 
     from softib.jit.table import Table

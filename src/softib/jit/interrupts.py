@@ -1,10 +1,10 @@
-"""Ctrl-C, and the end of the program, while a kernel compiles: between two kernels, not within
-Numba and LLVM.
-
-Where ``KeyboardInterrupt`` rises between two lines of Numba, modules of LLVM are half handed over,
-and freeing them crashes; where it rises in a callback of LLVM, Python drops it, and the program
-goes on. Either was seen once in 30 interrupts of a first ``softib exporter``. A thread that
-compiles while the program ends crashes as well.
+"""Ctrl-C, and the end of the program, during compilation take effect between two kernels, not
+inside Numba and
+LLVM.
+If ``KeyboardInterrupt`` is raised between two lines of Numba, ownership of LLVM modules is
+undefined, and freeing them crashes; if it is raised in a callback of LLVM, Python drops it, and
+the program continues. Each was seen once in 30 interrupts of a first ``softib exporter``. A
+thread that compiles at exit of the program crashes as well.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ending = threading.Event()
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Within, Ctrl-C is noted where it would raise; :func:`check`, or the end of the block, raises
-    :class:`KeyboardInterrupt` for it.
-
-    Handlers that programs have installed stay: ours only ask for an end.
+    """Context in which Ctrl-C is noted instead of raised; :func:`check`, or the end of the block,
+    then raises :class:`KeyboardInterrupt`.
+    Other
+    installed handlers are kept: softib's only request an end.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -47,7 +47,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 def check() -> None:
-    """Raise what was held back, where nothing is half done: :class:`KeyboardInterrupt`, or
+    """Raise a deferred interrupt at a consistent point: :class:`KeyboardInterrupt`, or
     :class:`SystemExit` in a thread of a program that ends."""
     if threading.current_thread() is not threading.main_thread():
         if _ending.is_set():
@@ -58,8 +58,8 @@ def check() -> None:
 
 
 def wait_at_exit(lock: AbstractContextManager[Any]) -> None:
-    """The program ends after the thread that holds the compiler's ``lock`` has reached a
-    :func:`check`."""
+    """Delay the end of the program until the thread that holds the compiler's ``lock`` has
+    reached a :func:`check`."""
 
     def end() -> None:
         _ending.set()

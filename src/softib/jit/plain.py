@@ -1,9 +1,9 @@
-"""Compile a kernel by Numba's documented interface alone: ``numba.njit(cache=True)``, each function
-for itself.
+"""Compile a kernel only with Numba's documented interface: ``numba.njit(cache=True)``, each function
+separately.
 
 Several times slower than units (see docs/decisions/0010-kernel-units.md), with the same results.
-Numba's own cache sees an edit of the kernel's file only, so the folder that it keeps a kernel in is
-named by the kernel's :func:`~softib.jit.identity.identity`.
+Numba's own cache only notices an edit of the kernel's file, so its folder for a kernel is named after
+the kernel's :func:`~softib.jit.identity.identity`.
 """
 
 import functools
@@ -22,14 +22,14 @@ __all__ = ["entry"]
 
 _called = {}
 _alone = threading.RLock()
-"""One thread compiles: the first waits for another process' lock, the second must not hold Numba's
-lock meanwhile."""
+"""Serializes compilation in this process: while one thread waits for another process' lock, a second
+one must not hold Numba's lock."""
 
 interrupts.wait_at_exit(_alone)
 
 
 def entry(k, keep=True):
-    """The dispatcher that Python calls."""
+    """Return the dispatcher that Python calls."""
     function = clone(k.python)
     function.__globals__.update(callees(k))
     with _alone:
@@ -45,13 +45,13 @@ def entry(k, keep=True):
 
 
 def callees(k):
-    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their
-    declarations."""
+    """Return the replacements of ``k``'s globals: dispatchers of kernels, declarations of C
+    functions."""
     return {name: _callee(callee) for name, callee in reached_from(k).items()} | declared(k)
 
 
 def _callee(k):
-    """The dispatcher that kernels call."""
+    """Return the dispatcher that kernels call."""
     if id(k) not in _called:
         function = clone(k.python)
         function.__globals__.update(callees(k))
@@ -65,8 +65,7 @@ UNDOCUMENTED = ("_nrt", "no_cpython_wrapper", "no_cfunc_wrapper")
 
 
 def compiled(function, options, **wrappers):
-    """``numba.njit`` with these options; those that are not documented only where this Numba knows
-    them."""
+    """Return ``numba.njit`` with these options; undocumented ones only if this Numba supports them."""
     given = {n: v for n, v in options.items() if n not in UNDOCUMENTED[1:]} | wrappers
     try:
         return numba.njit(**{"nogil": True, **given})(function)
@@ -76,7 +75,7 @@ def compiled(function, options, **wrappers):
 
 
 def _folder(k):
-    """Where Numba keeps this kernel; None where nothing can be kept."""
+    """Return the folder in which Numba stores this kernel; None if nothing can be stored."""
     if STORE.given_up:
         return None
     folder = cache_dir() / f"{title(k).replace('<', '').replace('>', '')}-{identity(k)[:32]}{FOLDER}"
@@ -86,7 +85,7 @@ def _folder(k):
         if not STORE.trusts(cache_dir()):
             return None
         if not all(is_trusted(closed(path)) for path in (folder, *folder.rglob("*"))):
-            raise PermissionError(1, f"{folder.name} is another user's, or writable by others")
+            raise PermissionError(1, f"{folder.name} belongs to another user, or is writable by others")
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError(13, os.strerror(13))
     except OSError as error:
@@ -96,7 +95,7 @@ def _folder(k):
 
 
 def _compile(dispatcher, k, folder, signature):
-    """Load from Numba's cache or compile and keep: one process at a time, since Numba numbers its
+    """Load from Numba's cache, or compile and store: one process at a time, since Numba numbers its
     files without a lock."""
     load_or_compile = functools.partial(type(dispatcher).compile, dispatcher, signature)
     names = {title(callee) for callee in reached(k)} - {title(k)}
@@ -106,7 +105,7 @@ def _compile(dispatcher, k, folder, signature):
             code = load_or_compile()
         except numba.core.errors.NumbaError:
             raise
-        except OSError as error:  # it could not be kept; compiled it is
+        except OSError as error:  # it was compiled, but could not be stored
             STORE.give_up(error)
             code = load_or_compile()
         except Exception:

@@ -1,5 +1,4 @@
-"""Have memory fetched before it is needed: an instruction of the processor that Numba has no name
-for."""
+"""Prefetch memory before it is needed: a processor instruction that Numba does not offer."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ CACHE_LINE = 64
 
 
 class Prefetch(External):
-    """``prefetch(array, row, column)`` in a kernel: have the cache line of that element of a
-    two-dimensional array fetched, or ``prefetch(rows, row, line)``: a cache line of a row of
-    records. Nothing is read, so no index is wrong. In plain Python it does nothing."""
+    """``prefetch(array, row, column)`` in a kernel: prefetch the cache line of that element of
+    a two-dimensional array, or ``prefetch(rows, row, line)``: a cache line of a row of records. No
+    data is read, so any index is allowed. In plain Python it does nothing."""
 
     def __init__(self) -> None:
         super().__init__("llvm.prefetch", "none")
 
     def __call__(self, *args: Any) -> None:
-        """Plain Python has no use for it."""
+        """Do nothing in plain Python."""
 
     def declaration(self) -> Any:
         """Numba's intrinsic of it (LLVM's ``llvm.prefetch``: for reading, into all caches, data)."""

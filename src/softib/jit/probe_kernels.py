@@ -1,5 +1,5 @@
-"""The trial of :mod:`softib.jit.accelerators`: a kernel small enough to compile in a second that
-uses what all others use."""
+"""The trial of :mod:`softib.jit.accelerators`: a kernel that compiles in a second and uses all
+features that other kernels use."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def weight(x, factor):
 
 @kernel
 def doubled(t, i):
-    """A table handed on; a kernel that is called by two others."""
+    """Pass a table on; called by two other kernels."""
     return weight(t.rows[i], 2) + weight(t.strided[i], i)
 
 

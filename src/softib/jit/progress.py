@@ -1,5 +1,5 @@
-"""Progress of compiling, for those who wait: kernels of the current unit that are done, and how
-many it has."""
+"""Progress of compilation for the user: the number of compiled kernels of the current unit, and
+the total."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 __all__ = ["compiling", "on_compiling", "step"]
 
 TRIAL = "softib.jit."
-"""No one waits for the trial of the accelerators."""
+"""Units not reported: the trial of the accelerators."""
 Listener = Callable[[str, int, int], None]
 
 _listeners: list[Listener] = []
@@ -19,15 +19,15 @@ _done: set[str] = set()
 
 
 def on_compiling(listener: Listener) -> None:
-    """From now on ``listener(unit, done, of)`` is called as the ``of`` kernels of ``unit`` compile."""
+    """Call ``listener(unit, done, of)`` during the compilation of the ``of`` kernels of ``unit``."""
     _listeners.append(listener)
 
 
 @contextmanager
 def compiling(unit: str, kernels: set[str], quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """A unit of these kernels compiles. ``quiet``: perhaps (it may be loaded); the first
-    :func:`step`, or a call of what this yields, shows that it does. A unit that another one needs
-    compiles within it."""
+    """Context in which a unit of these kernels compiles. ``quiet``: it may be loaded
+    instead; the first :func:`step`, or a call of the yielded function, shows that it compiles. Units
+    can be nested."""
     before = list(_unit), set(_known), set(_done)
     _set([unit], kernels, set())
     if not quiet:

@@ -1,4 +1,4 @@
-"""Rows with named columns: each column has a type, a unit and a line of text, declared once.
+"""Rows with named columns: each column is declared once, with a type, a unit and a line of text.
 
 An array of rows is a NumPy array of records. A kernel reads ``table.packet[k].psn``, which compiles
 to one load at a fixed distance from the row's address; NumPy code reads the column
@@ -21,8 +21,8 @@ LINE = 64
 
 @dataclass(frozen=True)
 class Column:
-    """A column: ``kind`` is NumPy's name of its type, ``many`` how many values a row has, ``over``
-    the column whose bytes it shares."""
+    """A column: ``kind`` is NumPy's name of its type, ``many``: values per row, ``over``: the column
+    whose bytes it shares."""
 
     name: str
     kind: str
@@ -48,7 +48,7 @@ def f8(name: str, unit: str, text: str) -> Column:
 
 
 class Rows:
-    """What the rows of an array are. ``dtype`` is a record of the columns in their order, each at a
+    """Declaration of an array's rows. ``dtype`` is a record of the columns in their order, each at a
     multiple of its own size, padded to ``size`` bytes where that is given.
 
     Raises :class:`TypeError` for a name that records of NumPy cannot have, and for a column without

@@ -1,30 +1,36 @@
-"""Work of Numba's compiler that is left out, or done once, while a unit compiles: a third of the time.
-
-* It infers the type of an operation on the same types once: in a unit 7,000 times, of 1,000 kinds.
-* It asks LLVM for the size of a type once; each question is a module of LLVM's.
-* Functions that only kernels call get no wrappers for Python and C.
-* It compares its settings by what was set.
-* Python does not search for reference cycles in the million objects that arise.
+"""Work of Numba's compiler that is omitted, or done only once, while a unit compiles, which saves a
+third
+of the time. * The type of an operation is inferred once per combination of types: a unit has 7,000
+operations of 1,000 kinds. * The size of a type is queried once; each query
+creates an LLVM module. * Functions that only kernels call get no
+wrappers for Python and C. * Settings are
+compared only where they were set. * It hashes each type once: of a table's array that is a tuple of tuples.
+* It imports what it needs to lower a call once, not before every call.
+* It lists the variables of an instruction without asking each value for its class five times.
+* Python does not search for reference cycles in a million objects.
 """
 
 import gc
 from contextlib import ExitStack, contextmanager
 
 from llvmlite import ir
-from numba.core import compiler, cpu
+from numba.core import compiler, cpu, types, typing
+from numba.core.ir import Inst, Var
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction
 
 __all__ = ["Flags", "taken", "unwrapped"]
 
+CONTEXTS = cpu.CPUContext, typing.Context
+"""Each asks its modules for what they can lower, or type, before every function that is compiled."""
 NAMES_OF_FLAGS = hash(compiler.Flags())
 """Numba hashes the names of the settings, not their values: the same for all."""
 
 
 @contextmanager
 def taken(*others):
-    """Within this, Numba takes these shortcuts, and ``others``: (object, name of an attribute, its
-    value meanwhile)."""
+    """Context in which Numba takes these shortcuts, and ``others``: (object, name of an attribute,
+    temporary value)."""
     collecting = gc.isenabled()
     gc.disable()
     with ExitStack() as undo:
@@ -33,6 +39,9 @@ def taken(*others):
         for owner, name, value in (
             (BaseFunction, "get_call_type", _inferred_once(BaseFunction.get_call_type)),
             (ir.Type, "get_abi_size", _measured_once(ir.Type.get_abi_size)),
+            (types.Type, "__hash__", _hashed_once(types.Type.__hash__)),
+            (Inst, "_rec_list_vars", _list_vars),
+            *((c, "load_additional_registries", _loaded_once(c.load_additional_registries)) for c in CONTEXTS),
             *others,
         ):
             undo.callback(setattr, owner, name, getattr(owner, name))
@@ -41,7 +50,7 @@ def taken(*others):
 
 
 def unwrapped(kind):
-    """The shortcuts by which libraries of the class ``kind`` get no wrappers."""
+    """Return the shortcuts with which libraries of the class ``kind`` get no wrappers."""
     names = "create_cpython_wrapper", "create_cfunc_wrapper"
     return [(cpu.CPUContext, name, _not_of(kind, getattr(cpu.CPUContext, name))) for name in names]
 
@@ -56,6 +65,62 @@ def _inferred_once(infer):
         return known[key]
 
     return inferred
+
+
+def _hashed_once(hash_of):
+    known = {}  # by address; the type is kept with its hash, so that no other one gets its address
+
+    def hashed(self):
+        entry = known.get(id(self))
+        if entry is None:
+            known[id(self)] = entry = hash_of(self), self
+        return entry[0]
+
+    return hashed
+
+
+def _loaded_once(load):
+    known = []
+
+    def loaded(self):
+        if self not in known:
+            load(self)
+            known.append(self)
+
+    return loaded
+
+
+class _Kinds(dict):
+    """By class of a value in Numba's IR: how its variables are found (0: it has none)."""
+
+    VAR, INST, SEQUENCE, MAPPING = 1, 2, 3, 4
+
+    def __missing__(self, kind):
+        known = (Var, self.VAR), (Inst, self.INST), ((list, tuple), self.SEQUENCE), (dict, self.MAPPING)
+        self[kind] = number = next((number for of, number in known if issubclass(kind, of)), 0)
+        return number
+
+
+KINDS = _Kinds()
+
+
+def _list_vars(self, value):
+    """The variables in ``value`` in their order, as Numba's own function lists them."""
+    variables = []
+    _add_vars(value, variables)
+    return variables
+
+
+def _add_vars(value, variables):
+    kind = KINDS[type(value)]
+    if kind == KINDS.VAR:
+        variables.append(value)
+    elif kind == KINDS.INST:
+        variables += value.list_vars()
+    elif kind:
+        for item in value.values() if kind == KINDS.MAPPING else value:
+            if KINDS[type(item)]:
+                _add_vars(item, variables)
 
 
 def _measured_once(measure):
@@ -81,8 +146,8 @@ def _not_of(kind, wrap):
 
 
 class Flags(compiler.Flags):
-    """Numba's settings, compared by what was set: Numba gathers all two dozen at each of 30,000
-    comparisons, a seventh of the time of compiling."""
+    """Numba's settings, compared only where they were set: Numba collects two dozen of them for
+    each of 30,000 comparisons, a seventh of the compile time."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
 """A second compilation of a kernel, with some of the kernels that it calls replaced by others.
 
-A decision that holds for a whole run (which link technology, which transport) is made here, when
-the machine code is made, and not at each event: the unit of one choice does not contain the others,
-is not slowed by them and does not compile them.
+A decision that holds for a whole run (which link technology, which transport) is made here, at
+compile time, and not at each event: the unit of one choice does not contain the others, is not slowed
+down by them and does not compile them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["clone", "declared", "specialised"]
 
 
 def clone(function: Callable[..., Any]) -> types.FunctionType:
-    """``function`` with globals of its own, in which kernels can be replaced."""
+    """Return a copy of ``function`` with separate globals, in which kernels can be replaced."""
     copy = types.FunctionType(
         function.__code__, dict(function.__globals__), function.__name__, function.__defaults__, function.__closure__
     )
@@ -27,7 +27,7 @@ def clone(function: Callable[..., Any]) -> types.FunctionType:
 
 
 def declared(k: Kernel) -> dict[str, Any]:
-    """Numba's declarations of the C functions that ``k`` names, by the name that each has there."""
+    """Return Numba's declarations of the C functions that ``k`` names, by their name there."""
     return {name: value.declaration() for name, value in frozen_of(k).items() if isinstance(value, External)}
 
 
@@ -37,13 +37,12 @@ def specialised(
     replaced: Mapping[Kernel, Kernel],
     constants: Mapping[str, Any] | None = None,
 ) -> Kernel:
-    """``top`` with every kernel of ``replaced``, wherever it is called, taken for another one, and
-    with other values of ``constants`` (by their name, in every kernel that names one). ``name`` is
-    added to the names of what differs.
-
-    A kernel that calls nothing that differs is shared with ``top``. Raises :class:`ValueError` for
-    something to replace that ``top`` does not call or name: a change elsewhere has made the
-    specialisation wrong.
+    """Return ``top`` with every kernel of ``replaced`` replaced in all its callers, and with other
+    values of ``constants`` (by name, in every kernel that uses one). ``name`` is appended to the names
+    of changed kernels; unchanged ones are
+    shared
+    with ``top``. Raises :class:`ValueError` for a replacement that ``top`` does not call or name, which
+    means that a change elsewhere has made the specialisation wrong.
     """
     constants = constants or {}
     made: dict[Kernel, Kernel] = {}
@@ -73,7 +72,7 @@ def specialised(
 
 
 def _with(k: Kernel, name: str, changed: Mapping[str, Any]) -> Kernel:
-    """``k`` with other globals."""
+    """Return ``k`` with other globals."""
     function = clone(k.python)
     function.__globals__.update(changed)
     function.__qualname__ = f"{k.python.__qualname__}.{name}"

@@ -1,10 +1,10 @@
 """Machine code on disk: one file for each unit, types of its arguments and CPU, in one folder.
 
-A file is ``magic, SHA-256, payload``: one that is cut short or damaged is compiled again and
-replaced. It is written beside and renamed, so that no one reads half of one. Processes that need
-the same unit at once compile it once: the others wait for the first and load what it kept. What
-no one used for :data:`KEEP_DAYS` days is deleted, and the oldest beyond :data:`KEEP_FILES`; a
-process reads a file once and whole, so deleting harms no running one.
+A file is ``magic, SHA-256, payload``: a truncated or damaged file is compiled again and replaced. It is
+written to a temporary name and renamed, so that no process reads a partial file. If several processes
+need the same unit at once, the first compiles it, and the others wait and load it. Files not used for
+:data:`KEEP_DAYS` days are deleted, and the oldest beyond :data:`KEEP_FILES`; a process reads a file
+once as a whole, so deletion does not affect running processes.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ __all__ = ["STORE", "Store", "cache_dir"]
 MAGIC = b"softib kernel 1\n"
 KEEP_DAYS, KEEP_FILES = 60, 2000
 YOUNG_S = 3600.0
-"""Nothing younger is deleted, whatever there is: it may be of a run that goes on."""
+"""Minimum age of deleted files: a younger one may belong to a current run."""
 DAY_S = 86400.0
 PAUSE_S = 0.02
-"""Between two looks whether another process has compiled."""
+"""Interval between checks whether another process has finished compiling."""
 SUFFIX, PART, LOCK = ".code", ".part", ".lock"
 WRITABLE = 0o022
 """Group and others may write."""
 FOLDER = ".numba"
-"""What Numba keeps of one kernel itself, where it compiles the plain way."""
+"""Files that Numba itself stores for one kernel compiled the plain way."""
 
 
 def cache_dir() -> Path:
-    """Folder in which machine code of kernels is kept: ``$SOFTIB_CACHE_DIR``, the user's cache, or
-    where that cannot be written a folder of the user's in the one for temporary files."""
+    """Return the folder for machine code of kernels: ``$SOFTIB_CACHE_DIR``, the user's cache, or, if
+    that is not writable, a folder of the user in the directory for temporary files."""
     usual = _usual()
     if os.environ.get("SOFTIB_CACHE_DIR") or (usual is not None and _writable(usual)):
         assert usual is not None
@@ -56,7 +56,7 @@ def cache_dir() -> Path:
 
 
 def _usual() -> Path | None:
-    """The folder that the environment names; None where this user has no home."""
+    """Return the folder from the environment; None if this user has no home directory."""
     base, cache = os.environ.get("SOFTIB_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     try:
         root = Path(base) if base else Path(cache or Path.home() / ".cache") / "softib"
@@ -66,25 +66,26 @@ def _usual() -> Path | None:
 
 
 def _folders() -> list[Path]:
-    """Those that are read."""
+    """Return the folders that are read."""
     return list(dict.fromkeys(folder for folder in (_usual(), cache_dir()) if folder is not None))
 
 
 @functools.cache
 def _writable(folder: Path) -> bool:
-    """Can files be made in ``folder``, or in the folder that it would be made in?"""
+    """Return whether files can be created in ``folder``, or in the parent in which it would be
+    created."""
     there = next(p for p in (folder, *folder.parents) if p.exists())
     return os.access(there, os.W_OK | os.X_OK)
 
 
 def is_trusted(about: os.stat_result) -> bool:
-    """True for a file or folder of this user or root that no other user can write."""
+    """Return True for a file or folder of this user or root that no other user can write."""
     return about.st_uid in (os.geteuid(), 0) and not about.st_mode & WRITABLE
 
 
 def closed(path: Path) -> os.stat_result:
-    """``path`` after its own user has closed it to the group, whom an umask of 002 lets in. Raises
-    OSError."""
+    """Return the status of ``path`` after its owner has removed write access for the group, which an
+    umask of 002 grants. Raises OSError."""
     about = path.stat()
     if about.st_uid == os.geteuid() and about.st_mode & WRITABLE:
         path.chmod(about.st_mode & 0o777 & ~WRITABLE)
@@ -93,18 +94,18 @@ def closed(path: Path) -> os.stat_result:
 
 
 class Store:
-    """The cache of this process: used, or abandoned with one line on stderr."""
+    """The cache of this process: in use, or abandoned with one line on stderr."""
 
     def __init__(self) -> None:
         self.given_up = self._pruned = False
 
     def read(self, name: str) -> bytes | None:
-        """What :meth:`write` was given; None when it is not there, not whole, or of another user. A
-        cache that can be read alone, as one in an image, is read, too."""
+        """Return the data passed to :meth:`write`; None if it does not exist, is incomplete, or
+        belongs to another user. A read-only cache, for example in an image, is read, too."""
         return next((data for f in _folders() if (data := self._read(f, name)) is not None), None)
 
     def holds(self, prefix: str) -> bool:
-        """Return whether the cache has a file whose name begins so."""
+        """Return whether the cache has a file with this prefix."""
         return any(next(folder.glob(f"{glob.escape(prefix)}*{SUFFIX}"), None) is not None for folder in _folders())
 
     def _read(self, folder: Path, name: str) -> bytes | None:
@@ -125,8 +126,8 @@ class Store:
         return payload if whole else None
 
     def trusts(self, folder: Path) -> bool:
-        """False, said once, where another user could put code into ``folder``: it would run as this
-        one."""
+        """Return False, with one warning, if another user could put code into ``folder``: it would
+        run as this user."""
         try:
             about = closed(folder)
         except OSError:
@@ -140,14 +141,14 @@ class Store:
         return False
 
     def make_folder(self) -> Path:
-        """The folder of the cache, writable by this user alone. Raises OSError."""
+        """Create the folder of the cache, writable only by this user. Raises OSError."""
         folder = cache_dir()
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         return folder
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """Hold the lock ``name`` of the cache; without one where there can be none."""
+        """Hold the lock ``name`` of the cache; without a lock if none can be created."""
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
                 file = held.enter_context((self.make_folder() / (name + LOCK)).open("ab"))
@@ -155,7 +156,7 @@ class Store:
             yield
 
     def write(self, name: str, payload: bytes) -> None:
-        """Keep ``payload``; where that cannot be, say so once and keep nothing from then on."""
+        """Store ``payload``; if that fails, report it once and store nothing from then on."""
         if self.given_up or not self.trusts(cache_dir()):
             return
         folder = cache_dir()
@@ -176,7 +177,7 @@ class Store:
             prune(folder, time.time())
 
     def give_up(self, error: OSError) -> None:
-        """Keep nothing from now on, and say so once."""
+        """Store nothing from now on, and report it once."""
         if self.given_up:
             return
         self.given_up = True
@@ -188,7 +189,7 @@ class Store:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Wait for the lock of ``file``; Ctrl-C ends that, also where it is held back."""
+    """Wait for the lock of ``file``; Ctrl-C ends the wait, even if it is deferred."""
     while True:
         try:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -198,7 +199,7 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def prune(folder: Path, now: float) -> None:
-    """Delete what no one used for :data:`KEEP_DAYS`, and the oldest of more than
+    """Delete files not used for :data:`KEEP_DAYS`, and the oldest beyond
     :data:`KEEP_FILES`."""
     entries = []
     for path in folder.iterdir():
@@ -219,7 +220,7 @@ def prune(folder: Path, now: float) -> None:
 
 
 def _last_use(path: Path) -> float:
-    """Seconds since the epoch: the latest write of, or (of folders) read in it."""
+    """Return seconds since the epoch of the last write of a file, or the last use of a folder."""
     stat = path.stat()
     if not path.is_dir():
         return stat.st_mtime

@@ -1,10 +1,10 @@
 """Many arrays as one argument of kernels.
 
-A named tuple of arrays is expensive as an argument: Numba hands over each array as seven values or
-more, at each call between kernels too, and LLVM carries hundreds of arguments through every
-function. A table is one pointer: to the addresses and shapes of its arrays, which never change
-while it lives. Where that pointer is not to be had (:mod:`softib.jit.accelerators`), kernels get
-the named tuple.
+A named tuple of arrays is expensive as an argument: Numba passes each array as seven or more values,
+also in calls between kernels, and LLVM carries hundreds of arguments through every function.
+A table is one pointer to the addresses and shapes of its arrays, which never change during its
+lifetime. Without support for this pointer (:mod:`softib.jit.accelerators`), kernels get the named
+tuple.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Table", "table"]
 
 
 class Table:
-    """Base of the classes that :func:`table` makes. Its attributes are arrays and cannot be
+    """Base of the classes created by :func:`table`. Its attributes are arrays and cannot be
     assigned."""
 
     _fields: tuple[str, ...] = ()
@@ -74,26 +74,26 @@ class Table:
         return type(self), tuple(self._columns[name] for name in self._fields)
 
     def as_named_tuple(self) -> Any:
-        """The same arrays as a named tuple."""
+        """Return the same arrays as a named tuple."""
         values = vars(self).get("_named_tuple")
         if values is None:
             values = vars(self)["_named_tuple"] = self.NamedTuple(*(getattr(self, name) for name in self._fields))
         return values
 
     def _replace(self, **named: Any) -> Any:
-        """A table with some other arrays."""
+        """Return a table with some arrays replaced."""
         return type(self)(**{**self._columns, **named})
 
 
 def table(name: str, fields: str | list[str] | Mapping[str, Array], widths: Mapping[str, int] | None = None) -> Any:
-    """A class of tables with these fields, made and read like a named tuple of arrays.
+    """Return a class of tables with these fields, created and read like a named tuple of
+    arrays.
+    ``fields``: names, or names with a declaration of each array (:mod:`softib.jit.rows`), kept as
+    ``arrays`` of the class. An array of one row is read as that row. ``widths``: the constant
+    length of the last dimension of arrays; compiled kernels then multiply by a constant.
 
-    ``fields``: names, or names with what each array is (:mod:`softib.jit.rows`), kept as ``arrays``
-    of the class. An array of one row is read as that row. ``widths``: the length of the last
-    dimension of arrays that always have the same; compiled kernels multiply by a constant then.
-
-    Assign it to a global called ``name``: Numba's cache looks the class of the named tuple up
-    there.
+        Assign it to a global called ``name``: Numba's cache looks the class of the named tuple up
+        there.
     """
     names = tuple(fields.split() if isinstance(fields, str) else fields)
     arrays = fields if isinstance(fields, Mapping) else {}

@@ -30,6 +30,9 @@ class TableType(types.Type):
     def key(self):
         return self.name, self.columns
 
+    def __hash__(self):
+        return hash(self.name)  # it has the digest of all columns
+
     @property
     def mangling_args(self):
         return self.name, ()
@@ -39,7 +42,7 @@ register_model(TableType)(models.OpaqueModel)
 
 
 def type_of(table):
-    """The type of ``table``: its fields, and of each the dtype, dimensions and layout."""
+    """Return the type of ``table``: its fields, with dtype, dimensions and layout of each."""
     columns, at = [], 0
     for name in table._fields:
         array = numba.typeof(table._columns[name])

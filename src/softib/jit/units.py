@@ -1,14 +1,13 @@
 """Compile a kernel and all that it calls as one unit.
 
-Left alone, Numba optimises each function with everything below it, makes machine code of it, links
-the result into each caller and restarts there: the work grows with the depth of the calls. Here
-a function that only kernels call is typed and lowered (:class:`Part`) and nothing more; the one
-that Python calls (:class:`Unit`) links all parts, hides them, and is optimised and made machine
-code of once.
-
-It stands on names of Numba that are no public interface, all of them in this file,
-:mod:`softib.jit.shortcuts` and :mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` finds
-out whether they do here what they did.
+By default Numba optimises each function with everything below it, generates machine code, links the
+result into each caller and starts again there: the work grows with the depth of calls. Here a
+function that only kernels call is only typed and lowered (:class:`Part`); the function that
+Python calls (:class:`Unit`) links all parts, hides them, and is optimised and compiled to machine
+code once. The
+private
+names of Numba that this needs are all in this file, :mod:`softib.jit.shortcuts` and
+:mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` tests whether they still work.
 """
 
 import functools
@@ -22,6 +21,7 @@ from numba.core import codegen, compiler, serialize, types
 from numba.core.caching import _Cache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
+from numba.core.runtime import rtsys
 from numba.core.types import unliteral
 
 from softib.jit import interrupts, progress
@@ -34,7 +34,7 @@ from softib.jit.store import STORE
 __all__ = ["entry"]
 
 INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""What only kernels call needs no wrapper for Python."""
+"""Functions that only kernels call need no wrapper for Python."""
 
 _parts = {}
 _shared = {}
@@ -43,7 +43,8 @@ interrupts.wait_at_exit(global_compiler_lock)
 
 
 def entry(k, keep=True):
-    """The dispatcher that Python calls: machine code from the store, or of a unit compiled now."""
+    """Return the dispatcher that Python calls, with machine code from the store, or from a unit
+    compiled now."""
     if not k.shared:
         return unit_of(k, keep)
     if id(k) not in _shared:
@@ -53,7 +54,7 @@ def entry(k, keep=True):
 
 
 def unit_of(k, keep):
-    """A dispatcher of units of ``k``."""
+    """Return a dispatcher of units of ``k``."""
     options = {"nogil": True, **{n: v for n, v in k.options.items() if n not in INNER}, "no_cfunc_wrapper": True}
     function = clone(k.python)
     function.kernel = k
@@ -67,11 +68,11 @@ def unit_of(k, keep):
 
 
 def one_at_a_time(dispatcher, name, signature):
-    """Look into the store, and compile and keep what is missing: one process at a time, so that
-    processes that begin at once compile a unit once. Numba's own lock comes first, or two threads
-    could wait for each other.
-
-    Raises :class:`UnitError` when there is no unit: the kernel has not run."""
+    """Look in the store, and compile and store a missing unit: one process at a time, so that
+    processes that start together compile a unit once. Numba's own lock is taken first, to avoid a
+    deadlock of two threads. Raises
+    :class:`UnitError`
+    if there is no unit: the kernel has not run."""
     with global_compiler_lock, STORE.alone(name), interrupts.held():
         try:
             return type(dispatcher).compile(dispatcher, signature)
@@ -93,16 +94,16 @@ def part(k):
 
 
 def call_template(dispatcher, args, kws):
-    """As Numba's own, but one function for all constants and all widths of signed integers: it would
-    type and lower another for each literal argument, and for int32 beside int64. Numba computes
-    with both as int64."""
+    """Like Numba's own, but with one function for all constants and all widths of signed integers;
+    Numba would type and lower another one for each literal argument, and for int32 in addition to
+    int64, although it computes with both as int64."""
     return type(dispatcher).get_call_template(
         dispatcher, [widened(a) for a in args], {name: widened(a) for name, a in kws.items()}
     )
 
 
 def widened(kind):
-    """The type as which kernels take an argument of the type ``kind`` from other kernels."""
+    """Return the type of a parameter for which another kernel passes the type ``kind``."""
     kind = unliteral(kind)
     return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
 
@@ -114,8 +115,8 @@ def callees(k):
 
 
 class Part(codegen.JITCodeLibrary):
-    """LLVM code of one function that is linked into units. It becomes machine code only where
-    somebody asks for an address in it (Numba's own helpers that other code shares)."""
+    """LLVM code of one function that is linked into units. It is compiled to machine code only
+    if an address in it is requested (Numba's own helpers that other code shares)."""
 
     def __init__(self, generator, name):
         super().__init__(generator, name)
@@ -126,7 +127,7 @@ class Part(codegen.JITCodeLibrary):
         self._finalized = True
 
     def _optimize_functions(self, module):
-        module.data_layout = self._codegen._data_layout  # what the unit does with all of it is enough
+        module.data_layout = self._codegen._data_layout  # the unit optimises all of it later
 
     def below(self, libraries):
         """Add this library and all that it needs to ``libraries``."""
@@ -152,7 +153,7 @@ class Part(codegen.JITCodeLibrary):
                 self._codegen.set_env(name, env)
 
     def _get_module_for_linking(self):
-        """Of libraries that are no units: whole."""
+        """Return the whole module of libraries that are not units."""
         self._make()
         return super()._get_module_for_linking()
 
@@ -183,12 +184,10 @@ class _NoEnvironment:
 
 
 class Unit(codegen.JITCodeLibrary):
-    """Machine code of a kernel that Python calls, or that units call which do not contain it
-    (``shared``).
-
-    ``symbol`` is by what name they do: one that is the same in every process, unlike the one that
-    Numba gives the ``function``. ``needs`` are the signatures of the shared kernels that it calls,
-    by their title.
+    """Machine code of a kernel called by Python, or by units that do not contain it (``shared``).
+    They call it by ``symbol``, which is the same in every process, unlike Numba's name of the ``function``.
+    ``needs`` are the shared kernels that it calls: of each the title, the types of its arguments and the symbol
+    by which this machine code calls it.
     """
 
     symbol, function = "", ""
@@ -196,10 +195,10 @@ class Unit(codegen.JITCodeLibrary):
 
     def __init__(self, generator, name):
         super().__init__(generator, name)
-        self.needs = {}
+        self.needs = []
 
     def share(self, k, symbol, result):
-        """From now on other units find the function of ``result`` by ``symbol``."""
+        """Make the function of ``result`` available to other units as ``symbol``."""
         self.kernel, self.symbol, self.function, self.signature = (
             k,
             symbol,
@@ -224,7 +223,7 @@ class Unit(codegen.JITCodeLibrary):
                 self._final_module.link_in(_linkable(library), preserve=True)
         for library in shared:
             self._final_module.get_function(library.function).name = library.symbol
-            self.needs.setdefault(title(library.kernel), []).append(library.signature.args)
+            self.needs.append((title(library.kernel), library.signature.args, library.symbol))
         for function in self._final_module.functions:
             if not function.is_declaration and function.name not in defined:
                 function.linkage = "internal"
@@ -238,7 +237,7 @@ class Unit(codegen.JITCodeLibrary):
 
 
 def _linkable(library):
-    """The module of a part alone, of another library with all that it needs."""
+    """Return the module of a part alone, or of another library with all that it needs."""
     if not isinstance(library, Part) or library._made:
         return library._get_module_for_linking()
     return library._final_module
@@ -246,15 +245,14 @@ def _linkable(library):
 
 @contextmanager
 def parts_only(generator):
-    """Libraries that Numba makes meanwhile are parts, without wrappers for Python or C, and what
-    Numba would do again and again it does once (:mod:`softib.jit.shortcuts`). Only under Numba's
-    compiler lock."""
+    """Context in which Numba's new libraries are parts, without wrappers for Python or C, and
+    repeated work is done once (:mod:`softib.jit.shortcuts`). Only under Numba's compiler lock."""
     with taken((generator, "_library_class", Part), *unwrapped(Part)):
         yield
 
 
 class UnitCompiler(compiler.Compiler):
-    """Numba's compiler of what Python calls."""
+    """Numba's compiler for functions that Python calls."""
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         if library is None:
@@ -269,7 +267,7 @@ class UnitCompiler(compiler.Compiler):
 
 
 class PartCompiler(compiler.Compiler):
-    """Numba's compiler of what kernels call."""
+    """Numba's compiler for functions that kernels call."""
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         super().__init__(typingctx, targetctx, library, args, return_type, Flags(flags), locals)
@@ -291,24 +289,28 @@ class UnitCache(_Cache):
         return self.prefix + hashlib_of(str(sig), repr(generator.magic_tuple()))[:32]
 
     def load_overload(self, sig, target_context):
-        """From the store; where it has none, what compiling needs is made ready."""
-        target_context.refresh()
+        """Load from the store; if it has none, prepare compilation."""
+        rtsys.initialize(target_context)  # all that loaded code needs; Numba's compiler imports the rest of itself
         name = self._name(sig, target_context.codegen())
         data = STORE.read(name)
         if data is not None:
             kept, needs, payload = pickle.loads(data)
-            if kept == sig:
-                self._compile(needs)
+            if kept == sig and self._linkable(needs):
                 return self._shared(name, _rebuilt(target_context, payload))
         self.function.__globals__.update(callees(self.kernel))
         return None
 
-    def _compile(self, needs):
-        """Have the machine code that the loaded one calls."""
+    def _linkable(self, needs):
+        """Compile the shared kernels that stored machine code calls. False where this process has one of them
+        under another symbol, since a value that it freezes has changed since it was compiled: the stored code
+        would call an address that does not exist."""
         below = {title(k): k for k in reached(self.kernel) if k.shared} if needs else {}
-        for called, signatures in needs.items():
-            for args in signatures:
-                entry(below[called]).compile(args)
+        for called, args, symbol in needs:
+            dispatcher = entry(below[called])
+            dispatcher.compile(args)
+            if dispatcher.overloads[args].library.symbol != symbol:
+                return False
+        return True
 
     def _shared(self, name, result):
         if self.kernel.shared:
@@ -316,7 +318,7 @@ class UnitCache(_Cache):
         return result
 
     def save_overload(self, sig, data):
-        """Into the store."""
+        """Save to the store."""
         self._shared(self._name(sig, data.library.codegen), data)
         if STORE.given_up or data.library.has_dynamic_globals:
             return
@@ -338,8 +340,8 @@ class UnitCache(_Cache):
 
 
 def _rebuilt(target_context, payload):
-    """Numba's result of compiling, from what was kept of it; its library is a :class:`Unit`, also
-    where a unit compiles that calls it."""
+    """Return Numba's compile result from the stored data; its library is a :class:`Unit`, even
+    during the compilation of a unit that calls it."""
     generator = target_context.codegen()
     before, generator._library_class = generator._library_class, Unit
     try:
@@ -349,7 +351,8 @@ def _rebuilt(target_context, payload):
 
 
 def _names_only(library):
-    """Bitcode that defines the same names: enough to find addresses. No one links a unit."""
+    """Return bitcode that only defines the same names, which is enough to look up addresses: units are
+    never linked."""
     lines = [f'define void @"{f.name}"() {{ ret void }}' for f in library.get_defined_functions()]
     return ll.parse_assembly("\n".join(lines)).as_bitcode()
 

@@ -24,8 +24,16 @@ NCCL = Reader(
         pattern("Timeout waiting for RX", rf"{_HOST}.*Timeout waiting for RX", "receive-timeout"),
         pattern(
             "ibv_modify_qp",
+            rf"{_HOST}.*ibv_modify_qp failed with (?:error )?(?P<detail>(?:\d+ )?(?:Network is unreachable|"
+            rf"No such device|Connection timed out|No route to host))(?:.*?on dev (?P<dev>[\w-]+(?::\d+)?))?"
+            rf"(?:.*?local GID (?:index \d+, local GID )?(?P<gid>[0-9a-fA-F:.]+))?"
+            rf"(?:.*?remote GID (?P<rgid>[0-9a-fA-F:.]+))?",
+            "address-unresolved",
+        ),
+        pattern(
+            "ibv_modify_qp",
             rf"{_HOST}.*ibv_modify_qp failed with.*?(?:on dev (?P<dev>[\w-]+(?::\d+)?))?(?:.*?local GID (?:index \d+, "
-            rf"local GID )?(?P<gid>[0-9a-fA-F:]+))?(?:.*?remote GID (?P<rgid>[0-9a-fA-F:]+))?",
+            rf"local GID )?(?P<gid>[0-9a-fA-F:.]+))?(?:.*?remote GID (?P<rgid>[0-9a-fA-F:.]+))?",
             "connect-failed",
         ),
         pattern("ibv_reg_mr", rf"{_HOST}.*ibv_reg_mr\w* failed", "registration-failed"),

@@ -14,7 +14,7 @@ SYMPTOMS: dict[str, str] = {
     "out-of-memory": "the kernel killed a process for memory",
     "gpu-fault": "a GPU reported an error",
     "link-down": "a kernel or an adapter reports that a link went down",
-    "registration-failed": "memory could not be registered",
+    "registration-failed": "memory could not be registered, or queues not created",
     "gid-missing": "the GID index does not exist or is empty",
     "mtu-refused": "the path MTU is more than the port's",
     "no-device": "no RDMA device could be used",
@@ -31,13 +31,16 @@ SYMPTOMS: dict[str, str] = {
     "rank-behind": "ranks did not begin a collective that others wait in",
     "receiver-not-ready": "RNR retry counter exceeded (13)",
     "retry-exceeded": "transport retry counter exceeded (12)",
+    "address-unresolved": "the network address of the other port could not be resolved",
     "connect-failed": "a connection could not be made",
+    "completion-error": "a completion failed, and the program does not say how",
     "receive-timeout": "a receiver waited for data until its time limit",
     "collective-stuck": "all ranks began a collective but none ended it",
     "collective-timeout": "a collective reached its time limit",
     "time-limit": "the job reached its time limit",
     "peer-lost": "the other process closed its connection",
     "tcp-used": "traffic went over TCP",
+    "openib-unused": "Open MPI's openib component did not start, which does not matter if UCX carries the job",
     "aborted": "the job ended with an error that names no cause",
     "flushed": "work request flushed (5)",
     "partition-violation": "a port received or sent a wrong P_Key",
@@ -115,5 +118,7 @@ class JobLog:
     files: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     ranks: list[RankState] = field(default_factory=list, metadata=key(hidden=True))
+    ethernet: str = ""
+    """The first device that a line names as Ethernet (``mlx5_0:1``), without an InfiniBand device; "" for none."""
     written_s: float | None = None
     """Time of the last write to the newest of the files."""

@@ -32,8 +32,8 @@ _BY_TRIGGER: dict[bytes, list[tuple[str, Pattern]]] = {}
 for _reader in READERS:
     for _pattern in _reader.patterns:
         _BY_TRIGGER.setdefault(_pattern.trigger, []).append((_reader.name, _pattern))
-_JOB = b"SLURM_JOB"
-_ANY = re.compile(b"|".join(re.escape(t) for t in sorted({*_BY_TRIGGER, _JOB}, key=lambda t: (-len(t), t))))
+_JOB, _ROCE = b"SLURM_JOB", b"/RoCE"
+_ANY = re.compile(b"|".join(re.escape(t) for t in sorted({*_BY_TRIGGER, _JOB, _ROCE}, key=lambda t: (-len(t), t))))
 _ORDER = {reader.name: i for i, reader in enumerate(READERS)}
 
 LINE_MOST = 4000
@@ -43,6 +43,8 @@ EVENTS_MOST = 20_000
 CONTINUES_WITHIN = 4
 """Lines after an event that may still name its ends."""
 _JOB_ID = re.compile(r"SLURM_JOB_?ID=(\d{1,12})|SLURM_JOBID=(\d{1,12})")
+_ON_ETHERNET = re.compile(r"([\w-]+:\d+)/RoCE")
+_ON_INFINIBAND = re.compile(r":\d+/IB\b")
 _HOSTNAME = re.compile(r"^\[?([A-Za-z][\w-]*\d[\w.-]*):\d+[: ]")
 
 
@@ -123,6 +125,9 @@ class _Scan:
             job = job_id[1] or job_id[2]
             if job not in self.log.job_ids:
                 self.log.job_ids.append(job)
+        ethernet = _ON_ETHERNET.search(text) if _ROCE in raw and not self.log.ethernet else None
+        if ethernet and not _ON_INFINIBAND.search(text):
+            self.log.ethernet = shown(ethernet[1], NAME)
         for reader, pattern in _candidates(raw):
             if match := pattern.regex.search(text):
                 self._take(reader, pattern, match, text, line)

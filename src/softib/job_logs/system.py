@@ -25,6 +25,13 @@ KERNEL = Reader(
         ),
         pattern("health compromised", rf"{_KERNEL_HOST}.*mlx5_core.*health compromised", "device-fatal"),
         pattern("unrecoverable hardware", rf"{_KERNEL_HOST}.*mlx5_core.*unrecoverable hardware", "device-fatal"),
+        # Statuses of the adapter's commands (mlx5_ifc.h): limits exceeded, no resources, bad resource.
+        pattern(
+            "CREATE_",
+            rf"{_KERNEL_HOST}.*mlx5_cmd\w+:.*CREATE_(?P<detail>QP|CQ|MKEY|SRQ|DCT)\(.*failed, status "
+            rf"(?:limits exceeded|no resources|bad resource)",
+            "registration-failed",
+        ),
         pattern("dump error cqe", rf"{_KERNEL_HOST}.*(?P<dev>mlx5_\d+): dump_cqe.*dump error cqe", "retry-exceeded"),
         pattern(
             "Out of memory",

@@ -46,6 +46,11 @@ VERBS = Reader(
         pattern("No IB devices found", r"No IB devices found|IB device \S+ not found", "no-device"),
         pattern("register", r"(?:Couldn't|Failed to) register (?:MR|memory)", "registration-failed"),
         pattern("ibv_reg_mr", r"ibv_reg_mr.*: Cannot allocate memory", "registration-failed"),
+        pattern(
+            "Cannot allocate memory",
+            r"(?:(?:ibv|rdma)_create_\w+|Unable to create \w+ CQ).*Cannot allocate memory",
+            "registration-failed",
+        ),
         pattern("rdma_connect", r"rdma_(?:connect|resolve_route|resolve_addr)\b.*: (?P<detail>.+)", "connect-failed"),
         pattern(
             "RDMA_CM_EVENT_", r"RDMA_CM_EVENT_(?P<detail>UNREACHABLE|REJECTED|ROUTE_ERROR|ADDR_ERROR)", "connect-failed"
@@ -123,7 +128,20 @@ MPI = Reader(
             r"limit.*memory (?:is )?(?:register|registration)|RLIMIT_MEMLOCK",
             "registration-failed",
         ),
-        pattern("error initializing an OpenFabrics", r"error initializing an OpenFabrics device", "no-device"),
+        pattern(
+            "locked memory",
+            r"trying to allocate some locked memory|^allocate some locked memory",
+            "registration-failed",
+        ),
+        pattern("error initializing an OpenFabrics", r"error initializing an OpenFabrics device", "openib-unused"),
+        # Intel MPI and MPICH over libfabric
+        pattern(
+            "MPIDI_OFI_",
+            r"MPIDI_OFI_\w+[(:].*(?P<detail>Cannot allocate memory)",
+            "registration-failed",
+        ),
+        pattern("MPIDI_OFI_handle_cq_error", r"MPIDI_OFI_handle_cq_error:(?P<detail>[\w/ ]+)", "completion-error"),
+        pattern("Fatal error in", r"Fatal error in (?P<detail>P?MPI_\w+)", "aborted"),
         pattern("btl:tcp", r"\bbtl:tcp: .*(?:connected|path)", "tcp-used"),
     ),
 )

@@ -33,7 +33,7 @@ class Credentials:
 
 
 def peer_of(sock: socket.socket) -> Credentials:
-    """The process that connected ``sock``."""
+    """The process at the other end of ``sock``."""
     pid, uid, _ = UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size))
     return Credentials(pid, uid)
 

@@ -100,7 +100,7 @@ class Layout:
         return self._make(self.struct.unpack_from(octets))
 
     def pack(self, values: dict[str, Any]) -> bytes:
-        """Its octets."""
+        """Its bytes."""
         row = self._defaults.copy()
         at = self._at
         for name, value in values.items():

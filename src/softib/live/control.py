@@ -14,8 +14,10 @@ from typing import Any
 
 from softib import __version__
 from softib.errors import InputError, PeerError, SoftibBug, SoftibError
+from softib.live.admission import peer_of
 from softib.live.crash_log import ReportBug, raised
 from softib.live.instances import Instance
+from softib.live.proc import is_stopped
 from softib.live.unix_server import UnixServer, receive
 
 __all__ = ["ControlServer", "ask", "attach", "stop"]
@@ -119,6 +121,8 @@ class ControlServer(UnixServer):
 VERSION = __version__
 PATIENCE_S = 30.0
 """A daemon that computes routes answers only when it has finished."""
+LOOK_S = 1.0
+"""After that long without an answer, look whether the daemon is stopped."""
 
 
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
@@ -128,25 +132,44 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
     :class:`SoftibBug` if it met a bug, :class:`PeerError` if it does not answer.
     """
     line = json.dumps({"op": op, "version": VERSION, **more}).encode() + b"\n"
-    got = b""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
-            s.settimeout(patience_s)
+            s.settimeout(min(LOOK_S, patience_s))
             s.connect(str(instance.control))
             s.sendall(line)
-            while not got.endswith(b"\n"):
-                part = s.recv(1 << 16)
-                if not part:
-                    break
-                got += part
-        answer = json.loads(got)
+            answer = json.loads(_line_of(s, instance, patience_s))
     except (OSError, ValueError) as error:
-        raise PeerError(f"the daemon of {instance.name!r} does not answer: {error or type(error).__name__}") from None
+        why = getattr(error, "strerror", None) or error or type(error).__name__
+        raise PeerError(f"the daemon of {instance.name!r} does not answer: {why}") from None
     if "error" in answer and answer.get("bug"):
         raise SoftibBug(f"{answer['error']}; please report; traceback in {instance.log}")
     if "error" in answer:
         raise InputError(answer["error"])
     return dict(answer)
+
+
+def _line_of(sock: socket.socket, instance: Instance, patience_s: float) -> bytes:
+    """The line that the daemon at ``sock`` answers. Raises :class:`PeerError` if it ends before, is stopped, or takes
+    longer than ``patience_s``."""
+    got, until, pid = b"", time.monotonic() + patience_s, peer_of(sock).pid
+    who = f"the daemon of {instance.name!r} (process {pid})"
+    while not got.endswith(b"\n"):
+        try:
+            part = sock.recv(1 << 16)
+        except TimeoutError:
+            if is_stopped(pid):
+                raise PeerError(
+                    f"{who} is stopped; 'kill -CONT {pid}' resumes it, 'kill -KILL {pid}' ends it"
+                ) from None
+            if time.monotonic() > until:
+                raise PeerError(f"{who} has not answered for {patience_s:.0f} s; its log is {instance.log}") from None
+            continue
+        except ConnectionError:
+            part = b""
+        if not part:
+            raise PeerError(f"{who} ended before it answered")
+        got += part
+    return got
 
 
 def attach(

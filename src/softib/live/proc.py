@@ -20,6 +20,7 @@ __all__ = [
     "descriptor_path",
     "has_ended",
     "is_running",
+    "is_stopped",
     "parents",
     "process_start",
     "processes",
@@ -65,6 +66,12 @@ def has_ended(pid: int) -> bool:
     """No such process, or a zombie. False if it cannot be read now."""
     fields = _stat(pid)
     return fields is not None and (not fields or fields[STATE] in ENDED)
+
+
+def is_stopped(pid: int) -> bool:
+    """Is it stopped by a signal (SIGSTOP, Ctrl-Z) or a debugger?"""
+    fields = _stat(pid)
+    return fields is not None and bool(fields) and fields[STATE] in (b"T", b"t")
 
 
 def parents() -> dict[int, int]:

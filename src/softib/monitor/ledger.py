@@ -3,6 +3,7 @@ them. One file next to the exporter's memory of ports (:mod:`softib.monitor.seen
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ from pathlib import Path
 from softib.errors import InputError, UnknownName
 from softib.input_files import json_document
 from softib.monitor.seen_ports import locked, stamp_of, write_whole
+from softib.monitor.sharding.shard import shard_memories
 
-__all__ = ["Episode", "Fault", "Ledger", "Repair", "ledger_of", "repaired"]
+__all__ = ["Episode", "Fault", "Ledger", "Repair", "faults_of", "ledger_of", "repaired"]
 
 MONTH_S = 30 * 86400.0
 MOST = 100
@@ -130,29 +132,37 @@ class Ledger:
         self._stamp = stamp_of(self.path)
 
 
-def repaired(path: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
-    """Record in the ledger at ``path`` that the cables or devices ``names`` (``leaf-1``, ``leaf-1[3]``) were
-    repaired, and return their faults. Raises :class:`UnknownName` for a name missing in the
-    ledger."""
-    with locked(path):
-        faults = _load(path, lambda line: None)
-        wanted: dict[str, Fault] = {}
+def faults_of(memory: Path) -> list[Fault]:
+    """The faults in the ledgers of the exporter that keeps its memory in ``memory``, and of shards."""
+    return [f for m in shard_memories(memory) for f in Ledger(ledger_of(m)).faults.values()]
+
+
+def repaired(memory: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
+    """Record in the ledgers that :func:`faults_of` reads that the cables or devices ``names`` (``leaf-1``,
+    ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName` for a name missing in all of
+    them."""
+    with contextlib.ExitStack() as locks:
+        ledgers = {}
+        for path in map(ledger_of, shard_memories(memory)):
+            locks.enter_context(locked(path))
+            ledgers[path] = _load(path, lambda line: None)
+        every = [f for faults in ledgers.values() for f in faults.values()]
         for name in names:
-            named = {k: f for k, f in faults.items() if name in f.names}
-            if not named:
-                raise UnknownName(
-                    "cable or device in the ledger", name, sorted({n for f in faults.values() for n in f.names})
-                )
-            wanted |= named
-        for fault in wanted.values():
+            if not any(name in f.names for f in every):
+                raise UnknownName("cable or device in the ledger", name, sorted({n for f in every for n in f.names}))
+        wanted = [f for f in every if set(names) & set(f.names)]
+        for fault in wanted:
             fault.repairs = [*fault.repairs, repair][-MOST:]
             for episode in fault.episodes:
                 episode.standing = False
-        try:
-            _write(path, faults)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    return list(wanted.values())
+        for path, faults in ledgers.items():
+            if not any(f in faults.values() for f in wanted):
+                continue
+            try:
+                _write(path, faults)
+            except OSError as error:
+                raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return wanted
 
 
 def _write(path: Path, faults: dict[str, Fault]) -> None:

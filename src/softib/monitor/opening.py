@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError
 from softib.iba.constants import MgmtClass
 from softib.live.umad_sm.wire import MadWire
+from softib.monitor.sharding.shard import Shard, shard_memory
 
 if TYPE_CHECKING:
     from softib.live.instances import Instance
@@ -24,7 +25,8 @@ PREFIX = "umad:"
 class Opened:
     """An open wire into a subnet; ``status`` reads the status from the daemon of a running fabric (None: there is
     no daemon). ``memory``: the file of its exporter's memory (None: none).
-    ``other_subnets``: subnets of the fabric that the wire does not reach ("": none)."""
+    ``other_subnets``: subnets of the fabric that the wire does not reach ("": none). ``shard``: its part of the
+    subnet (None: all); ``shared``: the file of the discovery that shards on this machine share."""
 
     wire: MadWire
     name: str
@@ -32,6 +34,8 @@ class Opened:
     close: Callable[[], None]
     memory: Path | None = None
     other_subnets: str = ""
+    shard: Shard | None = None
+    shared: Path | None = None
 
 
 def memory_of(source: str) -> Path:
@@ -58,9 +62,14 @@ def is_live(source: str) -> bool:
     return source.startswith(PREFIX) or _instance(source) is not None
 
 
-def open_source(source: str) -> Opened:
-    """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for other sources,
-    :class:`PeerError` if the daemon does not answer."""
+def open_source(source: str | Shard) -> Opened:
+    """Open ``umad:DEVICE`` or the running fabric ``source``, or a shard of it. Raises :class:`InputError` for other
+    sources, :class:`PeerError` if the daemon does not answer."""
+    if isinstance(source, Shard):
+        opened = open_source(source.source)
+        assert opened.memory is not None
+        memory = opened.memory
+        return replace(opened, shard=source, memory=shard_memory(memory, source), shared=memory.with_suffix(".npz"))
     from softib.live.umad_client.abi import ASKS
 
     classes = {**ASKS, **dict.fromkeys((int(MgmtClass.PERF), int(MgmtClass.VENDOR_MLNX), int(MgmtClass.SUBN_ADM)), 0)}

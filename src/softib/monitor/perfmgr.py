@@ -14,21 +14,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from softib.errors import MadTimeout
+from softib.errors import InputError, MadTimeout
 from softib.iba import perf
 from softib.iba.constants import PhysState, SmpAttr
 from softib.iba.smp import DATA_AT, NodeInfo, PortInfo
 from softib.live.clock import SteadyClock
-from softib.live.subnet_reader import read_nodes
 from softib.live.umad_sm.wire import MadWire
 from softib.mad.batch import MadBatch
 from softib.monitor.port_counters import PortCounters, read_performance_agents, read_ticks
 from softib.monitor.reading import DETAILS, FEC, Attribute, Reading
 from softib.monitor.registers import Registers, with_firmware
 from softib.monitor.requests import PacedGets, port_gets, smp_gets
+from softib.monitor.sharding.shard import Shard
+from softib.monitor.sharding.shared_discovery import latest_discovery
 from softib.monitor.targets import Targets, best_gbps, lanes_of, rate_gbps, targets_of
 from softib.sm.config import SmConfig
 
@@ -111,9 +113,19 @@ class Round:
 
 
 class Poller:
-    """Reads the counters of the subnet behind ``wire``, round by round (:meth:`round`)."""
+    """Reads the counters of the subnet behind ``wire``, round by round (:meth:`round`): those of ``shard`` (None: of
+    all ports) and of the far ends of its cables. Shards share discoveries in the file ``shared``."""
 
-    def __init__(self, wire: MadWire, pace: Pace | None = None, *, now_ns: Callable[[], int] | None = None):
+    def __init__(
+        self,
+        wire: MadWire,
+        pace: Pace | None = None,
+        *,
+        now_ns: Callable[[], int] | None = None,
+        shard: Shard | None = None,
+        shared: Path | None = None,
+    ):
+        self.shard, self._shared = shard, shared
         self.left_out: frozenset[str] = frozenset()
         """Of :data:`COLLECTORS`."""
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
@@ -146,19 +158,28 @@ class Poller:
         lids = lids[lids > 0]
         return int(np.bincount(lids).argmax()) if len(lids) else 0
 
+    @property
+    def _rediscover_s(self) -> float:
+        return min(HURRIED_S, self.pace.rediscover_s) if self.hurried else self.pace.rediscover_s
+
     def discover(self) -> None:
         """Discover the whole subnet again: devices, LIDs, cables, capabilities of agents. Raises :class:`MadTimeout`
         if the own port does not answer."""
-        subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
-        if subnet.db.sm_port < 0:
-            raise MadTimeout(
-                f"no subnet can be seen: {'; '.join(subnet.report.problems[:2]) or 'the link of the port is down'}"
-            )
-        self.problems = list(subnet.report.problems)
-        lid = PortInfo.lid.get(subnet.db.port_info)
-        self.manager_lids = {int(subnet.db.port_guid[p]): int(lid[p]) for p in subnet.others}
-        self.targets = t = targets_of(subnet.db, self.targets.ports if self.keeps_down else None)
-        self._discovered_ns, self._stale = self.now_ns(), False
+        config = SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries)
+        oldest_s = time.time() - (0.0 if self._stale else self._rediscover_s)
+        found = latest_discovery(self.wire, config, self._shared, oldest_s)
+        if found.db.sm_port < 0:
+            why = "; ".join(found.problems[:2]) or "the link of the port is down"
+            raise MadTimeout(f"no subnet can be seen: {why}")
+        self.problems = found.problems
+        lid = PortInfo.lid.get(found.db.port_info)
+        self.manager_lids = {int(found.db.port_guid[p]): int(lid[p]) for p in found.managers}
+        self.targets = t = targets_of(found.db, self.targets.ports if self.keeps_down else None, self.shard)
+        if self.shard is not None and not len(t):
+            raise InputError(f"{self.shard.source}: shard {self.shard} has no port; use fewer shards")
+        age_s = 0.0 if self._shared is None else max(0.0, time.time() - found.began_s)
+        self._discovered_ns = self.now_ns() - round(age_s * 1e9)
+        self._stale = False
         self._info = t.info.copy()
         self._agents = read_performance_agents(self.gets, t)
         for guid in t.device_guid[self._agents.silent].tolist():
@@ -185,8 +206,7 @@ class Poller:
 
     def round(self) -> Round:
         """Read everything once. Counters without an answer are absent; no earlier value replaces them."""
-        every_s = min(HURRIED_S, self.pace.rediscover_s) if self.hurried else self.pace.rediscover_s
-        if self._stale or self.now_ns() - self._discovered_ns > every_s * 1e9:
+        if self._stale or self.now_ns() - self._discovered_ns > self._rediscover_s * 1e9:
             self.discover()
         began, sent = time.monotonic(), self.gets.sent
         t = self.targets

@@ -24,8 +24,9 @@ from softib.errors import InputError, UnknownName
 from softib.input_files import json_document
 from softib.monitor.exporter.labels import hca_name, port_guids
 from softib.monitor.reading import Reading
+from softib.monitor.sharding.shard import Shard, shard_memories
 
-__all__ = ["SeenPort", "SeenPorts", "forget", "locked", "stamp_of", "write_whole"]
+__all__ = ["SeenPort", "SeenPorts", "forget", "locked", "names_cable", "stamp_of", "write_whole"]
 
 DOWN = 1
 """PortInfo.PortState."""
@@ -61,8 +62,9 @@ class SeenPorts:
         path: Path | None = None,
         keep_s: float = 0.0,
         notice: Callable[[str], None] = lambda line: None,
+        shard: Shard | None = None,
     ):
-        self.path, self.keep_s, self.notice = path, keep_s, notice
+        self.path, self.keep_s, self.notice, self.shard = path, keep_s, notice, shard
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
         """NodeGUIDs of the devices that answered in one of the last two rounds: a device cut off during a round
@@ -110,13 +112,23 @@ class SeenPorts:
         return True
 
     def expect(self, ports: ObservedPorts) -> None:
-        """These are expected from the next round on."""
-        self._expected = {p.key: replace(p, down_since=None) for p in _of(ports)}
+        """These are expected from the next round on; of a shard's, its ports and their far ends."""
+        kept = np.ones(len(ports), bool) if self.shard is None else self.shard.holds(ports.node_guid)
+        kept |= (ports.peer >= 0) & kept[ports.peer]
+        self._expected = {p.key: replace(p, down_since=None) for p, k in zip(_of(ports), kept, strict=True) if k}
         self._shape = None
 
     def down(self) -> list[SeenPort]:
         """Ports whose link is down, or whose device is."""
         return [p for p in self.ports.values() if p.down_since is not None]
+
+    def of_shard(self, ports: Iterable[SeenPort]) -> list[SeenPort]:
+        """Those of ``ports`` whose device belongs to the shard: the others are far ends of its cables."""
+        listed = list(ports)
+        if self.shard is None:
+            return listed
+        held = self.shard.holds(np.array([p.key[0] for p in listed], np.uint64))
+        return [p for p, h in zip(listed, held.tolist(), strict=True) if h]
 
     def _over(self, port: SeenPort, now_s: float) -> bool:
         return port.down_since is not None and now_s - port.down_since > self.keep_s
@@ -154,15 +166,24 @@ class SeenPorts:
         self._stamp = stamp_of(self.path)
 
 
-def forget(path: Path, names: Sequence[str]) -> list[SeenPort]:
-    """Remove items that are down from the memory at ``path``, and return them: everything, or the devices and ports
-    ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID) with the other ends of their cables.
-    Raises :class:`UnknownName` for names that are not down."""
-    if not path.exists():
-        raise InputError(f"{path}: no exporter has a memory there; start 'softib exporter' first")
-    with locked(path):
-        ports = _load(path, lambda line: None)
-        down = {k: p for k, p in ports.items() if p.down_since is not None}
+def names_cable(port: SeenPort, other: SeenPort) -> bool:
+    """Does ``port`` name the cable to ``other``? The switch does, whose counters outlive a host's restart; between
+    two of a kind the lower GUID."""
+    return (not port.switch, port.key) < (not other.switch, other.key)
+
+
+def forget(memory: Path, names: Sequence[str]) -> list[SeenPort]:
+    """Remove items that are down from ``memory`` and those of shards, and return them: everything, or the devices and
+    ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID) with the other ends of their cables. Raises
+    :class:`UnknownName` for names that are not down."""
+    present = [p for p in shard_memories(memory) if p.exists()]
+    if not present:
+        raise InputError(f"{memory}: no exporter has a memory there; start 'softib exporter' first")
+    with contextlib.ExitStack() as locks:
+        for path in present:
+            locks.enter_context(locked(path))
+        memories = {path: _load(path, lambda line: None) for path in present}
+        down = {k: p for ports in memories.values() for k, p in ports.items() if p.down_since is not None}
         wanted: set[Key] = set() if names else set(down)
         for name in names:
             keys = {
@@ -174,10 +195,11 @@ def forget(path: Path, names: Sequence[str]) -> list[SeenPort]:
                 )
             wanted |= keys
         wanted |= {p.peer for k, p in down.items() if k in wanted and p.peer in down}
-        try:
-            _write(path, {k: p for k, p in ports.items() if k not in wanted})
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        for path, ports in memories.items():
+            try:
+                _write(path, {k: p for k, p in ports.items() if k not in wanted})
+            except OSError as error:
+                raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     return [down[k] for k in sorted(wanted)]
 
 

@@ -12,6 +12,7 @@ from softib.foreign_text import NAME, shown
 from softib.iba.constants import PhysState
 from softib.iba.rates import LANES_BY_BIT, SPEEDS, WIDTH_BITS, data_gbps
 from softib.iba.smp import PortInfo
+from softib.monitor.sharding.shard import Shard
 from softib.sm.database import Database
 
 __all__ = ["Targets", "best_gbps", "lanes_of", "port_keys", "rate_gbps", "targets_of"]
@@ -99,9 +100,10 @@ class Targets:
         return replace(self, ports=replace(self.ports, text={**self.ports.text, name: texts}))
 
 
-def targets_of(db: Database, before: ObservedPorts | None = None) -> Targets:
+def targets_of(db: Database, before: ObservedPorts | None = None, shard: Shard | None = None) -> Targets:
     """Ports with a link, of devices that have a LID, from the results of a discovery; for those devices also the
-    ports of ``before``, whose link may be down."""
+    ports of ``before``, whose link may be down. Only those of ``shard`` (None: all), and the far ends of their
+    cables."""
     number = db.port_num.astype(np.int64)
     node = db.port_node.astype(np.int64)
     on_switch = db.is_switch[node]
@@ -109,6 +111,9 @@ def targets_of(db: Database, before: ObservedPorts | None = None) -> Targets:
     lid = np.where(db.has_port_info[agent], PortInfo.lid.get(db.port_info)[agent], 0)
     guid = db.node_guid[node]
     kept = db.port_peer >= 0
+    if shard is not None:
+        of_shard = shard.holds(guid)
+        kept &= of_shard | of_shard[db.port_peer]
     if before is not None:
         kept |= np.isin(port_keys(guid, db.port_num), port_keys(before.node_guid, before.portnum))
     rows = np.flatnonzero(kept & (number > 0) & (lid > 0) & db.has_port_info)

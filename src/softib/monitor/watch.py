@@ -25,7 +25,7 @@ class Watch:
 
     def __init__(self, opened: Opened, pace: Pace | None = None, keep: int = KEPT):
         self.opened = opened
-        self.poller = Poller(opened.wire, pace)
+        self.poller = Poller(opened.wire, pace, shard=opened.shard, shared=opened.shared)
         self.manager = ManagerWatch(opened, self.poller)
         self.round: Round | None = None
         self.interval: Interval | None = None

@@ -1,2 +1,2 @@
-"""The C sources: layouts shared with other processes, and the libraries that give stock programs
-software HCAs."""
+"""The C sources: layouts shared with other processes, and the libraries that give unmodified
+programs software HCAs."""

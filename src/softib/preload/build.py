@@ -64,14 +64,14 @@ MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
 IPOIB_SOURCES = HERE / "ipoib"
 IPOIB = LIBRARY.with_name("softib-ipoib")
 """The program that moves the packets of ``softib run --net``. It calls libibverbs, so it is linked
-with ``libsoftib-verbs.so`` and preloads it as others do."""
+with ``libsoftib-verbs.so``, which is preloaded as in any other program."""
 WAIT_SOURCES = HERE / "parent"
 WAIT = LIBRARY.with_name("softib-wait")
-"""The program that ``softib run`` becomes while its program runs."""
+"""The program that replaces the ``softib run`` process while the user's program runs."""
 IBA = HERE.parent / "iba"
 LINK_SPEEDS, CATALOGUE, CONSTANTS = IBA / "link_speeds.py", IBA / "catalogue" / "__init__.py", IBA / "constants.py"
 GENERATED = LIBRARY.with_name("include")
-"""Headers that are written from Python's tables."""
+"""Headers generated from tables in Python."""
 FLAGS = (
     "-std=gnu11",
     "-D_GNU_SOURCE",
@@ -91,7 +91,7 @@ define into inline functions. Warnings are errors only in tests: a warning of a 
 not prevent an installation."""
 HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h")
 INSTALL = "gcc libibverbs-dev librdmacm-dev"
-"""The packages that compiling takes on Debian and Ubuntu."""
+"""The Debian and Ubuntu packages needed to compile."""
 
 
 def compiler() -> str | None:
@@ -103,17 +103,17 @@ def compiler() -> str | None:
 
 
 def compile_library(to: Path = LIBRARY, flags: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-umad.so`` to ``to`` with ``flags`` flags (``-fsanitize=address``), unless
+    """Compile ``libsoftib-umad.so`` to ``to`` with extra ``flags`` (``-fsanitize=address``), unless
     it is current.
-
-    Raises RuntimeError with the compiler's words.
+    Raises
+    RuntimeError with the compiler's output.
     """
     return _compile(to, sorted(SOURCES.glob("*.c")), _shared("libsoftib-umad.so"), [*include_flags(), *flags])
 
 
 def compile_verbs(to: Path = VERBS_LIBRARY, flags: Sequence[str] = ()) -> Path:
     """Compile ``libsoftib-verbs.so`` to ``to``, and beside it ``opened/libibverbs.so``, with
-    ``flags`` flags, unless they are current. Raises RuntimeError, also if headers are missing."""
+    extra ``flags``, unless they are current. Raises RuntimeError, also if headers are missing."""
     missing = missing_headers()
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
@@ -125,20 +125,20 @@ def compile_verbs(to: Path = VERBS_LIBRARY, flags: Sequence[str] = ()) -> Path:
 
 
 def compile_mpi(to: Path = MPI_LIBRARY, flags: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-mpi.so`` to ``to`` with ``flags`` flags, unless it is current. Raises
+    """Compile ``libsoftib-mpi.so`` to ``to`` with extra ``flags``, unless it is current. Raises
     RuntimeError, also for a processor with unknown calling conventions."""
     return _compile(to, sorted(MPI_SOURCES.glob("*.c")), _shared("libsoftib-mpi.so"), flags)
 
 
 def compile_wait(to: Path = WAIT, flags: Sequence[str] = ()) -> Path:
-    """Compile the program ``softib-wait`` to ``to`` with ``flags`` flags, unless it is current.
+    """Compile the program ``softib-wait`` to ``to`` with extra ``flags``, unless it is current.
     Raises RuntimeError."""
     return _compile(to, sorted(WAIT_SOURCES.glob("*.c")), [], flags)
 
 
 def compile_ipoib(to: Path = IPOIB, flags: Sequence[str] = ()) -> Path:
-    """Compile the program ``softib-ipoib`` to ``to`` with ``flags`` flags, unless it is current,
-    and the library that it is linked with. Raises RuntimeError."""
+    """Compile the program ``softib-ipoib`` to ``to`` with extra ``flags``, and the library that it
+    is linked with, unless they are current. Raises RuntimeError."""
     verbs = compile_verbs(to.with_name(VERBS_LIBRARY.name), flags)
     return _compile(to, sorted(IPOIB_SOURCES.glob("*.c")), [str(verbs)], flags)
 
@@ -161,15 +161,15 @@ _one_at_a_time = threading.RLock()
 
 
 def _names_of(file: Path) -> dict[str, Any]:
-    """What ``file`` of the package defines, without the package. One at a time: runpy takes
-    ``__main__``'s place in sys.modules."""
+    """Return the names that ``file`` of the package defines, without importing the package.
+    Under a lock, because runpy replaces ``__main__`` in sys.modules."""
     with _one_at_a_time:
         return runpy.run_path(str(file))
 
 
 def _link_rates_header() -> str:
-    """``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` with the latencies of
-    each generation's devices, and the widths."""
+    """Return the text of ``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` with the latencies
+    of each generation's devices, and the widths."""
     table, catalogue = _names_of(LINK_SPEEDS), _names_of(CATALOGUE)
     speeds = [
         f"    {{ {s.lane_data_gbps!r}, {s.lane_gbps!r}, {s.speed_bit}, {s.ext_bit}, {s.ext2_bit}, {s.mlnx_bit}, "
@@ -193,7 +193,8 @@ def _link_rates_header() -> str:
 
 
 def _management_header() -> str:
-    """``management.h``: what ``libsoftib-umad.so`` takes of :mod:`softib.iba.constants`."""
+    """Return the text of ``management.h``: the constants of :mod:`softib.iba.constants` that
+    ``libsoftib-umad.so`` uses."""
     c = _names_of(CONSTANTS)
     classes, vendor = c["MgmtClass"], c["VENDOR2_CLASSES"]
     numbers = {
@@ -210,13 +211,13 @@ def _management_header() -> str:
 
 
 def generated_headers() -> dict[str, str]:
-    """Name → text of each header that is written from Python's tables."""
+    """Return name → text of each header generated from tables in Python."""
     return {"link_rates.h": _link_rates_header(), "management.h": _management_header()}
 
 
 def include_flags() -> list[str]:
-    """Writes the headers of :data:`GENERATED` where they are not current; the flags by which a
-    compiler finds them."""
+    """Write the headers of :data:`GENERATED` that are not current; return the compiler flags for
+    their folder."""
     with _one_at_a_time:
         for name, text in generated_headers().items():
             file = GENERATED / name
@@ -229,7 +230,7 @@ def include_flags() -> list[str]:
 
 
 def why_no_verbs() -> str:
-    """Return in one line why there is no ``libsoftib-verbs.so``, and what to do; empty if it
+    """Return one line: why ``libsoftib-verbs.so`` does not exist, and the fix; empty if it
     exists."""
     return "" if VERBS_LIBRARY.is_file() else not_built([VERBS_LIBRARY.name])
 
@@ -245,8 +246,8 @@ def why_no_ipoib() -> str:
 
 
 def not_built(names: Sequence[str], error: str = "") -> str:
-    """In a line: the libraries ``names`` are not built, what of a compiler and headers is missing
-    (where neither is, the first line of ``error``), and what to do."""
+    """Return one line: the libraries ``names`` are not built, which of compiler and headers is
+    missing (if neither, the first line of ``error``), and the fix."""
     missing = ["C compiler"] if not compiler() else missing_headers() if VERBS_LIBRARY.name in names else []
     lacks = f"there is no {' and no '.join(missing)}; install {INSTALL} and " if missing else ""
     if not missing and error:
@@ -256,7 +257,7 @@ def not_built(names: Sequence[str], error: str = "") -> str:
 
 
 def missing_headers() -> list[str]:
-    """Those of :data:`HEADERS` that the compiler does not find."""
+    """Return the headers of :data:`HEADERS` that the compiler does not find."""
     cc = compiler()
     if cc is None:
         return []
@@ -320,7 +321,7 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequ
 
 
 def main() -> int:
-    """All; failures are reported on stderr, and the exit code is 1."""
+    """Build everything. Failures are reported on stderr, and the exit code is then 1."""
     failed = 0
     for compile_one, library in LIBRARIES:
         try:

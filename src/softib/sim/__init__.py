@@ -1,2 +1,2 @@
-"""Traffic in virtual time and without a clock: messages in, times and counters out, by the static,
-the fluid and the packet layer."""
+"""Simulation of traffic: messages in, times and counters out, with the static, the fluid or the
+packet layer."""

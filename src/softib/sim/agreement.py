@@ -11,19 +11,19 @@ import numpy as np
 __all__ = ["ALL", "NONE", "Agreement", "Doubts", "compared", "graded"]
 
 LIMIT = 0.05
-"""Allowed doubt about the latency of a single message."""
+"""Largest possible error of a single message's latency that counts as agreement."""
 OF_SUMS = 0.1
-"""Allowed doubt about the mean latency and the end of the run: doubts are bounds, and errors are
-seldom as large, nor all in one direction."""
+"""Largest possible error of the mean latency and the end of the run. It is larger because possible
+errors are bounds: actual errors are seldom as large, and do not all have one sign."""
 UNLIKE = np.array([0.0, 0.3, 0.5, 1.0])
-"""By reason (:data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED): share of its latency by
-which a message whose rate is in doubt may be off."""
+"""By reason (:data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED): largest error of a
+message whose rate is in doubt, as a share of its latency."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether the ``end`` of the run, the ``mean`` latency and all single ``messages`` are within
-    5 % of the packet layer's."""
+    """Agreement with the packet layer within 5 %: of the ``end`` of the run, of the ``mean``
+    latency, and of all single ``messages``."""
 
     end: bool = True
     mean: bool = True
@@ -34,7 +34,7 @@ class Agreement:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What may be off, in words."""
+        """Return the results that may differ, as text."""
         named = (("the end of the run", self.end), ("the mean latency", self.mean), ("single messages", self.messages))
         return tuple(name for name, agrees in named if not agrees)
 
@@ -44,9 +44,9 @@ ALL, NONE = Agreement(), Agreement(False, False, False)
 
 @dataclass(frozen=True)
 class Doubts:
-    """By message: ``off_ps``, by how much each latency may be off; ``delay_ps``, by how much it may
-    arrive later; ``first``, ``needs`` and ``before``: what it waits for (the latter on its queue
-    pair, -1: nothing)."""
+    """Possible errors by message: ``off_ps``, of its latency; ``delay_ps``, how much later it may
+    arrive; ``first``, ``needs`` and ``before``: the messages that it waits for (``before``: on its
+    queue pair, -1: none)."""
 
     off_ps: np.ndarray
     delay_ps: np.ndarray
@@ -56,8 +56,8 @@ class Doubts:
 
 
 def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
-    """The agreement of a run with these times. A message that waits for others has their doubts
-    beside its own."""
+    """Return the agreement of a run with these times. The possible errors of the messages that it
+    waits for add to a message's own."""
     from softib.sim.validity_kernels import gather_doubts
 
     took = (arrived - began).astype(np.float64)
@@ -84,7 +84,7 @@ def compared(agreement: Agreement, judged: Any, other: Any) -> Agreement:
     if not counts.any():
         return agreement
     a, b = (t[counts] for t in took)
-    share = LIMIT / 2  # the other half is what the judged layer may be off by
+    share = LIMIT / 2  # the other half is the error allowed to the judged layer
     same = Agreement(
         bool(abs(other.arrived_ps.max() / judged.arrived_ps.max() - 1) <= share),
         bool(abs(b.mean() / a.mean() - 1) <= share),

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["Credits", "ahead_ps", "credit_note", "credits_of", "too_long", "vl_blocks"]
 
 SHARED_BY = 8
-"""Data VLs that a profile's ``vl_blocks`` are of. A port has one memory, which its operational VLs
-divide: Linux' mlx4 driver asks ConnectX for 8, 4, 2 and 1 VLs until the memory suffices
-(mlx4_SET_PORT)."""
+"""Number of data VLs for which a profile states ``vl_blocks``. The operational VLs of a port share
+one memory: Linux' mlx4 driver requests 8, 4, 2 and 1 VLs from ConnectX until the memory
+suffices (mlx4_SET_PORT)."""
 BLOCK, WINDOW = 64, 2048
-"""Octets of a credit, and the most blocks that FCCL is ahead of FCTBS (IBA chapter 7)."""
+"""Bytes of a credit, and the largest number of blocks by which FCCL is ahead of FCTBS (IBA chapter
+7)."""
 PACKET_HEADERS = 26
 """LRH 8, BTH 12, ICRC 4, VCRC 2."""
 CREDIT_OCTETS = 8
@@ -32,21 +33,20 @@ NS_PER_M = 5.0
 
 
 def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
-    """Receive buffer of each data VL in credits of 64 octets (int64): ``blocks`` where eight VLs
-    are operational, more or less where fewer or more divide the port's memory, at most what 12 bits
-    of FCCL allow. ``operational``: codes of OperationalVLs; one that no manager has written means
-    eight."""
+    """Receive buffer of each data VL in credits of 64 bytes (int64): ``blocks`` if eight VLs are
+    operational, more with fewer VLs, fewer with more, and at most the limit of FCCL's 12 bits.
+    ``operational``: codes of OperationalVLs; a code that was never written means eight."""
     vls = np.where(operational > 0, DATA_VLS[operational & 7], SHARED_BY)
     return np.minimum(blocks * SHARED_BY // vls, WINDOW)
 
 
 @dataclass(frozen=True)
 class Credits:
-    """By port that sends (float64[ports]). ``gbps``: maximum rate of one VL of its link (inf: not
-    limited by credits); ``octets``: receive buffer of a VL at the other end; ``reach_m``: longest
-    cable over which that buffer keeps the link full; ``packet``: octets of a full packet, ``fit``
-    of all those that the buffer holds, ``spare`` what it has left; ``back_ps``: from the first
-    octet of a packet to its credit."""
+    """Limits by sending port (float64[ports]). ``gbps``: maximum rate of one VL of its link (inf:
+    not limited by credits); ``octets``: receive buffer of a VL at the other end; ``reach_m``: longest
+    cable over which that buffer keeps the link full; ``packet``: bytes of a full packet, ``fit``:
+    of all full packets that the buffer holds, ``spare``: of the rest of the buffer; ``back_ps``:
+    from the first byte of a packet to the return of its credit."""
 
     gbps: np.ndarray
     octets: np.ndarray
@@ -60,9 +60,9 @@ class Credits:
 def credits_of(plane: Plane) -> Credits:
     """:class:`Credits` of the links of ``plane``.
 
-    A credit is back after the packet has been sent, has crossed the cable, has left the buffer and
-    a flow-control packet has crossed it the other way. As long as the packets that fit the buffer
-    take no less time than that, the link is full.
+    A credit returns after the packet was sent, has crossed the cable and left the buffer, and a
+    flow-control packet has crossed the cable in the other direction. If sending the packets that fit
+    into the buffer takes at least that long, the link is fully used.
     """
     from softib.sim.packet.profiles import PROFILES
 
@@ -95,9 +95,9 @@ def credits_of(plane: Plane) -> Credits:
 
 
 def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
-    """What a message of ``octets`` on the wire that finds all credits is ahead of the rate that
-    credits allow in the long run (int64 by message): a buffer's octets leave at the link's rate,
-    the next ones a round trip later."""
+    """Return how far a message of ``octets`` on the wire that starts with all credits is ahead of
+    the long-run rate of the credits (int64 by message): the bytes of one buffer are sent at the link's
+    rate, the next ones a round trip later."""
     rows = laid.port >> 4
     if not np.isfinite(plane.credits.gbps[rows]).any():
         return np.zeros(len(octets), np.int64)
@@ -108,7 +108,7 @@ def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
     rounds = np.ceil(packets / (c.fit[entry] / packet)) - 1
     last = size - (packets - 1) * packet
     squeezed = (packets > 1) & ((packets - 1) * packet == rounds * c.fit[entry]) & (last <= c.spare[entry])
-    rounds -= squeezed  # a short last packet finds room beside the full ones
+    rounds -= squeezed  # a short last packet fits beside the full ones
     alone = rounds * c.back_ps[entry] + (size - rounds * c.fit[entry]) * 8000 / np.maximum(plane.gbps[entry], 1e-9)
     ahead = np.where(np.isfinite(c.gbps[entry]), size * 8000 / c.gbps[entry] - alone, 0.0)
     most = np.zeros(len(octets))
@@ -117,7 +117,7 @@ def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
 
 
 def credit_note(plane: Plane, laid: Laid) -> tuple[str, ...]:
-    """Return a note if links of the paths ``laid`` are longer than their credits reach."""
+    """Return a note if links on the paths ``laid`` are longer than the reach of their credits."""
     used = np.unique(laid.port[laid.channel]) >> 4
     ports = np.unique(used[np.isfinite(plane.credits.gbps[used])])
     if not len(ports):
@@ -128,7 +128,7 @@ def credit_note(plane: Plane, laid: Laid) -> tuple[str, ...]:
 
 
 def too_long(plane: Plane, port: int) -> str:
-    """Why credits limit the link of ``port``."""
+    """Return the reason why credits limit the link of ``port``."""
     c = plane.credits
     buffer, metres = c.octets[port] / 1024, plane.cable_ps[port] / 1000 / NS_PER_M
     return (

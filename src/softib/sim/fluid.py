@@ -3,7 +3,7 @@ and end.
 
 It models links and VLs shared by flows, from the tables of the fabric, static rates, dependencies,
 and the unloaded delay of a path. It does not model packets, credits and queues;
-``Outcome.agreement`` states their influence (docs/simulate.md).
+``Outcome.agreement`` states how much they matter (docs/simulate.md).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 FEW_PACKETS = 20
-"""A message of fewer packets that shares its bottleneck ends when its last packet's turn comes: up
-to 1/20 earlier than the fluid says."""
+"""A message of fewer packets that shares its bottleneck ends with its last packet's turn, up to 1/20
+earlier than in the fluid layer."""
 ANOTHER_RATE = {
     3: "waits at {} behind packets for a congested port: head-of-line blocking",
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
@@ -51,8 +51,8 @@ def run(
     progress: Progress | None = None,
     sample_ps: int = 0,
 ) -> Outcome:
-    """Times of ``messages`` on ``fabric`` (or a :class:`~softib.sim.paths.Plane` of it) as its
-    tables stand.
+    """Return the times of ``messages`` on ``fabric`` (or a :class:`~softib.sim.paths.Plane` of
+    it) with its present tables.
 
     ``sample_ps``: take samples of loads at this interval (0: none).
 
@@ -92,7 +92,7 @@ class _State:
         self.doubt = doubt_of(plane, m, laid, timing, self.port)
 
     def sent_by_port(self, now_ps: int, ports: int) -> np.ndarray:
-        """Octets that each port's flows have sent since time 0 (float64[ports])."""
+        """Return the bytes that each port's flows have sent since time 0 (float64[ports])."""
         from softib.sim.fluid_kernels import ENDED, SENDS
 
         t = self.traffic
@@ -102,7 +102,7 @@ class _State:
         return np.bincount(on[on >= 0] >> 4, sent[self.flows.owner[on >= 0]], minlength=ports)
 
     def run(self, progress: Progress | None, judge: bool, sampler: Sampler | None = None) -> None:
-        """Until nothing more happens."""
+        """Run until no event is left."""
         from softib.sim.fluid_kernels import QUEUED_STATE, advance, load_events
 
         t, clock = self.traffic, self.clock.clock
@@ -149,37 +149,38 @@ def _outcome(plane: Plane, m: Messages, laid: Laid, s: _State, judge: bool = Tru
         doubts = Doubts(off, off - _sooner(s), m.first, m.needs, queue_pairs(m)[1])
         outcome.agreement = NONE if unknown else graded(t.began, t.arrived, doubts)
         if outcome.agreement != ALL:
-            outcome.why_not = (*lines, *unknown) or ("what may be off of single messages adds up",)
+            outcome.why_not = (*lines, *unknown) or ("possible errors of single messages add up",)
     return outcome
 
 
 def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarray, list[str]]:
-    """ps by which each message's latency may be off (float64), and a line for each cause."""
+    """Return the possible error of each message's latency in ps (float64), and a line for each
+    cause."""
     t, doubt = s.traffic, s.doubt
     took, shared, packets = np.maximum(t.arrived - t.began, 1), doubt.shared > 0, packets_of(m, laid.mtu)
     few = shared & (packets < FEW_PACKETS)
     gbps = np.maximum(plane.gbps[plane.ends[m.src]], 1e-9)
     one_packet = np.maximum(t.ended - t.began, 0) / np.where(m.opcode == Opcode.READ, 1, packets)
     causes = (
-        (np.maximum(doubt.overlap_ps, 0), "come to a link while the message before is still on its path there"),
+        (np.maximum(doubt.overlap_ps, 0), "reach a link while the message before is still on its path there"),
         (
             np.where(shared, doubt.spread_ps, 0),
-            "share a link with others whose paths take longer or less long, and are short for that",
+            "share a link with others whose paths have other delays, and are short compared with the difference",
         ),
         (
             np.where(shared, s.ramp_ps, 0),
             "share a link while their adapters fetch from memory more slowly than it sends",
         ),
-        (doubt.gap_wait_ps, "wait for their adapter's message rate, beside those of other queue pairs"),
+        (doubt.gap_wait_ps, "wait for their adapter's message rate together with other queue pairs"),
         (
             doubt.moved * plane.profile.vl_blocks * 64 * 8000 / gbps,
-            "may have much in buffers when their sender's side becomes the limit",
+            "may have many bytes in buffers when the sender's side becomes the limit",
         ),
         (
             np.where(few, one_packet + laid.mtu * 8000 / gbps, 0),
             f"of fewer than {FEW_PACKETS} packets share a link: packets go in turn",
         ),
-        (_credits_ps(plane, m, laid, s), "cross a cable longer than credits reach, and may find some of them used"),
+        (_credits_ps(plane, m, laid, s), "cross a cable longer than its credits reach, some of which may be in use"),
     )
     off, lines = UNLIKE[doubt.unlike] * took, _unlike(plane, s)
     for ps, cause in causes:
@@ -191,7 +192,7 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
     """Return the time that a message may lose because others used credits (float64): its whole lead
-    over the long-run rate, if it shares its path or waits for its queue pair."""
+    over the long-run rate if it shares its path or waits for its queue pair."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4
@@ -222,7 +223,7 @@ def _sooner(s: _State) -> np.ndarray:
 
 
 def _unlike(plane: Plane, s: _State) -> list[str]:
-    """Where a message's rate may be another one, for the first time."""
+    """Return the first messages whose rate may differ, by cause."""
     first = s.doubt.found
     if first[0] < 0:
         return []
@@ -244,7 +245,7 @@ def _notes(plane: Plane, m: Messages, laid: Laid, s: _State) -> list[str]:
     waiting = (s.traffic.began < 0) & (laid.why == 0)
     if waiting.any():
         notes.append(
-            f"{counted(int(waiting.sum()), 'message')} never began, since the messages that they wait for never arrived"
+            f"{counted(int(waiting.sum()), 'message')} never began: the messages that they wait for never arrived"
         )
     if s.idle.any():
         c = int(s.port[np.argmax(s.idle)])

@@ -1,8 +1,8 @@
 """The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
-
-Each message has at most one event: when its flow begins, or when it ends at its present rate.
-Events wait in an indexed heap, so a new rate moves an event and leaves no stale one. All events of
-one picosecond are one change of rates.
+Each
+message has at most one event: the begin of its flow, or its end at the present rate. Events are
+in an indexed heap, so a new rate moves an event and leaves no stale one. All events of one
+picosecond cause one change of rates.
 """
 
 import numpy as np
@@ -18,16 +18,16 @@ Traffic = table(
     "qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
     "lead_ps source gate_ps asks_ps parked qp last_qp",
 )
-"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of
+"""By message: ``left`` bytes on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of
 :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and ``answer`` ps (of
-:class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits
-for), ``ready`` ps (when what it waited for was there), ``free`` ps (when its queue pair is),
-``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``,
-``key`` ps. A computation has the processor ``line``, which is ``busy`` until then. Order of a queue
-pair and message rate: :mod:`softib.sim.fluid_tables`."""
+:class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (number of messages that
+it still waits for), ``ready`` ps (when the last of them was done), ``free`` ps (when its queue pair is
+free), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``,
+``position``, ``key`` ps. A computation uses the processor ``line``, which is ``busy`` until that time.
+Order of a queue pair and message rate: :mod:`softib.sim.fluid_tables`."""
 Waits = table("Waits", "first to completion")
-"""Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0:
-for its arrival."""
+"""The messages that wait for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its
+completion, 0: for its arrival."""
 CLOCK = Rows(
     "Scalars of a run of the fluid layer.",
     i8("queued", "events", "Events that wait."),
@@ -42,21 +42,21 @@ Clock = table("Clock", {"clock": Array("", CLOCK)})
 
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
-"""Kinds: the requester sends the data, or the responder, or no one does: the program computes."""
+"""Kinds: the requester sends the data; the responder sends it; no data, the program computes."""
 ADMITTED = -1
-"""Of ``gap_ps``: the message rate has let it go."""
+"""Of ``gap_ps``: the message rate no longer delays it."""
 FOREVER = np.int64(1) << np.int64(62)
 
 
 @kernel
 def before(tr, a, b):
-    """Order of events: time, then row."""
+    """Compare two events: by time, then by row."""
     return tr.key[a] < tr.key[b] or (tr.key[a] == tr.key[b] and a < b)
 
 
 @kernel
 def rise(tr, at):
-    """The event at ``at`` of the queue goes up to where it belongs."""
+    """Move the event at ``at`` of the queue up to its place."""
     queue, position = tr.queue, tr.position
     i = queue[at]
     while at > 0:
@@ -72,7 +72,7 @@ def rise(tr, at):
 
 @kernel
 def sink_event(tr, at, n):
-    """The event at ``at`` of a queue of ``n`` goes down to where it belongs."""
+    """Move the event at ``at`` of a queue of ``n`` down to its place."""
     queue, position = tr.queue, tr.position
     i = queue[at]
     while True:
@@ -92,7 +92,7 @@ def sink_event(tr, at, n):
 
 @kernel
 def schedule(tr, ck, i, when):
-    """Message i has its event at ``when``, whether it had one or not."""
+    """Set the event of message i to ``when``, whether it had one or not."""
     if tr.position[i] < 0:
         n = ck.clock.queued
         tr.key[i] = when
@@ -110,7 +110,7 @@ def schedule(tr, ck, i, when):
 
 @kernel
 def pop(tr, ck):
-    """The first message of the queue, taken out."""
+    """Take the first message out of the queue."""
     i = tr.queue[0]
     n = ck.clock.queued - 1
     ck.clock.queued = n
@@ -124,13 +124,13 @@ def pop(tr, ck):
 
 @kernel
 def posted_at(tr, i):
-    """When the program posts message i, all that it waits for being there."""
+    """Return when the program posts message i, after all its dependencies."""
     return max(tr.start[i], tr.ready[i] + tr.delay[i])
 
 
 @kernel
 def one_less(tr, ck, i):
-    """Message i waits for one fewer message; its data begins to leave when it is posted, and its queue
+    """Message i waits for one fewer message; its data begins to leave when it is posted and its queue
     pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
@@ -140,15 +140,15 @@ def one_less(tr, ck, i):
 
 @kernel
 def release(tr, ck, i, when):
-    """What message i waited for is there at ``when``."""
+    """A dependency of message i is done at ``when``."""
     tr.ready[i] = max(tr.ready[i], when)
     one_less(tr, ck, i)
 
 
 @kernel
 def next_of_queue_pair(tr, ck, i, when):
-    """The queue pair of message i is free for the next one; the request of a READ behind a READ
-    went while the data of that one came."""
+    """Free the queue pair of message i for the next one; the request of a READ after a READ was
+    sent while the first one's data arrived."""
     k = tr.qp_next[i]
     if k >= 0:
         tr.free[k] = when - (tr.request[k] + tr.asks_ps[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
@@ -157,8 +157,8 @@ def next_of_queue_pair(tr, ck, i, when):
 
 @kernel
 def finish(fl, li, ro, tr, ws, ck, do, i, now):
-    """The last octet of message i left: when it arrives, when the sender knows, and who waited for
-    either."""
+    """The last byte of message i left: set its arrival and completion, and release the messages
+    that wait for either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
     tr.left[i] = 0.0
@@ -183,17 +183,17 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
 
 @kernel
 def in_order(tr, i, arrived):
-    """When message i is in memory, for which ``arrived`` is the time if it were alone: behind the
-    last packet of the message before it."""
+    """Return when message i is in memory: at ``arrived`` if alone, otherwise after the last packet
+    of the message before it."""
     p = tr.behind[i]
     return arrived if p < 0 else max(arrived, tr.arrived[p] + tr.behind_ps[i])
 
 
 @kernel
 def complete(tr, ws, ck, i):
-    """Message i has ended: who waits for its completion goes on. RC completes requests in the order
-    in which they were posted (IBA 9.7.5.1), so a WRITE whose octets left before the data of the
-    READ before it came waits for that one, and both complete together."""
+    """Message i has ended: release the messages that wait for its completion. RC completes requests in
+    the order in which they were posted (IBA 9.7.5.1), so a WRITE whose bytes left before the data of
+    an earlier READ arrived waits for the READ, and both complete together."""
     while True:
         p = tr.completes_behind[i]
         if p >= 0:
@@ -210,10 +210,10 @@ def complete(tr, ws, ck, i):
 
 @kernel
 def may_leave(tr, ck, do, i, now):
-    """May the data of message i begin to leave now? Its event moves to a later time where the
-    adapter's message rate is the limit, and where only the request of a READ leaves now, behind
-    which the queue pair goes on with something else. Responses go in the order of requests (IBA
-    9.7.5.1): it waits for the READ before it."""
+    """Return whether the data of message i may begin to leave now. Otherwise move its event to
+    a later time: if the adapter's message rate is the limit, or if only the request of a READ leaves
+    now, after which the queue pair continues with the next message. Responses are in the order of
+    requests (IBA 9.7.5.1), so a READ waits for the READ before it."""
     if tr.gap_ps[i] > 0:
         port = tr.source[i]
         leaves = now - tr.request[i] + tr.lead_ps[i]
@@ -240,13 +240,13 @@ def may_leave(tr, ck, do, i, now):
 
 @kernel
 def begin(fl, li, ro, tr, ck, i, now):
-    """The flow of message i begins; it was posted before, where others of its queue pair came
+    """Begin the flow of message i; it was posted earlier if others of its queue pair came
     first."""
     tr.state[i] = SENDS
     tr.began[i] = posted_at(tr, i)
     tr.last[i] = now
     p = tr.behind[i]
-    if p >= 0:  # its first octet leaves behind the last of the message before it; meanwhile it has been fetched
+    if p >= 0:  # its first byte leaves after the last one of the message before it, and was fetched meanwhile
         lead = tr.forth[p] - tr.memory_ps[p] - tr.forth[i] + tr.memory_ps[i]
         fetched = now if tr.kind[i] == READ or tr.gap_ps[i] == ADMITTED else tr.began[i]
         tr.lag_ps[i] = max(fetched, tr.ended[p] + tr.lag_ps[p] + lead) - now
@@ -255,8 +255,8 @@ def begin(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def compute(tr, ws, ck, do, i, now):
-    """Computation i can begin; its processor takes it when it is free. Messages that wait for it go on
-    when it has ended."""
+    """Computation i can begin; its processor runs it when it is free. Messages that wait for it
+    continue at its end."""
     tr.began[i] = max(now, tr.busy[tr.line[i]])
     over = tr.began[i] + tr.forth[i]
     tr.busy[tr.line[i]] = over
@@ -272,8 +272,8 @@ def compute(tr, ws, ck, do, i, now):
 
 @kernel
 def settle(fl, ro, tr, ck, now):
-    """The round's flows go on at their new rates: what is left of each, and when it will have
-    ended."""
+    """Give the round's flows their new rates: update the rest of each, and the event of its
+    end."""
     for k in range(ro.size.members):
         i = ro.members[k]
         old, new = fl.rate[i], fl.fresh[i]
@@ -312,7 +312,7 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
                 finish(fl, li, ro, tr, ws, ck, do, i, now)
                 leave(fl, do, i, tr.arrived[i])
                 tr.queue[len(tr.queue) - 1 - ended] = (
-                    i  # the queue's other end is free: each message has one event at most
+                    i  # the other end of the queue has room: each message has at most one event
                 )
                 ended += 1
             elif tr.kind[i] == COMPUTES:

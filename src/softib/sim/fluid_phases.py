@@ -1,9 +1,9 @@
-"""An all-to-all as shift phases with a barrier after each, by the fluid layer's rules, without a
-flow for every pair at once.
-
-11,664 hosts have 136 million messages. In a phase all begin together with one size, so the fullest
-channel says when the last one ends (:mod:`softib.sim.phase_kernels`); a phase in which delays of
-paths could change that is run message by message.
+"""An all-to-all as shift phases with a barrier after each, with the fluid layer's rules, but
+without a flow for every pair
+at
+once: 11,664 hosts have 136 million messages. In a phase all messages begin together and have one
+size, so the busiest channel determines when the last one ends (:mod:`softib.sim.phase_kernels`). A
+phase in which path delays could change that is run message by message.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["PhaseTables", "Phases", "shift_phases", "tables_of"]
 
 @dataclass(frozen=True)
 class PhaseTables:
-    """``hosts``: CA ports with an address. ``alike``: the first so many of them have a switch, and
-    adapters of one speed, so loads may tell (0: they never do: links of several MTUs, several SLs,
-    a what-if's latencies, cables longer than credits reach). ``edge``: rows of the switches that
-    hosts have links to; ``links`` and ``ends`` as :data:`~softib.sim.phase_kernels.Links` and
-    :data:`~softib.sim.phase_kernels.Hosts`; ``rates`` of the links to hosts (Gb/s), which
-    ``ends.rate_of`` names."""
+    """``hosts``: CA ports with an address. ``alike``: the number of hosts, from the first, that have a
+    switch and adapters of one speed, so that loads determine a phase (0: never; there are several MTUs
+    or SLs, latencies of a what-if, or cables longer than the reach of their credits). ``edge``: rows of
+    the switches that hosts have links to; ``links`` and ``ends`` as
+    :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`; ``rates`` of
+    the links to hosts (Gb/s), which ``ends.rate_of`` names."""
 
     hosts: int
     alike: int
@@ -46,13 +46,13 @@ class PhaseTables:
 
     @property
     def switches(self) -> int:
-        """How many switches have hosts."""
+        """Return the number of switches that have hosts."""
         return len(self.edge)
 
 
 def tables_of(plane: Plane) -> PhaseTables:
-    """The tables of ``plane``; raises :class:`~softib.errors.InputError` where no link has a known
-    speed."""
+    """Return the tables of ``plane``. Raises :class:`~softib.errors.InputError` if no link has a
+    known speed."""
     from softib.sim.phase_kernels import Hosts
 
     f, t = plane.fabric, plane.table
@@ -81,7 +81,7 @@ def tables_of(plane: Plane) -> PhaseTables:
 
 
 def _one_sl(plane: Plane, hosts: int) -> int:
-    """The SL of all paths between two hosts, -1 where they have several."""
+    """Return the SL of all paths between hosts, -1 if there are several."""
     if plane.path_sl is None or hosts < 2:
         return 0
     given = plane.path_sl[:hosts, :hosts] & 15
@@ -90,8 +90,8 @@ def _one_sl(plane: Plane, hosts: int) -> int:
 
 
 def _data_vl(t: Any, port: np.ndarray, sl: int) -> np.ndarray:
-    """Which of the adapters' ``port`` send ``sl`` on a data VL (SL2VL: two SLs an octet, the even
-    one in the high bits)."""
+    """Return which of the adapters' ``port`` send ``sl`` on a data VL (SL2VL: two SLs per byte,
+    the even one in the high bits)."""
     pair = t.sl2vl[t.sl2vl_base[port], sl >> 1]
     return np.asarray((pair & 15 if sl & 1 else pair >> 4) < t.vls[port])
 
@@ -113,7 +113,7 @@ def _links(plane: Plane, sl: int) -> Any:
 MAX_BYTES = 2 << 30
 """Room for the table of paths (11,664 hosts at 648 leaves: 150 MB)."""
 HOPS = 5
-"""Hops behind the first that the table has room for at first: those of a tree of three levels."""
+"""Hops after the first for which the table initially has room: those of a tree of three levels."""
 CHUNK = 256
 """Phases between two calls of ``progress``."""
 
@@ -131,12 +131,12 @@ class Phases:
 
     @property
     def end_ps(self) -> int:
-        """All phases, one after another."""
+        """Return the duration of all phases, one after another."""
         return int(self.took_ps.sum())
 
 
 def phase(hosts: int, shift: int, size: int) -> Messages:
-    """The messages of one phase."""
+    """Return the messages of one phase."""
     every = np.arange(hosts)
     return messages(every, (every + shift) % hosts, size, qp=every)
 
@@ -149,10 +149,10 @@ def shift_phases(
     hosts: int | None = None,
     progress: Callable[[int, int, int], None] | None = None,
 ) -> Phases:
-    """Phases in which host i WRITEs ``size`` octets to host i + k (default: every k from 1 on).
+    """Run phases in which host i WRITEs ``size`` bytes to host i + k (default: every k from 1 on).
     Hosts are CA ports by LID, the first ``hosts`` of them.
 
-    The sum of ``took_ps`` is what :func:`softib.sim.fluid.run` gives for the phases one after
+    The sum of ``took_ps`` is the end of :func:`softib.sim.fluid.run` for the phases one after
     another. Raises :class:`InputError` with fewer than two hosts, a size below 1, or pairs without
     a path.
     """
@@ -227,9 +227,9 @@ def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float
 
 
 def _paths(tables: PhaseTables, n: int, which: np.ndarray) -> Any:
-    """Paths among the first ``n`` hosts, or None where loads do not tell: hosts without a switch,
-    adapters of several speeds, links of several MTUs or VLs, SLs by pair, pairs without a path,
-    more paths than there is room for."""
+    """Return the paths among the first ``n`` hosts, or None if loads do not determine a phase:
+    hosts without a switch, adapters of several speeds, links of several MTUs or VLs, SLs by pair,
+    pairs without a path, more paths than the table has room for."""
     from softib.sim.phase_kernels import Paths, fill_all, fill_shifts
 
     if n > tables.alike:

@@ -23,9 +23,9 @@ __all__ = ["Weights", "doubt_of", "flows_and_links", "traffic_of", "waits_of", "
 
 
 UNLIMITED = 255
-"""HighLimit: low priority sends only where high has nothing to send."""
+"""HighLimit: low priority sends only if high priority has nothing to send."""
 LIMIT_OCTETS, LOW_PACKET = 4096, 4096
-"""Octets of one unit of HighLimit, and those of the low-priority packet that then may go (one MTU).
+"""Bytes of one unit of HighLimit, and of the low-priority packet that may then be sent (one MTU).
 """
 
 Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -36,12 +36,11 @@ def weights_of(
     fabric: Fabric, port: np.ndarray, vl: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """``(high, low, share, idle)`` of channels (``port``, ``vl``): weights in both tables, the
-    share of the high-priority table where both have something to send, and which channels no table
-    serves although it serves others (they get weight 1 of the lowest).
+    share of the high-priority table when both have data, and the channels that no table serves although
+    it serves others (they get weight 1 of the lowest).
 
-    The high-priority table sends HighLimit × 4 KiB before a packet of the low one may go (0: one
-    packet each). Tables without any entry, as ports have before somebody writes them, serve all VLs
-    alike.
+    The high-priority table sends HighLimit × 4 KiB before a packet of the low one may be sent (0:
+    one packet each). Tables without entries, as before the manager writes them, serve all VLs equally.
     """
     tables = fabric.vl_arb[port].reshape(len(port), 2, 64, -1).reshape(len(port), 2, 128)
     entries = tables.reshape(len(port), 2, 64, 2)  # low, high; VL and weight an entry
@@ -181,7 +180,7 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.nda
     from softib.sim.validity_kernels import Doubt
 
     n, channels = len(m), len(port)
-    egress = np.where(port < -1, -2 - port, port)  # credits hold the port back that sends
+    egress = np.where(port < -1, -2 - port, port)  # credits limit the sending port
     inside = (egress >= 0) & (plane.table.switch[np.maximum(egress, 0) >> 4] >= 0)
     return Doubt(
         found=i8(4, -1),
@@ -220,8 +219,8 @@ def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same_direction(m: Messages) -> np.ndarray:
-    """The message before each one on its queue pair whose payload goes the same way to the same
-    memory (int64; -1: none): these arrive in order (IBA chapter 9, ordering)."""
+    """Return for each message the one before it on its queue pair whose payload goes in the same
+    direction to the same memory (int64; -1: none): these arrive in order (IBA chapter 9, ordering)."""
     before = np.full(len(m), -1, np.int64)
     rows = np.flatnonzero((m.opcode != Opcode.ATOMIC) & ~m.computes)
     direction = 2 * m.qp[rows].astype(np.int64) + (m.opcode[rows] == Opcode.READ)
@@ -233,16 +232,16 @@ def same_direction(m: Messages) -> np.ndarray:
 
 
 def asks_first(m: Messages, after: np.ndarray, request_ps: np.ndarray) -> np.ndarray:
-    """ps from the request of a READ until its data begins to leave, where the next message of the
-    queue pair is no READ and goes behind the request (int64); 0 for all others."""
+    """Return ps from the request of a READ until its data begins to leave, if the next message of
+    the queue pair is not a READ and follows the request (int64); 0 for all others."""
     read = m.opcode == Opcode.READ
     return np.where(read & (after >= 0) & ~read[after], request_ps, 0)
 
 
 def message_gaps(plane: Plane, m: Messages, octets: np.ndarray, asks: np.ndarray) -> np.ndarray:
-    """ps that the adapter lets pass from the request of each message to the next one of its port
-    (int64); 0 where the octets of a message take longer than that: then the link is the limit. A
-    READ of which only the request leaves at first (``asks``) is a short one."""
+    """Return the adapter's minimum time in ps from the request of each message to the next one of
+    its port (int64); 0 if the bytes of the message take longer, so that the link is the limit. A READ
+    of which only the request leaves at first (``asks``) counts as short."""
     gap = round(plane.profile.message_gap_ns * 1000)
     gbps = plane.gbps[plane.ends[m.src]]
     wire_ps = np.divide(octets * 8000.0, gbps, out=np.zeros(len(m)), where=gbps > 0)
@@ -251,18 +250,18 @@ def message_gaps(plane: Plane, m: Messages, octets: np.ndarray, asks: np.ndarray
 
 
 def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
-    """What an acknowledgement may wait behind data packets: half a packet at every second hop
-    (int64)."""
+    """Return the expected wait of an acknowledgement behind data packets: half a packet at
+    every second hop (int64)."""
     gbps = plane.gbps[plane.ends[m.src]]
     packet = np.divide(laid.mtu * 8e3, gbps, out=np.zeros(len(m)), where=gbps > 0)
     return (0.25 * np.diff(laid.first) * packet * (m.transport == Transport.RC)).astype(np.int64)
 
 
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """``(first, channel, port, gbps)``: paths with, before a link that credits limit, a channel of
-    what one VL of it carries, and first a channel of its own for each message with a static rate or
-    without any link (to itself, or between ports 0). ``port`` is -1 for the latter and -2 - port
-    for the former."""
+    """``(first, channel, port, gbps)``: paths with two kinds of extra channels: in front of a link
+    limited by credits, one with the rate of one VL (``port`` is -2 - port); and at the start, a
+    separate one for each message with a static rate or without any link (to itself, or between ports 0;
+    ``port`` is -1)."""
     rows = laid.port >> 4
     vl_gbps = plane.credits.gbps[rows]
     slow_vls = np.flatnonzero(np.isfinite(vl_gbps))
@@ -318,7 +317,7 @@ def _weights(plane: Plane, port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _dependents(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The dependencies in reverse: ``(first, to, completion)``."""
+    """Return the dependencies in reverse: ``(first, to, completion)``."""
     if not len(m.needs):
         return np.zeros(len(m) + 1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8)
     first, to, order = inverted(spread(np.diff(m.first))[0], m.needs, len(m))

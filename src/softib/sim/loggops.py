@@ -1,10 +1,10 @@
-"""The LogGOPS layer: programs of ranks with a processor's overhead, an adapter that handles one
-message at a time in each direction, and a fabric without congestion.
-
-L and G of each pair of hosts are those of its path on the fabric's forwarding tables
-(:mod:`softib.sim.timing`), so a single message takes the same time as in the fluid layer; g and
-O are the adapter's time for a message's octets. Links between switches are never the limit:
-congestion is not in this model (Alexandrov et al., "LogGP", 1995; Hoefler, Schneider, Lumsdaine,
+"""The LogGOPS layer: ranks with processor overheads, adapters that handle one message at a time
+in each direction, and a fabric without congestion. L and G of each
+pair
+of hosts come from its path in the fabric's forwarding tables
+(:mod:`softib.sim.timing`), so a single message takes the same time as in the fluid layer; g and O
+are the adapter's time for a message's bytes. Links between switches are never the limit: the
+model has no congestion (Alexandrov et al., "LogGP", 1995; Hoefler, Schneider, Lumsdaine,
 "LogGOPSim", 2010).
 """
 
@@ -32,7 +32,7 @@ class Loggops:
 
     @property
     def done(self) -> bool:
-        """Has every operation ended?"""
+        """Return whether every operation has ended."""
         return bool((self.ended_ps >= 0).all())
 
 
@@ -41,8 +41,8 @@ def _slots(n: int) -> np.ndarray:
 
 
 def matches(kind: np.ndarray, rank: np.ndarray, peer: np.ndarray, tag: np.ndarray) -> np.ndarray:
-    """The row that each send or receive meets, k-th with k-th of the same source, target and tag;
-    -1 where there is none, and of computations (int64)."""
+    """Return the row that matches each send or receive, the k-th with the k-th of the same source,
+    target and tag; -1 without a match, and for computations (int64)."""
     from softib.sim.loggops_kernels import match
 
     n = len(kind)
@@ -60,7 +60,7 @@ def loggops(
     ``needs[first[i]:first[i + 1]]``); ``hosts``: row of the end ports of each rank; ``costs`` as in
     :data:`~softib.sim.loggops_kernels.COSTS`.
 
-    Raises :class:`InputError` where no path leads from a rank to another.
+    Raises :class:`InputError` if there is no path from a rank to another.
     """
     from softib.sim.loggops_kernels import COSTS, Busy, Costs, Program, Queue, groups, run, turned
 
@@ -110,7 +110,7 @@ def loggops(
 
 
 def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
-    """The figures of pairs of hosts."""
+    """Return the columns of :data:`Pairs` for pairs of hosts."""
     from softib.sim.loggops_kernels import Pairs
 
     local = source == target

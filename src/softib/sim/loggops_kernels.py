@@ -1,5 +1,5 @@
-"""Kernels of the LogGOPS model: operations of ranks in the order of time, with processors,
-adapters, and messages that take latency and octets."""
+"""Kernels of the LogGOPS model: operations of ranks in time order, with processors,
+adapters, and messages with latency and bytes."""
 
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
@@ -7,17 +7,17 @@ from softib.jit.rows import Array, Rows, i8
 SEND, RECV, COMPUTE = range(3)
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive``
-of a send its receive, of a receive its send (-1); ``to[first[i]:first[i + 1]]`` wait for i;
-``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of
-them was there, ``ended`` ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
+"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor; ``receive``: of a
+send its receive, of a receive its send (-1: none); ``to[first[i]:first[i + 1]]`` wait for i; ``left``:
+the number of operations that each waits for (a receive also for its message), ``ready`` ps when the
+last of them was done, ``ended`` ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
 
 Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
-"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps of
-an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``,
-ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one element,
-the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of
-its message rate."""
+"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps per
+byte on the wire, ps in addition for an inline message, for the first byte beyond that and for a packet
+of ``mtu``, ps from the arrival until the sender's completion; ``local``: both on one host. ``inline``:
+one element, the largest payload posted with the request; ``gap_ps``: one element, the inverse of its
+message rate."""
 
 COSTS = Rows(
     "What operations cost.",
@@ -36,9 +36,9 @@ Busy = table(
     "LoggopsBusy",
     "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives",
 )
-"""Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages
-and for those of a single packet (``carried``: ps for which each has received so far); of queue
-pairs the sender, the last message's way, and the receiver."""
+"""Busy until (ps): processors of ranks; both directions of the adapters of hosts, for all messages
+and for those of a single packet (``carried``: total ps of receiving so far); of queue pairs the
+sender, the path of the last message, and the receiver."""
 
 ENVELOPE = 30
 """Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -46,9 +46,9 @@ ENVELOPE = 30
 
 @kernel
 def groups(a, b, c, slots, representative, group):
-    """``group[i]``: the number of the row's (a, b, c), in the order of the first of each, which is
-    ``representative``; how many there are. ``slots``: -1, twice as many as rows at least, a power
-    of two."""
+    """Number the distinct (a, b, c) of rows in order of first appearance: ``group[i]`` of row i,
+    ``representative``: the first row of each; returns how many. ``slots``: filled with -1, a power of
+    two, at least twice the number of rows."""
     n, mask = 0, len(slots) - 1
     for i in range(len(a)):
         key = (a[i] * 0x9E3779B1 + b[i] * 0x85EBCA77 + c[i] * 0xC2B2AE3D) & 0x7FFFFFFFFFFFFFFF
@@ -71,9 +71,9 @@ def groups(a, b, c, slots, representative, group):
 
 @kernel
 def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met):
-    """k-th send with k-th receive of the same source, target and tag: ``found[i]`` is the other of
-    row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: room, by group and
-    row."""
+    """Match the k-th send with the k-th receive of the same source, target and tag: ``found[i]`` is
+    the match of row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: scratch
+    arrays, by group and row."""
     n, mask = 0, len(slots) - 1
     for i in range(len(kind)):
         if kind[i] == COMPUTE:
@@ -114,8 +114,8 @@ def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met
 
 @kernel
 def turned(needs, value, begin, to):
-    """``to[begin[i]:begin[i + 1]]``: ``value`` of the entries of ``needs`` that are i, in their
-    order. ``begin`` has two elements of 0 more than there are i."""
+    """Reverse a CSR list: ``to[begin[i]:begin[i + 1]]`` is the ``value`` of the entries of
+    ``needs`` that are i, in their order. ``begin`` starts as zeros, two more than there are i."""
     n = len(begin) - 2
     for e in range(len(needs)):
         begin[needs[e] + 2] += 1
@@ -129,7 +129,7 @@ def turned(needs, value, begin, to):
 
 @kernel
 def push(queue, when, event):
-    """A new event."""
+    """Add an event."""
     at = queue.n[0]
     queue.n[0] = at + 1
     while at > 0:
@@ -145,7 +145,7 @@ def push(queue, when, event):
 
 @kernel
 def drop_first(queue):
-    """The first event is taken out."""
+    """Remove the first event."""
     n = queue.n[0] - 1
     queue.n[0] = n
     when, event, at = queue.when[n], queue.what[n], 0
@@ -170,7 +170,7 @@ def drop_first(queue):
 
 @kernel
 def one_less(program, queue, i, when):
-    """Something that i waits for happens at ``when``."""
+    """A dependency of i is done at ``when``."""
     if when > program.ready[i]:
         program.ready[i] = when
     program.left[i] -= 1
@@ -180,7 +180,7 @@ def one_less(program, queue, i, when):
 
 @kernel
 def ends(program, queue, i, when):
-    """Operation i has ended."""
+    """End operation i."""
     program.ended[i] = when
     for e in range(program.first[i], program.first[i + 1]):
         one_less(program, queue, program.to[e], when)
@@ -188,7 +188,7 @@ def ends(program, queue, i, when):
 
 @kernel
 def works(program, busy, i, now, ps):
-    """The processor of i is taken for ``ps``, from ``now`` on or when it is free; when it is done."""
+    """Occupy the processor of i for ``ps``, from ``now`` or when it is free; return the end."""
     k = program.processor[i]
     done = max(now, busy.processor[k]) + ps
     busy.processor[k] = done
@@ -197,14 +197,14 @@ def works(program, busy, i, now, ps):
 
 @kernel
 def on_wire(pairs, k, size):
-    """ps of ``size`` octets at the rate of pair k."""
+    """Return ps of ``size`` bytes at the rate of pair k."""
     packets = max((size + pairs.mtu[k] - 1) // pairs.mtu[k], 1)
     return int((size + packets * ENVELOPE) * pairs.ps_octet[k])
 
 
 @kernel
 def other_ps(pairs, k, size):
-    """ps of a message of ``size`` octets beside its time on the wire."""
+    """Return ps of a message of ``size`` bytes in addition to its time on the wire."""
     if size <= pairs.inline[0]:
         return pairs.small_ps[k]
     share = (min(size, pairs.mtu[k]) - pairs.inline[0]) / max(pairs.mtu[k] - pairs.inline[0], 1)
@@ -213,9 +213,9 @@ def other_ps(pairs, k, size):
 
 @kernel
 def inject(program, pairs, costs, queue, busy, i, now):
-    """The adapter begins to send message i when it is free, and its queue pair has sent what came
-    before; it arrives later. One of a single packet waits for others of a single packet alone:
-    queue pairs send their packets in turn."""
+    """Start to send message i when the adapter is free and its queue pair has sent earlier
+    messages; it arrives later. A message of a single packet waits only for others of a single
+    packet: queue pairs send their packets in turn."""
     k = program.pair[i]
     host, wire = pairs.host_from[k], on_wire(pairs, k, program.size[i])
     took = max(wire, pairs.gap_ps[0])
@@ -224,7 +224,7 @@ def inject(program, pairs, costs, queue, busy, i, now):
     if program.size[i] <= pairs.mtu[k]:
         began = max(now, busy.short_sends[host])
         busy.short_sends[host] = began + took
-    if program.size[i] <= costs.eager[0]:  # others are READs of the receiver's queue pair
+    if program.size[i] <= costs.eager[0]:  # the others are READs of the receiver's queue pair
         began = max(began, busy.pair_sends[k])
         busy.pair_sends[k] = began + wire
     if began > now:
@@ -235,8 +235,8 @@ def inject(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def leaves(program, pairs, costs, queue, busy, i, now):
-    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later
-    when the receiver has had what came before, less ``carried`` of now."""
+    """The first byte of message i leaves. From here on ``ready`` is its arrival, or the later
+    time when the receiver has received earlier messages, less ``carried`` of now."""
     k = program.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, program.size[i])
     program.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
@@ -249,7 +249,7 @@ def leaves(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def run(program, pairs, costs, queue, busy):
-    """Until nothing happens any more; how many operations have ended, and when the last did."""
+    """Run until no event is left; return how many operations have ended, and when the last one did."""
     n, done, last = len(program.rank), 0, 0
     for i in range(n):
         if program.left[i] == 0:
@@ -259,11 +259,11 @@ def run(program, pairs, costs, queue, busy):
         drop_first(queue)
         i = event % n
         end = -1
-        if event >= 3 * n:  # the adapter has sent what was before message i
+        if event >= 3 * n:  # the adapter has sent the messages before i
             leaves(program, pairs, costs, queue, busy, i, now)
         elif event >= 2 * n:  # the processor has passed message i to the adapter
             inject(program, pairs, costs, queue, busy, i, now)
-        elif event >= n:  # it comes in
+        elif event >= n:  # message i arrives at the adapter
             end = arrive(program, pairs, costs, queue, busy, i, now)
             done += 1 if end >= 0 else 0
         elif program.kind[i] == COMPUTE:
@@ -275,7 +275,7 @@ def run(program, pairs, costs, queue, busy):
             done += 1 if end >= 0 else 0
         elif (
             program.size[program.receive[i]] > costs.eager[0] and not pairs.local[program.pair[program.receive[i]]]
-        ):  # announced: the receiver READs it
+        ):  # announced: the receiver fetches it with a READ
             k = program.pair[program.receive[i]]
             push(queue, now + other_ps(pairs, k, 1), 2 * n + program.receive[i])
         else:
@@ -288,7 +288,7 @@ def run(program, pairs, costs, queue, busy):
 
 @kernel
 def send(program, pairs, costs, queue, busy, i, now):
-    """Send i begins; when it has ended, -1: later."""
+    """Begin send i; return its end, -1: later."""
     n, k = len(program.rank), program.pair[i]
     writes = program.size[i] * costs.of.memory_bytes_ps // 1000 if pairs.local[k] else 0
     end = works(program, busy, i, now, costs.of.send_ps + writes)
@@ -310,10 +310,10 @@ def send(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def received(program, busy, host, i, now, took):
-    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs
-    the link for ``took``. While something comes in the link is never idle, so the message is there
-    when the link has carried all that came since its first octet, and at the latest ``took`` after
-    all that came before its last."""
+    """Return when the adapter of ``host`` has received message i, whose last byte arrives ``now``
+    and which needs the link for ``took``. The link is never idle while data arrives, so the message is
+    complete when the link has carried all bytes since its first one, and at the latest ``took`` after
+    all bytes before its last one."""
     busy.carried[host] += took
     there = max(now, min(program.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
     busy.receives[host] = max(busy.receives[host], there)
@@ -322,8 +322,8 @@ def received(program, busy, host, i, now, took):
 
 @kernel
 def arrive(program, pairs, costs, queue, busy, i, now):
-    """Message i comes in at the adapter of its receiver, one after another, single packets between
-    them, those of a queue pair in their order; when its send has ended, -1: before."""
+    """Message i arrives at the adapter of its receiver: messages one after another, single packets
+    interleaved, those of a queue pair in order. Return when its send has ended, -1: earlier."""
     k, r = program.pair[i], program.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, program.size[i])
     there = received(program, busy, host, i, now, took)

@@ -1,12 +1,12 @@
 """Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the
 flows that a change reaches.
 
-A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing
-does (Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9), and what
-a VL does not use goes to the others. The flows of one VL share evenly. A rate is max-min fair if
+A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing does
+(Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9), and the share
+that a VL does not use goes to the others. The flows of one VL share equally. A rate is max-min fair if
 and only if each flow has a **bottleneck**: a channel that is full and on which no flow is faster;
-:func:`refill` starts at the flows that a change touches, gives these their rates while all others
-keep theirs, and takes in those whose bottleneck that broke, until every flow has one.
+:func:`refill` starts with the flows that a change affects, computes their rates while all others keep
+theirs, and adds the flows whose bottleneck this removed, until every flow has one.
 """
 
 import numpy as np
@@ -22,10 +22,10 @@ Links = table(
     "Links", "head flows group link_next link_head gbps several high low high_share marked open used only heap level"
 )
 """By channel: ``head`` of the list of its flows and how many (``flows``), ``group`` (its link),
-``link_next`` (next channel of the link), weights ``high`` and ``low``, and what a round writes
-(``marked`` by which it was reached, ``open`` flows without a rate, ``used`` Gb/s, ``only`` one of
-its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more
-than one channel), ``high_share`` of the high-priority table where both wait."""
+``link_next`` (next channel of the link), weights ``high`` and ``low``, and the fields written by a
+round (``marked``: the round that reached it, ``open`` flows without a rate, ``used`` Gb/s, ``only`` one
+of its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than
+one channel), ``high_share`` of the high-priority table when both have data."""
 SIZE = Rows(
     "Scalars of a round of new rates.",
     i8("members", "flows", "Flows of the round."),
@@ -44,12 +44,12 @@ Round = table(
 )
 
 SAME = 1e-9
-"""Rates that differ by less are one."""
+"""Rates that differ by less are equal."""
 
 
 @kernel
 def put(fl, li, ro, i):
-    """Flow i begins: it joins the lists of its channels."""
+    """Begin flow i: add it to the lists of its channels."""
     fl.slot[i] = ro.size.sending
     ro.sending[ro.size.sending] = i
     ro.size.sending += 1
@@ -68,7 +68,7 @@ def put(fl, li, ro, i):
 
 @kernel
 def take(fl, li, ro, i):
-    """Flow i ends: it leaves the lists of its channels."""
+    """End flow i: remove it from the lists of its channels."""
     ro.size.sending -= 1
     last = ro.sending[ro.size.sending]
     ro.sending[fl.slot[i]] = last
@@ -86,7 +86,7 @@ def take(fl, li, ro, i):
 
 @kernel
 def enter(fl, ro, i):
-    """Flow i gets a new rate in this round."""
+    """Add flow i to the round: it gets a new rate."""
     if fl.member[i] != ro.size.stamp:
         fl.member[i] = ro.size.stamp
         ro.members[ro.size.members] = i
@@ -95,7 +95,8 @@ def enter(fl, ro, i):
 
 @kernel
 def enter_all(fl, li, ro, c, bound):
-    """The flows of channel c enter; with ``bound`` only those that have their bottleneck there."""
+    """Add the flows of channel c to the round; with ``bound`` only those with their bottleneck
+    there."""
     e = li.head[c]
     while e >= 0:
         i = fl.owner[e]
@@ -106,7 +107,7 @@ def enter_all(fl, li, ro, c, bound):
 
 @kernel
 def touch(fl, li, ro, i):
-    """Flow i left: those whose bottleneck it shared enter; all of a link with several VLs."""
+    """Flow i ended: add the flows that shared its bottleneck; on a link with several VLs, all flows."""
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
         g = li.group[c]
@@ -121,13 +122,13 @@ def touch(fl, li, ro, i):
 
 @kernel
 def less(li, a, b):
-    """Order of the heap: level, then number."""
+    """Compare two channels of the heap: by level, then by number."""
     return li.level[a] < li.level[b] or (li.level[a] == li.level[b] and a < b)
 
 
 @kernel
 def sink(li, at, n):
-    """Entry ``at`` of the heap of ``n`` channels goes down to where it belongs."""
+    """Move entry ``at`` of the heap of ``n`` channels down to its place."""
     heap = li.heap
     c = heap[at]
     while True:
@@ -145,7 +146,7 @@ def sink(li, at, n):
 
 @kernel
 def level_of(li, c):
-    """What each open flow of channel c would get now, in Gb/s."""
+    """Return the rate that each open flow of channel c would get now, in Gb/s."""
     g = li.group[c]
     if not li.several[g]:
         return max(li.gbps[g] - li.used[c], 0.0) / li.open[c]
@@ -173,8 +174,8 @@ def level_of(li, c):
 
 @kernel
 def gather(fl, li, ro):
-    """Channels of the round's flows: the number of these flows on each, and the rate that all other
-    flows use. For a link with several VLs, all of its flows are included."""
+    """Collect the channels of the round's flows: the number of these flows on each, and the rate used
+    by all other flows. For a link with several VLs, all of its flows are included."""
     stamp, members = ro.size.stamp, ro.members
     ro.size.channels = 0
     k = 0
@@ -201,7 +202,7 @@ def gather(fl, li, ro):
 
 @kernel
 def reach(fl, li, ro, c):
-    """Channel c is reached, and with it all channels of a link with several VLs."""
+    """Add channel c to the round, and all channels of its link if that has several VLs."""
     stamp, g = ro.size.stamp, li.group[c]
     k = li.link_head[g] if li.several[g] else c
     while k >= 0:
@@ -219,7 +220,7 @@ def reach(fl, li, ro, c):
 
 @kernel
 def cannot_bind(fl, li, c):
-    """Channel c has one open flow, and the first channel of that flow never leaves it more than c
+    """Return whether channel c has one open flow whose first channel never allows it more than c
     does."""
     if li.open[c] != 1 or li.several[li.group[c]]:
         return False
@@ -232,8 +233,8 @@ def cannot_bind(fl, li, c):
 
 @kernel
 def fill(fl, li, ro):
-    """Rates of the round's flows (``fresh``): the channel with the least to give binds its flows,
-    and so on."""
+    """Compute the rates of the round's flows (``fresh``): repeatedly, the channel with the lowest
+    level fixes the rate of its flows."""
     n = 0
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -247,7 +248,7 @@ def fill(fl, li, ro):
         c = li.heap[0]
         if li.open[c] > 0:
             level = level_of(li, c)
-            if level > li.level[c] * (1 + 1e-12):  # levels only rise while others are bound
+            if level > li.level[c] * (1 + 1e-12):  # levels only rise when flows of other channels are fixed
                 li.level[c] = level
                 sink(li, 0, n)
                 continue
@@ -259,7 +260,7 @@ def fill(fl, li, ro):
 
 @kernel
 def bind(fl, li, ro, c, level):
-    """The open flows of channel c get ``level``."""
+    """Give the open flows of channel c the rate ``level``."""
     stamp = ro.size.stamp
     e = li.head[c]
     while e >= 0:
@@ -277,8 +278,8 @@ def bind(fl, li, ro, c, level):
 
 @kernel
 def broken(fl, li, ro):
-    """Flows outside the round that have no bottleneck any more, or more than their share of a full
-    one, enter; were there any?"""
+    """Add flows outside the round that no longer have a bottleneck, or have more than their share of
+    a full one; return whether there were any."""
     stamp, before = ro.size.stamp, ro.size.members
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -309,7 +310,8 @@ def broken(fl, li, ro):
 
 @kernel
 def refill(fl, li, ro):
-    """New rates (``fresh``) after a change, for the flows that entered and all that it reaches."""
+    """Compute new rates (``fresh``) after a change, for the flows of the round and all others that it
+    affects."""
     while True:
         sending = ro.size.sending
         if 2 * ro.size.members > sending > ro.size.members:
@@ -324,7 +326,8 @@ def refill(fl, li, ro):
 
 @kernel
 def restamp(fl, ro):
-    """The same members under a new stamp: what the last round wrote on channels no longer counts."""
+    """Start a new round with the same members: marks that the last round left on channels become
+    invalid."""
     ro.size.stamp += 1
     for k in range(ro.size.members):
         fl.member[ro.members[k]] = ro.size.stamp

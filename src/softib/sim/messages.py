@@ -27,18 +27,18 @@ __all__ = [
 ]
 
 PATH_SL = -1
-"""Of ``sl``: the SL of the path record, where a manager gave one, else 0."""
+"""Value of ``sl``: the SL of the path record if there is one, else 0."""
 NO_LIMIT = 0.0
-"""Of ``rate_gbps``: as fast as the port sends."""
+"""Value of ``rate_gbps``: the rate of the port."""
 MAX_MESSAGE = 1 << 31
 """Largest message of RC, UC and UD queue pairs (IBA chapter 9)."""
 ATOMIC_OCTETS = 8
-"""What an atomic reads and writes (IBA 9.4.5)."""
+"""Bytes that an atomic reads and writes (IBA 9.4.5)."""
 
 
 class Opcode(IntEnum):
     """Operation of a work request (IBA chapter 10); COMPUTE is not a work request: the program
-    computes. WRITE_WITH_IMM takes a receive as a SEND does, with its last packet."""
+    computes. WRITE_WITH_IMM takes a receive with its last packet, as a SEND does."""
 
     WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
 
@@ -53,7 +53,7 @@ class Transport(IntEnum):
 @dataclass(frozen=True)
 class MulticastGroup:
     """``members``: rows of the end ports that are full members. ``mlid``: its multicast LID, 0
-    until a subnet manager has made the group."""
+    until a subnet manager has created the group."""
 
     members: np.ndarray
     mlid: int = 0
@@ -61,8 +61,8 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class Reduction:
-    """An all-reduce of ``size`` octets by the aggregation nodes: ``hosts`` are rows of the end
-    ports, ``streaming`` the kind of tree, ``rate_gbps`` at most what a host gives the tree."""
+    """An all-reduce of ``size`` bytes by the aggregation nodes: ``hosts`` are rows of the end ports,
+    ``streaming`` the kind of tree, ``rate_gbps`` the largest rate at which a host sends to the tree."""
 
     hosts: np.ndarray
     size: int
@@ -78,29 +78,29 @@ class Messages:
     """``n`` messages. ``src`` and ``dst`` are rows of the end ports of
     :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID, then port 0 of switches).
 
-    ``size`` int64 octets of payload (a READ: of what comes back). ``start_ps`` int64: not before
+    ``size`` int64 bytes of payload (a READ: of the response). ``start_ps`` int64: not before
     this time. ``qp`` int32: messages of one ``qp`` share a queue pair of ``src`` and are sent in
     the order of their rows; all of them have its ``dst`` (UD: any). ``opcode`` (:class:`Opcode`)
     and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15).
-    ``path_bits`` uint8: added to the base LIDs of both ends (LMC; what a port has not wraps).
-    ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`). ``job`` int32: whose it is.
+    ``path_bits`` uint8: added to the base LIDs of both ends (modulo the LMC of the port).
+    ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`). ``job`` int32: its job.
     ``receives`` int32: receives that the destination's program keeps posted on the queue pair (0:
-    there is always one), ``repost_ps`` int64: how long after a SEND arrived it posts that receive
-    again; of one queue pair both are those of its first message. ``group`` int32: 0, or n: the
-    datagram goes to all members of ``groups[n - 1]`` but its sender; ``dst`` is any of them.
-    ``reduces`` uint8: 1 where a switch adds up what arrives: a message that waits for arrivals
-    carries the sum of their ``value`` (int64) and its own. ``requests`` int64[k, 2]: of requests
-    and answers, the rows of the message that asks and of the one whose arrival ends the request.
-    ``reductions``: all-reduces that are still to become messages over the trees of a fabric.
+    always enough), ``repost_ps`` int64: delay from the arrival of a SEND until its receive is posted
+    again; for both, the first message of a queue pair counts. ``group`` int32: 0, or n: the
+    datagram goes to all members of ``groups[n - 1]`` except its sender; ``dst`` is any of them.
+    ``reduces`` uint8: 1 if a switch adds up arriving messages: a message that waits for arrivals
+    carries the sum of their ``value`` (int64) and its own. ``requests`` int64[k, 2]: rows of the
+    message that starts each request, and of the one whose arrival ends it. ``reductions``: all-reduces
+    not yet converted to messages over the trees of a fabric.
 
     Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for
-    ``delay_ps[i]`` (computing, say). It waits for the *completion* of a message that its own
+    ``delay_ps[i]`` (for example, computation). It waits for the *completion* of a message that its own
     ``src`` sent, and for the *arrival* of any other.
 
     A row with :data:`Opcode.COMPUTE` is not a message: when its dependencies are complete, the
     program of ``src`` (and ``dst``) computes for ``delay_ps``. Its ``qp`` is the processor, of one
-    ``src`` or shared by several: computations of one processor go one after another, in the order
-    in which they can begin. ``size`` is 1.
+    ``src`` or shared by several: computations of one processor run one after another, in the order in
+    which they become ready. ``size`` is 1.
     """
 
     src: np.ndarray
@@ -131,42 +131,42 @@ class Messages:
 
     @property
     def computes(self) -> np.ndarray:
-        """Which rows are computations (bool)."""
+        """Return which rows are computations (bool)."""
         return np.asarray(self.opcode == Opcode.COMPUTE)
 
     @property
     def wait_ps(self) -> np.ndarray:
-        """ps between the last thing that each row waits for and its begin."""
+        """Return ps between the last dependency of each row and its begin."""
         return np.where(self.computes, 0, self.delay_ps)
 
     def check(self, ends: int) -> None:
         """Raise :class:`InputError` for the first impossible message: an end port that does not
-        exist, a size below 1 or beyond 2 GiB, an atomic not of 8 octets, a time below 0, an SL
+        exist, a size below 1 or beyond 2 GiB, an atomic not of 8 bytes, a time below 0, an SL
         over 15, an operation that its service does not support (the table of ibv_post_send(3)), a
-        queue pair with two ends, a dependency on itself or on nothing."""
+        queue pair with two ends, a dependency on itself or on a row that does not exist."""
         rules = (
-            ((self.src < 0) | (self.src >= ends), f"has a source that the fabric has not ({ends:,} end ports)"),
-            ((self.dst < 0) | (self.dst >= ends), f"has a destination that the fabric has not ({ends:,} end ports)"),
-            (self.size < 1, "has no octet; sizes are 1 and more"),
-            (self.size > MAX_MESSAGE, "is larger than 2 GiB, the most that a queue pair sends at once"),
+            ((self.src < 0) | (self.src >= ends), f"has a source that does not exist ({ends:,} end ports)"),
+            ((self.dst < 0) | (self.dst >= ends), f"has a destination that does not exist ({ends:,} end ports)"),
+            (self.size < 1, "has no byte; sizes are 1 and more"),
+            (self.size > MAX_MESSAGE, "is larger than 2 GiB, the largest message of a queue pair"),
             (
                 (self.opcode == Opcode.ATOMIC) & (self.size != ATOMIC_OCTETS),
-                "is an atomic, which takes 8 octets; write size 8",
+                "is an atomic, which takes 8 bytes; use size 8",
             ),
             ((self.start_ps < 0) | (self.delay_ps < 0), "starts before time 0"),
             ((self.sl < PATH_SL) | (self.sl > 15), "has an invalid SL; use 0 to 15"),
             (~(self.rate_gbps >= 0), "has a negative rate"),
-            ((self.receives < 0) | (self.repost_ps < 0), "has receives or a time to post them below 0"),
-            ((self.group < 0) | (self.group > len(self.groups)), "is for a multicast group that is not there"),
-            ((self.group > 0) & (self.transport != Transport.UD), "is for a multicast group, and no datagram (UD)"),
-            (self.computes & (self.src != self.dst), "is a computation of two ends; it has one"),
+            ((self.receives < 0) | (self.repost_ps < 0), "has negative receives or a negative time to post them"),
+            ((self.group < 0) | (self.group > len(self.groups)), "is for a multicast group that does not exist"),
+            ((self.group > 0) & (self.transport != Transport.UD), "is for a multicast group, but not a datagram (UD)"),
+            (self.computes & (self.src != self.dst), "is a computation with two ends; use one"),
             (
                 (self.transport == Transport.UD) & (self.opcode != Opcode.SEND) & ~self.computes,
-                "is an RDMA operation of UD, which sends only: opcode send",
+                "is an RDMA operation of UD, which only sends; use opcode send",
             ),
             (
                 (self.transport == Transport.UC) & ((self.opcode == Opcode.READ) | (self.opcode == Opcode.ATOMIC)),
-                "is a READ or an atomic of UC, which nothing answers: opcode write or send, or transport rc",
+                "is a READ or an atomic of UC, which has no responses; use opcode write or send, or transport rc",
             ),
         )
         for wrong, problem in rules:
@@ -197,8 +197,8 @@ class Messages:
         mixed = one & (self.computes[order][1:] != self.computes[order][:-1])
         if mixed.any():
             raise InputError(
-                f"queue pair {int(self.qp[order][1:][mixed][0])} is a processor, too; "
-                "give computations a number of their own"
+                f"queue pair {int(self.qp[order][1:][mixed][0])} is a processor, too; use separate "
+                "numbers for computations"
             )
         connected = self.transport[order][1:] != Transport.UD
         for column, sides in ((self.src, "two sources"), (self.dst, "two destinations")):
@@ -210,18 +210,18 @@ class Messages:
     def _check_needs(self) -> None:
         n = len(self)
         if len(self.first) != n + 1 or self.first[0] != 0 or self.first[-1] != len(self.needs):
-            raise InputError("the dependencies do not fit the messages: first has a row for each message and one more")
+            raise InputError("the dependencies do not fit the messages: first needs one row for each message, plus one")
         owner = np.repeat(np.arange(n), np.diff(self.first))
         wrong = (self.needs < 0) | (self.needs >= n) | (self.needs == owner)
         if wrong.any():
             raise InputError(
-                f"message {int(owner[np.argmax(wrong)])} waits for itself or for a message that is not there"
+                f"message {int(owner[np.argmax(wrong)])} waits for itself or for a message that does not exist"
             )
 
 
 def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
-    """:class:`Messages` of arrays or numbers (each becomes a column); what is left out: WRITEs of
-    RC (SENDs of UD) from time 0 on, a queue pair for each pair of ends, no dependencies."""
+    """Return :class:`Messages` of arrays or numbers (each becomes a column). Defaults: WRITEs of RC
+    (SENDs of UD) from time 0 on, a queue pair for each pair of ends, no dependencies."""
     src, dst = np.broadcast_arrays(np.asarray(src, np.int32), np.asarray(dst, np.int32))
     n = len(src)
     if "qp" not in columns:
@@ -266,15 +266,15 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
 
 
 def _column(value: Any, n: int, dtype: Any) -> np.ndarray:
-    """A column of ``n`` rows of an array, or of one number."""
+    """Return a column of ``n`` rows from an array or from one number."""
     if type(value) in (int, float):
         return np.full(n, value, dtype)
     return np.ascontiguousarray(np.broadcast_to(np.asarray(value), n), dtype)
 
 
 def joined(a: Messages, b: Messages) -> Messages:
-    """Both together: queue pairs and dependencies of ``b``, which has no groups, move behind those
-    of ``a``."""
+    """Concatenate both: queue pairs and dependencies of ``b``, which has no groups, are numbered
+    after those of ``a``."""
     names = ("src", "dst", *(name for name in _DTYPES if name != "qp"))
     joined_columns = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
     return Messages(
@@ -308,14 +308,14 @@ _DTYPES: dict[str, Any] = {
 
 
 REQUEST_OCTETS = 24
-"""Octets of the request: those of NVMe/TCP's ready-to-transfer (NVM Express TCP Transport
+"""Bytes of the request, as of NVMe/TCP's ready-to-transfer (NVM Express TCP Transport
 Specification 1.0, 3.6.2.8)."""
 
 
 def without_reads(m: Messages) -> Messages:
-    """``m`` with each READ as a request of the reader, a row behind all others, and the data as a
-    message of the other side in the READ's own row. What waits for the READ waits for its data. The
-    data and the requests of a queue pair are connections of their own."""
+    """Return ``m`` with each READ split in two: a request of the reader, in a new row after all
+    others, and the data as a message of the other side, in the READ's row. Messages that wait for the
+    READ wait for its data. Data and requests of a queue pair use separate connections."""
     reads = np.flatnonzero(m.opcode == Opcode.READ)
     if not len(reads):
         return m

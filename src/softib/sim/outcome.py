@@ -15,17 +15,17 @@ __all__ = ["NEVER", "Outcome", "Sampler", "Samples"]
 
 
 MOST = 200
-"""Intervals that a run is kept in; when there are more, pairs of them become one."""
+"""Largest number of intervals; beyond it, pairs of them are joined."""
 BLOCK = 64
 
 
 @dataclass(frozen=True)
 class Samples:
-    """``octets`` int64[intervals, ports]: what each port's link carried in each interval of
-    ``interval_ps`` (a packet counts where it begins to leave); ``queued`` int64[intervals, ports,
-    VLs]: octets that waited for the port in receive buffers of its switch at the end of the
-    interval, in steps of 64 (None: the layer has no queues). Where intervals were joined it is the
-    larger one. The last interval may be shorter."""
+    """``octets`` int64[intervals, ports]: bytes that each port's link carried in each interval of
+    ``interval_ps`` (a packet counts when it begins to leave); ``queued`` int64[intervals, ports, VLs]:
+    bytes that waited for the port in receive buffers of its switch at the end of the interval, in steps
+    of 64 (None: the layer has no queues). Of joined intervals it is the larger value. The last interval
+    may be shorter."""
 
     interval_ps: int
     end_ps: int
@@ -34,27 +34,27 @@ class Samples:
 
     @property
     def lengths_ps(self) -> np.ndarray:
-        """How long each interval is (int64)."""
+        """Return the length of each interval (int64)."""
         ends = np.minimum(np.arange(1, len(self.octets) + 1) * self.interval_ps, max(self.end_ps, 1))
         return np.diff(ends, prepend=0)
 
     def load(self, gbps: np.ndarray) -> np.ndarray:
-        """Share of each interval in which links of these rates were busy (float64[intervals,
-        ports], at most 1)."""
+        """Return the share of each interval in which links of these rates were busy
+        (float64[intervals, ports], at most 1)."""
         can = self.lengths_ps[:, None] * gbps[None, :] / 8e3
         return np.minimum(np.divide(self.octets, can, out=np.zeros(self.octets.shape), where=can > 0), 1.0)
 
 
 class Sampler:
-    """Takes samples every ``interval_ps`` from 0 on, which becomes twice as long whenever there are
-    ``most`` (an even number) of them.
+    """Takes samples every ``interval_ps`` from 0 on; the interval is doubled whenever there are
+    ``most`` (an even number) samples.
 
     Raises :class:`InputError` for an interval below 1 ps.
     """
 
     def __init__(self, interval_ps: int, most: int = MOST):
         if interval_ps < 1:
-            raise InputError(f"an interval of {interval_ps} ps between samples is not possible; it is at least 1 ps")
+            raise InputError(f"an interval of {interval_ps} ps between samples is too short; use at least 1 ps")
         self.interval_ps, self.most = int(interval_ps), most
         self._octets: list[np.ndarray] = []
         self._queued: list[np.ndarray] = []
@@ -62,12 +62,12 @@ class Sampler:
 
     @property
     def next_ps(self) -> int:
-        """When the next sample is due."""
+        """Return the time of the next sample."""
         return (len(self._octets) + 1) * self.interval_ps
 
     def take(self, octets: np.ndarray, blocks: np.ndarray | None = None) -> None:
-        """The sample that is due: octets that each port has sent since time 0, blocks of 64 octets
-        queued by port VL."""
+        """Take the due sample: bytes that each port has sent since time 0, blocks of 64 bytes queued
+        by port VL."""
         self._add(octets, blocks)
         if len(self._octets) == self.most:
             self._join()
@@ -75,7 +75,7 @@ class Sampler:
     def _add(self, octets: np.ndarray, blocks: np.ndarray | None) -> None:
         now = octets.astype(np.int64)
         before = np.zeros_like(now) if self._before is None else self._before
-        now = np.maximum(now, before)  # sums of fractions may fall by one
+        now = np.maximum(now, before)  # rounding may lower a sum by one
         self._octets.append((now - before).astype(np.uint32))
         self._before = now
         if blocks is not None:
@@ -88,7 +88,7 @@ class Sampler:
         self.interval_ps *= 2
 
     def finish(self, end_ps: int, octets: np.ndarray, blocks: np.ndarray | None = None, vls: int = 1) -> Samples:
-        """The run ended at ``end_ps``."""
+        """Return the samples of a run that ended at ``end_ps``."""
         if end_ps > len(self._octets) * self.interval_ps or not self._octets:
             self._add(octets, blocks)
         ports = len(octets)
@@ -97,28 +97,28 @@ class Sampler:
 
 
 NEVER = -1
-"""Of a time: it did not happen."""
+"""A time that did not happen."""
 
 
 @dataclass
 class Outcome:
     """A run of one layer.
 
-    ``began_ps``, ``arrived_ps`` (the last octet is in the destination's memory) and
-    ``completed_ps`` (the sender knows) int64 by message, :data:`NEVER` where they did not happen.
-    ``end_ps``: virtual time of the end. ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by
-    port of the fabric: what this run added. ``agreement``: the results that agree with the packet
-    layer (``why_not`` has the reasons against the others). ``deadlock``: (port, VL) of the cycle
-    whose buffers wait for each other, empty without one; ``dissolved``: the same of one that
-    HOQLife or lifetimes dissolved. ``notes``: text lines, for example on an unspecified SL.
-    ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …): effort of the run.
-    ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
-    :data:`~softib.fabric.counters.VL_COUNTERS`): only where an option of the packet layer asks for
-    them. ``values`` int64 by message: what it carried, where switches reduce. ``network``:
-    ``infiniband``, ``roce`` or ``tcp``, and ``port_figures``, of Ethernet only, what else each port
-    counted (pause frames, drops, marks, queues, CPU of the host), by name. ``samples``: loads and
-    queues over time, ``log``: what watched packets did (:class:`~softib.sim.packet.log.PacketLog`);
-    None where no one asked for them. ``interrupted``: Ctrl-C ended the run.
+    ``began_ps``, ``arrived_ps`` (the last byte is in the destination's memory) and ``completed_ps``
+    (the sender's completion) int64 by message, :data:`NEVER` if they did not happen. ``end_ps``:
+    virtual time of the end. ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by port of the
+    fabric: the increments of this run. ``agreement``: the results that agree with the packet layer
+    (``why_not`` has the reasons against the others). ``deadlock``: (port, VL) of a cycle of buffers
+    that wait for each other, empty without one; ``dissolved``: the same for a cycle that HOQLife or
+    lifetimes dissolved. ``notes``: text lines, for example on an unspecified SL. ``wall_s`` and
+    ``work`` (events, packets, packet hops, rate changes …): effort of the run. ``sl_counters`` and
+    ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
+    :data:`~softib.fabric.counters.VL_COUNTERS`): only with an option of the packet layer. ``values``
+    int64 by message: the value that it carried, if switches reduce. ``network``: ``infiniband``,
+    ``roce`` or ``tcp``, and ``port_figures``, of Ethernet only: further counters of each port (pause
+    frames, drops, marks, queues, CPU of the host), by name. ``samples``: loads and queues over time,
+    ``log``: events of watched packets (:class:`~softib.sim.packet.log.PacketLog`); None unless
+    requested. ``interrupted``: Ctrl-C ended the run.
     """
 
     layer: str
@@ -145,12 +145,12 @@ class Outcome:
 
     @property
     def done(self) -> bool:
-        """Did every message complete?"""
+        """Return whether every message completed."""
         return bool((self.completed_ps >= 0).all())
 
     def gbps(self, size: np.ndarray) -> np.ndarray:
-        """Rate of each message of ``size`` octets from its begin to its arrival (float64; 0 where
-        it did not arrive)."""
+        """Return the rate of each message of ``size`` bytes from its begin to its arrival
+        (float64; 0 if it did not arrive)."""
         took = (self.arrived_ps - self.began_ps).astype(np.float64)
         ok = (self.arrived_ps >= 0) & (took > 0)
         return np.divide(size * 8e3, took, out=np.zeros(len(took)), where=ok)

@@ -2,7 +2,7 @@
 link by link.
 
 A **channel** is one VL of one egress port. A path is the list of its channels; port 0 of a switch
-has no link, so a path that begins or ends there has one channel less.
+has no link, so a path that begins or ends there has one channel fewer.
 """
 
 from softib.jit import kernel, table
@@ -11,13 +11,13 @@ from softib.jit.rows import Rows, i8
 Tables = table("Tables", "peer switch base num lft sl2vl sl2vl_base vls delay_ps mtu")
 """A fabric's columns by port: ``peer`` (-1: no usable link), ``switch`` (row of ``lft``, -1: a CA),
 ``base`` and ``num`` (as in :mod:`softib.fabric.columns`), ``sl2vl_base``, ``vls`` (data VLs),
-``delay_ps`` (switch and cable, int64), ``mtu`` octets."""
+``delay_ps`` (switch and cable, int64), ``mtu`` bytes."""
 
 Sends = table("Sends", "port to dlid sl")
-"""What is sent, by row: port rows of both ends, DLID, SL."""
+"""Messages by row: port rows of both ends, DLID, SL."""
 
 Paths = table("Paths", "first channel of_port port delay_ps mtu")
-"""What :func:`lay_paths` writes: ``channel[first[i]:first[i + 1]]`` of row i, ``of_port`` int32[16
+"""Output of :func:`lay_paths`: ``channel[first[i]:first[i + 1]]`` of row i, ``of_port`` int32[16
 × ports] (channel of a port and VL, -1 = none yet), ``port`` int64 (16 × port + VL) by channel,
 ``delay_ps`` and ``mtu`` by row."""
 
@@ -30,22 +30,22 @@ COUNTED = Rows(
 )
 
 NO_ROUTE, NO_LINK, NO_VL, LOOP, WRONG = -1, -2, -3, -4, -5
-"""Why there is no path: an LFT entry that leads nowhere, a port without a link, an SL that the port
-maps to no VL, tables that run in a circle, packets delivered to another port."""
+"""Reasons for a missing path: an LFT without a route, a port without a link, an SL without a VL, a
+loop in the tables, delivery to another port."""
 
 
 @kernel
 def vl_of(tables, row, sl):
-    """The VL of row ``row`` of the SL2VL tables (IBA 14.2.5.8: two SLs an octet, the even one in
-    the high bits)."""
+    """Return the VL of ``sl`` in row ``row`` of the SL2VL tables (IBA 14.2.5.8: two SLs per
+    byte, the even one in the high bits)."""
     pair = tables.sl2vl[row, sl >> 1]
     return (pair >> 4) if sl & 1 == 0 else (pair & 15)
 
 
 @kernel
 def follow(tables, source, target, dlid, sl, path, info):
-    """Channels (16 × egress port + VL) from port ``source`` to port ``target`` in ``path``; their
-    number, or why there are none.
+    """Write the channels (16 × egress port + VL) from port ``source`` to port ``target`` to
+    ``path``; return their number, or the reason for a missing path.
 
     ``info[0]`` is the sum of delays, ``info[1]`` the smallest MTU of the links.
     """
@@ -89,10 +89,9 @@ def follow(tables, source, target, dlid, sl, path, info):
 
 @kernel
 def lay_paths(tables, sends, begin, paths, path, info, why):
-    """Paths of all rows from ``begin`` on; returns the row that ``paths.channel`` had no room for
-    (the number of rows: none).
-
-    ``why[i]`` is 0, or why row i has no path (then it has no channel). ``info[2]`` counts channels.
+    """Compute the paths of all rows from ``begin`` on; return the row for which ``paths.channel`` had
+    no room (the number of rows: none). ``why[i]`` is 0, or the reason why row i has no path (then it
+    has no channel). ``info[2]`` counts channels.
     """
     channel, of_port, first = paths.channel, paths.of_port, paths.first
     for i in range(begin, len(sends.port)):
@@ -139,9 +138,9 @@ def lay_paths(tables, sends, begin, paths, path, info, why):
 
 @kernel
 def follow_back(tables, sends, small, path, info, delay_ps, why, counted):
-    """Delay of each row's path and why there is none: what an acknowledgement takes back. Each
-    counts (``counted``, as in :func:`count`) one packet of ``small[i]`` 4-octet units; 0: row i is
-    not acknowledged, and not followed."""
+    """Compute the delay of each row's reverse path, for acknowledgements, or the reason for a
+    missing path. Each row counts (``counted``, as in :func:`count`) one packet of ``small[i]`` 4-byte
+    units; 0: row i is not acknowledged, and skipped."""
     n = 0
     for i in range(len(sends.port)):
         if small[i] == 0 or sends.port[i] == sends.to[i]:

@@ -1,5 +1,5 @@
-"""Where messages go: the fabric's own tables, followed hop by hop, as columns for the static and
-the fluid layer."""
+"""Paths of messages: the fabric's tables, followed hop by hop, as columns for the static and the
+fluid layer."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 
 UNKNOWN_SWITCH_NS = SWITCH_OF["FDR"].latency_ns
-"""Of a switch whose link has no known speed."""
+"""Latency of a switch whose link speed is unknown."""
 PS_PER_M = 5_000
 """Light in a cable: 5 ns a metre."""
 MAX_HOPS = 64
-"""Links of a path, beyond which tables run in a circle (the hop limit of IBA 14.2.1.2, and more
+"""Links of a path beyond which the tables must have a loop (the hop limit of IBA 14.2.1.2, more
 than any fabric has)."""
 HEADERS = 8 + 12 + 4
-"""LRH, BTH, ICRC: what the counters of data count of each packet (IBA 16.1.3.5). The VCRC (2
-octets) is on the wire alone."""
+"""LRH, BTH, ICRC: the bytes of each packet, besides the payload, that data counters include
+(IBA 16.1.3.5). The VCRC (2 bytes) is only on the wire."""
 VCRC, RETH, DETH, AETH, ATOMIC, IMMDT = 2, 16, 8, 4, 28, 4
 """Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in
 each of UD, AETH in the first and the last packet of a READ's response and in acknowledgements,
 AtomicETH in an ATOMIC, ImmDt in the last packet of a WRITE with immediate."""
 ACK_DWORDS = np.insert((HEADERS + np.array([AETH, AETH, RETH, AETH + 8, AETH])) // 4, 4, 0)
-"""4-octet units of what goes against the payload, by opcode: an acknowledgement, a READ's request,
-an ATOMIC's response."""
+"""4-byte units of the packet in the opposite direction of the payload, by opcode: an
+acknowledgement, a READ's request, an ATOMIC's response."""
 WHY = {
     0: "",
     -1: "a forwarding table has no route",
     -2: "the tables lead to a port without a link",
-    -3: "its SL is mapped to no VL",
-    -4: "the tables run in a circle",
+    -3: "its SL is not mapped to a VL",
+    -4: "the tables have a loop",
     -5: "the tables lead to another port",
 }
 
@@ -61,10 +61,10 @@ class Laid:
     by channel.
 
     ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters. ``mtu``
-    octets; ``why``: 0, or a key of :data:`WHY`: no path, and no channel. ``answers``
-    (:data:`~softib.sim.path_kernels.COUNTED` by port): what acknowledgements and READs' requests
-    add to data out and in, packets out and in. READs go from the destination to the source:
-    ``delay_ps`` is the response's.
+    bytes; ``why``: 0, or a key of :data:`WHY`: no path, and no channel. ``answers``
+    (:data:`~softib.sim.path_kernels.COUNTED` by port): data out and in, packets out and in of
+    acknowledgements and READ requests. READ data flows from the destination to the source:
+    ``delay_ps`` is that of the response.
     """
 
     first: np.ndarray
@@ -78,15 +78,15 @@ class Laid:
 
     @property
     def channels(self) -> int:
-        """How many channels some path has."""
+        """Return the number of channels on any path."""
         return len(self.port)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Factors for a what-if: ``latency`` of all that a message takes beside its octets on links,
-    ``bandwidth`` of all links, and ``congestion``: links between switches carry that many times
-    less than those of the hosts allow."""
+    """Factors for a what-if: ``latency`` of all times of a message other than its bytes on links,
+    ``bandwidth`` of all links, and ``congestion``: links between switches are slower than the hosts'
+    links by this factor."""
 
     latency: float = 1.0
     bandwidth: float = 1.0
@@ -94,19 +94,19 @@ class Scale:
 
 
 def _aggregation_ports(fabric: Fabric) -> np.ndarray:
-    """The port of each aggregation node that is linked to its switch (int64)."""
+    """Return the port of each aggregation node that is linked to its switch (int64)."""
     ports = np.asarray(fabric.node_base[fabric.sharp_node] + 1, np.int64)
     return ports[fabric.port_peer[ports] >= 0]
 
 
 class Plane:
-    """What data meets in ``fabric`` as it stands: end ports, links that are up, tables, rates and
-    delays.
+    """The data plane of ``fabric`` in its present state: end ports, links that are up, tables,
+    rates and delays.
 
     ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.fabric.end_ports.end_ports`: the SLs of a
     manager's path records (None: 0). ``aggregates``: aggregation nodes reduce, so the links to them
-    are inside their switches. ``hosts``: figures of the adapters' profile that are others. Making
-    one is the expensive part of a short run; a layer takes it in the fabric's place.
+    are inside their switches. ``hosts``: values of the adapters' profile to override. Creating a Plane
+    is the expensive part of a short run; layers accept it instead of the fabric.
     """
 
     def __init__(
@@ -125,19 +125,19 @@ class Plane:
 
     @cached_property
     def gbps(self) -> np.ndarray:
-        """Data rate of each port's link (float64[ports]); where a file records none, that of the
-        slowest link known."""
+        """Return the data rate of each port's link (float64[ports]); if the file has none, that of
+        the slowest known link."""
         stated = port_gbps(self.fabric)
         linked = self.fabric.linked
         if not stated.any() and linked.any():
-            raise InputError("no link of this fabric has a known speed: traffic on it takes no known time")
+            raise InputError("no link of this fabric has a known speed, so times of traffic are unknown")
         rate = np.where(linked & (stated == 0), stated[stated > 0].min(initial=np.inf), stated) * self.scale.bandwidth
         if self.scale.congestion != 1:
             f = self.fabric
             inside = (f.switch_of_node[f.port_node] >= 0) & (f.port_peer >= 0)
             inside &= f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0
             rate = np.where(inside, rate / self.scale.congestion, rate)
-        if len(self.inside):  # a node takes data as fast as all ports of its switch bring it
+        if len(self.inside):  # a node accepts data at the rate of all ports of its switch together
             f = self.fabric
             switch = f.port_node[f.port_peer[self.inside]]
             of_switch = np.bincount(f.port_node, rate, minlength=len(f.node_base))
@@ -148,13 +148,13 @@ class Plane:
 
     @cached_property
     def carried_gbps(self) -> np.ndarray:
-        """What one VL of each port's link carries at most (float64[ports]): as :attr:`link_gbps`, and
-        no more than credits allow."""
+        """Return the maximum rate of one VL of each port's link (float64[ports]): :attr:`link_gbps`,
+        limited by credits."""
         return np.minimum(self.link_gbps, self.credits.gbps)
 
     def links_of(self, port: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``(link, gbps)``: the link of each channel ``port`` (16 × port + VL), and what each link
-        carries. VLs of a port share it, unless their credits leave room for all of them."""
+        """Return ``(link, gbps)``: the link of each channel ``port`` (16 × port + VL), and the rate of
+        each link. VLs of a port share its link, unless credits limit them so much that they all fit."""
         rows = port >> 4
         vls, vl_gbps = np.bincount(rows, minlength=len(self.gbps)), self.credits.gbps[rows]
         apart = vl_gbps * vls[rows] <= self.link_gbps[rows]
@@ -165,14 +165,13 @@ class Plane:
 
     @cached_property
     def credits(self) -> Credits:
-        """What receive buffers let each link carry."""
+        """Return the limits of each link due to receive buffers."""
         return credits_of(self)
 
     @cached_property
     def link_gbps(self) -> np.ndarray:
-        """What each port's link carries at most (float64[ports]): its data rate, and where an
-        adapter is at either end what that one's PCIe moves from or to memory, which credits hold
-        the other end to."""
+        """Return the maximum rate of each port's link (float64[ports]): its data rate, limited
+        by the PCIe of an adapter at either end; credits enforce this limit at the other end."""
         f, most = self.fabric, self.profile.pcie_gbps * self.scale.bandwidth
         adapter = f.switch_of_node[f.port_node] < 0
         adapter[self.inside] = False
@@ -181,7 +180,7 @@ class Plane:
 
     @cached_property
     def table(self) -> Any:
-        """The columns that :mod:`softib.sim.path_kernels` read."""
+        """Return the columns for :mod:`softib.sim.path_kernels`."""
         from softib.iba.constants import LFT_NO_ROUTE, PhysState
         from softib.iba.smp import PortInfo, SwitchInfo
         from softib.sim.path_kernels import Tables
@@ -218,8 +217,8 @@ class Plane:
 
     @cached_property
     def hop_ps(self) -> np.ndarray:
-        """Delay of the link that leaves each port, and of the switch at its other end, which goes
-        by the link's speed (int64[ports])."""
+        """Return the delay of the link that leaves each port, and of the switch at its other end,
+        which depends on the link's speed (int64[ports])."""
         f = self.fabric
         to_switch = (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0) & (f.port_peer >= 0)
         to_switch[self.inside] = False
@@ -227,7 +226,8 @@ class Plane:
 
     @cached_property
     def switch_ps(self) -> np.ndarray:
-        """What a switch adds to a packet that came in at the speed of each port's link (int64[ports])."""
+        """Return the latency of a switch for a packet that arrived at the speed of each port's link
+        (int64[ports])."""
         of_speed = np.array([UNKNOWN_SWITCH_NS, *(SWITCH_OF[s.name].latency_ns for s in SPEEDS)], np.int64)
         if "switch_ns" in self._hosts:
             of_speed[:] = round(self._hosts["switch_ns"])
@@ -235,7 +235,7 @@ class Plane:
 
     @cached_property
     def cable_ps(self) -> np.ndarray:
-        """Delay of the cable of each port (int64[ports]); 0 where its length is not known."""
+        """Return the delay of the cable of each port (int64[ports]); 0 if its length is unknown."""
         f = self.fabric
         metres = np.zeros(len(f.port_cable))
         has_cable = f.port_cable >= 0
@@ -244,25 +244,25 @@ class Plane:
 
     @cached_property
     def link_mtu(self) -> int:
-        """The MTU of all links, 0 where they differ."""
+        """Return the MTU of all links, 0 if they differ."""
         used = self.table.mtu[self.table.peer >= 0]
         return int(used[0]) if len(used) and (used == used[0]).all() else 0
 
     @cached_property
     def phase_tables(self) -> PhaseTables:
-        """What :mod:`softib.sim.fluid_phases` reads."""
+        """Return the tables for :mod:`softib.sim.fluid_phases`."""
         from softib.sim.fluid_phases import tables_of
 
         return tables_of(self)
 
     @cached_property
     def profile(self) -> DeviceProfile:
-        """Figures of the adapters."""
+        """Return the adapters' profile."""
         return profile_of(self.fabric).but(**self._hosts)
 
     def timing(self, m: Messages, laid: Laid) -> Timing:
-        """What messages take beside their octets."""
-        last = laid.first[1:] - 1  # of what has a path; by port 0 of a switch comes in what the switch received for it
+        """Return the times of messages other than those of their bytes."""
+        last = laid.first[1:] - 1  # only with a path; packets for a switch count as received at its port 0
         onto = laid.port[laid.channel[np.maximum(last, 0)]] // 16 if len(laid.channel) else np.zeros(len(m), np.int64)
         times = timing_of(self.profile, m, laid, self.gbps[onto], self.half_ps)
         if self.scale.latency != 1:
@@ -285,27 +285,28 @@ class Plane:
 
     @cached_property
     def half_ps(self) -> np.ndarray:
-        """Half of what a pair of adapters takes, by end port (int64[ends]); of ports without a
-        known speed the profile's."""
+        """Return half of the latency of a pair of adapters, by end port (int64[ends]); for ports
+        of unknown speed, from the profile."""
         halves = (
             np.array([self.profile.adapter_ns, *(ADAPTER_OF[s.name].pair_latency_ns or 0 for s in SPEEDS)], np.int64)
             * 500
         )
         half = np.asarray(halves[self.speed_codes[self.ends]])
-        if len(self.inside):  # no adapter: only the time that reducing a packet takes
+        if len(self.inside):  # no adapter: only the time to reduce a packet
             half = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, half)
         return half
 
     def sl_of(self, m: Messages) -> np.ndarray:
-        """SL of each message (int64), the path record's where it states none."""
+        """Return the SL of each message (int64); if it has none, the SL of the path record."""
         if self.path_sl is None:
             return np.maximum(m.sl, 0).astype(np.int64)
         given = self.path_sl[m.src, m.dst].astype(np.int64)
         return np.where(m.sl == PATH_SL, given & 15, m.sl)
 
     def sends(self, m: Messages, back: bool = False) -> Any:
-        """Rows as :data:`~softib.sim.path_kernels.Sends` of what carries the payload: a READ's from
-        its destination. ``back``: of what goes against it. Path bits beyond a port's LMC wrap."""
+        """Return rows of :data:`~softib.sim.path_kernels.Sends` for the payload of each message (a
+        READ's from its destination). ``back``: for the opposite direction. Path bits beyond a port's
+        LMC wrap."""
         from softib.sim.path_kernels import Sends
 
         turned = (m.opcode == Opcode.READ) ^ back
@@ -318,13 +319,13 @@ class Plane:
 
     @cached_property
     def end_columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Port row, base LID and mask of the path bits of each end port (int64)."""
+        """Return port row, base LID and mask of the path bits of each end port (int64)."""
         f, ends = self.fabric, self.ends.astype(np.int64)
         return ends, f.lid[ends].astype(np.int64), (1 << f.lmc[ends].astype(np.int64)) - 1
 
     def lay(self, m: Messages) -> Laid:
-        """Paths of ``m``, which passed :meth:`~softib.sim.messages.Messages.check`; of the same
-        messages once."""
+        """Return the paths of ``m``, which passed :meth:`~softib.sim.messages.Messages.check`;
+        cached for the same messages."""
         if self._last is None or self._last[0] is not m:
             self._last = m, self._lay(m)
         return self._last[1]
@@ -354,9 +355,9 @@ class Plane:
         return Laid(first, channel[: first[n]], port[:used].copy(), delay, back, mtu, why, counted)
 
     def count(self, m: Messages, laid: Laid, arrived: np.ndarray) -> np.ndarray:
-        """Counters (:data:`softib.fabric.counters.COUNTERS`) by port of what ``arrived`` (bool by
-        message) put on each link: payload, a READ's requests, and one acknowledgement for each
-        other message of RC."""
+        """Return counters (:data:`softib.fabric.counters.COUNTERS`) by port of the messages that
+        ``arrived`` (bool): payload, a READ's requests, and one acknowledgement for each other message
+        of RC."""
         from softib.fabric.counters import COUNTERS
         from softib.sim.path_kernels import Paths, count, follow_back
 
@@ -379,12 +380,12 @@ class Plane:
 
 
 def packets_of(m: Messages, mtu: np.ndarray) -> np.ndarray:
-    """Packets of each message's payload."""
+    """Return the packets of each message's payload."""
     return -(-m.size // np.maximum(mtu, 1))
 
 
 def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
-    """4-octet units of each message as PortXmitData counts them: headers, payload padded to 4,
+    """4-byte units of each message as PortXmitData counts them: headers, payload padded to 4,
     ICRC; no VCRC."""
     each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
     once = np.array([RETH, 0, AETH * 2, ATOMIC, 0, RETH + IMMDT])[m.opcode]

@@ -1,13 +1,13 @@
-"""Shift phases: host i sends to host i + k, everybody waits, then comes the next k.
-
-In a phase all messages have one size and begin at once. The channel with the most octets per Gb/s
-(the busiest) has the least share from the first moment on, its flows end together, and no other
-flow has a smaller rate at any time, so none ends later: the last flow ends when the busiest channel
-has sent its octets. With delays of paths the phase ends at most the longest of all delays later,
-and at least the longest delay of a flow on a busiest channel; where these two differ, the caller
-asks the fluid layer itself.
-
-A path is followed from a switch to a host: all hosts of that switch take it.
+"""Shift phases: host i sends to host i + k, all hosts wait, then the next k follows.
+In
+a phase all messages have one size and begin at once. The channel with the most bytes per Gb/s (the
+busiest) gives the smallest share from the start, its flows end together, and no other flow ever
+has a smaller rate, so none ends later: the last flow ends when the busiest channel has sent its
+bytes. With path delays the phase ends later by at most the longest of all delays, and by at least
+the longest delay of a flow on a busiest channel; if these two differ, the caller runs the fluid
+layer. A path is followed from
+a
+switch to a host: all hosts of that switch use it.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ LINK = Rows(
     i4(
         "peer",
         "port",
-        "Port at the other end; -1: packets of the SL cannot go there, or their VL depends on the input.",
+        "Port at the other end; -1: packets of the SL cannot use the link, or their VL depends on the input.",
     ),
     i4("switch", "switch", "Row of its switch; -1: an adapter."),
     i4("delay_ps", "ps", "Time of the link and that switch."),
@@ -34,9 +34,9 @@ SWITCH = Rows(
     size=8,
 )
 TAIL = Rows(
-    "A message that a path of no length takes, by rate of the destination's link.",
+    "A message on a path without delay, by rate of the destination's link.",
     i8("arrives_ps", "ps", "Until it is in memory."),
-    i8("completes_ps", "ps", "Until the sender knows."),
+    i8("completes_ps", "ps", "Until the sender's completion."),
 )
 
 Links = table("Links", "row switch lft gbps floor")
@@ -45,19 +45,19 @@ uint8[switches, LIDs]; ``gbps`` by port, and ``floor[0]`` of those that ``row`` 
 
 Hosts = table("Hosts", "port lid switch switch_of rate_of link_ps gbps")
 """By host: ``port`` and ``lid`` of its adapter, the row of its ``switch`` in :data:`Links`,
-``switch_of`` (the same among switches with hosts), ``rate_of`` (which rate the link to it has),
+``switch_of`` (the same among switches with hosts), ``rate_of`` (index of the rate of its link),
 delay and rate of its own link."""
 
 Paths = table("Paths", "forth back channels delay_ps info")
 """``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of
-host i's message of the m-th shift: ``forth[m, i]``, of its acknowledgement: ``back[m, i]``; where
-these have no row, those of switch s to host b: s × hosts + b. ``info[0]``: most hops of a path,
+host i's message of the m-th shift: ``forth[m, i]``, of its acknowledgement: ``back[m, i]``; if
+these are empty, the path of switch s to host b is s × hosts + b. ``info[0]``: most hops of a path,
 ``info[1]``: paths."""
 
 Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps")
-"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1
-where delays decide, which only the fluid layer knows. ``tail_ps``: :data:`TAIL` by rate. ``loads``
-int32[ports] and ``delay_ps`` int64[hosts] are for the kernels alone."""
+"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1 if the
+result depends on delays, which needs the fluid layer. ``tail_ps``: :data:`TAIL` by rate. ``loads``
+int32[ports] and ``delay_ps`` int64[hosts] are scratch arrays of the kernels."""
 
 MOST_HOPS = 64
 LONGEST_PS = (1 << 31) - 1
@@ -65,8 +65,8 @@ LONGEST_PS = (1 << 31) - 1
 
 @kernel
 def link_rows(tables, switch, sl, rows):
-    """``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a fabric, for
-    packets of ``sl``."""
+    """Return ``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a
+    fabric, for packets of ``sl``."""
     for egress in range(len(rows)):
         rows[egress].peer = -1
         rows[egress].switch = -1
@@ -90,8 +90,8 @@ def link_rows(tables, switch, sl, rows):
 
 @inner
 def follow_from(ln, s, to, lid, pa, r):
-    """The path from switch ``s`` to port ``to`` as row ``r`` of the paths; 1: there is none, or
-    none of :data:`Links`."""
+    """Write the path from switch ``s`` to port ``to`` to row ``r`` of the paths; return 1 if
+    there is none, or none over :data:`Links`."""
     channels, row, hops = pa.channels, ln.row, pa.channels.shape[1]
     delay, n = np.int64(0), 0
     while n < MOST_HOPS:
@@ -118,8 +118,8 @@ def follow_from(ln, s, to, lid, pa, r):
 
 @kernel
 def fill_all(ln, ho, n, of_switch, pa):
-    """Paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n`` hosts; returns
-    how many are missing."""
+    """Compute the paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n``
+    hosts; return how many are missing."""
     lost = 0
     for s in range(len(of_switch)):
         for b in range(n):
@@ -129,8 +129,8 @@ def fill_all(ln, ho, n, of_switch, pa):
 
 @kernel
 def fill_shifts(ln, ho, n, shifts, seen, pa):
-    """As :func:`fill_all`, only what ``shifts`` of ``n`` hosts and their acknowledgements need, by
-    destination; ``seen`` by switch is for it alone."""
+    """Like :func:`fill_all`, but only paths that ``shifts`` of ``n`` hosts and their
+    acknowledgements need, by destination; ``seen`` by switch is a scratch array."""
     seen[:] = -1
     lost, used = 0, 0
     for b in range(n):
@@ -156,15 +156,15 @@ def fill_shifts(ln, ho, n, shifts, seen, pa):
 
 @inner
 def row_of(ho, n, pa, m, i, b):
-    """Row of the path of the m-th shift's message from host i to host b."""
+    """Return the row of the path of the m-th shift's message from host i to host b."""
     return pa.forth[m, i] if len(pa.forth) else ho.switch_of[i] * n + b
 
 
 @inner
 def add_shift(ln, ho, n, pa, ph, m, k, base):
-    """Each message of shift ``k``: its delay in ``delay_ps``, and one flow on each port of its path
-    in ``loads``, where none is ``base`` or less. Returns the least share of a port (Gb/s) and the
-    most flows."""
+    """Add each message of shift ``k``: its delay to ``delay_ps``, and one flow on each port of its
+    path to ``loads``, where values up to ``base`` mean none. Returns the smallest share of a port
+    (Gb/s) and the most flows."""
     channels, hops = pa.channels, pa.channels.shape[1]
     loads, delay_ps, tail_ps = ph.loads, ph.delay_ps, ph.tail_ps
     least, most, floor = np.inf, 1, ln.floor[0]
@@ -194,7 +194,7 @@ def add_shift(ln, ho, n, pa, ph, m, k, base):
 
 @inner
 def longest_held(ln, ho, n, pa, ph, m, k, base, least):
-    """The longest delay of a message whose share is the ``least``."""
+    """Return the longest delay of a message whose share is the ``least``."""
     channels, hops = pa.channels, pa.channels.shape[1]
     loads, delay_ps = ph.loads, ph.delay_ps
     limit, longest = least * (1 + 1e-12), 0
@@ -218,8 +218,8 @@ def longest_held(ln, ho, n, pa, ph, m, k, base, least):
 
 @kernel
 def shift_phases(ln, ho, n, pa, ph, begin, end, bits):
-    """The phases of ``ph`` from ``begin`` to ``end``, for messages of ``bits`` (1000 × bits on the
-    wire)."""
+    """Compute the phases of ``ph`` from ``begin`` to ``end``, for messages of ``bits`` (1000 × bits
+    on the wire)."""
     ph.loads[:] = 0
     base = 0
     for m in range(begin, end):

@@ -1,5 +1,5 @@
-"""What a thread of a recorded program did, as columns: what ``softib run --record`` reads from its
-files, and what schedules are made of."""
+"""Events of a thread of a recorded program as columns, read by ``softib run --record`` from its
+files and converted to schedules."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Event(IntEnum):
 @dataclass(frozen=True)
 class RecordedThread:
     """Events of a thread by column: ``ns`` when each call began (one clock for all processes),
-    ``compute`` ns computed so far, ``type`` (:class:`Event`), and what ``record.h`` says of
-    ``opcode``, ``qpn``, ``peer`` and ``octets``. ``rank`` as the launcher says, or None; ``away``:
-    ns without a processor before it posted or began something, so without waiting for a message."""
+    ``compute`` ns computed so far, ``type`` (:class:`Event`), and ``opcode``, ``qpn``, ``peer`` and
+    ``octets`` as described in ``record.h``. ``rank`` from the launcher, or None; ``away``: ns without a
+    processor before it posted or began something, when it was not waiting for a message."""
 
     pid: int
     tid: int

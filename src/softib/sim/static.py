@@ -1,9 +1,9 @@
-"""The static layer: loads of every link under a traffic pattern, and what follows from them without
-a clock.
-
-The cheapest of the three layers: no queues, no time, every flow of a pattern is there at once and a
-channel is shared evenly by the flows that use it. What it says is an upper bound that packets and
-credits can only lower.
+"""The static layer: loads of every link under a traffic pattern, and results that follow from them
+without a
+clock.
+It is the cheapest of the three layers: no queues and no time; all flows of a pattern are active at
+once and share each channel equally. Its rates are upper bounds, which packets and credits can only
+lower.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def random_pairs_limit(network: Network, partitions: Iterable[np.ndarray]) -> fl
     """Upper bound of the mean relative rate of random pairs
     (:func:`softib.sim.static.effective_bisection`), 0 to 1.
 
-    Each of ``partitions`` (int64[switches], parts from 0) parts the hosts. A flow from a part to
-    another crosses a link that leaves the part, so these flows together get no more than the
-    capacity of those links; a flow within a part gets no more than its hosts' own links carry.
-    Every host sends to every other with the same probability, and the limit is concave in the
-    number of flows, so by Jensen's inequality it holds for the mean over draws. The least of all
-    partitions is returned; nothing is assumed about the tables.
+    Each of ``partitions`` (int64[switches], parts from 0) divides the hosts into parts. A flow
+    between parts crosses a link that leaves its part, so these flows together get at most the
+    capacity of those links; a flow within a part gets at most the rate of its hosts' links. Every
+    host sends to every other with the same probability, and the limit is concave in the number of
+    flows, so by Jensen's inequality it holds for the mean over draws. Returns the smallest limit of
+    all partitions; no assumption is made about the tables.
     """
     return min((_limit(network, np.asarray(part)) for part in partitions), default=1.0)
 
@@ -63,7 +63,7 @@ def _limit(network: Network, part: np.ndarray) -> float:
     leaves = part[network.link_owner] != part[graph.peer]
     room = np.bincount(part[network.link_owner[leaves]], network.rate[:links][leaves], parts).astype(np.float64)
     rates = np.unique(network.host_gbps)
-    # Hosts of each part whose link carries at least each rate: a pair's rate is that of the slower of the two.
+    # Hosts of each part whose link has at least each rate: a pair's rate is that of the slower host.
     hosts_at_rate = np.stack(
         [np.bincount(part[network.host_switch[network.host_gbps >= r]], minlength=parts) for r in rates], axis=1
     )
@@ -81,32 +81,32 @@ def _limit(network: Network, part: np.ndarray) -> float:
 
 PS_PER_S = 10**12
 SAMPLES = 50
-"""Random matchings of an effective bisection, wherever one is shown: two tables with the same
-figure agree."""
+"""Random matchings of every effective bisection shown, so that figures of different tables are
+comparable."""
 MAX_BYTES = 8 << 30
-"""Loads that are kept at once: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts
+"""Limit of memory for loads: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts
 would take terabytes."""
 
 
 @dataclass(frozen=True)
 class Loads:
-    """What a pattern puts on each channel (``load`` [channels]: flows, or bytes), and how many
-    flows have no path."""
+    """The load of a pattern on each channel (``load`` [channels]: flows, or bytes), and the
+    number of flows without a path."""
 
     load: np.ndarray
     flows: int
     unrouted: int
 
     def busy(self, network: Network) -> np.ndarray:
-        """Load per Gb/s of each channel: what orders channels by how long they are busy
+        """Return the load per Gb/s of each channel, proportional to its busy time
         (float64[channels])."""
         return np.divide(self.load, network.rate, out=np.zeros(len(self.load)), where=network.rate > 0)
 
 
 @dataclass(frozen=True)
 class Shifts:
-    """Loads of shift permutations: ``load`` int32[shifts, channels], ``shifts`` which, ``relative``
-    float64[shifts]."""
+    """Loads of shift permutations: ``load`` int32[shifts, channels], ``shifts``: the shift distances,
+    ``relative`` float64[shifts]."""
 
     shifts: np.ndarray
     load: np.ndarray
@@ -118,10 +118,10 @@ class Shifts:
 class Bisection:
     """Effective bisection bandwidth over random pairs.
 
-    ``relative``: mean over flows and samples of the flow's rate over what its two hosts' own links
-    can do; ``spread``: standard deviation of the sample means; ``gbps``: mean over samples of the
-    sum over all flows of one direction (half of the flows); ``full_gbps``: the same sum if no link
-    inside were shared. ``load`` is the mean over samples of the flows on each channel
+    ``relative``: mean over flows and samples of the flow's rate divided by the rate of its hosts'
+    links; ``spread``: standard deviation of the sample means; ``gbps``: mean over samples of the
+    sum over all flows of one direction (half of the flows); ``full_gbps``: the same sum if flows
+    shared no link inside the fabric. ``load`` is the mean over samples of the flows on each channel
     (float64[channels]), ``worst`` the most in any sample, ``peak`` those of the sample with the
     smallest rates.
     """
@@ -147,7 +147,8 @@ class Bisection:
 
 
 def loads(network: Network, src: Any, dst: Any, weight: Any = None) -> Loads:
-    """Loads of flows ``src[i] → dst[i]``: int64 counts of flows, or float64 sums of ``weight``."""
+    """Return the loads of flows ``src[i] → dst[i]``: int64 counts of flows, or float64 sums of
+    ``weight``."""
     from softib.sim.static_kernels import add_flows
 
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
@@ -158,8 +159,8 @@ def loads(network: Network, src: Any, dst: Any, weight: Any = None) -> Loads:
 
 
 def flow_rates(network: Network, src: Any, dst: Any, carried: Loads | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(Gb/s, worst channel) of each flow when each channel is shared evenly by the flows on it; 0
-    and -1 without a path."""
+    """Return (Gb/s, worst channel) of each flow when flows share each channel equally; 0 and -1
+    without a path."""
     from softib.sim.static_kernels import flow_shares
 
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
@@ -170,11 +171,11 @@ def flow_rates(network: Network, src: Any, dst: Any, carried: Loads | None = Non
 
 
 def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: bool = True) -> Shifts:
-    """Loads of every channel under shift permutations (default: all ``n-1`` of the hosts in order
-    of their LIDs).
+    """Return the loads of every channel under shift permutations (default: all ``n-1`` of the hosts
+    in order of their LIDs).
 
     ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero. Raises
-    :class:`LimitError` where the loads, 4 octets a shift and channel, exceed :data:`MAX_BYTES`.
+    :class:`LimitError` if the loads, 4 bytes per shift and channel, exceed :data:`MAX_BYTES`.
     """
     from softib.sim.static_kernels import shift_loads, shift_shares
 
@@ -196,25 +197,25 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
 
 
 def all_to_all(network: Network) -> Loads:
-    """Flows on each channel when every host sends to every other (int64)."""
+    """Return the flows on each channel when every host sends to every other (int64)."""
     from softib.sim.static_kernels import all_to_all_loads
 
     n, links = network.n_hosts, network.n_links
     at, many = np.unique(network.host_switch, return_counts=True)
     total = np.zeros(network.n_channels, np.int64)
     lost = int(all_to_all_loads(network.table, at, many, total))
-    # What a host sends leaves by its one injection channel; flows without a path are not sent.
+    # All flows of a host leave through its one injection channel; flows without a path are not sent.
     total[links : links + n] = n - 1 if not lost else _sent(network)
     return Loads(total, n * (n - 1), lost)
 
 
 def _sent(network: Network) -> np.ndarray:
-    """Flows that each host can send in an all-to-all where some have no path (int64[hosts])."""
+    """Return the flows that each host can send in an all-to-all with missing paths (int64[hosts])."""
     sent = np.zeros(network.n_hosts, np.int64)
     every = np.arange(network.n_hosts)
     for at in np.unique(network.host_switch):
         here = np.flatnonzero(network.host_switch == at)
-        # Hosts of one switch reach the same destinations; what each could send to itself does not count.
+        # Hosts of one switch reach the same destinations; flows of a host to itself do not count.
         _, worst = flow_rates(network, np.full(network.n_hosts, here[0]), every)
         reached = worst >= 0
         sent[here] = reached.sum() - reached[here]
@@ -222,8 +223,8 @@ def _sent(network: Network) -> np.ndarray:
 
 
 def matrix_loads(network: Network, demand: Any) -> Loads:
-    """Bytes on each channel (float64) under a traffic matrix, dense or (source, destination, bytes)
-    columns."""
+    """Return the bytes on each channel (float64) under a traffic matrix, dense or (source,
+    destination, bytes) columns."""
     src, dst, size = patterns.matrix(network.n_hosts, demand)
     return loads(network, src, dst, size) if len(src) else Loads(np.zeros(network.n_channels), 0, 0)
 
@@ -231,12 +232,12 @@ def matrix_loads(network: Network, demand: Any) -> Loads:
 def effective_bisection(
     network: Network, samples: int = SAMPLES, seed: int = 0, hosts: Any = None, halves: tuple[Any, Any] | None = None
 ) -> Bisection:
-    """Effective bisection bandwidth over ``samples`` random matchings (Hoefler, Schneider,
+    """Return the effective bisection bandwidth over ``samples`` random matchings (Hoefler, Schneider,
     Lumsdaine, CLUSTER 2008).
 
     On links of equal rate the relative figure is the mean over flows of 1/(most flows on a link of
     the path). ``halves`` (two arrays of hosts) draws pairs between these two halves instead of
-    random ones: what crosses a given cut.
+    random ones, for the traffic across a given cut.
     """
     rng = np.random.default_rng(seed)
     pool = np.arange(network.n_hosts) if hosts is None else np.asarray(hosts, np.int64)
@@ -264,11 +265,10 @@ def effective_bisection(
 
 
 def flow_time_ps(network: Network, carried: Loads, size_bytes: float = 1.0) -> int:
-    """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower
-    bound for the pattern.
-
-    Raises :class:`InputError` where a channel of no known rate carries something: there is no time
-    to report.
+    """Return the time until the busiest channel has sent its ``load × size_bytes``
+    (picoseconds): a lower bound
+    for
+    the pattern. Raises :class:`InputError` if a channel of unknown rate carries traffic.
     """
     unknown = int(np.count_nonzero((carried.load > 0) & (network.rate <= 0)))
     if unknown:
@@ -281,8 +281,8 @@ def flow_time_ps(network: Network, carried: Loads, size_bytes: float = 1.0) -> i
 
 
 def ring_step_ps(network: Network, size_bytes: int, order: Any = None, rail: np.ndarray | None = None) -> int:
-    """Time of one step of a ring allreduce of ``size_bytes`` a host: a 1/n part to the next host,
-    all at once.
+    """Return the time of one step of a ring allreduce of ``size_bytes`` per host: each host sends a
+    1/n part to the next, all at once.
 
     ``n`` is the length of the (longest) ring; with ``rail`` each rail reduces its own share on its
     own ring. A whole allreduce is ``2 (n - 1)`` steps (Thakur, Rabenseifner, Gropp 2005).
@@ -297,6 +297,6 @@ def ring_step_ps(network: Network, size_bytes: int, order: Any = None, rail: np.
 
 
 def all_to_all_time_ps(network: Network, size_bytes: int, carried: Loads | None = None) -> int:
-    """Time of an all-to-all in which every host sends ``size_bytes`` to every other, links alone
-    counted."""
+    """Return the time of an all-to-all in which every host sends ``size_bytes`` to every other,
+    limited only by links."""
     return flow_time_ps(network, carried or all_to_all(network), size_bytes)

@@ -1,13 +1,12 @@
-"""Kernels of the static layer: flows walk forwarding tables and leave their weight on every channel
-they use.
+"""Kernels of the static layer: flows follow forwarding tables and add their weight to every channel
+that they use.
 
 Channels are numbered as in :class:`softib.sim.static_network.Network`: switch links, then the
 injection channel of each host, then the ejection channel of each host. ``chan_at[s, portnum]`` is
 the channel that leaves switch ``s`` by ``portnum`` (-1 = none), ``chan_to[c]`` the switch it leads
 to (-1 = a host).
 
-Messages and computations follow one another by a clock: each begins when all that it waits for is
-done.
+With a clock, each message or computation begins when all its dependencies are done.
 """
 
 import numpy as np
@@ -16,25 +15,25 @@ from softib.jit import kernel, table
 from softib.sim.loggops_kernels import drop_first, push
 
 Delays = table("Delays", "start think request sends forth answer")
-"""ps by message: not before, after what it waits for, until its data leaves, until its last octet
-has left (-1: it cannot), until that arrives, from then until the sender knows."""
+"""ps by message: earliest start, delay after its dependencies, until its data leaves, until its
+last byte has left (-1: impossible), until that arrives, from then until the sender's completion."""
 
 Waits = table("StaticWaits", "first to left ready")
-"""By message: ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]`` is how many i waits for,
-``ready[i]`` when the last of them was there (ps, 0)."""
+"""By message: ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]``: the number of
+dependencies of i that are not done, ``ready[i]``: when the last of them was done (ps, 0)."""
 
 Shared = table("StaticShared", "first channel link octets single ps_byte link_free short_free processor processor_free")
-"""What does one thing after another: ``link[channel[first[i]:first[i + 1]]]`` are the links of
-message i, which put ``octets[i]`` on each at ``ps_byte`` of the link; ``link_free``: until when
-they are taken (ps, float64), ``short_free``: by messages of a ``single`` packet. ``processor``:
-that of a computation, -1 for a message; ``processor_free``: likewise."""
+"""Serial resources: ``link[channel[first[i]:first[i + 1]]]`` are the links of message i, which
+puts ``octets[i]`` on each at ``ps_byte`` of the link; ``link_free``: busy until (ps, float64),
+``short_free``: busy with messages of a ``single`` packet until. ``processor``: that of a
+computation, -1 for a message; ``processor_free``: busy until."""
 
 
 @kernel
 def occupy(i, leaves, shared):
-    """Message i is put on its links from ``leaves`` on, behind what they have; when the last of
-    them is through. One of a single packet waits for others of a single packet alone, as queue
-    pairs send their packets in turn."""
+    """Put message i on its links from ``leaves`` on, after their earlier messages; return when
+    the last of them has carried it. A message of a single packet waits only for others of a single
+    packet, since queue pairs send their packets in turn."""
     end = float(leaves)
     for e in range(shared.first[i], shared.first[i + 1]):
         c = shared.link[shared.channel[e]]
@@ -50,8 +49,8 @@ def occupy(i, leaves, shared):
 
 @kernel
 def follow(queue, waits, src, delays, shared, began, arrived, completed):
-    """When each message and computation begins, arrives and completes, by time; what waits for one
-    that never arrives never begins."""
+    """Compute in time order when each message and computation begins, arrives and completes; a
+    message that waits for one that never arrives never begins."""
     for i in range(len(src)):
         if waits.left[i] == 0:
             push(queue, delays.start[i] if delays.start[i] > delays.think[i] else delays.think[i], i)
@@ -78,22 +77,23 @@ def follow(queue, waits, src, delays, shared, began, arrived, completed):
 
 
 Channels = table("Channels", "host_switch host_lid lft chan_at chan_to path")
-"""A network's columns (:class:`softib.sim.static_network.Network`) and room for one path,
-int64[switches + 2]."""
+"""Columns of a network (:class:`softib.sim.static_network.Network`) and a scratch array for
+one path, int64[switches + 2]."""
 
 
 @kernel
 def links_of(net):
-    """Switch-to-switch channels: those before the hosts' injection channels."""
+    """Return the number of switch-to-switch channels, which come before the hosts' injection
+    channels."""
     return len(net.chan_to) - 2 * len(net.host_switch)
 
 
 @kernel
 def walk(net, source_switch, dlid, last, first):
-    """Channels from ``first`` (an injection channel, -1 = leave it out) to ``last`` in
-    ``net.path``; their number, 0 = no route.
-
-    ``net.path`` holds the longest path there is; what does not end within it runs in a circle.
+    """Write the channels from ``first`` (an injection channel, -1 = omit it) to ``last``
+    to ``net.path``; return their number, 0 = no
+    route.
+    ``net.path`` holds the longest possible path; a longer one is a loop.
     """
     lft, chan_at, chan_to, path = net.lft, net.chan_at, net.chan_to, net.path
     n = 0
@@ -136,10 +136,10 @@ def add_flows(net, src, dst, weight, loads):
 
 @kernel
 def flow_shares(net, src, dst, weight, loads, rate, share, worst):
-    """Rate and worst channel of each flow when every channel is shared in proportion to weight.
-
+    """Compute rate and worst channel of each flow when every channel is shared in proportion to
+    weight.
     ``share[i]`` = weight × smallest rate/load on its path (0 without a path), ``worst[i]`` the
-    channel where it is.
+    channel with the smallest rate/load.
     """
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
@@ -161,8 +161,8 @@ def flow_shares(net, src, dst, weight, loads, rate, share, worst):
 
 @kernel
 def shift_loads(net, order, shifts, loads):
-    """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; lost
-    flows are returned."""
+    """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; return
+    the number of flows without a path."""
     n_hosts = len(order)
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
@@ -208,8 +208,8 @@ def shift_shares(net, order, shifts, loads, rate, full, mean):
 
 @kernel(steps=lambda net, hosts_at, hosts_of_at, loads: 2 * len(net.host_lid) * len(hosts_at))
 def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
-    """One flow from every host to every other. ``hosts_at`` are the switches with hosts,
-    ``hosts_of_at`` how many.
+    """Add one flow from every host to every other. ``hosts_at`` are the switches with
+    hosts, ``hosts_of_at`` the number of hosts of each.
 
     Flows of one switch to one destination share their path, so this walks switches × hosts paths,
     not hosts². Returns the pairs without a path.
@@ -236,8 +236,8 @@ def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
 @kernel
 def step_of(first, to, left, step, ready):
     """Longest chain of dependencies before each message in ``step``; ``to[first[i]:first[i + 1]]``
-    wait for i, ``left[i]`` is how many i waits for (0 at the end, but in circles). Returns how many
-    messages are in no circle and behind none."""
+    wait for i, ``left[i]`` is the number of dependencies of i (0 at the end, except in cycles).
+    Returns how many messages neither are in a cycle nor depend on one."""
     n = 0
     for i in range(len(left)):
         if left[i] == 0:
@@ -261,7 +261,7 @@ def step_of(first, to, left, step, ready):
 def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, loads, took):
     """``took[i]`` at least the ps that the busiest link of message i's path needs for the
     ``octets`` of all messages of its step. Messages of step k are ``order[bounds[k]:bounds[k +
-    1]]``; ``loads`` are zeros by link, and so again afterwards."""
+    1]]``; ``loads`` must be zeros by link, and is reset to zeros."""
     for k in range(len(bounds) - 1):
         for r in range(bounds[k], bounds[k + 1]):
             i = order[r]

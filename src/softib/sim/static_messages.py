@@ -1,5 +1,5 @@
-"""The static layer for messages: each takes as long as the fullest channel of its path needs for
-all that is put on it."""
+"""The static layer for messages: each takes as long as the busiest channel of its path needs for
+all its traffic."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 MOST_JUDGED = 1_000_000
-"""Messages up to which the fluid layer judges an answer."""
+"""Number of messages up to which a result is judged with the fluid layer."""
 
 
 def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | None = None) -> Outcome:
-    """Times from bottleneck loads, without a clock.
-
-    Messages that wait for none are the first **step**, those that wait for messages of step k at
-    most are step k + 1. All of a step are there at once: a message ends when the busiest link of
-    its path has sent the octets of all messages of its step, its own queue pair's others among
-    them. What other steps put on that link before it begins goes first, and a processor does one
-    computation at a time. ``valid`` where all messages of each step begin at one time, and none
-    stands behind another step's. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises
-    :class:`InputError` where a message cannot be.
+    """Return times from bottleneck loads, without a
+    clock.
+    Messages without dependencies are the first **step**, those that wait for messages of at most step
+    k are step k + 1. All messages of a step are active at once: a message ends when the busiest link
+    of its path has sent the bytes of all messages of its step, including those of its own queue
+    pair. Messages that other steps put on that link earlier go first, and a processor runs one
+    computation at a time. The result is ``valid`` if all messages of each step begin at one time, and
+    none waits behind one of another step. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises
+        :class:`InputError` for an impossible message.
     """
     plane = fabric if isinstance(fabric, Plane) else Plane(fabric, path_sl)
     messages.check(len(plane.ends))
@@ -51,7 +51,9 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
         if w
     ]
     if endless.any():
-        notes.append(f"{counted(int(endless.sum()), 'message')} never began: what they wait for never happened")
+        notes.append(
+            f"{counted(int(endless.sum()), 'message')} never began: the messages that they wait for never arrived"
+        )
     outcome = Outcome(
         "static",
         began,
@@ -67,7 +69,8 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
 
 
 def _judge(plane: Plane, m: Messages, outcome: Outcome) -> None:
-    """Grade ``outcome`` by the fluid layer's rules: what that one would give too, and stands for."""
+    """Grade ``outcome`` with the fluid layer: results that it confirms, and that agree with the packet
+    layer by its rules."""
     from softib.sim import fluid
 
     if len(m) > MOST_JUDGED:
@@ -77,11 +80,11 @@ def _judge(plane: Plane, m: Messages, outcome: Outcome) -> None:
     outcome.agreement = compared(by_flows.agreement, by_flows, outcome)
     if outcome.agreement != ALL:
         apart = outcome.end_ps / max(by_flows.end_ps, 1) - 1
-        outcome.why_not = by_flows.why_not or (f"rates that change lead to other latencies (end {apart:+.1%})",)
+        outcome.why_not = by_flows.why_not or (f"latencies differ with changing rates (end {apart:+.1%})",)
 
 
 def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
-    """``(step, endless)`` of each message; ``endless``: it waits for itself in a circle."""
+    """Return ``(step, endless)`` of each message; ``endless``: it waits for itself in a cycle."""
     from softib.sim.static_kernels import step_of
 
     n = len(m)
@@ -92,7 +95,7 @@ def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray) -> np.ndarray:
-    """ps from the begin of each message to its last octet's departure (float64)."""
+    """Return ps from the begin of each message to its last byte's departure (float64)."""
     from softib.sim.static_kernels import busiest_share
 
     octets = _octets(m, laid, able)
@@ -120,8 +123,8 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
 def _clock(
     plane: Plane, m: Messages, laid: Laid, able: np.ndarray, took: np.ndarray, timing: Timing
 ) -> tuple[np.ndarray, ...]:
-    """When messages and computations begin, arrive and complete: a link carries no more than its
-    rate, whatever begins when, and a processor computes one thing at a time."""
+    """Compute when messages and computations begin, arrive and complete: a link never carries more
+    than its rate, and a processor runs one computation at a time."""
     from softib.sim.loggops_kernels import Queue
     from softib.sim.static_kernels import Delays, Shared, Waits, follow
 
@@ -153,5 +156,6 @@ def _clock(
 
 
 def _octets(m: Messages, laid: Laid, able: np.ndarray) -> np.ndarray:
-    """What each message puts on every link of its path (float64); 0 where it cannot be."""
+    """Return the bytes that each message puts on every link of its path (float64); 0 if it is
+    impossible."""
     return np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)

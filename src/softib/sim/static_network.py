@@ -1,5 +1,5 @@
-"""What the static layer sees: directed channels, their rates, the forwarding tables that choose among
-them, and traffic patterns as columns of source and destination hosts (rows of ``Network.hosts``)."""
+"""The static layer's network: directed channels, their rates, forwarding tables, and traffic patterns
+as columns of source and destination hosts (rows of ``Network.hosts``)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def shift(order: np.ndarray, k: int) -> Flows:
 
 
 def ring(order: np.ndarray, rail: np.ndarray | None = None) -> Flows:
-    """Each host sends to the next in ``order``; with ``rail`` (int[hosts]) every rail is a ring of
-    its own.
-
-    Multi-rail collectives run one ring a rail, so that no step crosses rails.
+    """Each host sends to the next in ``order``; with ``rail`` (int[hosts]) every rail is a separate
+    ring.
+    Multi-rail
+    collectives run one ring per rail, so that no step crosses rails.
     """
     order = np.asarray(order, np.int64)
     if rail is None:
@@ -39,8 +39,8 @@ def ring(order: np.ndarray, rail: np.ndarray | None = None) -> Flows:
 
 
 def bisection_pairs(hosts: np.ndarray, rng: np.random.Generator) -> Flows:
-    """A random perfect matching between two random halves of ``hosts``, both directions (one host
-    sits out if odd).
+    """Return a random perfect matching between two random halves of ``hosts``, both directions
+    (with an odd number one host is left out).
 
     The pattern of effective bisection bandwidth: Hoefler, Schneider, Lumsdaine, "Multistage
     switches are not crossbars", CLUSTER 2008.
@@ -52,15 +52,15 @@ def bisection_pairs(hosts: np.ndarray, rng: np.random.Generator) -> Flows:
 
 
 def crossing_pairs(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> Flows:
-    """A random matching between two groups of hosts, both directions; hosts of the larger group sit
-    out at random."""
+    """Return a random matching between two groups of hosts, both directions; random hosts of the
+    larger group are left out."""
     many = min(len(one), len(other))
     a, b = (rng.permutation(np.asarray(side, np.int64))[:many] for side in (one, other))
     return np.concatenate([a, b]), np.concatenate([b, a])
 
 
 def incast(hosts: np.ndarray, target: int, k: int, rng: np.random.Generator) -> Flows:
-    """``k`` random other hosts all send to ``target``."""
+    """Return flows of ``k`` random other hosts to ``target``."""
     others = np.asarray(hosts, np.int64)
     others = others[others != target]
     if not 1 <= k <= len(others):
@@ -71,10 +71,10 @@ def incast(hosts: np.ndarray, target: int, k: int, rng: np.random.Generator) -> 
 
 
 def matrix(n_hosts: int, demand: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(source, destination, bytes) of a traffic matrix: dense ``[hosts, hosts]``, or a triple of
+    """Return (source, destination, bytes) of a traffic matrix: dense ``[hosts, hosts]``, or a
+    triple of
     columns.
-
-    The diagonal and zero entries are left out. Raises :class:`InputError` for a wrong shape, a host
+    The diagonal and zero entries are omitted. Raises :class:`InputError` for a wrong shape, a host
     that does not exist, or a negative or non-finite entry.
     """
     if isinstance(demand, tuple):
@@ -99,7 +99,7 @@ def matrix(n_hosts: int, demand: Any) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def sample_shifts(n_hosts: int, at_most: int, rng: np.random.Generator) -> np.ndarray:
-    """All shifts ``1 … n-1``, or ``at_most`` of them drawn without repetition, ascending."""
+    """Return all shifts ``1 … n-1``, or ``at_most`` of them drawn without repetition, ascending."""
     every = np.arange(1, max(n_hosts, 1), dtype=np.int64)
     return every if len(every) <= at_most else np.sort(rng.choice(every, at_most, replace=False))
 
@@ -111,7 +111,7 @@ class Network:
     Channel ``c`` is, for ``L`` directed switch links (rows of the graph's CSR list) and ``H``
     hosts: ``0 … L-1`` the links, ``L … L+H-1`` the injection channel (host → switch) of each host,
     ``L+H … L+2H-1`` its ejection channel. A *host* is an end port of a channel adapter: a node with
-    one HCA a rail is several hosts.
+    one HCA per rail is several hosts.
     """
 
     graph: SwitchGraph
@@ -132,11 +132,11 @@ class Network:
         link_gbps: Any = 1.0,
         host_gbps: Any = 1.0,
     ) -> Network:
-        """Make the channels of ``graph`` routed by ``lft`` (uint8[switches, LIDs], 255 = no route).
+        """Return the channels of ``graph`` routed with ``lft`` (uint8[switches, LIDs], 255 = no route).
 
         ``hosts`` are rows of ``graph.end_*`` (default: every port of a host, ascending by LID).
         ``link_gbps`` is a rate, or one per row of the graph's links; ``host_gbps`` a rate, or one
-        per row of ``end_*``. Raises :class:`InputError` where the table does not cover the LIDs.
+        per row of ``end_*``. Raises :class:`InputError` if the table does not cover the LIDs.
         """
         if lft.shape[0] != graph.n_switches or lft.shape[1] <= graph.max_lid:
             raise InputError(
@@ -193,16 +193,17 @@ class Network:
 
     @cached_property
     def table(self) -> Any:
-        """What every kernel takes first, with room for one path: kernels of one network run one at
-        a time."""
+        """Return the first argument of every kernel, with a scratch array for one path: kernels of
+        one network must run one at a time."""
         from softib.sim.static_kernels import Channels
 
-        # One channel a switch, injection and ejection: the 63 hops of IBA 14.2.1.2 bind directed routes alone.
+        # One channel per switch, injection and ejection: the limit of 63 hops in IBA 14.2.1.2 applies
+        # only to directed routes.
         path = np.empty(self.graph.n_switches + 2, np.int64)
         return Channels(self.host_switch, self.host_lid, self.lft, self.chan_at, self.chan_to, path)
 
     def path(self, source: int, destination: int) -> np.ndarray:
-        """Channels from host ``source`` to host ``destination`` (empty = no route)."""
+        """Return the channels from host ``source`` to host ``destination`` (empty = no route)."""
         from softib.sim.static_kernels import walk
 
         net, links = self.table, self.n_links

@@ -1,8 +1,8 @@
-"""What messages take beside their octets on the links: adapters, switches, cables,
-acknowledgements, without load.
-
-The figures are the packet layer's (:mod:`softib.sim.packet.profiles`), so that both layers say the
-same of a message that is alone.
+"""The times of messages other than their bytes on links: adapters, switches,
+cables, acknowledgements, without
+load.
+The values are the packet layer's (:mod:`softib.sim.packet.profiles`), so that both layers agree on a
+single message.
 """
 
 from __future__ import annotations
@@ -24,21 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["Timing", "profile_of", "timing_of"]
 
 HEADER = 42
-"""Octets of the packet that goes to memory or comes from it, beside its payload: LRH, BTH, RETH,
-ICRC, VCRC."""
+"""Bytes of a packet to or from memory in addition to its payload: LRH, BTH, RETH, ICRC, VCRC."""
 
 
 @dataclass(frozen=True)
 class Timing:
     """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0
-    for all others); ``forth_ps``: from the departure of its last octet at the link's rate to the
-    arrival in memory, everything that is no queue in one sum; ``answer_ps``: from the arrival until
-    the sender has its completion (less than 0 where it has it earlier); ``ramp_ps``: of
-    ``forth_ps``, what packets take longer than on the link until the adapter fetches at its full
-    rate; ``memory_ps``: of ``forth_ps``, the last packet into memory; ``behind_ps``: what that
-    takes behind another packet, at the full rate; ``lead_ps``: from its begin until its first
-    octet, or a READ's request, leaves the adapter; ``ramped`` bool: it comes before the ramp is
-    over."""
+    for all others); ``forth_ps``: from the departure of its last byte at the link's rate to the
+    arrival in memory, the sum of all delays except queues; ``answer_ps``: from the arrival until the
+    sender's completion (negative if that is earlier); ``ramp_ps``: the part of ``forth_ps``
+    by which packets are slower than the link until the adapter fetches at its full rate;
+    ``memory_ps``: the part of ``forth_ps`` for the last packet into memory; ``behind_ps``: the same
+    after another packet, at the full rate; ``lead_ps``: from its begin until its first byte, or a
+    READ's request, leaves the adapter; ``ramped`` bool: the message ends before the ramp does."""
 
     request_ps: np.ndarray
     forth_ps: np.ndarray
@@ -51,7 +49,7 @@ class Timing:
 
 
 def profile_of(fabric: Fabric) -> DeviceProfile:
-    """The figures of the generation that most adapters have; EDR's where no adapter has a link."""
+    """Return the profile of the generation of most adapters; EDR's if no adapter has a link."""
     try:
         return main_profile(fabric)
     except InputError:
@@ -59,21 +57,21 @@ def profile_of(fabric: Fabric) -> DeviceProfile:
 
 
 def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray, half_ps: np.ndarray) -> Timing:
-    """:class:`Timing` of messages on their paths; ``gbps``: of the link by which each one's data
-    comes in; ``half_ps``: half of what a pair of adapters takes, by end port.
+    """:class:`Timing` of messages on their paths; ``gbps``: of the link through which each one's
+    data arrives; ``half_ps``: half of the latency of a pair of adapters, by end port.
 
-    A WRITE or SEND: half a pair of adapters, fetching what is not inline, the path, the other half,
-    the last packet into memory (behind the one before it, if that is longer on its way into memory
-    than the last is on the wire); the acknowledgement leaves ``ack_ns`` after the last packet came,
-    takes the path back, and the program sees it ``cqe_ns`` later. A READ's request takes the path
-    to the responder, an ATOMIC's response comes back.
+    A WRITE or SEND: half a pair of adapters, fetching of payload that is not inline, the path, the
+    other half, the last packet into memory (after the previous one, if writing that to memory takes
+    longer than the last packet on the wire); the acknowledgement leaves ``ack_ns`` after the arrival of
+    the last packet, takes the reverse path, and the program sees it ``cqe_ns`` later. A READ's request
+    takes the path to the responder, and an ATOMIC's response the reverse path.
     """
     half, cqe, ack = half_ps[m.src], profile.cqe_ns * 1000, profile.ack_ns * 1000
     mtu = np.maximum(laid.mtu, 1)
     ps_per_byte = 8000.0 / profile.pcie_gbps if profile.pcie_gbps else 0.0
     ramp = 8000.0 / profile.ramp_gbps if profile.ramp_gbps else 0.0
     slow, link = max(ps_per_byte, ramp), 8000.0 / np.maximum(gbps, 1e-9)
-    ahead = (m.size - 1) // mtu * mtu  # octets before the last packet
+    ahead = (m.size - 1) // mtu * mtu  # bytes before the last packet
     last_octets = (m.size - 1) % mtu + 1 + HEADER
     ramped = np.minimum(ahead, -(-profile.ramp_bytes // mtu) * mtu)
     first = np.round((np.minimum(m.size, mtu) + HEADER) * (slow if profile.ramp_bytes else ps_per_byte)).astype(
@@ -83,7 +81,7 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
     last = np.round(last_octets * np.where(in_ramp, slow, ps_per_byte)).astype(np.int64)
     last += np.where(m.size > mtu, np.maximum((mtu + HEADER) * ps_per_byte - last_octets * link, 0), 0).astype(np.int64)
     ramped_ps = np.zeros(len(m), np.int64)
-    if profile.ramp_bytes:  # until the ramp is over packets come slower than the link could send them
+    if profile.ramp_bytes:  # during the ramp packets arrive more slowly than the link could send them
         packets = np.maximum(ramped // mtu - 1, 0) + (in_ramp & (ahead > 0)) * last_octets / (mtu + HEADER)
         ramped_ps = np.round(packets * (mtu + HEADER) * np.maximum(slow - link, 0)).astype(np.int64)
     read, atomic = m.opcode == Opcode.READ, m.opcode == Opcode.ATOMIC

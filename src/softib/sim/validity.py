@@ -1,4 +1,4 @@
-"""What a fabric or a workload has that the packet layer has no model of."""
+"""Features of a fabric or workload that the packet layer does not model."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["mixed_adapters", "slow_ports", "why_not"]
 
 
 def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
-    """One line for each thing that the layer leaves out of this run; empty where its model holds.
-    ``ends``: port of each end port."""
+    """Return one line for each feature of this run that the layer does not model; empty if its model
+    holds. ``ends``: port of each end port."""
     lavish = int((fabric.port_drain < 0).sum())
     reasons = (
         [
-            f"{counted(lavish, 'port')} {plural(lavish, 'grants', 'grant')} credits that they have "
-            "not (slow-port --overrun); the packet layer's do not"
+            f"{counted(lavish, 'port')} {plural(lavish, 'grants', 'grant')} credits without room "
+            "(slow-port --overrun), which the packet layer does not model"
         ]
         if lavish
         else []
@@ -33,13 +33,13 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
 
 
 def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
-    """A line where ports drain slower than they receive (``port_drain``): ``layer`` has no buffers
-    that fill."""
+    """Return a line if ports drain more slowly than they receive (``port_drain``): ``layer`` has no
+    buffers that fill."""
     slow = int(np.count_nonzero(fabric.port_drain))
     return (
         (
-            f"{counted(slow, 'port')} {plural(slow, 'drains', 'drain')} slower than they receive "
-            f"(slow-port); the {layer} layer's do not",
+            f"{counted(slow, 'port')} {plural(slow, 'drains', 'drain')} more slowly than they receive (slow-port), "
+            f"which the {layer} layer does not model",
         )
         if slow
         else ()
@@ -47,16 +47,16 @@ def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
 
 
 def mixed_adapters(fabric: Fabric, ends: np.ndarray, m: Messages, layer: str) -> tuple[str, ...]:
-    """A line where adapters of several generations take part: ``layer`` gives all of them the PCIe,
-    message rate and fetching of one."""
+    """Return a line if adapters of several generations take part: ``layer`` uses PCIe, message rate
+    and fetching of one generation for all."""
     speeds = _adapter_speeds(fabric, ends[np.unique(np.concatenate([m.src, m.dst]))]) if len(m) else []
     if len(speeds) < 2:
         return ()
-    return (f"adapters of {', '.join(speeds)} take part; the {layer} layer gives all of them one profile",)
+    return (f"adapters of {', '.join(speeds)} take part; the {layer} layer uses one profile for all",)
 
 
 def _adapter_speeds(fabric: Fabric, ports: np.ndarray) -> list[str]:
-    """Generations of the adapters' links, slowest first; port 0 of switches has none."""
+    """Return the generations of the adapters' links, slowest first; port 0 of a switch has no link."""
     from softib.fabric.power_up import active_speed_codes
 
     ports = ports[fabric.port_num[ports] > 0]

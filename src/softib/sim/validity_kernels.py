@@ -1,17 +1,17 @@
-"""Where rates of flows cannot be what a lossless network with credits gives: docs/simulate.md has
+"""Detection of fluid rates that a lossless network with credits cannot have; docs/simulate.md has
 the rule.
 
 A flow whose bottleneck is an output port of a switch fills the buffers of every link before it:
 these links are **back-pressured**. Fluid rates hold as long as
 
-* on a back-pressured link no flow is faster than one that waits there for a bottleneck further on:
-  it would wait behind packets that wait (head-of-line blocking);
-* no flow has two shared ports that are full: it would wait at both, and get less than flows that
-  wait at one of them;
-* the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, bring it equal
+* on a back-pressured link no flow is faster than one that waits there for a later bottleneck: it
+  would wait behind waiting packets (head-of-line blocking);
+* no flow has two shared ports that are full: it would wait at both, and get a lower rate than
+  flows that wait at one of them;
+* the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, have equal
   rates: switches serve input ports in turn, not flows;
-* a message that comes behind another one over the same link finds that one's octets gone from it:
-  fluid flows need no time along their path.
+* when a message follows another one over the same link, the bytes of the first have already left
+  it: fluid flows need no time along their path.
 """
 
 import numpy as np
@@ -24,28 +24,29 @@ Doubt = table(
     "ack_ps was moved forth_ps nearest furthest spread_ps gap_wait_ps unlike",
 )
 """``found`` int64[4]: ps, message, channel and reason of the first violation (-1: none). By
-channel: ``inside`` (1: a switch sends on it), the ``slowest`` Gb/s of a flow that waits on it for
-another, ``met`` and ``visited`` (rounds), Gb/s that it ``brings`` to the port that is looked at,
-``waits`` (whether a flow that it brings waits), ``tail_ps`` when the last octet of the last message
-came to its end, ``tail_of`` the first link of that one. By message: ``shared``: it had others with
-it at its bottleneck; ``overlap_ps``: how long it may have met the tail of one before it,
-``vague_ps``: how far its begin is unsure, because acknowledgements that it waited for, and those
-waited for before, may have stood behind data packets, ``ack_ps`` each (half a packet at every
-second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck came nearer
-to its sender, ``forth_ps`` its path's time, ``spread_ps``: by how much the paths of those that
-share its bottleneck differ (``nearest`` and ``furthest`` by channel), ``gap_wait_ps``: how long it
-waited for the message rate of its adapter while other queue pairs send, ``unlike``: the gravest
-reason (:data:`BLOCKED` and those below it) for which its rate may be another one."""
+channel: ``inside`` (1: a switch sends on it), ``slowest``: Gb/s of the slowest flow that waits on
+it for a later bottleneck, ``met`` and ``visited`` (rounds), ``brings``: Gb/s that it brings to the
+port being checked, ``waits``: whether any of these flows waits, ``tail_ps``: when the last byte of
+the last message reached its end, ``tail_of``: the first link of that message. By message:
+``shared``: other flows shared its bottleneck; ``overlap_ps``: how long it may have met the
+tail of an earlier message, ``vague_ps``: uncertainty of its begin, because the acknowledgements in
+its chain of dependencies may have waited behind data packets, ``ack_ps`` each (half a packet at
+every second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck moved
+towards its sender, ``forth_ps``: delay of its path, ``spread_ps``: difference in delay of the
+paths that share its bottleneck (``nearest`` and ``furthest`` by channel), ``gap_wait_ps``: how long
+it waited for the message rate of its adapter while other queue pairs sent, ``unlike``: the most
+serious reason (:data:`BLOCKED` and those below it) why its rate may differ."""
 
 TWICE, UNEVEN, BLOCKED = 1, 2, 3
-"""Reasons for another rate, the gravest last."""
+"""Reasons for a different rate, the most serious last."""
 EVEN = 0.01
-"""Rates that differ by less count as even."""
+"""Rates that differ by less count as equal."""
 
 
 @kernel
 def doubt_at(do, now, i, c, reason):
-    """Flow i may have another rate than the fluid's; the first of the gravest doubts is remembered."""
+    """Record that flow i may have a rate other than the fluid one; the first of the most serious
+    reasons is kept."""
     do.unlike[i] = max(do.unlike[i], reason)
     if do.found[0] < 0 or reason > do.found[3]:
         do.found[0], do.found[1], do.found[2], do.found[3] = now, i, c, reason
@@ -53,7 +54,7 @@ def doubt_at(do, now, i, c, reason):
 
 @kernel
 def bottleneck_entry(fl, i):
-    """Entry of flow i's path at which its bottleneck is; the first is its own link."""
+    """Return the entry of flow i's path with its bottleneck; the first entry is its own link."""
     for e in range(fl.first[i], fl.first[i + 1]):
         if fl.channel[e] == fl.bottleneck[i]:
             return e
@@ -62,7 +63,7 @@ def bottleneck_entry(fl, i):
 
 @kernel
 def judge(fl, li, ro, do, now):
-    """Look at the flows that have new rates; ``do.found`` gets the first doubt."""
+    """Check the flows that have new rates; ``do.found`` gets the first violation."""
     stamp = ro.size.stamp
     for k in range(ro.size.members):
         i = ro.members[k]
@@ -92,7 +93,7 @@ def judge(fl, li, ro, do, now):
 
 @kernel
 def shared_link(li, c):
-    """Have several flows the link of channel c, on whatever VLs?"""
+    """Return whether several flows use the link of channel c, on any VL."""
     g = li.group[c]
     if not li.several[g]:
         return li.flows[c] > 1
@@ -105,8 +106,8 @@ def shared_link(li, c):
 
 @kernel
 def full_twice(fl, li, do, i):
-    """Is another port full that flow i shares, with others than at its bottleneck? Its packets wait
-    at both, and get less than those of flows that wait at one."""
+    """Return whether flow i shares another full port, with other flows than at its bottleneck. Its
+    packets wait at both, and get a lower rate than flows that wait at one."""
     b = fl.bottleneck[i]
     if not do.inside[b]:
         return False
@@ -120,7 +121,8 @@ def full_twice(fl, li, do, i):
 
 @kernel
 def same_flows(fl, li, b, c):
-    """Do the flows of channel c pass b, too? As many, and the first few of them do."""
+    """Return whether the flows of channel c also pass b: the numbers are equal, and the first few flows
+    do."""
     if li.flows[b] != li.flows[c]:
         return False
     at, looked = li.head[c], 0
@@ -139,8 +141,8 @@ def same_flows(fl, li, b, c):
 
 @kernel
 def share(fl, do, i, stamp):
-    """Flow i shares its bottleneck: with flows of what paths, and had it one further on before, so
-    that its octets wait in buffers between?"""
+    """Record that flow i shares its bottleneck: the spread of the paths, and whether its previous
+    bottleneck was later on the path, so that its bytes wait in buffers in between."""
     b, before = fl.bottleneck[i], do.was[i]
     do.shared[i] = 1
     if do.met[b] != stamp:
@@ -161,8 +163,7 @@ def share(fl, do, i, stamp):
 
 @kernel
 def press(fl, li, do, u, stamp):
-    """Link u is back-pressured: the slowest of the flows that wait on it for a bottleneck further
-    on."""
+    """Link u is back-pressured: find the slowest flow that waits on it for a later bottleneck."""
     if do.stamp[u] == stamp:
         return
     do.stamp[u] = stamp
@@ -176,15 +177,15 @@ def press(fl, li, do, u, stamp):
 
 @kernel
 def waits_beyond(fl, do, entry):
-    """Has the flow of this entry its bottleneck at a port further on?"""
+    """Return whether the flow of this entry has its bottleneck at a later port."""
     i = fl.owner[entry]
     return do.inside[fl.bottleneck[i]] and bottleneck_entry(fl, i) > entry
 
 
 @kernel
 def look_even(fl, li, do, x, stamp, now):
-    """Do the inputs of port x that are back-pressured by it bring it equal rates? If not, its flows
-    are in doubt. Each port is looked at once a round."""
+    """Check whether the inputs of port x that it back-pressures have equal rates; if not, mark its
+    flows. Each port is checked once per round."""
     if not do.inside[x] or do.visited[x] == stamp:
         return
     do.visited[x] = stamp
@@ -221,8 +222,8 @@ def look_even(fl, li, do, x, stamp, now):
 
 @kernel
 def meet(fl, do, i, head_ps):
-    """Flow i begins, and its first octet comes to the end of its path at ``head_ps``: is the tail
-    of another sender's message still on its links?"""
+    """Flow i begins, and its first byte reaches the end of its path at ``head_ps``: check whether
+    the tail of another sender's message is still on its links."""
     first = fl.channel[fl.first[i]]
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
@@ -232,14 +233,14 @@ def meet(fl, do, i, head_ps):
 
 @kernel
 def hand_on(do, i, k, by_completion):
-    """Message k begins because of message i: what is unsure of the one is of the other, and more
-    where an acknowledgement stands between."""
+    """Message k begins because of message i: it inherits the uncertainty, plus that of an
+    acknowledgement in between."""
     do.vague_ps[k] = max(do.vague_ps[k], do.vague_ps[i] + (do.ack_ps[i] if by_completion else 0))
 
 
 @kernel
 def leave(fl, do, i, tail_ps):
-    """The last octet of flow i comes to the end of its path at ``tail_ps``."""
+    """The last byte of flow i reaches the end of its path at ``tail_ps``."""
     first = fl.channel[fl.first[i]]
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
@@ -250,8 +251,8 @@ def leave(fl, do, i, tail_ps):
 
 @kernel
 def gather_doubts(order, first, needs, before, off, delay):
-    """ps by which each message may be delay: what it may be off, and the latest of those that it
-    waits for. ``order``: by time of begin."""
+    """Add up the possible delay of each message in ps: its own, and the largest of its
+    dependencies. ``order``: by time of begin."""
     for k in range(len(order)):
         i = order[k]
         most = 0.0

@@ -6,6 +6,7 @@ the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…N
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,19 @@ class Database:
 
     # -- between sweeps --
 
+    def columns(self) -> dict[str, np.ndarray]:
+        """Every column by its name."""
+        return {name: getattr(self, name) for name in (*_NODE_COLUMNS, *_PORT_COLUMNS)}
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, np.ndarray], sm_port: int) -> Database:
+        """A database with these columns, without routes. Raises :class:`KeyError` if one is missing."""
+        out = cls()
+        out._node = {k: columns[k] for k in _NODE_COLUMNS}
+        out._port = {k: columns[k] for k in _PORT_COLUMNS}
+        out.n_nodes, out.n_ports, out.sm_port = len(columns["node_guid"]), len(columns["port_node"]), sm_port
+        return out
+
     def copy(self) -> Database:
         """An independent database with the same rows; unused routes are omitted."""
         out = Database()
@@ -195,12 +209,13 @@ class Database:
         rows = np.flatnonzero(self.is_switch & self.node_ok)
         return rows[np.argsort(self.node_guid[rows], kind="stable")]
 
-    def end_ports(self) -> np.ndarray:
+    def end_ports(self, guids: np.ndarray | None = None) -> np.ndarray:
         """Ports that own LIDs: port 0 of each usable switch, and each CA port that answered; by
-        PortGUID, the SM's first."""
-        on_switch = self.is_switch[self.port_node]
-        has_lids = np.where(on_switch, self.port_num == 0, self.has_port_info) & self.node_ok[self.port_node]
-        rows = np.flatnonzero(has_lids)
+        PortGUID, the SM's first. ``guids``: only ports with these PortGUIDs."""
+        rows = np.arange(self.n_ports) if guids is None else np.flatnonzero(np.isin(self.port_guid, guids))
+        node, number = self.port_node[rows], self.port_num[rows]
+        on_switch = self.node_type[node] == NodeType.SWITCH
+        rows = rows[np.where(on_switch, number == 0, self.has_port_info[rows]) & self.node_ok[node]]
         rows = rows[np.lexsort((self.port_num[rows], self.port_guid[rows]))]
         return np.concatenate([rows[rows == self.sm_port], rows[rows != self.sm_port]])
 

@@ -31,13 +31,15 @@ class Manager(Protocol):
     may still be written."""
 
     settles_s: float
+    is_behind: bool
+    """Does the manager's file lack changes that are programmed?"""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Make the manager program these partitions; ``pkeys``: those changed since the last call (None: any may
         have). Raises :class:`~softib.errors.SoftibError` if it cannot."""
 
     def keep(self, state: State) -> None:
-        """There are no changes now: update the manager's file if it is outdated."""
+        """Bring the manager's file up to date."""
 
 
 class InternalManager:
@@ -47,23 +49,23 @@ class InternalManager:
     settles_s = 2.0
 
     def __init__(self, instance: Instance, folder: Path):
+        folder = folder.resolve()
         self.instance, self.file, self.changed_file = instance, folder / FILE, folder / CHANGED
         self._lines: dict[int, str] | None = None
         """P_Key → its line of the file; None: of none."""
-        self._is_behind = False
-        """Does the file lack changes?"""
+        self.is_behind = False
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Pass the changed partitions, or the complete file, and wait for a sweep that read it."""
         if pkeys is not None and DEFAULT_BASE not in pkeys:
             changed = [state.partitions.get(k) or Partition(k) for k in sorted(pkeys)]
-            write_text(self.changed_file, to_conf(changed, whole=False))
+            self._hand_over(to_conf(changed, whole=False))
             self._keep_lines(changed)
-            if ask(self.instance, "partitions", file=str(self.changed_file.resolve()))["programmed"]:
-                self._is_behind = True
+            if ask(self.instance, "partitions", file=str(self.changed_file))["programmed"]:
+                self.is_behind = True
                 return
         self._write(state)
-        before = ask(self.instance, "sweep", partitions=str(self.file.resolve()))["sweeps"]
+        before = ask(self.instance, "sweep", partitions=str(self.file))["sweeps"]
         until = time.monotonic() + SWEEP_S
         while True:
             manager = ask(self.instance, "status")["sm"]
@@ -75,10 +77,15 @@ class InternalManager:
                 )
             time.sleep(LOOK_S)
 
+    def _hand_over(self, text: str) -> None:
+        try:
+            self.changed_file.write_text(text)
+        except OSError as error:
+            raise PeerError(f"{self.changed_file}: cannot write: {error.strerror or error}") from None
+
     def keep(self, state: State) -> None:
         """``softib sm reload`` reads the file."""
-        if self._is_behind:
-            self._write(state, self._lines)
+        self._write(state, self._lines)
 
     def _keep_lines(self, changed: list[Partition]) -> None:
         if self._lines is None:
@@ -94,7 +101,7 @@ class InternalManager:
             partitions = list(state.partitions.values())
             self._lines = lines = {p.pkey: line_of(p) for p in partitions if p.members or p.everyone}
         write_text(self.file, conf_of(lines))
-        self._is_behind = False
+        self.is_behind = False
 
 
 class FileManager:
@@ -102,12 +109,13 @@ class FileManager:
     reread the file (``kill -HUP 4711``). It does not report completion."""
 
     settles_s = 30.0
+    is_behind = False
 
     def __init__(self, file: Path, reload: str):
         self.file, self.reload = file, shlex.split(reload)
 
     def keep(self, state: State) -> None:
-        """The file is always written completely."""
+        """The file is always complete."""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Write the file and run the command."""

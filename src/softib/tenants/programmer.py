@@ -7,7 +7,9 @@ hold its target refused the change: the revisions that touched it are rolled bac
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -25,11 +27,17 @@ __all__ = ["Drift", "Hooks", "Programmer"]
 
 LOG = logging.getLogger("softib.tenants")
 FIRST_LOOK_S, LOOK_S = 0.02, 0.2
+BATCH_S = 0.02
+"""Shortest time between the starts of two batches: a batch of one change costs as much as one of ten."""
 RETRY_S = 5.0
 """A failed manager, or wire into the subnet, is tried again after this time."""
 APPEAR_S = 2.0
 """Longest interval between searches of the subnet for members that do not answer."""
 RECONCILE_S = 60.0
+KEEP_S = 2.0
+"""Shortest time between two writes of the manager's file, which has all partitions."""
+LOGGED = 10
+"""Most ports of a reconciliation with a line in the log each."""
 SHARE = 10
 """Largest share of the time spent on these searches."""
 
@@ -91,6 +99,10 @@ class Programmer:
         """Time and duration of the last search."""
         self._due = 0.0
         """Time of the next reconciliation."""
+        self._next = 0.0
+        """Time of the next batch."""
+        self._kept = 0.0
+        """Time of the last write of the manager's file."""
         self._tasks: list[Callable[[], None]] = []
         self._undone: set[int] = set()
         self._lock, self._wake = threading.Lock(), threading.Event()
@@ -142,7 +154,8 @@ class Programmer:
         while not self._stop:
             try:
                 self._step()
-                self.manager.keep(self.hooks.snapshot())
+                if self._keep_s() <= 0:
+                    self._keep()
                 self.problem = ""
             except SoftibError as error:
                 if str(error) != self.problem:
@@ -155,28 +168,40 @@ class Programmer:
                 self.problem = f"a bug in softib: {type(error).__name__}: {error}"
                 self._wait(RETRY_S)
                 continue
-            self._wait(self._rest_s())
+            self._wait(min(self._rest_s(), self._keep_s()))
         if self._search is not None:
             self._search.close()
+        if self.manager.is_behind:
+            with contextlib.suppress(SoftibError):
+                self._keep()
+
+    def _keep_s(self) -> float:
+        """Seconds until the manager's file is written again; infinite if it is up to date."""
+        return max(0.0, self._kept + KEEP_S - time.monotonic()) if self.manager.is_behind else math.inf
+
+    def _keep(self) -> None:
+        self.manager.keep(self.hooks.snapshot())
+        self._kept = time.monotonic()
 
     def _wait(self, seconds: float) -> None:
         self._wake.wait(seconds)
         self._wake.clear()
 
     def _step(self) -> None:
-        while not self._stop:
-            with self._lock:
-                batch, tasks = list(self._waiting.values()), self._tasks
-                self._tasks = []
-            for task in tasks:
-                task()
-            self._look_around()
-            if not batch or not self.ready.is_set():
-                break
+        """Everything that waits now; changes that come meanwhile end the next wait at once."""
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        with self._lock:
+            batch, tasks = list(self._waiting.values()), self._tasks
+            self._tasks = []
+        for task in tasks:
+            task()
+        self._look_around()
+        if batch and self.ready.is_set():
             self._program(batch)
 
     def _program(self, batch: list[Done]) -> None:
         """Program and verify; a batch waits until the manager has accepted it."""
+        self._next = time.monotonic() + BATCH_S
         guids = self._guids(batch)
         if self._search is not None:
             self._search.programmed |= guids
@@ -330,8 +355,10 @@ class Programmer:
         if not drifts:
             return
         if not first or len(state.partitions) > 1:  # otherwise nothing was ever programmed
-            for drift in drifts:
+            for drift in drifts[:LOGGED]:
                 LOG.warning("%s", drift)
+            if len(drifts) > LOGGED:
+                LOG.warning("%d more ports differ; GET /tenants/v1/findings lists them", len(drifts) - LOGGED)
             self.drifts = (self.drifts + drifts)[-1000:]
         self.manager.program(state)
         self._verify({d.guid for d in drifts})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from softib.tenants.programmer import Hooks, Programmer
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision, Store
 from softib.tenants.subnet import Held, SubnetView, partitions_of
-from softib.tenants.writer import Done, Request, Writer, done_of
+from softib.tenants.writer import Done, Mark, Request, Writer, done_of
 
 __all__ = ["Finding", "TenantService"]
 
@@ -72,7 +73,11 @@ class TenantService:
 
     def change(self, change: Change, actor: str, action: str, request_id: str | None = None, digest: str = "") -> Done:
         """Make ``change`` durable. A repeated ``request_id`` has no effect."""
-        return self.writer.submit(Request(change, actor, action, request_id, digest))
+        return self.submit(Request(change, actor, action, request_id, digest)).result()
+
+    def submit(self, request: Request) -> Future[Done]:
+        """As :meth:`change`, without waiting for the result."""
+        return self.writer.submit(request)
 
     def rehearse(self, change: Change) -> Rows:
         """The effect of ``change``, without making it."""
@@ -102,7 +107,7 @@ class TenantService:
         if pkey in self.state.partitions or self.programmer is None:
             return
         keys = {pkey, pkey | 0x8000}
-        suspects = [g for g, held in self.view.tables.items() if keys & set(held.port)]
+        suspects = [g for g, held in self.view.tables.items() if not keys.isdisjoint(held.port)]
         if not suspects:
             return
         self.programmer.call(lambda: self.view.read(suspects))
@@ -226,8 +231,7 @@ class TenantService:
             self.programmer.changed(done)
 
     def _mark(self, revisions: list[int], state: str, detail: str) -> None:
-        with self.store.transaction():
-            self.store.mark(revisions, state, self.clock(), detail)
+        self.writer.mark(Mark(revisions, state, self.clock(), detail))
 
     def _adopt(self) -> bool:
         """A service that begins on a subnet with partitions adopts them."""

@@ -135,10 +135,12 @@ class Store:
     # -- writing --
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Writes of the block are durable at its end, or absent (:class:`Unavailable`)."""
+    def transaction(self, waits: bool = True) -> Iterator[None]:
+        """Writes of the block are durable at its end, or absent (:class:`Unavailable`). Without ``waits``, a power cut
+        may take them back."""
         try:
             with self._writes:
+                self.db.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
                 self.db.execute("BEGIN IMMEDIATE")
                 try:
                     yield

@@ -1,7 +1,9 @@
-"""The only thread that writes: it takes waiting changes, checks each against those before it, commits them together
-and then answers all of them.
+"""The only thread that writes changes: it takes those that wait, checks each against those before it, commits them
+together and then answers all of them.
 
-A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits.
+A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits. Results of
+programming share these commits too. One that is lost in a power cut needs no wait of its own: its revision is
+programmed again at the next start.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from softib.tenants.changes import Change, Refused
 from softib.tenants.state import Draft, Rows, State
 from softib.tenants.store import Store, Unavailable
 
-__all__ = ["Done", "Request", "Writer", "done_of"]
+__all__ = ["Done", "Mark", "Request", "Writer", "done_of"]
 
 MOST_TOGETHER = 512
 
@@ -61,22 +63,37 @@ class Request:
     answer: Future[Done] = field(default_factory=Future)
 
 
+@dataclass(frozen=True)
+class Mark:
+    """The result of programming these revisions."""
+
+    revisions: list[int]
+    state: str
+    at_s: float
+    detail: str
+
+
 class Writer:
     """``committed`` is called, in the writer's thread, with the changes of each commit."""
 
     def __init__(self, store: Store, state: State, clock: Callable[[], float], committed: Callable[[list[Done]], None]):
         self.store, self.state, self.clock, self.committed = store, state, clock, committed
-        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Request | Mark | None] = queue.SimpleQueue()
+        self._unmarked: list[Mark] = []
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
         self.lock = threading.Lock()
         """Held while the state changes: a reader of several partitions at one time takes it."""
         self._thread.start()
 
-    def submit(self, request: Request) -> Done:
-        """Make the change durable. Raises the errors of the change, and :class:`Unavailable` if the database cannot
-        be written."""
+    def submit(self, request: Request) -> Future[Done]:
+        """Make the change durable. The result raises the errors of the change, and :class:`Unavailable` if the
+        database cannot be written."""
         self._queue.put(request)
-        return request.answer.result()
+        return request.answer
+
+    def mark(self, mark: Mark) -> None:
+        """Enter a result with one of the next commits."""
+        self._queue.put(mark)
 
     def close(self) -> None:
         """End the thread after the waiting changes."""
@@ -84,30 +101,30 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            together = [first]
-            ends = False
-            while len(together) < MOST_TOGETHER and not self._queue.empty():
-                another = self._queue.get()
-                if another is None:
-                    ends = True
-                    break
-                together.append(another)
-            self._commit(together)
-            if ends:
-                return
+        ends = False
+        while not ends:
+            waiting = [self._queue.get()]
+            while len(waiting) < MOST_TOGETHER and not self._queue.empty():
+                waiting.append(self._queue.get())
+            ends = None in waiting
+            self._unmarked += [one for one in waiting if isinstance(one, Mark)]
+            requests = [one for one in waiting if isinstance(one, Request)]
+            self._commit([r for r in requests if r.answer.set_running_or_notify_cancel()])
 
     def _commit(self, together: list[Request]) -> None:
         batch, durable = Draft(self.state), list[tuple[Request, Done]]()
         try:
-            with self.store.transaction():
+            with self.store.transaction(waits=bool(together)):
                 for request in together:
                     self._one(batch, request, durable)
+                for mark in self._unmarked:
+                    self.store.mark(mark.revisions, mark.state, mark.at_s, mark.detail)
         except SoftibError as error:
             for request in together:
                 if not request.answer.done():
                     request.answer.set_exception(error)
             return
+        self._unmarked.clear()
         with self.lock:
             self.state.take(batch)
         self.committed([done for _, done in durable if not done.repeated])

@@ -162,10 +162,10 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("shift:1MB", {"network": "roce"}, "only the packet layer supports that"),
         ("shift:1MB", {"network": "rocev2", "layer": "packet"}, "no network named"),
         ("shift:1MB", {"network": "roce,pfc", "layer": "packet"}, "use name=value for options"),
-        ("shift:1MB", {"network": "roce,pfc=maybe", "layer": "packet"}, "write on or off"),
+        ("shift:1MB", {"network": "roce,pfc=maybe", "layer": "packet"}, "use on or off"),
         ("shift:1MB", {"network": "tcp,gbps=fast", "layer": "packet"}, "write a number"),
         ("shift:1MB", {"what_if": "network=tcp,mtu=20", "layer": "packet"}, "mtu 20 is not possible"),
-        ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "which sockets do not have"),
+        ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "which sockets do not support"),
         ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "need the fluid layer"),
         ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
         (
@@ -173,7 +173,7 @@ def test_names_are_escaped_on_the_page(tmp_path):
             {"record": softib.Record(counters=["leaf-1:1"])},
             "counters or logs of their own",
         ),
-        ("shift:4KB,opcode=atomic", {"layer": "packet"}, "an atomic, which takes 8 octets"),
+        ("shift:4KB,opcode=atomic", {"layer": "packet"}, "an atomic, which takes 8 bytes"),
         ("nowhere.yaml", {}, "nowhere.yaml"),
     ],
 )

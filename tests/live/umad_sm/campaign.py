@@ -1,7 +1,7 @@
 """A campaign of kills that can be cut off and gone on with: each kill is a line of a file, written when the fabric has converged.
 
-``SOFTIB_KILLS_LOG=FILE`` names it; a later run goes on behind its last line. ``python -m tests.live.umad_sm.campaign FILE …`` prints
-what there is so far.
+``SOFTIB_KILLS_LOG=FILE`` names it; a later run continues after its last line (``make kills``).
+``python -m tests.live.umad_sm.campaign FILE …`` prints a summary.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +37,16 @@ class CampaignLog:
                 file.write(json.dumps(what) + "\n")
 
     def summary(self) -> str:
-        """One line."""
-        most = lambda name: max((k[name] for k in self.kills), default=0.0)
-        victims: dict[str, int] = {}
-        for kill in self.kills:
-            victims[kill["victim"]] = victims.get(kill["victim"], 0) + 1
-        masters = sum(kill["was_master"] for kill in self.kills)
+        """One line: kills by victim, and the longest of each time (names that end in ``_s``)."""
+        victims = Counter(kill["victim"] for kill in self.kills)
+        times = sorted({name for kill in self.kills for name in kill if name.endswith("_s")})
+        longest = (
+            f"{name.removesuffix('_s')} {max(k.get(name, 0.0) for k in self.kills):.2f} s at most" for name in times
+        )
+        masters = sum(kill.get("was_master", False) for kill in self.kills)
         return (
-            f"{len(self.kills)} kills ({', '.join(f'{n} of {v}' for v, n in sorted(victims.items()))}; {masters} of a master):"
-            f" converged after {most('converged_s'):.1f} s at most, longest loss of a path {most('lost_s'):.2f} s,"
-            f" both masters for {most('both_s'):.2f} s at most"
+            f"{len(self.kills)} kills ({', '.join(f'{n} of {v}' for v, n in sorted(victims.items()))}; {masters} of a master): "
+            + ", ".join(longest)
         )
 
 

@@ -1,4 +1,5 @@
-"""The daemon and the managers of one fabric, killed with SIGKILL at random moments while stock programs send.
+"""The daemon and the managers of one fabric, killed with SIGKILL at random moments while stock programs send. ``make kills`` runs it whole,
+and continues a run that was cut off.
 
 Oracles: /proc (processes, sockets), /dev/shm, the files of the runtime directory, the proof of the tables, and ib_write_bw of perftest,
 which sends again after each kill.
@@ -21,10 +22,17 @@ import pytest
 from softib.live.instances import KEPT
 from tests.live.internal_sm.lab import proves
 from tests.live.serving import free_port, wait_for
+from tests.live.umad_sm.campaign import CampaignLog
 from tests.live.umad_sm.lab import fabric_of, is_up, processes
 from tests.preload.verbs.applications import wait_for_listener
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+KILLS = 100
+KILL_S = 240.0
+"""A kill with everything that follows it. Each program in it has its own deadline; a longer one waits for what does not come."""
+STATUS_S = 20.0
+"""``softib status`` of one small fabric: 0.3 s of CPU, and the machine may do other work."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(KILLS * KILL_S)]
 
 MANAGERS = ("host-0001", "host-0006")
 SENDERS = ("host-0003", "host-0012")
@@ -125,16 +133,30 @@ def converges(s) -> bool:
     return is_up(fabric) and proves(fabric)
 
 
-@pytest.mark.parametrize("kills", [100])
-def test_managers_under_traffic(softib, stock, kills):
+def seconds_of(step) -> float:
+    began = time.monotonic()
+    step()
+    return time.monotonic() - began
+
+
+def prompt_status(s) -> list[dict]:
+    """The answer of ``softib status``, which never waits for a daemon that was killed."""
+    began = time.monotonic()
+    fabrics = s.status()
+    assert time.monotonic() - began < STATUS_S, "softib status waited"
+    return fabrics
+
+
+def test_managers_under_traffic(softib, stock):
     """Two managers; one is killed, and comes back: the fabric's tables are whole all the time, and the traffic never ends badly."""
-    rng = np.random.default_rng(kills)
+    log = CampaignLog("managers")
     s, shared = softib, set()
     s("up", "net.yaml", "--sm", "external", "--detach")
     running = {node: manager(s, node) for node in MANAGERS}
     assert wait_for(lambda: converges(s))
     traffic = Traffic(s, stock("ib_write_bw"))
-    for i in range(kills):
+    for i in range(len(log.kills), KILLS):
+        rng, began = np.random.default_rng((100, i)), time.monotonic()
         if not traffic.running or any(p.poll() is not None for p in traffic.running):
             assert traffic.ended() in ([], [0, 0]), i
             traffic.start(20)
@@ -147,8 +169,11 @@ def test_managers_under_traffic(softib, stock, kills):
         running[node] = manager(s, node)
         if i % 10 == 9:
             assert wait_for(lambda: converges(s)), i
+        log.note(victim=node, kill_s=time.monotonic() - began, status_s=seconds_of(lambda: prompt_status(s)))
+        assert log.kills[-1]["kill_s"] < KILL_S, log.kills[-1]
+    print(log.summary(), flush=True)
     assert wait_for(lambda: converges(s))
-    assert traffic.ended() == [0, 0]
+    assert traffic.ended() in ([], [0, 0])
     assert s.status()[0]["bugs"] == 0
     for one in running.values():
         one.terminate()
@@ -159,26 +184,49 @@ def test_managers_under_traffic(softib, stock, kills):
     assert not [name for name in shared if Path(name).exists()]
 
 
-@pytest.mark.parametrize("kills", [100])
-def test_daemons_under_traffic(softib, stock, kills):
-    """The daemon is killed while two hosts send, and while it comes up: programs end, ``up`` of the name works, and nothing stays."""
-    rng = np.random.default_rng(kills + 1)
+def test_daemons_under_traffic(softib, stock):
+    """The daemon is killed while two hosts send, when it is ready, and while it comes up: programs end, ``up`` of the name works, and
+    nothing stays."""
+    log = CampaignLog("daemons")
     s, shared = softib, set()
     traffic = Traffic(s, stock("ib_write_bw"))
-    for i in range(kills):
-        s("up", "net.yaml", "--detach")
-        assert converges(s), i
-        if i % 4:
-            traffic.start(5)
-            time.sleep(float(rng.uniform(0, 3)))
-        shared |= shared_memory(s.folder)
-        os.kill(s.status()[0]["pid"], signal.SIGKILL)
-        traffic.ended()
+    for i in range(len(log.kills), KILLS):
+        rng, began = np.random.default_rng((101, i)), time.monotonic()
+        moment = ("starting", "ready", "sending", "sending")[i % 4]
+        if moment == "starting":
+            kill_while_it_starts(s, float(rng.uniform(0, 3)))
+        else:
+            s("up", "net.yaml", "--detach")
+            assert converges(s), i
+            if moment == "sending":
+                traffic.start(5)
+                time.sleep(float(rng.uniform(0, 3)))
+            shared |= shared_memory(s.folder)
+            os.kill(prompt_status(s)[0]["pid"], signal.SIGKILL)
+        ended_s = seconds_of(traffic.ended)
         assert wait_for(lambda: not processes(s.folder) - {os.getpid()}), (i, processes(s.folder))
-        assert s.status() == []
+        status_s = seconds_of(lambda: prompt_status(s))
+        assert prompt_status(s) == []
+        log.note(
+            victim=f"daemon, {moment}", kill_s=time.monotonic() - began, programs_ended_s=ended_s, status_s=status_s
+        )
+        assert log.kills[-1]["kill_s"] < KILL_S, log.kills[-1]
+    print(log.summary(), flush=True)
     s("up", "net.yaml", "--detach")
     traffic.start(1)
     assert traffic.ended() == [0, 0] and converges(s) and s.status()[0]["bugs"] == 0
     s("down")
     assert wait_for(lambda: not ours(s.folder)), ours(s.folder)
     assert not [name for name in shared if Path(name).exists()]
+
+
+def kill_while_it_starts(s, after_s: float) -> None:
+    """``softib up --detach`` ends with one line, whether its daemon was ready or not."""
+    words = s.words("up", "net.yaml", "--detach")
+    up = subprocess.Popen(words, env=s.env, cwd=s.folder, stderr=subprocess.PIPE, text=True)
+    assert wait_for(lambda: below(up.pid) or up.poll() is not None)
+    (daemon,) = below(up.pid)
+    time.sleep(after_s)
+    os.kill(daemon, signal.SIGKILL)
+    line = up.communicate(timeout=60)[1]
+    assert line.count("\n") == 1 and (up.returncode == 0 or "was killed while it started" in line), line

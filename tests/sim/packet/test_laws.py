@@ -203,7 +203,7 @@ def test_port_xmit_wait_counts_ticks_without_credits():
     [
         ({"transport": Transport.UD, "size": 5000}, "UD sends at most the path MTU"),
         ({"transport": Transport.UC, "opcode": Opcode.READ}, "a READ or an atomic of UC"),
-        ({"dst": 99}, "destination that the fabric has not"),
+        ({"dst": 99}, "destination that does not exist"),
     ],
 )
 def test_bad_messages_are_one_line(columns, said):

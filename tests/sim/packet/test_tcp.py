@@ -180,7 +180,7 @@ def test_losses_of_both_kinds_end_with_everything_in_place():
 
 
 def test_a_socket_reads_no_remote_memory():
-    with pytest.raises(InputError, match="which sockets do not have"):
+    with pytest.raises(InputError, match="which sockets do not support"):
         run(star(2), messages([0], [1], 64, opcode=Opcode.READ), tcp())
     sent = messages([0], [1], 5000, transport=Transport.UC)
     assert run(star(2), sent, tcp()).done, "every message goes by the connection"

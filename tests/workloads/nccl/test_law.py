@@ -93,3 +93,27 @@ def test_more_detail_of_the_machine_changes_what_it_says() -> None:
     assert slow["busbw_gbytes"] == pytest.approx(8 * 80 / 8, rel=0.03) and "80 Gb/s between" in slow["machine"]
     old, new = (figures(f"nccl-all-reduce:64MiB,machine=a100,nccl={v}", 2, 8, "HDR") for v in ("2.8.4", "2.30.7"))
     assert (old["nccl"], new["nccl"]) == ("2.8.4", "2.30.7") and old["took_us"] != new["took_us"]
+
+
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-h200", "dgx-b200"])
+@pytest.mark.parametrize("parameters", [860e6, 2e9, 8e9])
+def test_a_rail_s_gradients_take_as_long_on_more_nodes(name: str, parameters: float) -> None:
+    """One GPU of each node, one adapter: each node sends 2 (n - 1) / n of the bytes, which grows with the nodes. The
+    buckets are Megatron-LM's, a million gradients for each replica; between LL128 and Simple there is a fifth."""
+    rail, before = machine_of(name).part(1, 1), 0.0
+    for nodes in (8, 16, 32, 64, 128, 256, 512, 1024, 2048):
+        buckets = min(8, max(1, round(parameters / max(40e6, 1e6 * nodes))))
+        size = int(2 * parameters / buckets)
+        took = buckets * predicted_us(
+            Collective.ALL_REDUCE, choose(Collective.ALL_REDUCE, size, rail, nodes), size, rail, nodes
+        )
+        assert took > before / 1.2, (nodes, buckets)
+        before = max(before, took)
+
+
+def test_rails_of_few_gpus_have_four_channels_from_hopper_on() -> None:
+    """src/graph/connect.cc of NCCL: "Use 4 compute channels per search channel to reach peak BW on <8 PPN"."""
+    h100, a100 = machine_of("dgx-h100"), machine_of("dgx-a100")
+    parts = ((1, 1), (4, 4), (8, 8))
+    assert [h100.part(*part).channels(4) for part in parts] == [4, 16, 16]
+    assert [a100.part(*part).channels(4) for part in parts] == [2, 8, 16]

@@ -145,7 +145,7 @@ LEAST_ITERATIONS = 20
 
 @dataclass(frozen=True)
 class AcceptancePlan:
-    """``rounds`` of ``tests`` as ``batches`` in the order in which they run; ``sizes``: octets of a
+    """``rounds`` of ``tests`` as ``batches`` in the order in which they run; ``sizes``: bytes of a
     message by test."""
 
     rounds: tuple[Round, ...]

@@ -127,6 +127,7 @@ _FEATURES = {
     ),
     "subnets-apart": ("no cables join the two ports", "cables join the two ports"),
     "lids-moved": ("LIDs of the ends changed in that time", "no LID changed in that time"),
+    "link-reported": ("a log reports a link that went down, and names no port of the fabric", ""),
     "refused": ("ports dropped packets for their P_Key", "no port dropped a packet for its P_Key"),
 }
 

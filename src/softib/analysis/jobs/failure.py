@@ -79,11 +79,10 @@ def explain_failure(
     facts = Facts(symptom)
     readings = None
     ethernet = sorted({e.gid for pair in _stated(log) for e in pair if e.gid and is_ethernet(e.gid)})
-    if ethernet:
+    if ethernet or log.ethernet:
+        port = f"GID {ethernet[0]}" if ethernet else log.ethernet
         notes.append(
-            f"GID {ethernet[0]} belongs to Ethernet (RoCE), not to an InfiniBand subnet: no cable of this fabric is "
-            f"on its "
-            f"path"
+            f"{port} belongs to Ethernet (RoCE), not to an InfiniBand subnet: no cable of this fabric is on its path"
         )
         facts.features["ethernet"] = True
     elif site is not None:
@@ -111,6 +110,8 @@ def explain_failure(
         notes.append("no line of the logs is recognised; use the output of all ranks of the job")
     if any(e.symptom == "tcp-used" and "UCX_TLS=" in e.text for e in log.events):
         facts.features["tcp-configured"] = True
+    if any(REPORTS.get(e.symptom) == "link-down" and not (site and site.ports_of(e.local)[0]) for e in events):
+        facts.features["link-reported"] = True
     why.hypotheses = rank(facts, readings)
     why.causes = ranked_causes(why.hypotheses, site, readings, facts, events, source)
     return why

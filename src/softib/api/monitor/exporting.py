@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
 from softib.errors import InputError, UnknownName
+from softib.monitor.sharding.shard import Shard
 from softib.plural import counted
 from softib.result import Result
 from softib.source import warn
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from softib.monitor.exporter.service import ExporterService
     from softib.monitor.ledger import Fault
 
-__all__ = ["Exporter", "FaultLedger", "FaultRecord", "RepairRecord"]
+__all__ = ["Exporter", "FaultLedger", "FaultRecord", "RepairRecord", "Shard"]
 
 
 class Exporter(Suggests):
-    """Reads the running fabric or ``umad:DEVICE`` ``source`` every ``every`` seconds and serves
-    ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
+    """Reads the running fabric or ``umad:DEVICE`` ``source``, or a :class:`Shard` of one, every
+    ``every`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context
+    manager.
 
     ``names``: ``treydock`` or ``guilbaults``, the scheme of the ports' metric names and labels.
     ``window``: maximum seconds covered by error ratios. ``history``: keep every interval as
@@ -35,7 +37,7 @@ class Exporter(Suggests):
 
     def __init__(
         self,
-        source: str,
+        source: str | Shard,
         *,
         address: str = "127.0.0.1",
         port: int = 9315,
@@ -75,7 +77,7 @@ class Exporter(Suggests):
         except BaseException:
             opened.close()
             raise
-        self.source, self.address = source, address
+        self.source, self.address = source.source if isinstance(source, Shard) else source, address
 
     @property
     def port(self) -> int:
@@ -172,10 +174,10 @@ class Exporter(Suggests):
     def ledger(source: str) -> FaultLedger:
         """Return the faults of ``source`` recorded by its exporter: one record per cable or device,
         current faults first, then the latest."""
-        from softib.monitor.ledger import Ledger, ledger_of
+        from softib.monitor.ledger import faults_of
         from softib.monitor.opening import memory_of
 
-        faults = Ledger(ledger_of(memory_of(source))).faults.values()
+        faults = faults_of(memory_of(source))
         order = sorted(faults, key=lambda f: (f.standing is None, -f.episodes[-1].last_s if f.episodes else 0.0))
         return FaultLedger([_record(f) for f in order])
 
@@ -187,13 +189,13 @@ class Exporter(Suggests):
         is given."""
         import time
 
-        from softib.monitor.ledger import Repair, ledger_of, repaired
+        from softib.monitor.ledger import Repair, repaired
         from softib.monitor.opening import memory_of
 
         if not by.strip():
             raise InputError("by: add the name of the person")
         repair = Repair(time.time(), by.strip(), note.strip())
-        return FaultLedger([_record(f) for f in repaired(ledger_of(memory_of(source)), names, repair)])
+        return FaultLedger([_record(f) for f in repaired(memory_of(source), names, repair)])
 
     def close(self) -> None:
         """Stop serving and reading."""

@@ -97,6 +97,7 @@ def isolate(
     act: bool = False,
     budget: int | None = None,
     hold: float = 3600.0,
+    mkey: int = 0,
     thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     steps: Steps = unwatched,
 ) -> Isolation:
@@ -108,7 +109,7 @@ def isolate(
     never the last path between two hosts, at least half of each switch's cables left. An isolated
     cable has one port disabled; it is enabled for a trial after ``hold`` seconds (twice as long each
     further time in a month), when the exporter's ledger says that it was repaired, or when the fabric
-    needs it.
+    needs it. ``mkey``: the M_Key of the subnet's manager, where ports are protected.
 
     Raises :class:`InputError` where ``act`` has no live source, :class:`PeerError` where it does not
     answer.
@@ -125,7 +126,7 @@ def isolate(
         raise InputError("act: ports are disabled on a running fabric or umad:DEVICE; name it as source")
     if budget is not None and budget < 0:
         raise InputError(f"budget={budget}: use 0 or more")
-    with _opened(name if live else None) as (opened, records):
+    with _opened(name if live else None, mkey) as (opened, records):
         released = [] if records is None else _releases(opened, records, act)
         fabric = _fabric(source, opened)
         findings = diagnose(observed, fabric, thresholds=thresholds, severity="warning", steps=steps)
@@ -157,11 +158,12 @@ def isolations(source: Any) -> IsolationLedger:
     return IsolationLedger(Records(memory_of(str(getattr(source, "name", source)))).every[::-1])
 
 
-def release_isolated(source: Any, *names: str) -> IsolationLedger:
-    """Enable isolated cables again: those with an end in ``names`` (``leaf-1[3]``), or all. Raises
-    :class:`UnknownName` for a port that is not isolated, :class:`PeerError` where a switch refuses."""
+def release_isolated(source: Any, *names: str, mkey: int = 0) -> IsolationLedger:
+    """Enable isolated cables again: those with an end in ``names`` (``leaf-1[3]``), or all.
+    ``mkey``: as for :func:`isolate`. Raises :class:`UnknownName` for a port that is not isolated,
+    :class:`PeerError` where a switch refuses."""
     name = str(getattr(source, "name", source))
-    with _opened(name) as (opened, records):
+    with _opened(name, mkey) as (opened, records):
         assert opened is not None and records is not None
         ends = {end for r in records.standing for end in r.cable.split(" ↔ ")}
         for one in names:
@@ -172,7 +174,8 @@ def release_isolated(source: Any, *names: str) -> IsolationLedger:
 
 
 @contextmanager
-def _opened(name: str | None) -> Iterator[tuple[Opened | None, Records | None]]:
+def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Records | None]]:
+    from softib.live.umad_sm.wire import KeyedWire
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
     from softib.monitor.seen_ports import locked
@@ -180,7 +183,11 @@ def _opened(name: str | None) -> Iterator[tuple[Opened | None, Records | None]]:
     if name is None:
         yield None, None
         return
+    if not 0 <= mkey < 1 << 64:
+        raise InputError(f"mkey={mkey:#x}: use a number of 64 bits")
     opened = open_source(name)
+    if mkey:
+        opened = replace(opened, wire=KeyedWire(opened.wire, mkey))
     try:
         with locked(
             None if opened.memory is None else opened.memory.with_name("isolating")
@@ -218,13 +225,13 @@ def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolat
     from softib.iba.constants import PhysState
     from softib.live.subnet_reader import read_wire
     from softib.monitor.isolation.ports import joins_parts, link_states
-    from softib.monitor.ledger import Ledger, ledger_of
+    from softib.monitor.ledger import faults_of
 
     if opened is None or not records.standing or opened.memory is None:
         return []
     now = time.time()
     states = link_states(opened.wire, [r.end for r in records.standing])
-    faults = Ledger(ledger_of(opened.memory)).faults.values()
+    faults = faults_of(opened.memory)
     fabric = read_wire(opened.wire, opened.name).fabric
     out = []
     for r in records.standing:

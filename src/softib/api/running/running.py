@@ -20,11 +20,6 @@ from softib.source import warn
 if TYPE_CHECKING:
     from softib.analysis.path_explanation import Explanation
     from softib.live.instances import Instance
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from softib.analysis.path_explanation import Explanation
-    from softib.live.instances import Instance
 
 __all__ = ["RunningFabric", "explain_path", "running_fabrics", "stale_fabrics"]
 

@@ -17,6 +17,7 @@ from softib.source import warn
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
 import contextlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,13 +80,20 @@ def up(
     lines = [line.removeprefix("softib: ") for line in instance.log.read_text(errors="replace").strip().splitlines()]
     if code is not None and new:
         instance.forget()
-    last = lines.pop() if code is not None and lines else f"softib up ended with {code}; its log is empty"
+    last = _reason(code, lines) if code is not None else ""
     if notice is not None:
         for line in lines:
             notice(line)
     if code is not None:
         raise _refusal(code, last)
     return RunningFabric(instance.name)
+
+
+def _reason(code: int, lines: list[str]) -> str:
+    """Why a fabric did not start: the last line of its log, which is removed there, or the signal that ended it."""
+    if code < 0:
+        return f"the fabric's process was killed while it started: {signal.strsignal(-code)}"
+    return lines.pop() if lines else f"softib up ended with {code}; its log is empty"
 
 
 def _arguments(options: dict[str, Any]) -> list[str]:

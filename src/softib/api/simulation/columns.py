@@ -117,7 +117,7 @@ EVENTS = {constants.LOG_SENT: "sent", constants.LOG_RECEIVED: "received", consta
 
 def packets(run: RunResult) -> dict[str, Any]:
     """One row for each thing that a packet did at a port, by time; times in ps. ``sent``: its turn came at
-    ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``; ``received``: its last octet was
+    ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``; ``received``: its last byte was
     there, it left the receive buffer, and was in memory; ``lost``."""
     log, m = run.outcome.log, run.messages
     rows = np.flatnonzero(np.isin(log.kind, list(EVENTS)))

@@ -6,18 +6,13 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile
-from softib.cli.shared.options import json_option
+from softib.cli.shared.options import json_option, mkey_option
 from softib.cli.shared.output import Steps, print_json
 
 
 @click.command()
 @click.argument("source", required=False, default="", shell_complete=completing.sources)
-@click.option(
-    "--mkey",
-    metavar="KEY",
-    default="0",
-    help="Send requests like the manager, with its M_Key; default: like a host without one.",
-)
+@mkey_option
 @click.option(
     "--managers", metavar="F", type=InputFile(), help=("PortGUIDs that may run a subnet manager, one per line.")
 )
@@ -27,7 +22,7 @@ from softib.cli.shared.output import Steps, print_json
 @json_option
 def command(
     source: str,
-    mkey: str,
+    mkey: int,
     managers: str | None,
     options: str | None,
     partitions: str | None,
@@ -42,13 +37,9 @@ def command(
     """
     import softib
 
-    try:
-        key = int(mkey, 0)
-    except ValueError:
-        raise click.UsageError(f"--mkey {mkey}: use a number, for example 0x1122334455667788") from None
     result = softib.audit(
         source,
-        mkey=key,
+        mkey=mkey,
         managers=managers,
         options=options,
         partitions=partitions,

@@ -10,7 +10,7 @@ from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
 from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.observed import observed_fabric
-from softib.cli.shared.options import json_option
+from softib.cli.shared.options import json_option, mkey_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_notice
 from softib.foreign_text import shown
 
@@ -46,6 +46,7 @@ from softib.foreign_text import shown
     shell_complete=completing.sources,
     help="The fabric, where SOURCE is a history or files.",
 )
+@mkey_option
 @click.option("--thresholds", type=InputFile(), metavar="FILE", help="Other thresholds than the shipped ones, YAML.")
 @json_option
 def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
@@ -71,8 +72,10 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
             raise softib.InputError(f"{sources[0]}: name the SOURCE: softib isolate {sources[0]} SOURCE")
         if sources[0] == "ledger" and len(sources) > 2:
             raise softib.InputError("ledger: name one SOURCE")
-        ledger = softib.isolations(sources[1]) if sources[0] == "ledger" else softib.release_isolated(*sources[1:])
-        _show(ledger, as_json, "no cable is isolated" if sources[0] == "release" else "nothing was isolated")
+        if sources[0] == "ledger":
+            _show(softib.isolations(sources[1]), as_json, "nothing was isolated")
+        else:
+            _show(softib.release_isolated(*sources[1:], mkey=options["mkey"]), as_json, "no cable is isolated")
         return 0
     fabric = options["fabric"]
     seen = softib.observe(
@@ -90,6 +93,7 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
         act=not options["shadow"],
         budget=options["budget"],
         hold=options["hold"],
+        mkey=options["mkey"],
         thresholds=options["thresholds"],
         steps=Steps(),
     )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import print_json
+from softib.cli.shared.output import print_json, print_notice
+from softib.errors import SoftibError
 from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import document
+
+if TYPE_CHECKING:
+    from softib import RunningFabric
 
 
 @click.command()
@@ -27,15 +33,40 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
         what = f"freed {amount}" if prune else f"{amount} of memory are left; 'softib status --prune' frees them"
         click.echo(f"softib: {shown(left)}: its daemon was killed; {what}", err=True)
     fabrics = softib.running_fabrics() if name is None else [softib.RunningFabric(name)]
-    statuses = [fabric.status() for fabric in fabrics]
+    statuses, silent = _ask(fabrics)
     if as_json:
         print_json(document("status", fabrics=statuses))
-        return 0
-    if not statuses:
+    elif not fabrics:
         click.echo("softib: no fabric is running; start one with 'softib up SOURCE'", err=True)
-    for one in statuses:
-        _print(one)
+    else:
+        for one in statuses:
+            _print(one)
+    for problem in silent[:-1]:
+        print_notice(str(problem))
+    if silent:
+        raise silent[-1]
     return 0
+
+
+def _ask(fabrics: Sequence[RunningFabric]) -> tuple[list[dict[str, Any]], list[SoftibError]]:
+    """The states of ``fabrics``, and errors of those that do not report one. All are asked at once: a daemon that does
+    not answer delays no other."""
+    answers: dict[str, dict[str, Any]] = {}
+    errors: dict[str, SoftibError] = {}
+
+    def ask(fabric: RunningFabric) -> None:
+        try:
+            answers[fabric.name] = fabric.status()
+        except SoftibError as error:
+            errors[fabric.name] = error
+
+    threads = [threading.Thread(target=ask, args=(fabric,), daemon=True) for fabric in fabrics]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    in_order = [fabric.name for fabric in fabrics]
+    return [answers[n] for n in in_order if n in answers], [errors[n] for n in in_order if n in errors]
 
 
 def _print(one: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "guid_file_options",
     "json_option",
     "manager_options",
+    "mkey_option",
     "plan_option",
     "routing_of",
     "seed_option",
@@ -46,6 +47,24 @@ def checked_engines(context: click.Context, parameter: click.Parameter, value: s
     return value
 
 
+def _key(context: click.Context, parameter: click.Parameter, value: str) -> int:
+    """A key of 64 bits, decimal or 0x…; a usage error for others."""
+    try:
+        key = int(value, 0)
+    except ValueError:
+        key = -1
+    if not 0 <= key < 1 << 64:
+        raise click.UsageError(f"--mkey {value}: use a number of 64 bits, for example 0x1122334455667788")
+    return key
+
+
+mkey_option = click.option(
+    "--mkey",
+    metavar="KEY",
+    default="0",
+    callback=_key,
+    help="Send requests like the manager, with its M_Key; default: like a host without one.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 fabric_option = click.option(
     "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."

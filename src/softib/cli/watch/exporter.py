@@ -57,6 +57,7 @@ class Forgotten(Result):
     type=click.Choice(["details", "fec", "modules", "manager", "findings"]),
     help="Omit this from rounds and metrics; repeatable.",
 )
+@click.option("--shard", metavar="I/N", help="Only part I of the ports: N exporters share a large fabric.")
 @click.option("--history", metavar="DIR", type=OutputFolder(), help="Keep every interval as Parquet in this directory.")
 @click.option(
     "--keep-days",
@@ -103,6 +104,7 @@ def command(
     window: float,
     in_flight: int,
     no_collectors: tuple[str, ...],
+    shard: str | None,
     history: str | None,
     keep_days: float,
     to: tuple[str, ...],
@@ -128,6 +130,7 @@ def command(
     \b
     softib exporter pod                        # a fabric of 'softib up'
     softib exporter umad:mlx5_0 --every 30     # hardware
+    softib exporter pod --shard 2/4            # a quarter of the ports
     softib exporter forget pod leaf-2          # permanently removed
     softib exporter ledger pod                 # faults, since when, how often
     softib exporter repaired pod 'leaf-2[7]' --by ann --note 'new cable'
@@ -155,7 +158,8 @@ def command(
     if by is not None or note:
         raise softib.InputError("--by and --note need 'softib exporter repaired SOURCE NAME...'")
     if once and all(os.path.isfile(s) for s in sources):
-        of_rounds = [name for name, value in (("--history", history), ("--expect", expect), ("--to", to)) if value]
+        needs_rounds = (("--history", history), ("--expect", expect), ("--to", to), ("--shard", shard))
+        of_rounds = [name for name, value in needs_rounds if value]
         if of_rounds:
             raise softib.InputError(f"{of_rounds[0]} needs rounds of a running fabric or umad:DEVICE; files have none")
         click.echo(softib.Exporter.text_of(*sources, names=names, fabric=fabric), nl=False)
@@ -164,7 +168,7 @@ def command(
         raise softib.InputError(f"{sources[-1]}: several sources, and --fabric, are for files with --once")
     source = sources[0]
     exporter = softib.Exporter(
-        source,
+        source if shard is None else softib.Shard.parse(source, shard),
         address=address,
         port=0 if once else port,
         names=names,

@@ -89,15 +89,22 @@ def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return np.where(counted_bins, corrected, symbols), known | counted_bins
 
 
-def fec_margin(case: Case) -> Iterator[Suspicion]:
-    """Report cables whose bit error ratio before FEC is near or above the limit, from counters or
-    from the device's own ratio."""
+def corrected_and_bits(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the corrected symbols and the bits of each interval (float64[k, n] each; 0 where they are unknown or
+    the link trained), and where the symbols are known (bool[k, n])."""
     symbols, known = corrected_symbols(case)
     usable = known & ~case.trained
     symbols = np.where(usable, symbols, 0.0)
     bits = np.where(usable, case.span_s * case.rates * 1e9, 0.0)
     for gbps in np.unique(case.best_rate[case.best_rate > 0]).tolist():
         bits[case.rates == gbps] *= line_rate(gbps) / (gbps * 1e9)
+    return symbols, bits, known
+
+
+def fec_margin(case: Case) -> Iterator[Suspicion]:
+    """Report cables whose bit error ratio before FEC is near or above the limit, from counters or
+    from the device's own ratio."""
+    symbols, bits, known = corrected_and_bits(case)
     with np.errstate(invalid="ignore", divide="ignore"):
         counted = np.where(bits > 0, symbols / bits, np.nan)
     ratio = np.fmax(counted, case.level("pre_fec_ber"))

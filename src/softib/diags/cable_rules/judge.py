@@ -17,6 +17,7 @@ from softib.diags.cable_rules.case import Case, Suspicion
 from softib.diags.cable_rules.common_cause import common_causes
 from softib.diags.cable_rules.congestion import congestion_roots
 from softib.diags.cable_rules.fec_margin import fec_histogram, fec_margin
+from softib.diags.cable_rules.fec_trend import fec_trend
 from softib.diags.cable_rules.link_falls import LINK_FLAPS, link_falls
 from softib.diags.cable_rules.link_rates import slow_links
 from softib.diags.cable_rules.module_alarms import module_alarms, module_temperatures
@@ -40,6 +41,7 @@ RULES = (
     congestion_roots,
     fec_histogram,
     fec_margin,
+    fec_trend,
     slow_links,
     flow_control,
     link_falls,

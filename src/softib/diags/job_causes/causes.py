@@ -31,11 +31,12 @@ BACKGROUND: dict[str, float] = {
     "lids-moved": 0.002,
     "alive": 0.9,
     "ethernet": 0.0005,
+    "link-reported": 0.08,
     "tcp-configured": 0.02,
 }
 """Feature → its probability at a part that is not involved in the failure: of 1,000 links a few
 fail or have errors within minutes of any moment; one link in seven has totals since the last
-clear."""
+clear; kernel logs without times also have links that were down hours ago (``link-reported``)."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ _LOST = {
     "link-errors": 0.01,
     "node-left": 0.01,
     "process-died": 0.015,
+    "completion-error": 0.02,
 }
 """Symptoms of lost packets: a reliable connection ends with status 12, the rest of the job waits.
 """
@@ -82,7 +84,15 @@ CAUSES: tuple[Cause, ...] = (
         "a link failure ends most connections over that cable; links that stay down are slightly more common",
         "softib check {fabric}; reseat or replace the cable {a} ↔ {b}",
         _LOST | {"link-down": 0.12},
-        {"link-down": 0.93, "link-back": 0.04, "damaged": 0.08, "waits": 0.2, "fell-ever": 0.97, "idle": 0.1},
+        {
+            "link-reported": 0.5,
+            "link-down": 0.93,
+            "link-back": 0.04,
+            "damaged": 0.08,
+            "waits": 0.2,
+            "fell-ever": 0.97,
+            "idle": 0.1,
+        },
     ),
     Cause(
         "flapping",
@@ -92,7 +102,15 @@ CAUSES: tuple[Cause, ...] = (
         "as above, half as likely; traffic between two failures hides it",
         "softib diagnose HISTORY; reseat or replace the cable {a} ↔ {b}",
         _LOST | {"link-down": 0.08, "none": 0.02},
-        {"link-down": 0.1, "link-back": 0.87, "damaged": 0.2, "waits": 0.2, "fell-ever": 0.97, "idle": 0.05},
+        {
+            "link-reported": 0.5,
+            "link-down": 0.1,
+            "link-back": 0.87,
+            "damaged": 0.2,
+            "waits": 0.2,
+            "fell-ever": 0.97,
+            "idle": 0.05,
+        },
     ),
     Cause(
         "bit-errors",
@@ -130,7 +148,7 @@ CAUSES: tuple[Cause, ...] = (
         "rarer than cable faults, since there are fewer switches; ends all connections over it at once",
         "softib check {fabric}; check power and console of {node}",
         _LOST | {"node-left": 0.06},
-        {"link-down": 0.95, "link-back": 0.02, "silent": 0.97, "idle": 0.1},
+        {"link-reported": 0.3, "link-down": 0.95, "link-back": 0.02, "silent": 0.97, "idle": 0.1},
     ),
     Cause(
         "host-dead",
@@ -159,7 +177,7 @@ CAUSES: tuple[Cause, ...] = (
         "a starting job reports it before it sends",
         "softib run --node {node} -- ibstat; the cable {a} ↔ {b}",
         {"port-not-active": 0.55, "no-device": 0.2, "no-transport": 0.12, "connect-failed": 0.06, "aborted": 0.02},
-        {"link-down": 0.95, "link-back": 0.02, "alive": 0.97, "fell-ever": 0.7, "idle": 0.9},
+        {"link-reported": 0.5, "link-down": 0.95, "link-back": 0.02, "alive": 0.97, "fell-ever": 0.7, "idle": 0.9},
     ),
     Cause(
         "device-fault",
@@ -169,7 +187,7 @@ CAUSES: tuple[Cause, ...] = (
         "kernels report it",
         "dmesg on {node}; restart the adapter, open a support case with its firmware log",
         {"device-fatal": 0.9, "retry-exceeded": 0.05},
-        {"link-down": 0.4, "link-back": 0.2},
+        {"link-reported": 0.4, "link-down": 0.4, "link-back": 0.2},
     ),
     Cause(
         "partition",
@@ -204,7 +222,7 @@ CAUSES: tuple[Cause, ...] = (
         "the ports are Ethernet (RoCE), not part of an InfiniBand subnet",
         "their GIDs are IPv4 addresses or derived from MAC addresses",
         "check the Ethernet switches between the hosts (PFC, ECN, MTU, VLAN), and ethtool -S of the adapters",
-        _LOST,
+        _LOST | {"retry-exceeded": 0.3, "address-unresolved": 0.2},
         {"ethernet": 0.99},
     ),
     Cause(
@@ -225,7 +243,7 @@ CAUSES: tuple[Cause, ...] = (
         "programs print it before they connect",
         "softib run --node {node} -- ibv_devinfo -v; set the index (NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX), on "
         "InfiniBand 0",
-        {"gid-missing": 0.95},
+        {"gid-missing": 0.7, "address-unresolved": 0.25, "connect-failed": 0.04},
         {"idle": 0.9},
     ),
     Cause(
@@ -235,7 +253,7 @@ CAUSES: tuple[Cause, ...] = (
         "the program requests a larger path MTU than the port supports",
         "programs print it before they connect",
         "softib run --node {node} -- ibv_devinfo; use the active_mtu",
-        {"mtu-refused": 0.95},
+        {"mtu-refused": 0.9, "connect-failed": 0.06},
         {"idle": 0.9},
     ),
     Cause(
@@ -315,8 +333,8 @@ CAUSES: tuple[Cause, ...] = (
         "registration-limit",
         "job",
         0.02,
-        "memory could not be registered",
-        "the locked-memory limit, or the adapter's table, is full",
+        "memory could not be registered, or queues not created",
+        "the locked-memory limit, or a table of the adapter, is full",
         "ulimit -l on {node} (unlimited is usual); the adapter's max_mr (ibv_devinfo -v)",
         {"registration-failed": 0.95},
         {"idle": 0.9},
@@ -328,7 +346,7 @@ CAUSES: tuple[Cause, ...] = (
         "the program found no usable adapter",
         "driver, container or library, since the port is active",
         "softib run --node {node} -- ibv_devices; /dev/infiniband in the container",
-        {"no-device": 0.65, "no-transport": 0.3},
+        {"no-device": 0.63, "no-transport": 0.3, "openib-unused": 0.03},
         {"idle": 0.9},
     ),
     Cause(
@@ -338,7 +356,7 @@ CAUSES: tuple[Cause, ...] = (
         "the job's traffic went over TCP",
         "libraries use sockets without an error if they find no adapter, or are configured to",
         "UCX_LOG_LEVEL=info or NCCL_DEBUG=INFO; UCX_TLS, OMPI_MCA_btl, NCCL_NET of the job",
-        {"tcp-used": 0.7, "none": 0.25, "no-device": 0.02, "no-transport": 0.03},
+        {"tcp-used": 0.68, "none": 0.22, "no-device": 0.02, "no-transport": 0.03, "openib-unused": 0.05},
         {"idle": 0.97, "tcp-configured": 0.6},
     ),
     Cause(
@@ -348,7 +366,7 @@ CAUSES: tuple[Cause, ...] = (
         "the log has no error",
         "the job ended normally, or was only slow",
         "softib diagnose HISTORY for slow links; provide the logs of all ranks",
-        {"none": 0.9, "peer-lost": 0.02},
+        {"none": 0.9, "peer-lost": 0.02, "openib-unused": 0.08},
         {"idle": 0.03},
     ),
     Cause(
@@ -369,6 +387,9 @@ CAUSES: tuple[Cause, ...] = (
             "flushed": 0.05,
             "no-device": 0.03,
             "no-transport": 0.03,
+            "address-unresolved": 0.02,
+            "completion-error": 0.05,
+            "openib-unused": 0.03,
         },
         {"idle": 0.2},
     ),

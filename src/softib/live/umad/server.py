@@ -67,7 +67,7 @@ class UmadServer(SeqpacketServer):
         return self.requests.ancillary.payload
 
     def message(self) -> bytes | None:
-        """Its octets."""
+        """Its bytes."""
         payload = self.payload
         return os.pread(payload.fd, payload.octets, 0) if payload is not None else None
 

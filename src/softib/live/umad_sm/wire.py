@@ -9,13 +9,13 @@ from typing import Protocol
 import numpy as np
 
 from softib.iba.constants import LID_PERMISSIVE, CapMask, Method, MgmtClass, PortState, SmpAttr
-from softib.iba.smp import DATA_AT, MadHeader, PortInfo, SMInfo, Smp
+from softib.iba.smp import CLASS_AT, DATA_AT, MadHeader, PortInfo, SMInfo, Smp
 from softib.live.clock import clock_ps
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.sm.ha.election import SmState
 
-__all__ = ["MadWire", "Master", "Pacing", "live_master", "smp_get", "smp_set", "transact"]
+__all__ = ["KeyedWire", "MadWire", "Master", "Pacing", "live_master", "smp_get", "smp_set", "transact"]
 
 SLOW_PS, FAST_PS = 20 * 10**9, 5 * 10**9
 """A batch that took longer than 20 ms was too large, one that took less than 5 ms could have been
@@ -31,6 +31,25 @@ class MadWire(Protocol):
 
     def wait(self, timeout_s: float) -> bool:
         """Has something arrived, or does it within ``timeout_s``?"""
+
+
+@dataclass
+class KeyedWire:
+    """``wire``, on which each SMP carries ``mkey``, as those of the subnet's manager do."""
+
+    wire: MadWire
+    mkey: int
+
+    def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
+        """As that of ``wire``."""
+        if outbox is not None and len(outbox):
+            smps = np.isin(outbox.mad[:, CLASS_AT], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
+            Smp.mkey.set(outbox.mad, self.mkey, np.flatnonzero(smps))
+        return self.wire.exchange(outbox)
+
+    def wait(self, timeout_s: float) -> bool:
+        """As that of ``wire``."""
+        return self.wire.wait(timeout_s)
 
 
 class Pacing:

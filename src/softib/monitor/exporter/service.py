@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -68,7 +69,9 @@ class ExporterService:
         self.every_s, self.scheme, self.window_s, self.notice = every_s, scheme, window_s, notice
         self.watch = Watch(opened, pace, keep=1)
         self.watch.poller.keeps_down = True
-        self.seen = SeenPorts(opened.memory, keep_s, notice)
+        if opened.shard is not None and opened.shard.number > 1:
+            self.watch.poller.left_out |= {"manager"}
+        self.seen = SeenPorts(opened.memory, keep_s, notice, opened.shard)
         self._standing = b""
         self._tables = LatestTables(opened.wire, opened.name)
         self.findings = StandingFindings(opened.memory, keep_s, notice, self._tables)
@@ -179,13 +182,23 @@ class ExporterService:
             if self.seen.step(ports, one.reading, one.silent, time.time(), _fell(interval)):
                 self._standing = standing_text(self.seen)
                 self.watch.poller.hurried = bool(self.seen.down())
-            text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
+            text = self._ports.text(self._exported(one.reading), interval, self._ratios, self.seen) + self._standing
         judges = "findings" not in self.watch.poller.left_out
         findings = self.findings.step(one.reading, ports, self.seen) if judges else b""
         with self._lock:
             self._text, self._last_s = text + findings, time.monotonic()
         for sink in self.sinks:
             self._hand_over(sink, one.targets.ports, one.reading)
+
+    def _exported(self, reading: Reading) -> Reading:
+        """``reading`` without the far ends of a shard's cables: they are read for the rules."""
+        shard = self.watch.opened.shard
+        if shard is None:
+            return reading
+        have = {name: rows.copy() for name, rows in reading.have.items()}
+        exported = replace(reading, answered=reading.answered.copy(), have=have)
+        exported.forget(np.flatnonzero(~shard.holds(reading.guid)))
+        return exported
 
     def _hand_over(self, sink: RoundSink, ports: ObservedPorts, reading: Reading) -> None:
         """Pass the round to ``sink``; if it fails (a full disk, a fault of its package) scrapes continue, and one

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from softib.monitor.exporter.labels import escaped, hca_name
 from softib.monitor.exporter.names import GUILBAULTS, SERVICE, STANDING, TREYDOCK, Metric
 from softib.monitor.exporter.standing_findings import StandingFindings
-from softib.monitor.seen_ports import DOWN, SeenPort, SeenPorts
+from softib.monitor.seen_ports import DOWN, SeenPorts, names_cable
 from softib.monitor.watch import Watch
 
 if TYPE_CHECKING:
@@ -19,12 +21,12 @@ __all__ = ["ServiceMetrics", "down_states", "standing_text"]
 
 
 def standing_text(seen: SeenPorts) -> bytes:
-    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, from its :func:`_first`
-    end) for everything that was seen."""
+    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, from the end that
+    names it) for everything that was seen."""
     names = {p.key: escaped(hca_name(p.node)) for p in seen.ports.values()}
     device, info, link = (_head(m) for m in STANDING)
     listed: set[str] = set()
-    for port in seen.ports.values():
+    for port in seen.of_shard(seen.ports.values()):
         if port.port_guid not in listed:
             listed.add(port.port_guid)
             kind, up = "switch" if port.switch else "hca", int(port.key[0] in seen.up)
@@ -36,7 +38,7 @@ def standing_text(seen: SeenPorts) -> bytes:
             f'peer_port="{peer[2]}"}}'
         )
         info.append(f"softib_port_info{labels} 1\n")
-        if other is None or _first(port, other):
+        if other is None or names_cable(port, other):
             up = int(port.down_since is None and (other is None or other.down_since is None))
             link.append(f"softib_link_up{labels} {up}\n")
     return "".join((*device, *info, *link)).encode()
@@ -47,15 +49,9 @@ def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
     ports with a known state)."""
     return "".join(
         f'softib_port_state{{guid="{p.port_guid}",port="{p.key[1]}"}} {DOWN}\n'
-        for p in seen.down()
+        for p in seen.of_shard(seen.down())
         if p.key not in listed
     )
-
-
-def _first(port: SeenPort, other: SeenPort) -> bool:
-    """The end that names a cable: the switch, whose counters outlive a host's restart; between two of a kind the
-    lower GUID."""
-    return (not port.switch, port.key) < (not other.switch, other.key)
 
 
 def _head(metric: Metric) -> list[str]:
@@ -90,28 +86,31 @@ class ServiceMetrics:
         one = self.watch.round
         assert one is not None
         r = one.reading
-        read = int(r.answered.sum())
+        held, silent = np.ones(len(r), bool), one.silent
+        if self.seen.shard is not None:
+            held, silent = self.seen.shard.holds(r.guid), silent[self.seen.shard.holds(silent)]
+        read = int((r.answered & held).sum())
         yield _family("softib_round_duration_seconds", [((), one.duration_s)])
         yield _family("softib_round_timestamp_seconds", [((), float(r.time_ns.max(initial=0)) / 1e9)])
         yield _family("softib_round_mads", [((), float(one.mads))])
-        yield _family("softib_ports", [(("yes",), float(read)), (("no",), float(len(r) - read))])
-        yield _family("softib_devices_silent", [((), float(len(one.silent)))])
-        down = {guid for guid, _ in tuple(self.seen.ports)} - self.seen.up
+        yield _family("softib_ports", [(("yes",), float(read)), (("no",), float(held.sum() - read))])
+        yield _family("softib_devices_silent", [((), float(len(silent)))])
+        down = {p.key[0] for p in self.seen.of_shard(tuple(self.seen.ports.values()))} - self.seen.up
         yield _family("softib_devices_down", [((), float(len(down)))])
         if self.findings.judged_s:
             yield _family("softib_findings_judged_timestamp_seconds", [((), self.findings.judged_s)])
         if self.scheme == "guilbaults":
-            yield _family("infiniband_scrape_ok", [((), float(read == len(r)))])
+            yield _family("infiniband_scrape_ok", [((), float(read == held.sum()))])
             yield _family("infiniband_scrape_duration_seconds", [((), one.duration_s)])
             return
-        silent = set(one.silent.tolist())
+        silent_guids = set(silent.tolist())
         errors: Samples = []
         timeouts: Samples = []
         durations: Samples = []
         for kind, of in (("switch", one.targets.ports.switch), ("hca", ~one.targets.ports.switch)):
-            guids = one.targets.ports.node_guid[of & ~r.answered].tolist()
-            errors.append(((kind,), float(sum(g not in silent for g in guids))))
-            timeouts.append(((kind,), float(len({g for g in guids if g in silent}))))
+            guids = one.targets.ports.node_guid[of & held & ~r.answered].tolist()
+            errors.append(((kind,), float(sum(g not in silent_guids for g in guids))))
+            timeouts.append(((kind,), float(len({g for g in guids if g in silent_guids}))))
             durations.append(((kind,), one.duration_s))
         yield _family("infiniband_exporter_collector_duration_seconds", durations)
         yield _family("infiniband_exporter_collect_errors", errors)

@@ -4,8 +4,11 @@ that is down, with its start and its number of recurrences."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from softib.diags.cable_rules.judge import judge
 from softib.diags.finding import Finding, Severity
@@ -16,7 +19,7 @@ from softib.monitor.judged_window import JUDGED_S, JudgedWindow
 from softib.monitor.latest_tables import JobsCrossing
 from softib.monitor.ledger import Ledger, ledger_of
 from softib.monitor.reading import Reading
-from softib.monitor.seen_ports import SeenPort, SeenPorts
+from softib.monitor.seen_ports import SeenPort, SeenPorts, names_cable
 
 __all__ = ["StandingFindings"]
 
@@ -59,7 +62,9 @@ class StandingFindings:
         if began >= self._due_s:
             now_s = time.time()
             self.ledger.refresh()
-            rows = [self._row(f, seen) for f in self._found() if not self._over(f, seen, now_s)]
+            rows = [
+                self._row(f, seen) for f in self._found(seen) if _of_shard(f, seen) and not self._over(f, seen, now_s)
+            ]
             # Findings from before this exporter began are kept until that time has been observed again.
             holds_s = JUDGED_S if now_s - self._began_s < JUDGED_S else 0.0
             self.ledger.step(rows, now_s, holds_s)
@@ -67,12 +72,14 @@ class StandingFindings:
             self._due_s = time.monotonic() + (time.monotonic() - began) / SHARE
         return self._text(time.time(), seen)
 
-    def _found(self) -> list[Finding]:
+    def _found(self, seen_ports: SeenPorts) -> list[Finding]:
         seen = self._window.observations
         if seen is None:
             return []
         if self.jobs is not None:
             self.jobs.follow(seen.ports)
+        if seen_ports.shard is not None:  # a wait has its cause elsewhere: only all shards together can be judged
+            seen = replace(seen, increase=_without_waits(seen.increase), known=_without_waits(seen.known))
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
@@ -116,6 +123,24 @@ class StandingFindings:
     def _explained(self, key: str, seen: SeenPorts, now_s: float) -> bool:
         locations = list(_locations(key))
         return bool(locations) and all(_down(seen, guid, portnum, now_s) for guid, portnum in locations)
+
+
+def _of_shard(f: Finding, seen: SeenPorts) -> bool:
+    """Does the finding belong to this shard? A cable's belongs to the end that names it, so that of two shards which
+    read its ends one reports it; any other to the first of its devices."""
+    if seen.shard is None:
+        return True
+    guid = min((p.guid for p in f.where), default=None)
+    if len(f.where) in (1, 2) and f.where[0].portnum is not None:
+        port = seen.ports.get((f.where[0].guid, f.where[0].portnum))
+        other = None if port is None or port.peer is None else seen.ports.get(port.peer)
+        if port is not None and other is not None:
+            guid = port.key[0] if names_cable(port, other) else other.key[0]
+    return seen.shard.number == 1 if guid is None else bool(seen.shard.holds(np.array([guid], np.uint64))[0])
+
+
+def _without_waits(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: column for name, column in columns.items() if name != WAIT}
 
 
 def _waits(seen: Observations) -> bool:

@@ -1,9 +1,10 @@
-/* The Internet checksum (RFC 1071). Sums are of 16-bit words in the order of memory, so they are stored as they are. */
+/* The Internet checksum (RFC 1071). Sums are over 16-bit words in memory order, so they are stored
+ * without a swap. */
 #include "ipoib.h"
 
 #include <string.h>
 
-/* Adds `length` octets to `sum`. */
+/* Adds `length` bytes to `sum`. */
 uint32_t sum16(const uint8_t *p, size_t length, uint32_t sum)
 {
     unsigned __int128 a = sum, b = 0;

@@ -68,7 +68,7 @@ static void greet(struct client *c)
     sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Every interface has its group, or a reason why not. */
+/* Every interface has joined its group, or has a reason for not joining. */
 void clients_ready(const struct interface *all, unsigned n)
 {
     memset(&ready, 0, sizeof ready);
@@ -97,7 +97,7 @@ static void hang_up(unsigned k)
     clients[k] = clients[--count];
 }
 
-/* False: the client is closed, or sent an invalid message. */
+/* False: the client closed its connection, or sent an invalid message. */
 static int serve(struct client *c)
 {
     struct softib_ipoib_ask ask;
@@ -148,7 +148,8 @@ void client_capture(const struct interface *i, int outbound, struct softib_ipoib
             totals.lost++;
 }
 
-/* Is another process in the node's network namespace: a server that outlived its softib run? */
+/* Return whether another process is in the node's network namespace: a server that outlived its
+ * softib run. */
 int netns_is_used(void)
 {
     struct stat here, there;

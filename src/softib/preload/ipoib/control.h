@@ -13,7 +13,7 @@
 #define IPOIB_INTERFACES 32
 /* Answered by softib_ipoib_totals. */
 #define IPOIB_ASK_TOTALS 1
-/* From now on each datagram comes as softib_ipoib_datagram and its payload. */
+/* After this, each datagram is sent as a softib_ipoib_datagram and its payload. */
 #define IPOIB_ASK_CAPTURE 2
 
 struct softib_ipoib_ready {
@@ -25,10 +25,10 @@ struct softib_ipoib_interface {
     char name[16];
     uint32_t qpn;
     uint32_t qkey;
-    uint32_t mtu;           /* of IP; 0: it has no broadcast group */
+    uint32_t mtu;           /* IP MTU; 0: the interface has no broadcast group */
     uint16_t pkey;
     uint16_t lid;
-    char problem[96];       /* why it has no broadcast group */
+    char problem[96];       /* why the interface has no broadcast group */
 };
 
 struct softib_ipoib_ask {
@@ -43,8 +43,8 @@ struct softib_ipoib_totals {
     uint64_t got_octets;
     uint64_t sent;          /* datagrams and messages */
     uint64_t got;
-    uint64_t segmented;     /* packets of the kernel that became several datagrams */
-    uint64_t coalesced;     /* packets for the kernel made of several */
+    uint64_t segmented;     /* packets of the kernel that were segmented */
+    uint64_t coalesced;     /* packets for the kernel that were coalesced */
 };
 
 struct softib_ipoib_datagram {

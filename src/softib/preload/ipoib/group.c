@@ -10,7 +10,7 @@
 
 #define RETRY_MS 1000
 #define MULTICAST_QP 0xffffff
-#define JOIN_MS 5000  /* an answer that has not come until then is lost */
+#define JOIN_MS 5000  /* after this time an answer counts as lost */
 
 static const uint8_t all_routers_reports[4] = { 224, 0, 0, 22 };
 
@@ -42,7 +42,7 @@ static struct group *find(struct interface *i, const uint8_t *mgid)
     return g;
 }
 
-/* The group, which is joined from now on (`full`: to receive it). NULL: no memory, or too many. */
+/* Return the group, and join it (`full`: as a receiver). NULL: out of memory, or too many groups. */
 struct group *group_of(struct interface *i, const uint8_t *mgid, int full)
 {
     struct group *g = find(i, mgid);
@@ -120,7 +120,7 @@ void group_answer(struct interface *i, struct group *g, const uint8_t *record, u
     waiting_drop(&g->waiting);
 }
 
-/* One packet with its encapsulation. */
+/* Send one packet, including its encapsulation, to the group. */
 void group_send(struct interface *i, struct group *g, const uint8_t *packet, uint32_t length)
 {
     if (g->state == GROUP_JOINED)
@@ -164,7 +164,7 @@ void groups_rejoin(struct interface *i)
     }
 }
 
-/* Joins that failed and are wanted are tried again. */
+/* Retry failed joins that are still needed. */
 void groups_tick(struct interface *i, uint64_t now)
 {
     for (struct group *g = i->groups; g; g = g->next)
@@ -239,7 +239,7 @@ static void snoop_mld(struct interface *i, const uint8_t *p, size_t length)
         records(i, p + 8, length - 8, get16(p + 6), 16, member6);
 }
 
-/* What the kernel reports in this packet. */
+/* Read the group memberships that the kernel reports in this packet. */
 void snoop(struct interface *i, unsigned type, const uint8_t *p, size_t length)
 {
     size_t head;
@@ -248,7 +248,7 @@ void snoop(struct interface *i, unsigned type, const uint8_t *p, size_t length)
         head = 4u * (p[0] & 15);
         if (head >= 20 && head <= length)
             snoop_igmp(i, p + head, length - head);
-    } else if (type == ETHERTYPE_IP6 && length >= 48 && p[6] == 0 && p[40] == 58) { /* a router alert stands in front of MLD */
+    } else if (type == ETHERTYPE_IP6 && length >= 48 && p[6] == 0 && p[40] == 58) { /* a router alert option precedes MLD */
         head = 40 + 8u * (p[41] + 1u);
         if (head < length)
             snoop_mld(i, p + head, length - head);

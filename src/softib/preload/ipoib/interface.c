@@ -1,4 +1,4 @@
-/* An interface's verbs: device, queue pair, memory; and what happens to its port. */
+/* The verbs objects of an interface (device, queue pair, memory) and the events of its port. */
 #include "ipoib.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static void carrier(const struct interface *i, int on)
     ioctl(i->tap, TUNSETCARRIER, &on);
 }
 
-/* LID, LID of the manager, GID. Nonzero: the port is active. */
+/* Read LID, SM LID and GID. Returns nonzero if the port is active. */
 static int read_port(struct interface *i)
 {
     struct ibv_port_attr port;
@@ -63,7 +63,8 @@ static void join(struct interface *i)
     i->broadcast = group_of(i, mgid, 1);
 }
 
-/* Opens the device and joins the broadcast group, whose answer starts the rest. 0, or -1 with `problem`. */
+/* Open the device and join the broadcast group; the answer to the join starts the rest. Returns 0,
+ * or -1 and sets `problem`. */
 int interface_open(struct interface *i)
 {
     uint8_t *memory;
@@ -142,7 +143,7 @@ static void join_all_nodes(struct interface *i)
     group_of(i, mgid, 1);
 }
 
-/* The broadcast group is joined: queue pair, hardware address, MTU of the TAP. */
+/* After the broadcast group is joined: set up queue pair, hardware address and MTU of the TAP. */
 int interface_start(struct interface *i)
 {
     struct ifreq request = { 0 };
@@ -164,7 +165,7 @@ int interface_start(struct interface *i)
     return 0;
 }
 
-/* The port is another one than before: ask for groups and paths again. */
+/* The port has a new LID or SM: query groups and paths again. */
 static void changed(struct interface *i)
 {
     int active = read_port(i);
@@ -179,7 +180,7 @@ static void changed(struct interface *i)
     neighbours_forget_paths(i);
 }
 
-/* Asynchronous events that are there. */
+/* Handle all pending asynchronous events. */
 void interface_events(struct interface *i)
 {
     struct ibv_async_event event;

@@ -1,8 +1,8 @@
 /*
- * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392). Each interface is a TAP device
- * in the node's network namespace, and a UD queue pair on one of the node's ports. Packets of the kernel leave as
- * datagrams over verbs; the 20-byte hardware addresses, which do not fit the kernel's Ethernet, appear only in ARP
- * and NDP messages on the fabric.
+ * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392). Each
+ * interface is a TAP device in the node's network namespace, and a UD queue pair on one of the
+ * node's ports. Packets of the kernel are sent as UD datagrams; the 20-byte hardware addresses,
+ * which do not fit the kernel's Ethernet, appear only in ARP and NDP messages on the fabric.
  */
 #ifndef SOFTIB_IPOIB_H
 #define SOFTIB_IPOIB_H
@@ -15,15 +15,15 @@
 #include <stdint.h>
 
 #define HARDWARE_ADDRESS 20
-#define ENCAPSULATION 4          /* EtherType, two octets of zeros */
+#define ENCAPSULATION 4          /* EtherType, two bytes of zeros */
 #define GRH_OCTETS 40
 #define VNET (sizeof(struct virtio_net_hdr))
 #define ETHERNET 14
-#define HEAD (VNET + ETHERNET)   /* what the TAP puts in front of a packet */
+#define HEAD (VNET + ETHERNET)   /* header that the TAP puts in front of a packet */
 #define PACKET (65536 + 64)      /* the longest packet of a TAP */
 #define MOST_MTU 4096
-#define BUFFERS 64               /* packets of the kernel that are being sent */
-#define SENDS 2048               /* datagrams that are being sent */
+#define BUFFERS 64               /* packets of the kernel in the send queue */
+#define SENDS 2048               /* datagrams in the send queue */
 #define HEADERS 128              /* room for the headers of a segment */
 #define RECEIVES 2048
 #define SLOT (GRH_OCTETS + MOST_MTU + 24)
@@ -40,26 +40,26 @@ struct queued {
     uint8_t packet[];
 };
 
-/* Packets that wait for an address handle. */
+/* Packets waiting for an address handle. */
 struct waiting {
     struct queued *first, **end;
     unsigned count;
 };
 
-/* Where datagrams go. */
+/* Destination of datagrams. */
 struct destination {
     struct ibv_ah *ah;
     uint32_t qpn, qkey;
     uint16_t lid;
-    uint8_t sl, gid[16];             /* gid: of a group; a neighbour's needs no GRH */
+    uint8_t sl, gid[16];             /* gid: only of a group; a neighbour needs no GRH */
 };
 
 struct neighbour {
     struct neighbour *by_mac, *by_qpn; /* chains of the tables */
     uint8_t mac[6], hardware[HARDWARE_ADDRESS];
     struct destination to;
-    uint64_t query_ms;               /* when the path was last asked for; 0: it is known */
-    unsigned failures;               /* questions in a row without an answer */
+    uint64_t query_ms;               /* time of the last path query; 0: the path is known */
+    unsigned failures;               /* consecutive queries without an answer */
     struct waiting waiting;
     struct connection *connection;
 };
@@ -70,7 +70,7 @@ struct group {
     struct group *next;
     struct destination to;
     enum group_state state;
-    int full;                        /* this interface receives it; else it only sends there */
+    int full;                        /* full member: receives; otherwise send only */
     int attached;
     uint8_t mtu, rate;               /* the codes of the MCMemberRecord */
     uint64_t retry_ms;
@@ -91,9 +91,9 @@ struct interface {
     struct ibv_qp *qp;
     struct ibv_mr *mr;
     uint8_t *buffers, *receives, *headers;
-    uint32_t used, freed;            /* buffers: counts that never go back */
-    uint32_t posted, done;           /* send requests: the same */
-    uint32_t mtu, psn, group_mtu;    /* mtu: of IP, at the moment */
+    uint32_t used, freed;            /* buffers: counters that only increase */
+    uint32_t posted, done;           /* send requests: likewise */
+    uint32_t mtu, psn, group_mtu;    /* mtu: current IP MTU */
     int coalesce, readable;
     uint64_t looked_ms;
     char problem[96];
@@ -103,7 +103,7 @@ struct interface {
 };
 
 extern struct softib_ipoib_totals totals;
-extern int capturing;                /* clients that want every datagram */
+extern int capturing;                /* clients that capture every datagram */
 extern int netns_socket;             /* a socket of the node's network namespace, for ioctls on its interfaces */
 
 /* main.c */
@@ -152,7 +152,7 @@ void sa_leave(struct interface *i, const struct group *g);
 void sa_path(struct interface *i, const struct neighbour *n);
 void sa_read(struct interface *i);
 
-/* translate.c: ARP and NDP. Each returns the new length, 0: drop it. */
+/* translate.c: ARP and NDP. Each function returns the new length; 0: drop the packet. */
 size_t arp_to_fabric(struct interface *i, const uint8_t *arp, size_t length, uint8_t *out);
 size_t arp_to_tap(struct interface *i, const uint8_t *arp, size_t length, uint8_t *out);
 int is_nd(const uint8_t *packet, size_t length);
@@ -163,7 +163,7 @@ size_t nd_to_tap(struct interface *i, const uint8_t *packet, size_t length, uint
 uint32_t sum16(const uint8_t *p, size_t length, uint32_t sum);
 uint16_t fold(uint32_t sum);
 
-/* offload.c: one packet of TCP as several, and the reverse */
+/* offload.c: TCP segmentation and coalescing */
 struct segment {
     uint8_t *header;                 /* encapsulation, IP and TCP */
     const uint8_t *payload;
@@ -173,10 +173,10 @@ int checksum_complete(uint8_t *frame, size_t length);
 unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, struct segment *out, uint8_t *(*header)(struct interface *, unsigned),
                         struct interface *i);
 struct coalescing {
-    uint8_t *first;                  /* the packet of IP that the others are added to; NULL: none */
+    uint8_t *first;                  /* the IP packet that later segments are appended to; NULL: none */
     unsigned count, head, mss;
-    int closed;                      /* nothing follows: a short segment, or one with PSH */
-    uint32_t next_sequence, length;  /* length: of all, headers in */
+    int closed;                      /* no segment follows: this one is short or has PSH */
+    uint32_t next_sequence, length;  /* length: total, with headers */
     struct { const uint8_t *payload; size_t length; } part[BATCH];
 };
 int coalesce_add(struct coalescing *c, uint8_t *packet, size_t length);
@@ -214,7 +214,7 @@ static inline void put32(uint8_t *p, uint32_t v)
     put16(p + 2, v & 0xffff);
 }
 
-/* What PortXmitData counts of a datagram: LRH, GRH, BTH, DETH, payload and padding, ICRC. */
+/* Bytes of a datagram that PortXmitData counts: LRH, GRH, BTH, DETH, payload and padding, ICRC. */
 static inline uint64_t wire_octets(size_t payload, int grh)
 {
     return 8 + (grh ? GRH_OCTETS : 0) + 12 + 8 + ((payload + 3) & ~(size_t)3) + 4;

@@ -16,7 +16,7 @@
 
 #define EACH 4         /* descriptors of an interface: TAP, completions, MADs, events */
 #define MOST_FDS (1025 + IPOIB_INTERFACES * EACH)
-#define READY_MS 15000 /* interfaces without an answer of the subnet administrator until then have none */
+#define READY_MS 15000 /* an interface without an answer of the subnet administrator by then has no group */
 #define TICK_MS 1000
 #define IDLE_TICKS 2
 
@@ -65,7 +65,7 @@ static void on_term(int number)
     terminated = 1;
 }
 
-/* Is the question for each interface's group answered? */
+/* Return whether the SA has answered the group query of each interface. */
 static int all_known(uint64_t began)
 {
     int known = 1;
@@ -93,7 +93,7 @@ static void drain_channel(struct interface *i)
         ibv_ack_cq_events(cq, 1);
 }
 
-/* Completions wake us from here on. True: there is something already. */
+/* Arm the completion queues. True: completions are already pending. */
 static int arm(struct interface *i)
 {
     if (!i->qp)
@@ -148,7 +148,7 @@ static int move(void)
     return moved;
 }
 
-/* True: go on. */
+/* True: continue. */
 static int tick(void)
 {
     static unsigned idle;

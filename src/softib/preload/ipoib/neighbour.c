@@ -13,7 +13,7 @@
 #define LOCAL 0x02
 #define NEXT_LOCAL 4
 #define REPEAT_MS 1000
-#define ATTEMPTS 3 /* each is repeated by the device, too */
+#define ATTEMPTS 3 /* the device repeats each query, too */
 
 static unsigned chain_of_mac(const uint8_t *mac)
 {
@@ -66,7 +66,8 @@ static void set_qpn(struct interface *i, struct neighbour *n, uint32_t qpn)
     *at = n;
 }
 
-/* The neighbour with this 20-octet address, known from now on. One that came back has another queue pair. NULL: no memory. */
+/* Return the neighbour with this 20-byte address; add it if it is new. A neighbour that restarted
+ * has a new queue pair. NULL: out of memory. */
 struct neighbour *neighbour_learn(struct interface *i, const uint8_t *hardware)
 {
     const uint8_t *guid = hardware + 12;
@@ -118,7 +119,7 @@ void waiting_drop(struct waiting *w)
     w->count = 0;
 }
 
-/* Asks for the path, unless it was asked for a moment ago. */
+/* Query the path, unless a query was sent a moment ago. */
 static void ask(struct interface *i, struct neighbour *n)
 {
     uint64_t now = now_ms();
@@ -129,7 +130,7 @@ static void ask(struct interface *i, struct neighbour *n)
     sa_path(i, n);
 }
 
-/* One packet with its encapsulation. */
+/* Send one packet, including its encapsulation, to the neighbour. */
 void neighbour_send(struct interface *i, struct neighbour *n, const uint8_t *packet, uint32_t length)
 {
     if (n->query_ms || !n->to.ah)
@@ -140,7 +141,7 @@ void neighbour_send(struct interface *i, struct neighbour *n, const uint8_t *pac
         waiting_add(&n->waiting, packet, length);
 }
 
-/* The answer to the question for the path to a GID (`record`; NULL: there is no path, or no answer). */
+/* Handle the answer to the path query for a GID (`record`; NULL: no path, or no answer). */
 void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
 {
     struct ibv_ah_attr attr = { .port_num = (uint8_t)i->portnum };
@@ -160,7 +161,7 @@ void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
             n->failures = 0;
             if (!record) {
                 waiting_drop(&n->waiting);
-                return; /* asked again with the next packet, after a moment */
+                return; /* queried again with the next packet, after a delay */
             }
             n->query_ms = 0;
             n->to.qkey = i->broadcast->to.qkey;
@@ -177,7 +178,7 @@ void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
         }
 }
 
-/* Paths are asked for again; those known are used until the answer is there. */
+/* Query all paths again; known ones are used until the answer arrives. */
 void neighbours_forget_paths(struct interface *i)
 {
     for (unsigned c = 0; i->by_mac && c < TABLE; c++)

@@ -1,6 +1,6 @@
 /*
- * The offloads of an HCA: checksums, segmentation of TCP on the way out (the kernel hands over up to 64 KiB as one
- * packet, N datagrams leave), and coalescing on the way in.
+ * The offloads of an HCA: checksums, TCP segmentation on send (the kernel passes up to 64 KiB as
+ * one packet, which leaves as N datagrams), and coalescing on receive.
  */
 #include "ipoib.h"
 
@@ -15,7 +15,8 @@
 #define LONGEST 65535
 enum { FIN = 0x01, PSH = 0x08, ACK = 0x10, CWR = 0x80 };
 
-/* Where TCP begins in a packet of IP without options or extensions; 0: it is not such a packet. `total` is the packet's own length. */
+/* Return the offset of TCP in an IP packet without options or extensions; 0 for any other packet.
+ * `total` is set to the length in the IP header. */
 static unsigned tcp_at(const uint8_t *p, size_t length, size_t *total)
 {
     unsigned at = 0;
@@ -30,7 +31,7 @@ static unsigned tcp_at(const uint8_t *p, size_t length, size_t *total)
     return at && *total <= length && *total >= at + TCP_HEADER && at + 4u * (p[at + 12] >> 4) <= *total && p[at + 12] >> 4 >= 5 ? at : 0;
 }
 
-/* Sum of the pseudo header of a packet whose TCP part is `length` long. */
+/* Return the checksum of the pseudo header of a packet with `length` bytes of TCP. */
 static uint32_t pseudo(const uint8_t *p, unsigned at, size_t length)
 {
     uint8_t rest[8] = { 0 };

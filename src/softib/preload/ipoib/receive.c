@@ -13,7 +13,7 @@
 
 static const uint8_t unknown[6] = { 0x02 };
 
-/* `packet` of IP or ARP, with HEAD octets of room in front. `destination` NULL: what its address says. */
+/* `packet` of IP or ARP, with HEAD bytes of room in front. `destination` NULL: what its address says. */
 void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *source, unsigned type, const uint8_t *packet, size_t length)
 {
     uint8_t *frame = (uint8_t *)packet - HEAD, *ethernet = frame + VNET;

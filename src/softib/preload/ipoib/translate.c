@@ -1,7 +1,8 @@
 /*
- * ARP (RFC 826) and neighbour discovery (RFC 4861) between the kernel's Ethernet and the fabric. On the fabric a hardware address has
- * 20 octets: flags, QPN, GID (RFC 4391, 9.1); the TAP's has six. Whatever carries one is written again: an ARP message with ar$hln 20 and
- * ar$hrd 32, a link-layer address option of length 3 with two octets of padding.
+ * ARP (RFC 826) and neighbour discovery (RFC 4861) between the kernel's Ethernet and the fabric. On
+ * the fabric a hardware address has 20 bytes: flags, QPN, GID (RFC 4391, 9.1); the TAP's has six. A
+ * packet that carries such an address is rewritten: an ARP message with ar$hln 20 and ar$hrd 32, a
+ * link-layer address option of length 3 with two bytes of padding.
  */
 #include "ipoib.h"
 
@@ -15,12 +16,12 @@
 #define ICMP6 58
 #define OPTION_SOURCE 1
 #define OPTION_TARGET 2
-#define OPTION_ETHERNET 8    /* octets of the option on Ethernet, and on InfiniBand */
+#define OPTION_ETHERNET 8    /* bytes of the option on Ethernet, and on InfiniBand */
 #define OPTION_INFINIBAND 24
 
 static const uint8_t none[HARDWARE_ADDRESS];
 
-/* The 20-octet address for one of six; zeros where it is not known (the target of an ARP request). */
+/* The 20-byte address for one of six; zeros if it is unknown (the target of an ARP request). */
 static const uint8_t *hardware_of(struct interface *i, const uint8_t *mac)
 {
     const struct neighbour *n;
@@ -77,7 +78,7 @@ size_t arp_to_tap(struct interface *i, const uint8_t *arp, size_t length, uint8_
     return ARP_ETHERNET;
 }
 
-/* Octets of a message of NDP in front of its options; 0: none. */
+/* Bytes of a message of NDP in front of its options; 0: none. */
 static size_t nd_head(const uint8_t *packet, size_t length)
 {
     if (length < IP6_HEADER + 8 || packet[0] >> 4 != 6 || packet[6] != ICMP6 || packet[7] != 255)
@@ -99,7 +100,7 @@ int is_nd(const uint8_t *packet, size_t length)
     return head && IP6_HEADER + head <= length && (size_t)IP6_HEADER + get16(packet + 4) <= length;
 }
 
-/* The packet is `length` long now: its payload length and its checksum. */
+/* Update payload length and checksum of a packet whose length is now `length`. */
 static size_t nd_end(uint8_t *packet, size_t length)
 {
     uint8_t rest[8] = { 0 };

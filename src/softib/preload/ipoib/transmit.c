@@ -60,7 +60,7 @@ static void flush(struct interface *i)
     chain.wr[chain.count - 1].send_flags = IBV_SEND_SIGNALED;
     chain.wr[chain.count - 1].wr_id = (uint64_t)i->posted << 32 | i->used;
     chain.count = 0;
-    if (ibv_post_send(i->qp, chain.wr, &bad)) { /* the queue pair is in an error: nothing of it is under way */
+    if (ibv_post_send(i->qp, chain.wr, &bad)) { /* the queue pair is in error and has no sends in progress */
         i->done = i->posted;
         i->freed = i->used;
     }
@@ -98,7 +98,7 @@ static void add(struct interface *i, const struct destination *to, const struct 
     count(i, to, s);
 }
 
-/* A packet with its encapsulation, from anywhere. */
+/* Send a packet with its encapsulation, copied from any buffer. */
 void send_copy(struct interface *i, const struct destination *to, const uint8_t *packet, uint32_t length)
 {
     struct segment s = { .header_length = length };
@@ -115,7 +115,7 @@ void send_copy(struct interface *i, const struct destination *to, const uint8_t 
     flush(i);
 }
 
-/* To several: ARP's and IP's broadcast, groups. */
+/* Send to a multicast group: broadcasts of ARP and IP, IP groups. */
 static void to_group(struct interface *i, unsigned type, uint8_t *packet, uint32_t length)
 {
     uint8_t mgid[16];
@@ -134,7 +134,8 @@ static void to_group(struct interface *i, unsigned type, uint8_t *packet, uint32
         group_send(i, g, packet, length);
 }
 
-/* Packets that are rare, or that carry a hardware address. `packet` has room for an encapsulation in front. */
+/* The slow path: rare packets, and those that carry a hardware address. `packet` has room for an
+ * encapsulation in front. */
 static void slowly(struct interface *i, const uint8_t *destination, unsigned type, const uint8_t *packet, size_t length)
 {
     static uint8_t copy[ENCAPSULATION + PACKET];
@@ -159,7 +160,7 @@ static void slowly(struct interface *i, const uint8_t *destination, unsigned typ
         neighbour_send(i, n, copy, (uint32_t)length + ENCAPSULATION);
 }
 
-/* One frame of the TAP, in the buffer that was taken last. */
+/* Send one frame of the TAP; it is in the buffer that was allocated last. */
 static void frame_out(struct interface *i, uint8_t *frame, size_t length)
 {
     static struct segment segments[MOST_SEGMENTS];
@@ -192,7 +193,8 @@ static void frame_out(struct interface *i, uint8_t *frame, size_t length)
         add(i, &to->to, &segments[k]);
 }
 
-/* Sends what the kernel has for this interface, at most a batch. How many packets there were. */
+/* Send the packets that the kernel has queued for this interface, at most one batch. Returns their
+ * number. */
 int transmit(struct interface *i)
 {
     int n = 0;
@@ -219,6 +221,6 @@ int transmit(struct interface *i)
     if (chain.count)
         flush(i);
     else if (i->used != i->freed && i->posted == i->done)
-        i->freed = i->used; /* nothing of them is under way */
+        i->freed = i->used; /* their sends have ended */
     return n;
 }

@@ -1,8 +1,9 @@
 /*
- * Wrappers of blocking MPI collectives for softib run --record: each call is forwarded to the MPI library, and its
- * begin and end are recorded. mpi.h is not used: handles are int in MPICH and pointers in Open MPI, so every
- * argument is forwarded as a word. In the calling conventions of x86-64 (System V) and AArch64 (AAPCS64) an int
- * fills the same register or slot of the stack as a pointer does; the upper half of one is not looked at.
+ * Wrappers of blocking MPI collectives for softib run --record: each call is forwarded to the MPI
+ * library, and its begin and end are recorded. mpi.h is not used: handles are int in MPICH and
+ * pointers in Open MPI, so every argument is forwarded as a word. In the calling conventions of
+ * x86-64 (System V) and AArch64 (AAPCS64) an int fills the same register or slot of the stack as a
+ * pointer does; its upper half is ignored.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -16,21 +17,22 @@
 #include "../collectives.h"
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
-#error "the conventions of this processor were not looked at: see the comment above"
+#error "the calling conventions of this processor were not checked: see the comment above"
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
 
 typedef uintptr_t word;
 
-static __thread int depth; /* a library's collectives inside of a collective are its own matter */
+static __thread int depth; /* collectives that a library calls inside a collective are not recorded */
 
 struct wanted {
     const char *name;
     void *found;
 };
 
-/* Python loads its extensions, and the MPI library with them, in a scope that RTLD_NEXT does not search. */
+/* Python loads its extensions, and the MPI library with them, in a scope which RTLD_NEXT does not
+ * search. */
 static int look_into(struct dl_phdr_info *object, size_t size, void *data)
 {
     struct wanted *w = data;
@@ -72,7 +74,7 @@ static void *resolved(void **slot, const char *name)
     return found;
 }
 
-/* MPI_IN_PLACE: 1 in Open MPI, -1 in MPICH; no buffer is there. */
+/* MPI_IN_PLACE: 1 in Open MPI, -1 in MPICH; neither is the address of a buffer. */
 static bool in_place(word buffer)
 {
     return buffer == 1 || buffer == ~(word)0;
@@ -107,7 +109,8 @@ static note_function *noter(void)
     return note;
 }
 
-/* `OCTETS` is what the call says of the size: of a block, of the vector, 0 where it gives an array of counts. */
+/* `OCTETS` is the size from the arguments: of a block or of the vector; 0 if the call has an array
+ * of counts. */
 #define COLLECTIVE(NAME, NUMBER, PARAMETERS, ARGUMENTS, OCTETS)                                                                        \
     EXPORT int NAME PARAMETERS;                                                                                                        \
     EXPORT int NAME PARAMETERS                                                                                                         \
@@ -128,7 +131,7 @@ static note_function *noter(void)
         return error;                                                                                                                  \
     }
 
-/* Arguments as MPI-4 has them (chapter 6). */
+/* Arguments in the order of MPI-4, chapter 6. */
 COLLECTIVE(MPI_Barrier, SOFTIB_MPI_BARRIER, (word comm), (comm), 0)
 COLLECTIVE(MPI_Bcast, SOFTIB_MPI_BCAST, (word buffer, word count, word type, word root, word comm), (buffer, count, type, root, comm),
            octets_of(count, type))
@@ -145,7 +148,8 @@ REDUCTION(MPI_Reduce_scatter_block, SOFTIB_MPI_REDUCE_SCATTER_BLOCK)
 COLLECTIVE(MPI_Reduce_scatter, SOFTIB_MPI_REDUCE_SCATTER, (word from, word to, word counts, word type, word op, word comm),
            (from, to, counts, type, op, comm), 0)
 
-/* Of a block the side that means something to every rank: the sending one may be MPI_IN_PLACE. */
+/* The size of a block comes from the buffer that is valid on every rank: the send buffer may be
+ * MPI_IN_PLACE. */
 #define EXCHANGE(NAME, NUMBER)                                                                                                         \
     COLLECTIVE(NAME, NUMBER, (word from, word count, word type, word to, word n, word kind, word comm),                                \
                (from, count, type, to, n, kind, comm), octets_of(n, kind))

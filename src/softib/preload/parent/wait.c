@@ -1,7 +1,8 @@
 /*
- * softib-wait PID COMMAND …: the replacement of `softib run` while its program runs, if nothing must be done at the
- * end. Process PID is a child of this process, started by the interpreter that this program replaced. Open descriptors
- * of this program are locks on ports, which the kernel releases at exit. COMMAND is only for ps.
+ * softib-wait PID COMMAND …: replaces the `softib run` process while the user's program runs, if
+ * nothing is left to do after it. Process PID is a child of this process, started by the
+ * interpreter that this program replaced. Open descriptors of this program are locks on ports,
+ * which the kernel releases at exit. COMMAND is only for ps.
  *
  * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is
  * passed on, and the exit code is the program's, or 128 + the signal that ended it.
@@ -28,7 +29,7 @@ static void pass_on(int number)
     errno = before;
 }
 
-/* Returns when the child ends, or, with a line, when the network does. */
+/* Return when the child ends. Print one line if the network ends first. */
 static void watch_network(int network)
 {
     int program = (int)syscall(SYS_pidfd_open, child, 0);

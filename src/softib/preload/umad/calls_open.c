@@ -40,7 +40,7 @@ static int open_by(int (*call)(int, const char *, int, ...), int folder, const c
             return -1;
         }
         if ((flags & O_ACCMODE) == O_WRONLY)
-            flags |= O_TRUNC; /* what is written to a file of sysfs is all that it says */
+            flags |= O_TRUNC; /* a write replaces the whole content of a sysfs file */
     }
     return call(folder, mapped_fresh(folder, path, room), flags, mode);
 }

@@ -140,6 +140,6 @@ PUBLIC ssize_t __readlinkat_chk(int folder, const char *path, char *to, size_t c
 
 PUBLIC char *__realpath_chk(const char *path, char *to, size_t room)
 {
-    (void)room; /* realpath() writes at most PATH_MAX, as its caller was checked for */
+    (void)room; /* realpath() writes at most PATH_MAX bytes; the size of the caller's buffer was checked */
     return realpath(path, to);
 }

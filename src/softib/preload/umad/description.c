@@ -50,7 +50,7 @@ static int seek(void *cookie, off64_t *offset, int whence)
 static int leave(void *cookie)
 {
     struct description *d = cookie;
-    int result = real()->close(d->fd); /* the daemon takes the text over now */
+    int result = real()->close(d->fd); /* the daemon reads the new text now */
 
     free(d);
     return result;

@@ -17,29 +17,30 @@ struct message {
 };
 
 struct file {
-    struct file *next; /* among the spare ones */
+    struct file *next; /* next in the list of closed files */
     char kind; /* 'u' or 's' */
-    int users; /* descriptors of it in this process */
+    int users; /* open descriptors in this process */
     uint32_t handle;
     size_t head; /* OLD_HEAD, or SOFTIB_UMAD_HEAD after ENABLE_PKEY */
-    bool spoken; /* something was done with it */
+    bool spoken; /* the program has used it */
     pthread_mutex_t reading, changing, counting;
-    bool due; /* `announced` was read, its whole was not */
+    bool due; /* `announced` was read, the whole MAD was not */
     struct message announced;
     struct agent agents[SOFTIB_UMAD_AGENTS];
     struct unanswered *unanswered; /* unanswered.c; NULL before the first request */
 };
 
-/* message.c: one message on the connection. Both return 0 or -errno; `payload` is -1, or a descriptor that goes with it. */
+/* message.c: one message on the connection. Both return 0 or -errno; `payload` is -1, or a
+ * descriptor to send with it. */
 int message_receive(int fd, struct message *m, size_t *size, int *payload, int flags);
 int message_send(int fd, const struct iovec *parts, int count, int payload);
 /* A file that holds a whole MAD whose first segment is `first`. Returns its descriptor or -errno. */
 int payload_of(const uint8_t *mad, size_t length, const uint8_t *first);
-/* Takes `length` octets of `payload` and closes it. */
+/* Read `length` bytes of `payload` and close it. */
 int payload_read(int payload, uint8_t *to, size_t length);
 
-/* unanswered.c: a request was sent; it was answered (or failed with a status); return the next one that will never
- * be answered (false: there is none). */
+/* unanswered.c: note that a request was sent; that it was answered (or failed with a status);
+ * return the next one that will never be answered (false: none left). */
 void unanswered_add(struct file *file, const struct softib_umad_head *head, const uint8_t *mad);
 void unanswered_done(struct file *file, const struct softib_umad_head *head, const uint8_t *mad);
 bool unanswered_next(struct file *file, struct message *m);

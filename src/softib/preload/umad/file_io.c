@@ -1,4 +1,4 @@
-/* What the kernel's driver does to a read and a write of a umad device. */
+/* Read and write of a umad device, as the kernel's driver implements them. */
 #include "file.h"
 
 #include <fcntl.h>
@@ -14,11 +14,11 @@ enum { MAD_HEAD = 24, LEAST_MAD = 36 };
 static size_t octets_of(const struct message *m)
 {
     if (m->head.status || m->head.length < SOFTIB_UMAD_HEAD)
-        return MAD_HEAD; /* a request that comes back is its header alone */
+        return MAD_HEAD; /* a timed-out request comes back as its header alone */
     return m->head.length - SOFTIB_UMAD_HEAD;
 }
 
-/* The head and the first segment, as far as there is one, as the program sees them. */
+/* Copy the head and the first segment, if any, in the layout that the program uses. */
 static void show(struct file *file, struct message *m, size_t length, uint8_t *to)
 {
     m->head.length = (uint32_t)(file->head + length);
@@ -44,7 +44,7 @@ static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t cou
     if ((error = message_receive(fd, &m, &size, &payload, 0)))
         return error;
     file->due = false;
-    if (payload < 0) { /* another process with this device took the whole; this is the next message */
+    if (payload < 0) { /* another process with this device read the whole MAD; this is the next message */
         length = octets_of(&m);
         if (length > SOFTIB_UMAD_MAD) {
             file->announced = m;
@@ -65,10 +65,10 @@ static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t cou
     return (ssize_t)(file->head + length);
 }
 
-/* The next message, if it fits into `count` octets; it stays in the queue when it does not. */
+/* The next message, if it fits into `count` bytes; it stays in the queue when it does not. */
 static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
 {
-    bool roomy = count >= file->head + SOFTIB_UMAD_MAD; /* whatever comes, its first segment fits */
+    bool roomy = count >= file->head + SOFTIB_UMAD_MAD; /* the first segment of any message fits */
     struct message m;
     size_t size;
     int payload, error;
@@ -82,7 +82,7 @@ static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
         return (ssize_t)(file->head + MAD_HEAD);
     }
     size_t length = octets_of(&m);
-    if (payload >= 0) { /* another process with this device took the announcement */
+    if (payload >= 0) { /* another process with this device read the announcement */
         real()->close(payload);
         return -EAGAIN;
     }
@@ -116,7 +116,7 @@ ssize_t file_read(struct file *file, int fd, void *buffer, size_t count)
         pthread_mutex_unlock(&file->reading);
         pthread_setcancelstate(cancelling, NULL);
         if (n == -EIO)
-            usleep(DAEMON_ENDED_US); /* a program that reads on and logs each error would fill the disk */
+            usleep(DAEMON_ENDED_US); /* otherwise a program that retries and logs each error fills the disk */
         if (n != -EAGAIN && n != -EINTR)
             return n < 0 ? fail((int)-n) : n;
         if (n == -EAGAIN && real()->fcntl(fd, F_GETFL) & O_NONBLOCK)
@@ -129,7 +129,7 @@ ssize_t file_read(struct file *file, int fd, void *buffer, size_t count)
     }
 }
 
-/* An RMPP message: announced, then whole (umad.h). */
+/* Send an RMPP message: first the announcement, then the whole MAD (umad.h). */
 static int write_long(int fd, struct message *m, const uint8_t *mad, size_t length)
 {
     struct iovec part = { m, sizeof *m };
@@ -167,7 +167,7 @@ ssize_t file_write(struct file *file, int fd, const void *buffer, size_t count)
         rmpp_first_segment(m.mad, length);
         mad = m.mad;
     }
-    unanswered_add(file, &m.head, mad); /* before: the answer may be there at once */
+    unanswered_add(file, &m.head, mad); /* noted first, since the answer may arrive at once */
     if (length > SOFTIB_UMAD_MAD)
         error = write_long(fd, &m, (const uint8_t *)buffer + file->head, length);
     else {

@@ -1,4 +1,4 @@
-/* What the parts of libsoftib-umad.so share. */
+/* Declarations shared by the files of libsoftib-umad.so. */
 #ifndef SOFTIB_INNER_H
 #define SOFTIB_INNER_H
 
@@ -69,28 +69,30 @@ struct real {
 #undef X
 };
 
-/* The real calls; a pointer is NULL where this C library has no such call. */
+/* The C library's functions; NULL if this C library does not have the function. */
 const struct real *real(void);
 
-/* ask.c: the daemon. Environment SOFTIB_UMAD names its socket, SOFTIB_VIEW the directory of what this program sees. */
-const char *view_folder(void); /* NULL: this program is on no fabric, and nothing is redirected */
-/* One question. Returns an open connection (keep), or 0 (not keep), or -errno. */
+/* ask.c: the daemon. SOFTIB_UMAD in the environment is its socket, SOFTIB_VIEW the directory with
+ * this program's view of the fabric. */
+const char *view_folder(void); /* NULL: this program uses no fabric, and nothing is redirected */
+/* Send one request. Returns an open connection (keep), or 0 (not keep), or -errno. */
 int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool keep);
 
 /* paths.c */
 /* The target of `path`: itself, or the path below the view's directory, written to `room`. */
 const char *mapped(const char *path, char room[PATH_ROOM]);
-/* The reverse, in place, where `path` is below the view's folder and its name outside is the fabric's. */
+/* The reverse, in place: for a `path` below the view's directory that stands for a path of the
+ * fabric. */
 char *unmapped(char *path);
 /* Like mapped(); the file is updated before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
-/* Is it the fabric's in sysfs? They are never written, */
+/* Return whether it is a sysfs file of the fabric. None of these is ever written, */
 bool is_attribute(const char *path);
-/* but the file in which a host describes an adapter. */
+/* except node_desc. */
 bool is_description(const char *path);
-/* refresh.c: update the file `path` (absolute, below the view's directory) */
+/* refresh.c: bring the file `path` (absolute, below the view's directory) up to date */
 void refresh(const char *path);
-/* description.c: it as a stream */
+/* description.c: node_desc as a stream */
 FILE *description_stream(const char *path, const char *mode);
 /* 'u' or 's' and the number when `path` is a umad or issm device; else 0. */
 char device_of(const char *path, unsigned *number);
@@ -99,13 +101,13 @@ char device_of(const char *path, unsigned *number);
 struct file;
 struct file *file_of(int fd);
 int file_open(char kind, unsigned number, int flags);
-int file_close(int fd);      /* forget it, when it is one */
+int file_close(int fd);      /* forget the descriptor if it is a umad or issm file */
 void file_dup(int from, int to);
 ssize_t file_read(struct file *file, int fd, void *buffer, size_t count);
 ssize_t file_write(struct file *file, int fd, const void *buffer, size_t count);
 int file_ioctl(struct file *file, unsigned long request, void *argument);
 
-/* rmpp.c: how much of a MAD is header, and the first segment's RMPP header as the kernel writes it. */
+/* rmpp.c: length of a MAD's header, and the first segment's RMPP header as the kernel writes it. */
 bool class_has_rmpp(uint8_t mgmt_class);
 bool rmpp_is_active(const uint8_t *mad);
 void rmpp_first_segment(uint8_t *mad, size_t length);

@@ -1,4 +1,5 @@
-/* The ioctls of a umad device: agents come and go, and the header grows its P_Key index. */
+/* The ioctls of a umad device: register and unregister agents, and add the P_Key index to the
+ * header. */
 #include "file.h"
 
 #include <rdma/ib_user_mad.h>

@@ -1,4 +1,4 @@
-/* The C library's own calls, found once. */
+/* The C library's functions, looked up once. */
 #include "internal.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void find(void)
 {
-    /* dlsym gives data pointers; POSIX lets them be functions, and ISO C wants the detour over their octets. */
+    /* dlsym returns data pointers. POSIX allows their use as function pointers; ISO C requires the
+     * copy of their bytes. */
 #define X(type, name, arguments) *(void **)(&found.name) = dlsym(RTLD_NEXT, #name);
     SOFTIB_REAL(X)
 #undef X

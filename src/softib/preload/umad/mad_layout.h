@@ -1,4 +1,4 @@
-/* Where fields of a MAD begin, in octets; tests/preload/umad/test_mad_layout.py holds them against softib/iba. */
+/* Byte offsets of MAD fields; tests/preload/umad/test_mad_layout.py compares them with softib/iba. */
 #ifndef SOFTIB_UMAD_MAD_LAYOUT_H
 #define SOFTIB_UMAD_MAD_LAYOUT_H
 

@@ -1,4 +1,4 @@
-/* Messages on a connection, and the files that hold what is longer. */
+/* Messages on a connection, and the files for payloads that do not fit into one. */
 #include "file.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
     union control control;
     struct iovec part = { m, sizeof *m };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-                              .msg_controllen = CMSG_LEN(sizeof *payload) }; /* CMSG_SPACE would let in two */
+                              .msg_controllen = CMSG_LEN(sizeof *payload) }; /* CMSG_SPACE would leave room for two */
     ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
 
     if (n < 0)
@@ -33,7 +33,7 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
         return 0;
     if (*payload >= 0)
         real()->close(*payload);
-    return -EIO; /* the daemon has gone, as a device that is pulled out; or is not softib's */
+    return -EIO; /* the daemon has ended (like a removed device), or is not softib's */
 }
 
 /* The kernel's driver accepts every write immediately: wait for a full socket, even if reads of this file do not

@@ -1,7 +1,7 @@
 /*
- * Paths of the fabric: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband, below the PCI
- * buses of /sys/devices that the view's adapters sit on, where the links of these classes lead, and /sys/bus/pci/devices, where the view has links to
- * the machine's own devices, too.
+ * Paths of the fabric: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband,
+ * below the PCI buses of /sys/devices with the view's adapters (the targets of the links in these
+ * classes), and /sys/bus/pci/devices, where the view also has links to the machine's devices.
  */
 #include "internal.h"
 
@@ -17,7 +17,7 @@ static const char *const ours[] = {
     "/sys/bus/pci/devices",
 };
 
-/* The part of `path` after `prefix`, when `path` is it or below it. */
+/* Return the part of `path` after `prefix`, if `path` is `prefix` or below it. */
 static const char *below(const char *path, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -29,7 +29,7 @@ static const char *below(const char *path, const char *prefix)
 
 #define BUSES "/sys/devices/pci"
 
-/* A root bus that the view has. */
+/* A PCI root bus of the view. */
 static bool is_bus(const char *path)
 {
     char room[PATH_ROOM];
@@ -59,7 +59,8 @@ static int is_verbs(struct dl_phdr_info *info, size_t size, void *found)
     return 0;
 }
 
-/* libibverbs looks for devices, and the library that has them was not built: `softib run` gave the reason. One line, once. */
+/* libibverbs looks for devices, but libsoftib-verbs.so was not built: print the reason from `softib
+ * run`, one line, once. */
 static void report_missing_verbs(void)
 {
     static bool reported;

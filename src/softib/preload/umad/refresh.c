@@ -1,8 +1,8 @@
 /*
  * Files of the view are current when a program opens them: the daemon writes them again on request.
  *
- * libibumad reads the whole P_Key table of a port, a file an entry, each time it looks a port up: saquery opened 435
- * files, and waited for the daemon each time. So opening the first file of pkeys/ or gids/ updates all files of its
+ * libibumad reads the whole P_Key table of a port, one file per entry, each time it looks up a port: saquery opened
+ * 435 files, and waited for the daemon each time. So opening the first file of pkeys/ or gids/ updates all files of the
  * directory, and within TABLE_MS each of the others can be opened once without a request. Opening the same file
  * again sends another request.
  */
@@ -19,7 +19,7 @@ static struct {
     char folder[PATH_ROOM];
     int64_t queried_ns;
     uint64_t opened[ENTRIES / 64];
-} table; /* whose files were written last */
+} table; /* directory whose files were written last */
 static bool table_used;
 
 static int64_t now_ns(void)
@@ -30,7 +30,8 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Number of the entry where `path` is a file of a table, else -1; `length`: of its directory's name, with the slash. */
+/* Return the entry number if `path` is a file of a table, else -1; `length`: of its directory's
+ * name, including the slash. */
 static int entry_of(const char *path, size_t *length)
 {
     const char *name = strrchr(path, '/');
@@ -45,14 +46,14 @@ static int entry_of(const char *path, size_t *length)
     return is_table && !*end && entry < ENTRIES ? (int)entry : -1;
 }
 
-/* Was the file written with its directory a moment ago, and not been opened since? */
+/* Return whether the file was written with its directory within TABLE_MS and not opened since. */
 static bool written_with_others(const char *path, size_t length, int entry)
 {
     bool is = false;
     uint64_t bit = UINT64_C(1) << entry % 64;
 
     if (__atomic_exchange_n(&table_used, true, __ATOMIC_ACQUIRE))
-        return false; /* another thread is at it, or was when this process was forked: asking is always right */
+        return false; /* another thread holds the lock, or held it at fork: send a request, which is always correct */
     if (table.queried_ns && now_ns() - table.queried_ns < TABLE_MS * INT64_C(1000000) && !strncmp(table.folder, path, length) && !table.folder[length]) {
         is = !(table.opened[entry / 64] & bit);
         table.opened[entry / 64] |= bit;
@@ -85,7 +86,7 @@ void refresh(const char *path)
         return;
     int64_t queried_ns = now_ns();
     strcpy(question.path, path + folder + 1);
-    /* without a daemon the file keeps its last content */
+    /* without the daemon the file keeps its last content */
     if (!ask(&question, &reply, false) && entry >= 0)
         remember(path, length, entry, queried_ns);
 }

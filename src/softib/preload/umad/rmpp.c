@@ -1,4 +1,5 @@
-/* RMPP headers (IBA 13.6.2). The daemon transports an RMPP message whole; programs see it as from the kernel. */
+/* RMPP headers (IBA 13.6.2). The daemon transports an RMPP message whole; programs see it in the
+ * kernel's format. */
 #include "internal.h"
 #include "mad_layout.h"
 #include "management.h" /* softib/iba/constants.py */
@@ -18,7 +19,7 @@ bool rmpp_is_active(const uint8_t *mad)
     return class_has_rmpp(mad[CLASS_AT]) && mad[RMPP_FLAGS_AT] & ACTIVE;
 }
 
-/* Octets before the payload in every segment (IBA 15.2.1.1, 16.3.1, 16.5.1). */
+/* Bytes before the payload in every segment (IBA 15.2.1.1, 16.3.1, 16.5.1). */
 static size_t header_of(uint8_t mgmt_class)
 {
     if (mgmt_class == SUBN_ADM)
@@ -42,6 +43,6 @@ void rmpp_first_segment(uint8_t *mad, size_t length)
     mad[RMPP_FLAGS_AT] = (uint8_t)((mad[RMPP_FLAGS_AT] & 0xf8) | ACTIVE | FIRST | (segments == 1 ? LAST : 0));
     mad[RMPP_STATUS_AT] = 0;
     put32(mad + RMPP_SEGMENT_AT, 1);
-    /* Payload of the whole message: the class header counts in every segment. */
+    /* Payload length of the whole message: the class header counts in every segment. */
     put32(mad + RMPP_PAYLOAD_AT, (uint32_t)(segments * RMPP_DATA - (segments * each - data)));
 }

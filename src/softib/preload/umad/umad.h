@@ -6,11 +6,11 @@
  * softib_umad_ask, which gets one softib_umad_reply.
  *
  * - OPEN turns the connection into a umad file: from then on each message, in both directions, is a softib_umad_head (the layout
- *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 octets of MAD. `length` in the
- *   head counts the head and the MAD. An RMPP message is longer than fits: its head and first 256 octets come twice, first
- *   as they are (the announcement: `length` says more than there is), then with a file descriptor (SCM_RIGHTS)
- *   whose content is the whole MAD, `length` - 64 octets from its start. So a reader need not expect descriptors, or
- *   peek, before an announcement, and if its buffer is too small it leaves the second message in the queue.
+ *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 bytes of MAD. `length` in the
+ *   head counts the head and the MAD. An RMPP message does not fit: its head and first 256 bytes are sent twice, first
+ *   alone (the announcement: `length` exceeds the message), then with a file descriptor (SCM_RIGHTS) of a file with
+ *   the whole MAD, `length` - 64 bytes from its start. So a reader need not expect descriptors, or peek, before an
+ *   announcement. If its buffer is too small, it leaves the second message in the queue.
  * - ISSM turns it into an issm file: the port has IsSM set while the connection is open.
  * - REGISTER, UNREGISTER and REFRESH are single requests; the connection is closed after the answer.
  *
@@ -34,15 +34,15 @@
 #define SOFTIB_UMAD_HEAD 64
 #define SOFTIB_UMAD_MAD 256
 #define SOFTIB_UMAD_AGENTS 32
-/* Octets of one RMPP message that are carried at most. */
+/* Maximum length in bytes of one RMPP message. */
 #define SOFTIB_UMAD_LONGEST 0x10000000
 
 struct softib_umad_head {
     uint32_t id;            /* agent */
     uint32_t status;        /* 0, or ETIMEDOUT: the request comes back unanswered */
-    uint32_t timeout_ms;    /* of each try; 0 = no answer is awaited */
+    uint32_t timeout_ms;    /* of each attempt; 0 = no answer expected */
     uint32_t retries;
-    uint32_t length;        /* octets of this head and the MAD */
+    uint32_t length;        /* bytes of this head and the MAD */
     uint32_t qpn;           /* of the other side */
     uint32_t qkey;
     uint16_t lid;           /* of the other side */
@@ -62,17 +62,17 @@ struct softib_umad_ask {
     uint32_t magic;         /* SOFTIB_UMAD_MAGIC */
     uint32_t version;       /* SOFTIB_UMAD_VERSION */
     uint32_t op;
-    uint32_t handle;        /* REGISTER, UNREGISTER: what OPEN answered */
+    uint32_t handle;        /* REGISTER, UNREGISTER: `handle` of the reply to OPEN */
     uint32_t agent;         /* UNREGISTER */
-    uint32_t oui;           /* REGISTER: of a vendor class with one */
+    uint32_t oui;           /* REGISTER: of a vendor class that has an OUI */
     uint64_t method_mask[2];/* REGISTER: methods of unsolicited MADs that the agent takes */
     uint8_t qpn;
     uint8_t mgmt_class;
     uint8_t mgmt_class_version;
     uint8_t rmpp_version;
-    uint8_t user_rmpp;      /* 1: RMPP headers are the program's business */
+    uint8_t user_rmpp;      /* 1: the program handles RMPP headers */
     uint8_t reserved[3];
-    char view[64];          /* OPEN, ISSM, REFRESH: which HCAs the program sees */
+    char view[64];          /* OPEN, ISSM, REFRESH: the program's view (the HCAs that it sees) */
     char path[256];         /* OPEN, ISSM: number of the device; REFRESH: file below the view's directory */
 };
 

@@ -1,10 +1,10 @@
 """Congestion controls of RoCE: softib's own, and those of installed packages (entry points of the
 group ``softib.congestion_control``).
 
-A congestion control is named columns (one row a flow), options with defaults, and compiled kernels
-over them that take the place of the transport's hooks
-(:mod:`softib.sim.packet.kernels.congestion.hooks`). An entry point has its name, and its value is a
-:class:`CongestionControl`.
+A congestion control consists of named columns (one row per flow), options with defaults, and
+compiled kernels over them that replace the transport's
+hooks (:mod:`softib.sim.packet.kernels.congestion.hooks`). The entry point has its name, and the value
+is a :class:`CongestionControl`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ GROUP = "softib.congestion_control"
 
 @dataclass(frozen=True)
 class Option:
-    """What a user may set: ``--network roce,cc=swift,hop_us=2``. Values are numbers of the kind of
-    ``default``, from ``low`` to ``most``."""
+    """An option that a user may set: ``--network roce,cc=swift,hop_us=2``. Values are numbers of the
+    type of ``default``, from ``low`` to ``most``."""
 
     name: str
     default: float
@@ -38,7 +38,7 @@ class Option:
     most: float = float("inf")
 
     def checked(self, value: Any) -> float:
-        """``value`` as a number of the option's kind. Raises :class:`InputError` for one out of
+        """Return ``value`` as a number of the option's type. Raises :class:`InputError` for one out of
         range."""
         kind = type(self.default)
         try:
@@ -55,18 +55,18 @@ class Option:
 class CongestionControl:
     """A congestion control.
 
-    ``flow``: columns of a flow, ``state.cc[stream]`` in kernels; a stream is twice the queue pair,
-    + 1 of its responses to READs. They are zero at the begin, or as ``first`` says: column →
-    option. ``options``: columns of ``net.cc``, float64 by name; where ``settings`` is given, its
-    columns are what ``derived`` makes of the options and the hosts' rate in Gb/s.
+    ``flow``: columns of a flow, ``state.cc[stream]`` in kernels; the stream is 2 × queue pair, + 1
+    for its responses to READs. They start at zero, or with the option that ``first`` maps the
+    column to. ``options``: columns of ``net.cc``, float64 by name; if ``settings`` is given,
+    ``derived`` computes its columns from the options and the hosts' rate in Gb/s.
 
-    Kernels, each as the hook of its name describes: ``window``, ``acknowledged``, ``lost``;
+    Kernels, each described by the hook of its name: ``window``, ``acknowledged``, ``lost``;
     ``paced_until(net, state, stream, start, end)``: when the stream may send again after a packet
-    that was on the wire from ``start`` to ``end`` (0: at once; asked again at acknowledgements);
-    ``notice(net, state, port, k)``: the marked packet ``k`` came to the receiver, which answers
-    with a CNP or not (it returns ``port``, or -1); ``noticed(net, state, port, stream, now)``: a
-    CNP came to the sender; ``path(net, state, k, switch, paths)``: which of the equal ``paths``
-    packet ``k`` takes.
+    that was on the wire from ``start`` to ``end`` (0: at once; called again at acknowledgements);
+    ``notice(net, state, port, k)``: the marked packet ``k`` reached the receiver, which may answer
+    with a CNP (it returns ``port``, or -1); ``noticed(net, state, port, stream, now)``: a CNP reached
+    the sender; ``path(net, state, k, switch, paths)``: return the path of packet ``k`` among the
+    equal ``paths``.
 
     ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
     ``package``: the distribution that it comes from, "" for softib's own. ``machine_code``: the
@@ -104,7 +104,8 @@ class CongestionControl:
         return self.settings or Rows(f"Settings of {self.name}.", *columns, f8("unused", "flag", "Nothing."))
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, float]:
-        """All options with their values: those ``given``, and defaults. Raises :class:`InputError`."""
+        """Return all options with their values: those ``given``, and defaults. Raises
+        :class:`InputError`."""
         return {o.name: o.checked(given.get(o.name, o.default)) for o in self.options}
 
     def net_row(self, given: Mapping[str, Any], gbps: float) -> Any:
@@ -116,14 +117,14 @@ class CongestionControl:
         return row
 
     def flow_rows(self, streams: int, net: Any) -> Any:
-        """``State.cc`` of so many streams before the first event."""
+        """Return ``State.cc`` of ``streams`` streams before the first event."""
         rows = self.flow.zeros(streams)
         for column, option in self.first.items():
             rows[column] = net.cc[option]
         return rows
 
     def kernels(self) -> dict[Kernel, Kernel]:
-        """Kernel of the transport → the one that takes its place."""
+        """Return kernel of the transport → its replacement."""
         from softib.sim.packet.kernels.congestion import cct, fecn_becn, hooks, round_trips
         from softib.sim.packet.kernels.transport import retransmission
 
@@ -150,7 +151,7 @@ class CongestionControl:
 
 
 def _hooks() -> dict[str, Kernel]:
-    """Member of :class:`CongestionControl` → the kernel of the transport whose place it takes."""
+    """Return member of :class:`CongestionControl` → the kernel of the transport that it replaces."""
     from softib.sim.packet.kernels.congestion import cct, fecn_becn, hooks
     from softib.sim.packet.kernels.ethernet import ecmp
 
@@ -167,12 +168,12 @@ def _hooks() -> dict[str, Kernel]:
 
 @cache
 def _built_in() -> Mapping[str, CongestionControl]:
-    """softib's own, by name."""
+    """Return softib's congestion controls by name."""
     from softib.sim.packet.kernels.congestion.dcqcn import DCQCN
     from softib.sim.packet.kernels.congestion.packet_spraying import SPRAY
     from softib.sim.packet.kernels.congestion.swift import SWIFT
 
-    none = replace(DCQCN, name="none", text="senders know of no congestion", marks=False, machine_code="dcqcn")
+    none = replace(DCQCN, name="none", text="senders do not react to congestion", marks=False, machine_code="dcqcn")
     return {control.name: control for control in (DCQCN, SWIFT, SPRAY, none)}
 
 
@@ -210,7 +211,7 @@ def _check(name: str, value: Any) -> None:
         if not isinstance(kernel, Kernel):
             raise InputError(f"its {hook} is not a kernel; use softib.jit.inner")
         if len(signature(kernel.python).parameters) != len(signature(place.python).parameters):
-            raise InputError(f"its {hook} takes other arguments; use {hook}{signature(place.python)}")
+            raise InputError(f"its {hook} has other arguments; use {hook}{signature(place.python)}")
     taken = sorted({option.name for option in value.options} & ETHERNET_NAMES)
     if taken:
         raise InputError(f"its option {taken[0]} is an option of Ethernet; use another name")

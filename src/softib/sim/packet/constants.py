@@ -14,48 +14,49 @@ SMP, GMP = 30, 31
 """Kinds of packet: a MAD on VL15, a MAD on a data VL."""
 LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY, ECN_ECHO = 1, 2, 4, 8, 16, 32, 64
 """Marks of a packet. BAD: a bit is wrong, and its sender may have ended it with EBP, the delimiter
-of a bad packet. COPY: it waits in a switch, and the packet that has its place in the buffer is
-``behind``, which counts its copies in ``out``. ECN_ECHO: of an acknowledgement over Ethernet, a packet
-that it acknowledges was marked."""
+of a bad packet. COPY: it waits in a switch; ``behind`` is the packet that holds its place in the
+buffer and counts its copies in ``out``. ECN_ECHO: an acknowledgement over Ethernet of a marked
+packet."""
 CUT = 1 << 20
-"""Mark of a packet: the cable was pulled, or its node lost its power, while the packet was on its
-way."""
+"""Mark of a packet: the cable was pulled, or its node lost its power, while the packet was in
+transit."""
 MULTICAST_LID = 0xC000
 """The first LID of multicast groups."""
 
 RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS, LIFE_DISCARDS, INACTIVE, TOO_LONG = range(6)
-"""Why a packet is lost: each has its counter at a port."""
+"""Reasons for the loss of a packet, each with a counter at a port."""
 
 ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER, COPIES = range(10)
-"""Kinds of event: a packet's header is through a switch; a port looks what to send; a packet is
-whole at an end port; a message may be posted; a stream may go on; an answer leaves; an ACK timeout;
-in FIFO mode the next of an input; the CCTI timer; copies of a multicast packet are made."""
+"""Kinds of event: a packet's header has passed a switch; a port checks what it can send; a packet has
+fully arrived at an end port; a message may be posted; a stream may continue; an answer leaves; an ACK
+timeout; in FIFO mode, the next packet of an input; the CCTI timer; copies of a multicast packet are
+made."""
 PAUSE_FRAME, ETHERNET_TIMER = 11, 12
-"""Kinds of event over Ethernet: a pause frame is obeyed at a port (payload: priority << 1 | does it
-pause); a pause is to be asked for again (payload: priority), or an acknowledgement was delayed long
-enough (payload: 16 + queue pair)."""
+"""Kinds of event over Ethernet: a pause frame takes effect at a port (payload: priority << 1 | 1 if
+it pauses); a pause must be requested again (payload: priority), or a delayed acknowledgement is due
+(payload: 16 + queue pair)."""
 MANAGE, AGENT = 13, 14
-"""Kinds of event of the management plane: a packet on VL15 is at a port (and one that was cut is
-gone); a management processor is done with a MAD. They wait with the timeouts, and so does the end
-of a MAD on a data VL."""
+"""Kinds of event of the management plane: a packet on VL15 is at a port (or a cut packet
+disappears); a management processor has finished a MAD. They are in the heap of timeouts, as is the
+end of a MAD on a data VL."""
 ENTER = 15
-"""Kind of event: a packet for the switch itself is whole at the port that it came in by."""
+"""Kind of event: a packet for the switch itself has fully arrived at its ingress port."""
 BUCKETS = 1 << 17
 EVENTS_A_BLOCK = 3
-"""Events of a block of a bucket's list, which is a cache line."""
+"""Events in a block of a bucket's list, one cache line."""
 NEVER = 1 << 62
 MARGIN = 64
-"""Rows that one event may take of each pool."""
+"""Rows of each pool that one event may allocate."""
 
 DONE, MORE, STUCK, GROW, TIME_OVER, GOES_ON = range(6)
-"""What the loop returns: every message is done; call again; nothing can move; a pool is short; the
-time is over; go on."""
+"""Return values of the loop: every message is done; call again; nothing can move; a pool is nearly
+empty; the time limit is reached; continue."""
 MANAGED = 7
-"""What the loop returns when a MAD waits in the inbox."""
+"""Return value of the loop: a MAD waits in the inbox."""
 
 STARVED, STALLED, DISCARDED = 1, 2, 4
 """Bits of ``State.vl.waits``: the VL waits for a credit; it is stalled; HOQLife discarded a packet,
-and nothing was sent since."""
+with no packet sent since."""
 WRAP = 4095
 """FCTBS and FCCL have 12 bits (IBA chapter 7, flow control)."""
 VL15 = 15
@@ -64,16 +65,16 @@ NEEDS_RECEIVE, HAS_RECEIVE = -1, -2
 """Of ``State.message.receive``, UC and UD; HAS_RECEIVE - (m + 1): the next receive was taken by
 message m."""
 WINDOW_PACKETS = 1024
-"""Packets ahead of the expected one that a receiver places out of order."""
+"""How far ahead of the expected packet a receiver places packets out of order."""
 BOUND_SLOTS = 256
 """Flows that a switch remembers (adaptive routing, BOUNDED)."""
 
 INTERRUPTED = -1
-"""Status of a run that Ctrl-C ended, beside those of the loop."""
+"""Status of a run that Ctrl-C ended, in addition to those of the loop."""
 LOG_SENT, LOG_RECEIVED, LOG_LOST, LOG_STARVED, LOG_MAD = range(5)
-"""What a row of the log is: a packet was sent, received or lost; a VL lacks credits; bytes of the
+"""Kinds of a row of the log: a packet was sent, received or lost; a VL lacks credits; bytes of the
 MAD of the row before."""
 LOG_MAD_ROWS, LOG_MAD_VALUES = 5, 7
-"""Rows of a MAD of 256 bytes, and their numbers of 8 bytes each."""
+"""Log rows of a MAD of 256 bytes, and 8-byte values in each."""
 
 MILLION = 1_000_000

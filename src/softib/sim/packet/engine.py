@@ -4,7 +4,7 @@
 
 Credits by VL, virtual output queues, VL arbitration, cut-through, HOQLife and lifetime, PSNs,
 acknowledgements and retries: each is a kernel of :mod:`softib.sim.packet.kernels`, driven by the
-tables that a subnet manager wrote. The fabric is not changed.
+tables written by a subnet manager. The fabric is not changed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from softib.sim.packet.network import FOREVER, build_net, know_peers
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.pools import grow
 from softib.sim.packet.state import build_state
+from softib.sim.packet.steady import SteadyStates
 from softib.sim.validity import why_not
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def kernels_of(network: str, control: CongestionControl) -> tuple[Any, Any]:
 
 
 def _common() -> dict[Any, Any]:
-    """Links and switches of Ethernet."""
+    """Kernels of Ethernet's links and switches."""
     from softib.sim.packet.kernels.ethernet import ethernet_switch, pfc
     from softib.sim.packet.kernels.link import credits
     from softib.sim.packet.kernels.switch import switch
@@ -83,7 +84,7 @@ def _common() -> dict[Any, Any]:
 
 
 def _tcp() -> dict[Any, Any]:
-    """Sockets and the kernel's stack."""
+    """Kernels of sockets and the operating system's stack."""
     from softib.sim.packet.kernels.engine import loop
     from softib.sim.packet.kernels.ethernet import tcp, tcp_receive
     from softib.sim.packet.kernels.hca import hca, messages
@@ -104,7 +105,7 @@ def _tcp() -> dict[Any, Any]:
 VCRC, FCS = 2, 4
 """Octets of the link layer's check at the end of a packet and of a frame."""
 EVENTS_A_CALL = 500_000
-"""Between two looks at the clock of the caller: a tenth of a second."""
+"""Interval between two calls of ``progress``: a tenth of a second."""
 
 
 def run(
@@ -117,8 +118,8 @@ def run(
     """Send ``messages`` through ``fabric``; return when each arrived, and the counters of every
     port.
 
-    ``path_sl`` uint8[messages] is the SL of each message's path record, for those without their
-    own; without it they use SL 0, noted in the outcome. Raises :class:`InputError` for impossible
+    ``path_sl`` uint8[messages] is the SL of each message's path record, for messages without an
+    SL; without it they use SL 0, with a note in the outcome. Raises :class:`InputError` for impossible
     messages and a fabric without links.
     """
     options = options or PacketOptions()
@@ -138,16 +139,16 @@ def run(
 
 
 def _discarded(s: Any) -> int:
-    """Packets that HOQLife and lifetimes took."""
+    """Return the number of packets discarded after HOQLife or the switch lifetime."""
     return int(s.port["hoq_discards"].sum() + s.port["life_discards"].sum())
 
 
 def _dissolved(
     fabric: Fabric, messages: Messages, options: PacketOptions, path_sl: np.ndarray | None
 ) -> tuple[tuple[int, int], ...]:
-    """(port, VL) of the cycle of buffers that discards dissolved, empty where packets were
-    discarded in mere congestion: without lifetimes the same run goes on to the same place, and
-    stands still where there is a cycle."""
+    """Return (port, VL) of the cycle of buffers that discards dissolved, empty if packets
+    were discarded because of congestion only: without lifetimes the same run reaches the same state,
+    and stops there if it has a cycle."""
     plain = replace(options, sample_ps=0, watch_ports=(), watch_messages=())
     from softib.sim.packet.standstill import waiting_cycle
 
@@ -165,9 +166,9 @@ def execute(
     lifetimes: bool = True,
 ) -> tuple[Any, Any, int, tuple[str, ...]]:
     """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last
-    :data:`~softib.sim.packet.tables.State` of each part, what the loop said at the end
-    (:data:`~softib.sim.packet.tables.DONE`, …), and notes. Without ``lifetimes`` no packet is too
-    old."""
+    :data:`~softib.sim.packet.tables.State` of each part, the last return value of the
+    loop (:data:`~softib.sim.packet.tables.DONE`, …), and notes. Without ``lifetimes`` no packet is
+    discarded for its age."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)
@@ -179,12 +180,12 @@ def execute(
     net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options)
     know_peers(net.port)
-    status, state = _run(net, state, options, progress, sampler)
-    return net, state, status, notes
+    status, state, steady = _run(net, state, options, progress, sampler)
+    return net, state, status, (*notes, *steady.notes())
 
 
 def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The SL of each message, and notes; ``path_sl`` as :func:`run` takes it."""
+    """Return the SL of each message, and notes; ``path_sl`` as in :func:`run`."""
     sl = m.sl.astype(np.int64)
     unnamed = sl == PATH_SL
     if not unnamed.any():
@@ -198,19 +199,22 @@ def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray,
 
 def _run(
     net: Any, state: Any, options: PacketOptions, progress: Progress | None, sampler: Sampler | None
-) -> tuple[int, Any]:
+) -> tuple[int, Any, SteadyStates]:
     control = options.control
     blame = functools.partial(blamed_on, control.package, f"congestion control {control.name}")
     with blame():
         compiled = congestion_control(control.machine_code) if control.machine_code else control
         start, loop = kernels_of(options.network, compiled)
     total = int(state.message["packets"].sum())
+    steady = SteadyStates(net, loop, options.skip and options.network == "infiniband")
     start(net, state)
     try:
         while True:
             until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
             with blame():
                 status = int(loop(net, state, until, EVENTS_A_CALL))
+            if status == constants.MORE:
+                status, state = steady.after(state, until)
             if status == constants.GROW:
                 state = grow(state)
                 continue
@@ -221,11 +225,11 @@ def _run(
                 sent = total if status == constants.DONE else min(int(state.reg.sent), total)
                 progress(int(state.reg.now), sent, total)
             if not sampled and status != constants.MORE:
-                return status, state
+                return status, state, steady
     except KeyboardInterrupt:
         if not options.interruptible:
             raise
-        return constants.INTERRUPTED, state
+        return constants.INTERRUPTED, state, steady
 
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
@@ -258,7 +262,7 @@ def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...
 
 
 def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
-    """``o`` with what Ethernet counts; frames that a full queue dropped are discards."""
+    """Return ``o`` with Ethernet's counters; frames dropped at a full queue count as discards."""
     figures = port_figures(net, s, o.end_ps)
     o.network, o.port_figures = network, figures
     o.counters = counters_of(s.port, s.rare_count, FCS)
@@ -270,25 +274,25 @@ def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
 def _more_notes(arrived: np.ndarray, completed: np.ndarray, status: int, unheard: int) -> tuple[str, ...]:
     lost = int((arrived < 0).sum())
     notes = []
-    ended = {constants.TIME_OVER: "the time that was given is over", constants.INTERRUPTED: "interrupted"}
+    ended = {constants.TIME_OVER: "time limit reached", constants.INTERRUPTED: "interrupted"}
     if status in ended:
         notes.append(f"{ended[status]}; {counted(lost, 'message')} {plural(lost, 'has', 'have')} not arrived")
     if unheard:
         notes.append(f"{counted(unheard, 'message')} of UC and UD found no receive and were dropped (out_of_buffer)")
     if lost > unheard and status not in (*ended, constants.STUCK):
-        notes.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or no one repeats them")
+        notes.append(f"{lost - unheard:,} messages never arrived: retries were exhausted, or the transport has none")
     silent = int(((arrived >= 0) & (completed < 0)).sum())
     if silent and status not in (*ended, constants.STUCK):
         notes.append(
             f"{counted(silent, 'message')} arrived and {plural(silent, 'was', 'were')} never acknowledged: "
-            "the sender's retries were exceeded"
+            "the sender's retries were exhausted"
         )
     return tuple(notes)
 
 
 def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -> np.ndarray:
-    """:data:`~softib.fabric.counters.COUNTERS` of what the kernels counted; data in words of four
-    octets without the ``check_octets`` of the link layer at the end of each packet (IBA 16.1.3.5:
+    """Return :data:`~softib.fabric.counters.COUNTERS` from the counts of the kernels; data in words of
+    four bytes without the ``check_octets`` of the link layer at the end of each packet (IBA 16.1.3.5:
     from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count["hoq_discards"] + count["life_discards"] + count["inactive"] + count["too_long"]
@@ -313,14 +317,14 @@ def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -
 
 
 def sl_counters_of(net: Any, s: Any) -> np.ndarray:
-    """:data:`~softib.fabric.counters.SL_COUNTERS`: words sent and received by SL."""
+    """Return :data:`~softib.fabric.counters.SL_COUNTERS`: words sent and received by SL."""
     out = np.zeros(len(net.port), SL_COUNTERS)
     out["xmit_data_sl"], out["rcv_data_sl"] = s.by_sl["sent"], s.by_sl["received"]
     return out
 
 
 def vl_counters_of(net: Any, s: Any) -> np.ndarray:
-    """:data:`~softib.fabric.counters.VL_COUNTERS`: ticks of waiting by VL."""
+    """Return :data:`~softib.fabric.counters.VL_COUNTERS`: ticks of waiting by VL."""
     ports, vls = len(net.port), int(net.opt.vls)
     out = np.zeros(ports, VL_COUNTERS)
     out["port_vl_xmit_wait"][:, :vls] = s.vl_wait["ticks"].reshape(ports, vls)

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["ethernet_net", "ethernet_state", "no_ethernet_net", "no_ethernet_state", "port_figures", "totals"]
 
 FIGURES = ("pause_frames_sent", "pause_frames_received", "paused_ps", "tail_drops", "headroom_drops", "ecn_marked")
-"""Figures that are summed over the priorities of a port."""
+"""Figures summed over the priorities of a port."""
 
 COLUMNS = {"pause_frames_sent": "pauses_sent", "pause_frames_received": "pauses_received"}
-"""Columns of ``State.queue`` that have another name."""
+"""Figures whose column in ``State.queue`` has another name."""
 
 
 def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
-    """Figures by port (int64[ports]) of a run that ended at ``end_ps``: ``pause_frames_sent`` and
-    ``_received``, ``paused_ps`` (of all priorities, pauses that last included), ``tail_drops``,
-    ``headroom_drops``, ``ecn_marked``, ``peak_queue`` (the longest egress queue of a priority,
-    octets), ``mean_queue`` (over the run), ``gbps`` of the link (float64), ``cpu_send_ps`` and
-    ``cpu_receive_ps`` of the host behind the port."""
+    """Return figures by port (int64[ports]) of a run that ended at ``end_ps``: ``pause_frames_sent``
+    and ``_received``, ``paused_ps`` (of all priorities, including pauses not yet ended),
+    ``tail_drops``, ``headroom_drops``, ``ecn_marked``, ``peak_queue`` (the longest egress queue of a
+    priority, bytes), ``mean_queue`` (over the run), ``gbps`` of the link (float64), ``cpu_send_ps`` and
+    ``cpu_receive_ps`` of the port's host."""
     vls = int(net.opt.vls)
     q = s.queue.reshape(-1, vls)
     figures = {name: q[COLUMNS.get(name, name)].sum(axis=1) for name in FIGURES}
@@ -56,7 +56,7 @@ def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
 
 
 def totals(figures: dict[str, np.ndarray], s: Any, network: str) -> dict[str, int]:
-    """Sums for :attr:`softib.sim.outcome.Outcome.work`."""
+    """Return the sums for :attr:`softib.sim.outcome.Outcome.work`."""
     sums = {
         "pause frames": int(figures["pause_frames_sent"].sum()),
         "frames marked": int(figures["ecn_marked"].sum()),
@@ -75,17 +75,17 @@ def totals(figures: dict[str, np.ndarray], s: Any, network: str) -> dict[str, in
 PREAMBLE_AND_GAP = 20
 """Octets between two frames: preamble and start 8, interpacket gap 12 (IEEE 802.3 4.2)."""
 QUANTA_PS_GBPS = 65_535 * 512 * 1000
-"""ps of the most quanta of a pause frame, times Gb/s (IEEE 802.3 31B.2)."""
+"""ps of the largest number of quanta in a pause frame, times Gb/s (IEEE 802.3 31B.2)."""
 FRAME_HEADERS = 18
 PAUSE = 84
 ROCE_PARTS = 60
-"""IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: what the MTU holds beside the payload of a first packet."""
+"""IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: headers within the MTU of a first packet."""
 TCP_PARTS = 52
 MIB = 1 << 20
 FOREVER = 31
 DCQCN_GBPS, DCTCP_GBPS = 40.0, 10.0
 K_MIN_40, K_MAX_40, DCTCP_K_10 = 5_000, 200_000, 65 * 1500
-"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in octets; DCTCP's K at
+"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in bytes; DCTCP's K at
 10 Gb/s (Alizadeh et al., SIGCOMM 2010)."""
 US, NS = 1_000_000, 1000
 
@@ -149,7 +149,7 @@ def ethernet_net(
     port["latency_ps"] = np.where(external, switch_ps, port["latency_ps"])
     port["hoq"], port["life"] = FOREVER, FOREVER
     mtu = options.mtu or (9000 if network == "roce" else 1500)
-    if network == "roce" and mtu in MTU_BYTES.values():  # a path MTU, as ibv_devinfo shows it
+    if network == "roce" and mtu in MTU_BYTES.values():  # a path MTU, as shown by ibv_devinfo
         mtu += ROCE_PARTS
     port["mtu"] = mtu + FRAME_HEADERS
     opt["gap"], opt["fcp"] = PREAMBLE_AND_GAP, 0
@@ -206,19 +206,19 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
 
 
 def _fs(gbps: float) -> float:
-    """fs an octet; 0: no limit."""
+    """Return fs per byte; 0: no limit."""
     return 8e6 / gbps if gbps else 0.0
 
 
 def _buffers(
     network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, memory: np.ndarray, sizes: tuple[int, int]
 ) -> np.ndarray:
-    """``Net.buffer``; ``memory`` of the switch in octets, ``sizes``: octets of a frame, priorities.
+    """``Net.buffer``; ``memory`` of the switch in bytes, ``sizes``: bytes of a frame, priorities.
 
-    Headroom: a pause frame waits for a frame, crosses, and is obeyed; meanwhile the other end
-    sends, what is on the cable comes, and a frame that began before ends (802.1Q annex N). It is
-    set aside for every port and priority; the rest is shared. An adapter has room for its own
-    headroom and a few frames.
+    Headroom: a pause frame waits for the frame being sent, crosses the cable, and takes effect;
+    until then the other end keeps sending, bytes on the cable arrive, and a frame already begun ends
+    (802.1Q annex N). Headroom is reserved for every port and priority; the rest is shared. An
+    adapter has room for its headroom and a few frames.
     """
     frame, vls = sizes
     out = tables.BUFFER.zeros(len(port))

@@ -1,10 +1,10 @@
 """Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
 
-Values that the engine does not have are generated, always the same: Q_Key, R_Key, GIDs and
+Values that the engine does not have are fixed made-up ones: Q_Key, R_Key, GIDs and
 addresses; payload is zeros. A queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its
 source and the next one at its destination. PSNs begin at 0. A congestion notice is an
-acknowledgement with BECN (IBA annex A10). MADs are those that travelled: a directed one shows its
-hop pointer and return path on each link. Their PSNs are made up.
+acknowledgement with BECN (IBA annex A10). MADs are the ones sent in the run: a directed one shows
+its hop pointer and return path on each link. Their PSNs are made up.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ BTH_NEXT = 0x1B
 MASK24 = 0xFFFFFF
 PS_PER_NS, PS_PER_US = 1000, 1_000_000
 BATCH = 20_000
-"""Frames that are made at once."""
+"""Frames built at a time."""
 BASE = np.array([Operation.WRITE_FIRST, Operation.SEND_FIRST, Operation.READ_REQUEST, Operation.FETCH_ADD], np.int64)
 """By :class:`~softib.sim.messages.Opcode`: the first request."""
 SERVICES = np.array([Service.RC, Service.UC, Service.UD], np.int64)
@@ -75,7 +75,7 @@ WITH_AETH = (
 
 @dataclass(frozen=True)
 class Tap:
-    """What passed some ports, by time: ``row`` of the log, ``ps`` when its first octet passed,
+    """Packets that passed some ports, by time: ``row`` of the log, ``ps`` when the first byte passed,
     ``interface`` (row of the ports), ``direction`` (:data:`~softib.iba.pcap.INBOUND`,
     :data:`~softib.iba.pcap.OUTBOUND`)."""
 
@@ -86,7 +86,7 @@ class Tap:
 
 
 def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
-    """Frames that ``ports`` sent and received, first octets first."""
+    """Return the frames that ``ports`` sent and received, by the time of their first byte."""
     parts: list[tuple[np.ndarray, ...]] = []
     for number, port in enumerate(ports):
         peer = int(log.net_port["peer"][port])
@@ -100,7 +100,7 @@ def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
 
 
 def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
-    """BTH.opcode of packets (int64)."""
+    """Return BTH.opcode of packets (int64)."""
     m = log.message[log.message_of(rows)]
     kinds, psn = log.what[rows], log.psn[rows]
     first = psn == m["psn"]
@@ -121,7 +121,8 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
 
 
 def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """``(which of rows, uint8[n, octets])``: packets of one opcode and size together, MADs last."""
+    """Yield ``(which of rows, uint8[n, octets])``: packets of one opcode and size together, MADs
+    last."""
     managed = np.flatnonzero(log.mad[rows] >= 0)
     if len(managed):
         plain = np.flatnonzero(log.mad[rows] < 0)
@@ -133,7 +134,7 @@ def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
 
 
 def _mads(log: PacketLog, rows: np.ndarray) -> np.ndarray:
-    """MADs as packets between QPs 0, or QPs 1 (IBA chapter 13)."""
+    """Return MADs as packets between QPs 0, or QPs 1 (IBA chapter 13)."""
     smp = log.what[rows] == constants.SMP
     qp = np.where(smp, SMI_QP, GSI_QP)
     mads, slid, dlid = log.mads[log.mad[rows]], log.entered[rows], log.dlid[rows]
@@ -188,8 +189,8 @@ def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.nda
 
 
 def _grh(log: PacketLog, rows: np.ndarray, octets: int) -> np.ndarray:
-    """GRH of packets for a group, which all of them have (IBA chapter 10, multicast): GIDs are made
-    up of LIDs."""
+    """Write the GRH that all packets for a group have (IBA chapter 10, multicast); GIDs are derived
+    from LIDs."""
     slid = log.qp["back_lid"][log.stream[rows] >> 1]
     return GRH.pack(
         ip_ver=6,
@@ -223,7 +224,7 @@ def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: i
 
 
 def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> list[np.ndarray]:
-    """Headers behind BTH."""
+    """Write the headers after BTH."""
     operation, headers = opcode & 31, []
     if opcode & 0xE0 == Service.UD:
         return [DETH.pack(qkey=QKEY, src_qp=(FIRST_QPN + 2 * (log.stream[rows] >> 1)) & MASK24)]
@@ -262,8 +263,8 @@ def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
 
 
 def write_capture(log: PacketLog, fabric: Fabric, ports: Sequence[int], path: str | os.PathLike[str]) -> int:
-    """Write what ``ports`` sent and received as pcapng, time 0 being 1970; returns how many frames.
-    Raises :class:`InputError` where the file cannot be written."""
+    """Write the frames that ``ports`` sent and received as pcapng, with time 0 in 1970; return their
+    number. Raises :class:`InputError` if the file cannot be written."""
     seen = tap(log, ports)
     file = PcapngFile(path, [fabric.port_name(int(p)) for p in ports])
     for at in range(0, len(seen.row), BATCH):

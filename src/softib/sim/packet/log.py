@@ -1,4 +1,4 @@
-"""What watched packets did (``State.log``), as columns in the order of time."""
+"""The log of watched packets (``State.log``), as columns in time order."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["PacketLog", "watch_tables"]
 
 @dataclass(frozen=True)
 class PacketLog:
-    """One row for each thing that a watched packet did, ascending by time and port: int64 columns
-    of one length.
+    """One row for each event of a watched packet, ascending by time and port: int64 columns of one
+    length.
 
-    ``kind``: :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` in ps as
-    :data:`~softib.sim.packet.tables.State` says for each kind; ``stream``: 2 × queue pair, + 1 of
-    what its destination sends (-1: a MAD); ``psn`` not wrapped. ``net_port``, ``qp``, ``order`` and
-    ``message`` are the engine's tables, which say what they mean; where links change, ``net_port``
-    names the peer that a cable leads to. ``mads`` uint8[…, 256]: the MADs that were sent, hop by
-    hop, and ``mad`` the row there (-1: none).
+    ``kind``: :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` in ps,
+    described for each kind in :data:`~softib.sim.packet.tables.State`; ``stream``: 2 × queue pair, + 1
+    for packets from its destination (-1: a MAD); ``psn`` not wrapped. ``net_port``, ``qp``, ``order``
+    and ``message`` are tables of the engine; if links change, ``net_port`` has the peer at the other
+    end of the cable. ``mads`` uint8[…, 256]: the MADs that were sent, hop by hop, and ``mad`` the row
+    there (-1: none).
     """
 
     kind: np.ndarray
@@ -92,8 +92,8 @@ class PacketLog:
         return len(self.kind)
 
     def message_of(self, rows: np.ndarray) -> np.ndarray:
-        """The message that each packet belongs to, or whose packet it answers (row of the
-        messages)."""
+        """Return the message that each packet belongs to, or whose packet it answers (row
+        of the messages)."""
         q, psn = self.stream[rows] >> 1, self.psn[rows]
         of_order = self.message[self.order]
         key = (of_order["qp"] << 32) + of_order["psn"]
@@ -103,8 +103,8 @@ class PacketLog:
 
 
 def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``) of the log's rows, of which
-    some hold octets of the MAD before them."""
+    """Return (rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``) from the log's rows,
+    some of which hold bytes of the MAD before them."""
     octets = (written["place"] & 15) == constants.LOG_MAD
     values = constants.LOG_MAD_ROWS * constants.LOG_MAD_VALUES
     held = np.ascontiguousarray(written["mad"][octets], "<i8").reshape(-1, values)
@@ -114,15 +114,15 @@ def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _ends(qp: np.ndarray, n: int) -> np.ndarray:
-    """Behind the last message of each queue pair; ``END_MESSAGE`` may have been cut off by an
+    """Return the end of each queue pair's messages; ``END_MESSAGE`` may be smaller after an
     error."""
     return np.append(qp["first_message"][1:], n)
 
 
 def watch_tables(fabric: Fabric, m: Messages, options: PacketOptions) -> dict[str, np.ndarray]:
-    """``watch_port`` and ``watch_qp`` of :data:`~softib.sim.packet.tables.Net`.
-
-    Raises :class:`InputError` for a port or message that is not there.
+    """Return ``watch_port`` and ``watch_qp`` of
+    :data:`~softib.sim.packet.tables.Net`.
+    Raises :class:`InputError` for a port or message that does not exist.
     """
     ports, rows = np.array(options.watch_ports, np.int64), np.array(options.watch_messages, np.int64)
     if not len(ports) and not len(rows):

@@ -1,5 +1,5 @@
-"""What managers wrote, as the packet layer's tables: congestion control, adaptive routing,
-multicast groups, aggregation nodes; and when the members of a group have its messages."""
+"""Settings written by managers as the packet layer's tables: congestion control, adaptive routing,
+multicast groups, aggregation nodes; and the times at which members of a group receive its messages."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ __all__ = [
 
 
 def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DeviceProfile) -> None:
-    """Where messages are reduced: set ``opt[AGGREGATES]``, and of each aggregation node its link,
-    whose two ends are inside the switch, and what reducing takes. The node takes data as fast as
-    all ports of its switch bring it."""
+    """For runs with reductions: set ``opt[AGGREGATES]``, and for each aggregation node its link,
+    whose two ends are inside the switch, and the cost of reducing. The node accepts data at the rate
+    of all ports of its switch together."""
     if not m.reduces.any() or not fabric.sizes.sharps:
         return
     net.opt.aggregates = 1
@@ -59,9 +59,8 @@ def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DevicePr
 
 
 def inside_links(net: Any) -> np.ndarray:
-    """Both ends of the links between switches and the aggregation nodes inside them (rows of
-    ports), where messages are reduced: their rates and buffers are not those that link training
-    says."""
+    """Return both ends of the links between switches and the aggregation nodes inside them (rows of
+    ports), for runs with reductions: their rates and buffers do not come from link training."""
     nodes = np.flatnonzero(net.rare["reduce_fs"] > 0)
     return np.concatenate([nodes, net.port["peer"][nodes].astype(np.int64)])
 
@@ -69,11 +68,10 @@ def inside_links(net: Any) -> np.ndarray:
 def group_tables(
     fabric: Fabric, ends: np.ndarray, m: Messages, options: PacketOptions, opt: Any
 ) -> dict[str, np.ndarray]:
-    """``mft``, ``group_first`` and ``group_port`` of :data:`~softib.sim.packet.tables.Net`; sets
-    ``opt[MULTICAST]``.
-
-    Raises :class:`InputError` for a group without an MLID, or with FIFO inputs, which have no place
-    for copies.
+    """Return ``mft``, ``group_first`` and ``group_port`` of :data:`~softib.sim.packet.tables.Net`;
+    set ``opt[MULTICAST]``.
+    Raises
+    :class:`InputError` for a group without an MLID, or with FIFO inputs, which do not support copies.
     """
     used = [m.groups[g - 1] for g in np.unique(m.group[m.group > 0]).tolist()]
     if not used:
@@ -83,7 +81,7 @@ def group_tables(
             "group_port": np.zeros(1, np.int64),
         }
     if options.fifo:
-        raise InputError("inputs with one FIFO a VL have no multicast; leave fifo out")
+        raise InputError("inputs with one FIFO per VL do not support multicast; leave fifo out")
     if any(g.mlid < constants.MULTICAST_LID for g in used):
         raise InputError("a multicast group has no MLID; a subnet manager must create the group")
     opt["multicast"] = 1
@@ -97,11 +95,10 @@ def group_tables(
 
 
 def mark_messages(message: np.ndarray, m: Messages) -> int:
-    """Fill ``M_LID``, ``M_GROUP`` and ``M_DELIVERY`` of messages for groups; returns rows of
+    """Fill ``M_LID``, ``M_GROUP`` and ``M_DELIVERY`` of messages for groups; return rows of
     ``State.delivery``.
-
-    Raises :class:`InputError` for a message that waits for a datagram which its source does not
-    get.
+    Raises
+    :class:`InputError` for a message that waits for a datagram which its source does not receive.
     """
     rows = np.flatnonzero(m.group > 0)
     if not len(rows):
@@ -122,8 +119,8 @@ def mark_messages(message: np.ndarray, m: Messages) -> int:
 
 
 def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of message ``i`` for a group: its members' ports, when each has it (ps, -1: never), and how
-    many times it came."""
+    """Return, for message ``i`` for a group, its members' ports, when each received it (ps, -1:
+    never), and how many times."""
     group = int(s.message["group"][i]) - 1
     first, end = int(net.group_first[group]), int(net.group_first[group + 1])
     rows = s.delivery[int(s.message["delivery"][i]) :][: end - first]
@@ -131,8 +128,8 @@ def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def reached_ps(net: Any, s: Any, n: int) -> np.ndarray:
-    """When each of ``n`` messages arrived: one for a group when the last member but its sender has
-    it."""
+    """Return when each of ``n`` messages arrived; one for a group arrives when the last member other
+    than its sender has it."""
     arrived = s.message["arrived"][:n].copy()
     for i in np.flatnonzero(s.message["group"][:n]).tolist():
         ports, when, _ = deliveries_of(net, s, i)
@@ -148,11 +145,11 @@ US = 1_000_000
 
 
 def congestion_tables(fabric: Fabric, blocks: np.ndarray, wanted: bool, opt: Any) -> dict[str, np.ndarray]:
-    """``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`; sets
-    ``opt[CC]`` where a switch marks.
-
-    Threshold ``w`` of 1 to 15 means (16 - w) sixteenths of the receive buffer of a VL: annex A10
-    asks for uniformly decreasing values and leaves them to the switch. A table entry is shift (2
+    """Return ``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`;
+    set ``opt[CC]`` if a switch marks.
+    Threshold
+    ``w`` of 1 to 15 means (16 - w) sixteenths of the receive buffer of a VL: annex A10 requires
+    uniformly decreasing values, and leaves their choice to the switch. A table entry is shift (2
     bits) and multiplier (14): the flow waits for multiplier / 2^shift packet times.
     """
     empty = {
@@ -195,8 +192,9 @@ def _marking(fabric: Fabric, blocks: np.ndarray) -> np.ndarray:
 
 
 def adaptive_tables(fabric: Fabric, options: PacketOptions, opt: Any) -> dict[str, Any]:
-    """``ar_lft``, ``ar_group``, ``ar_on`` and ``ageing`` of :data:`~softib.sim.packet.tables.Net`;
-    sets ``opt[AR]`` where a switch routes adaptively, and ``opt[PLACEMENT]``."""
+    """Return ``ar_lft``, ``ar_group``, ``ar_on`` and ``ageing`` of
+    :data:`~softib.sim.packet.tables.Net`; set ``opt[AR]`` if a switch routes adaptively, and
+    ``opt[PLACEMENT]``."""
     f = fabric
     if not (options.adaptive_routing and f.sizes.switches):
         return _no_adaptive()

@@ -1,4 +1,4 @@
-"""A fabric as its manager programmed it, as the packet layer's tables."""
+"""A programmed fabric as the packet layer's tables."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ __all__ = [
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
 HEADROOM = 128
-"""Octets of headers that a link's MTU does not count (IBA chapter 7: MTU + 124 from LRH to ICRC,
-and VCRC)."""
+"""Bytes of headers outside a link's MTU (IBA chapter 7: MTU + 124 from LRH to ICRC, and VCRC)."""
 NO_LIMIT = 255
 MOST_PRIORITY = 7
 """Priorities of IEEE 802.1Q: three bits."""
@@ -52,8 +51,8 @@ SMALLEST_PACKET = 30
 
 
 def physical_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """Port at the other end of each link that is LinkUp at both ends (int32, -1: none): it carries
-    VL15."""
+    """Return the port at the other end of each link that is LinkUp at both ends (int32, -1: none):
+    it carries VL15."""
     peer = fabric.port_peer[ports]
     there = np.maximum(peer, 0)
     up = [PortInfo.port_phys_state.get(fabric.port_info[at]) == PhysState.LINK_UP for at in (ports, there)]
@@ -61,22 +60,22 @@ def physical_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 
 def active_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """The same of links that are ACTIVE at both ends, which carry data."""
+    """Return the same for links that are ACTIVE at both ends, which carry data."""
     peer = physical_peer(fabric, ports)
     active = [PortInfo.port_state.get(fabric.port_info[at]) == PortState.ACTIVE for at in (ports, np.maximum(peer, 0))]
     return np.where((peer >= 0) & active[0] & active[1], peer, -1).astype(np.int32)
 
 
 def usable_peer(fabric: Fabric) -> np.ndarray:
-    """Port at the other end of each link that carries data (int32[ports], -1: none): both ends are
-    LinkUp, and ACTIVE where a manager has made any port so."""
+    """Return the port at the other end of each link that carries data (int32[ports], -1: none): both
+    ends are LinkUp, and also ACTIVE if any port of the fabric is."""
     every = np.arange(fabric.sizes.ports)
     managed = (fabric.port_state[fabric.linked] == PortState.ACTIVE).any()
     return active_peer(fabric, every) if managed else physical_peer(fabric, every)
 
 
 def main_profile(fabric: Fabric) -> DeviceProfile:
-    """The profile of the generation that most adapters' links run at."""
+    """Return the profile of the generation of most adapters' links."""
     from softib.fabric.power_up import active_speed_codes
 
     on_ca = ~fabric.is_switch[fabric.port_node] & fabric.linked
@@ -125,7 +124,7 @@ def refresh_ports(
     changed: dict[str, Any],
     vls: int,
 ) -> None:
-    """Write what MADs and link training decide into the rows ``ports`` of ``Net.port`` and
+    """Write the values set by MADs and link training into the rows ``ports`` of ``Net.port`` and
     ``Net.rare``: rate, latency, VLs (at most the ``vls`` that the run has rows for), MTU,
     lifetimes, arbitration."""
     from softib.fabric.power_up import active_speed_codes
@@ -174,21 +173,23 @@ def refresh_ports(
 
 
 def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
-    """``Net.drain`` of ps an octet (float64[ports], 0: as fast as the link, inf: nothing, which is
-    an hour a packet). Ports that grant credits they have not (below 0) do not slow their peer down."""
+    """Return ``Net.drain`` from ps per byte (float64[ports], 0: as fast as the link, inf: no drain,
+    represented as an hour per packet). Ports that grant credits without room (below 0) do not slow down
+    their peer."""
     finite = np.where(np.isinf(byte_ps), HOUR_FS / LARGEST_PAYLOAD, byte_ps * 1000)
     return np.rint(np.where(byte_ps > 0, finite, 0)).astype(np.int64)
 
 
 def know_peers(port: np.ndarray) -> None:
-    """Write kind and latency of the ports at the other ends into the rows of ``Net.port``; to be
-    called again when either changes."""
+    """Write kind and latency of the peer ports into the rows of ``Net.port``; call it again when
+    either changes."""
     there = np.maximum(port["peer"], 0)
     port["next_kind"], port["next_latency_ps"] = port["kind"][there], port["latency_ps"][there]
 
 
 def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
-    """(``Net.uniform``, how many VLs the SLs in use need, do all switch ports map alike)."""
+    """Return (``Net.uniform``, the number of VLs that the SLs in use need, whether all switch ports
+    have the same mapping)."""
     rows = fabric.sl2vl
     uniform, is_uniform = np.zeros(16, np.int64), False
     if not len(rows):
@@ -206,7 +207,7 @@ def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
 
 
 def priorities(sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
-    """As :func:`_sl2vl` for Ethernet: the service level is the priority (PCP). Raises
+    """Like :func:`_sl2vl` for Ethernet: the service level is the priority (PCP). Raises
     :class:`InputError` for one above 7."""
     most = int(sls.max(initial=0))
     if most > MOST_PRIORITY:
@@ -217,10 +218,10 @@ def priorities(sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
 def build_net(
     fabric: Fabric, options: PacketOptions, sls: np.ndarray, management: np.ndarray | None = None
 ) -> tuple[Any, DeviceProfile]:
-    """:data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters' profile.
-
-    ``management`` (a row): links and tables will change while packets move, so the tables are the
-    fabric's own. Raises :class:`InputError` where no link is up.
+    """Return :data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters'
+    profile.
+    ``management`` (a row): links and tables will change during the run, so the fabric's arrays are used
+    without a copy. Raises :class:`InputError` if no link is up.
     """
     base = main_profile(fabric)
     changed = dict(options.profile)

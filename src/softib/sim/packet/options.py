@@ -18,34 +18,32 @@ NETWORKS = ("infiniband", "roce", "tcp")
 
 @dataclass(frozen=True)
 class EthernetOptions:
-    """Figures marked "0: …" follow from the links.
+    """Values marked "0: …" are then derived from the links. ``gbps``: speed of the hosts' links (0: the
+    data rate of the InfiniBand links; other links scale by the same factor); ``mtu`` of a frame's payload
+    (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE are path MTUs, with headers in addition);
+    ``ecmp``: hash flows over shortest paths, otherwise use the forwarding tables; ``cut_through`` (None: by
+    speed); ``switch_ns`` and ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times
+    the free buffer (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.
 
-    ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; others scale
-    alike); ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of
-    RoCE are path MTUs, and frames carry their headers beside); ``ecmp``: hash flows over shortest
-    paths, else the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and
-    ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times what is free of it
-    (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.
+        Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below
+        XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),
+        ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows 614.4 ns at 10 Gb/s.
 
-    Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below
-    XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),
-    ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows 614.4 ns at 10 Gb/s.
+        RoCE: ``cc``, a congestion control (:mod:`~softib.sim.packet.congestion_control`), whose
+        options are ``cc_options``. Switches mark with ``k_min_bytes``, ``k_max_bytes`` (0: those of Zhu
+        et al. 2015 for 40 Gb/s, scaled with the rate) and ``p_max``. ``reorder_us``: with reordering
+        receivers, a packet that is missing this long counts as lost.
 
-    RoCE: ``cc``, a congestion control (:mod:`~softib.sim.packet.congestion_control`), whose own
-    options are ``cc_options``. Switches mark by ``k_min_bytes``, ``k_max_bytes`` (0: those of Zhu
-    et al. 2015 for 40 Gb/s, scaled with the rate) and ``p_max``. ``reorder_us``: a packet that is
-    missing this long counts as lost, where receivers reorder.
-
-    TCP: ``congestion`` "reno" (NewReno, RFC 6582) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65
-    frames at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as
-    in Linux. The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and
-    ``receive_gbps`` of one core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads);
-    ``segment_ns`` of each segment at either end (0: within the octets' cost); ``cores`` that a host
-    gives to it; ``interrupt_us``: least time between two interrupts of a port for data (moderation;
-    50 in Intel's igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``:
-    what is between an acknowledgement and the segments that it lets go is drawn from 0 to this (-1:
-    the time of a frame); without it flows that are equal to the picosecond lock each other out of a
-    full queue (Floyd and Jacobson 1992).
+        TCP: ``congestion`` "reno" (NewReno, RFC 6582) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames
+        at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as in Linux.
+        The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and ``receive_gbps`` of one
+        core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each
+        segment at either end (0: within the bytes' cost); ``cores`` of a host for the stack;
+        ``interrupt_us``: minimum time between two interrupts of a port for data (moderation; 50 in Intel's
+        igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``: the delay between
+        an acknowledgement and the segments that it releases is drawn from 0 to this (-1: the time of a
+        frame); without it flows with identical timing lock each other out of a full queue (Floyd and
+        Jacobson 1992).
     """
 
     gbps: float = 0.0
@@ -88,11 +86,11 @@ class EthernetOptions:
         if self.congestion not in ("reno", "dctcp"):
             raise UnknownName("congestion control of TCP", self.congestion, ("reno", "dctcp"))
         if self.mtu and not 576 <= self.mtu <= 9216:
-            raise InputError(f"mtu {self.mtu} is not possible; Ethernet carries 576 to 9216 octets")
+            raise InputError(f"mtu {self.mtu} is not possible; Ethernet carries 576 to 9216 bytes")
         if not 0 < self.p_max <= 1 or not 0 < self.dctcp_gain <= 1:
             raise InputError("p_max and dctcp_gain are shares above 0 and at most 1")
         if not 1 <= self.first_window <= self.window <= 1000:
-            raise InputError("first_window and window are segments: at least 1, at most 1000, the first not larger")
+            raise InputError("first_window and window are in segments: use 1 to 1000, with first_window at most window")
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name not in ("headroom_bytes", "jitter_ns") and isinstance(value, int | float) and value < 0:
@@ -104,16 +102,16 @@ class EthernetOptions:
 
     @property
     def control(self) -> CongestionControl:
-        """The congestion control that ``cc`` names."""
+        """Return the congestion control named by ``cc``."""
         return congestion_control(self.cc)
 
 
 ETHERNET_NAMES = {f.name for f in fields(EthernetOptions)} - {"cc_options"}
-"""Names that no congestion control may give to an option of its own."""
+"""Names that an option of a congestion control must not have."""
 
 
 def ethernet_options(given: Mapping[str, Any]) -> EthernetOptions:
-    """From names and values, those of the congestion control's own options among them. Raises
+    """Return the options from names and values, including those of the congestion control. Raises
     :class:`UnknownName` and :class:`InputError`."""
     control = congestion_control(given.get("cc", EthernetOptions.cc))
     names = {option.name for option in control.options}
@@ -125,7 +123,7 @@ def ethernet_options(given: Mapping[str, Any]) -> EthernetOptions:
 
 
 def network_of(text: str) -> dict[str, Any]:
-    """``roce,pfc=off,gbps=100`` as ``network`` and ``ethernet`` of
+    """Parse ``roce,pfc=off,gbps=100`` into ``network`` and ``ethernet`` of
     :class:`~softib.sim.packet.PacketOptions`. Raises :class:`UnknownName` and :class:`InputError`.
     """
     name, *parts = (part.strip() for part in text.split(","))
@@ -146,12 +144,12 @@ def network_of(text: str) -> dict[str, Any]:
 
 
 def _value(key: str, kind: str, text: str) -> Any:
-    """``text`` as a value of ``kind``."""
+    """Return ``text`` as a value of type ``kind``."""
     if "bool" in kind:
         if text not in ("on", "off"):
-            raise InputError(f"{key}={text}: write on or off")
+            raise InputError(f"{key}={text}: use on or off")
         return text == "on"
-    if kind in ("str", "own"):  # an option of a congestion control has its own check
+    if kind in ("str", "own"):  # options of a congestion control are checked there
         return text
     try:
         return int(text) if kind == "int" else float(text)
@@ -160,7 +158,7 @@ def _value(key: str, kind: str, text: str) -> Any:
 
 
 Progress = Callable[[int, int, int], None]
-"""Called with (virtual time in ps, packets of messages sent, packets of messages in all)."""
+"""Called with (virtual time in ps, packets of messages sent, total packets of messages)."""
 PS_PER_S = 10**12
 RNR_TIMER_US = (
     655_360,
@@ -201,20 +199,21 @@ RNR_TIMER_US = (
 
 @dataclass(frozen=True)
 class PacketOptions:
-    """``profile``: figures of :class:`~softib.sim.packet.profiles.DeviceProfile` that are to be
-    others; ``seed`` of what is drawn (bit errors, random arbitration); ``until_ps``: the longest
+    """``profile``: values of :class:`~softib.sim.packet.profiles.DeviceProfile` to override;
+    ``seed`` of random numbers (bit errors, random arbitration); ``until_ps``: the longest
     virtual time; ``ack_timeout``: 4.096 us * 2^n (IBA 9.7.6.1.3); ``retries`` after timeouts;
-    ``fifo``: inputs have one queue a VL instead of one for each output; ``random_arbitration``: an
+    ``fifo``: inputs have one queue per VL instead of one for each output; ``random_arbitration``: an
     output draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the
-    tables that managers wrote; ``placement``: receivers place packets of WRITEs that come out of
-    order; ``counters_by_sl``: count data by SL and waiting by VL; ``rnr_timer``: code of the timer
-    that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: consecutive RNR NAKs that a
+    tables written by managers; ``placement``: receivers place packets of WRITEs that arrive out of
+    order; ``counters_by_sl``: count data by SL and waiting by VL; ``rnr_timer``: timer code in an
+    RNR NAK (IBA table 45; 12: 0.64 ms), ``rnr_retries``: consecutive RNR NAKs that a
     sender accepts (7: no limit); ``sample_ps``: take samples at this interval (0: none);
-    ``watch_ports`` (rows) and ``watch_messages`` (rows): whose packets are logged
+    ``watch_ports`` (rows) and ``watch_messages`` (rows): log their packets
     (:class:`~softib.sim.packet.log.PacketLog`); ``interruptible``: Ctrl-C ends the run, and the
-    outcome is partial; ``network``: ``infiniband``, or the same cables and
-    switches as Ethernet, with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
-    ``ethernet``, figures of :class:`~softib.sim.packet.options.EthernetOptions` by name."""
+    outcome is partial; ``skip``: skip steady states (:mod:`~softib.sim.packet.steady`);
+    ``network``: ``infiniband``, or the same cables and switches as Ethernet, with ``roce`` (RoCEv2,
+    priority flow control, DCQCN) or ``tcp``, and ``ethernet``, values of
+    :class:`~softib.sim.packet.options.EthernetOptions` by name."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -235,15 +234,16 @@ class PacketOptions:
     watch_ports: tuple[int, ...] = ()
     watch_messages: tuple[int, ...] = ()
     interruptible: bool = False
+    skip: bool = True
 
     @property
     def control(self) -> CongestionControl:
-        """The congestion control of a run over RoCE."""
+        """Return the congestion control of a run over RoCE."""
         return ethernet_options(self.ethernet).control
 
     def __post_init__(self) -> None:
         if self.until_ps < 1:
-            raise InputError("a run ends after time 0")
+            raise InputError("until_ps must be above 0")
         if not 1 <= self.ack_timeout <= 31:
             raise InputError(
                 f"ack_timeout {self.ack_timeout} is not possible; the ACK timeout is 4.096 us * 2^n, n from 1 to 31"
@@ -252,7 +252,7 @@ class PacketOptions:
             raise UnknownName("network of the packet layer", self.network, NETWORKS)
         ethernet_options(self.ethernet)
         if self.network == "tcp" and "cc" in self.ethernet:
-            raise InputError("cc is an option of roce; of tcp use congestion=reno or congestion=dctcp")
+            raise InputError("cc is an option of roce; for tcp use congestion=reno or congestion=dctcp")
         if not 0 <= self.retries <= 7:
             raise InputError(f"retries {self.retries} is not possible; Retry Count has 3 bits")
         if not 0 <= self.rnr_retries <= 7:

@@ -1,5 +1,5 @@
-"""Pools of packets, credits, events and MADs, and queues of events: rows on a free list, and more of
-them when they are short."""
+"""Pools of packets, credits, events and MADs, and queues of events: rows on a free list, which grow
+when they are nearly empty."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_MADS = 256
 
 
 def management_state(ports: int) -> dict[str, np.ndarray]:
-    """What the management plane has; one row where it is not in the run."""
+    """Return the arrays of the management plane; one row each if the run has none."""
     rows = FIRST_MADS if ports > 1 else 1
     mads, mad_row = MADS.zeros(1), MAD_ROW.zeros(rows)
     mad_row["next"][1:-1] = np.arange(2, rows)
@@ -36,7 +36,7 @@ def management_state(ports: int) -> dict[str, np.ndarray]:
 
 
 def grow_mads(s: Any, least: int) -> Any:
-    """The state with room for at least ``least`` MADs; rows of the new ones are in its list."""
+    """Return the state with room for at least ``least`` MADs; new rows are in its free list."""
     old = len(s.mad)
     if s.mads.spare >= least:
         return s
@@ -62,14 +62,14 @@ MOST_ROWS = 1 << 28
 
 
 def _pool(rows: int, kind: Rows) -> np.ndarray:
-    """A pool whose rows 1 … are all on the free list."""
+    """Return a pool whose rows from 1 on are all on the free list."""
     pool = kind.zeros(rows)
     pool["next"][1:-1] = np.arange(2, rows)
     return pool
 
 
 def new_pools(reg: Any, rows: dict[str, int], timers: int) -> dict[str, np.ndarray]:
-    """Pools of ``rows`` each, their free lists in ``reg``, and empty queues of events."""
+    """Return pools of ``rows`` rows each, with their free lists in ``reg``, and empty event queues."""
     pools = {name: _pool(rows[name], kind) for name, kind in POOLS.items()}
     for name in POOLS:
         reg[f"free_{name}"], reg[f"spare_{name}s"] = 1, rows[name] - 1
@@ -86,13 +86,13 @@ def new_pools(reg: Any, rows: dict[str, int], timers: int) -> dict[str, np.ndarr
 
 
 def room_for(blocks: int) -> int:
-    """Rows of a queue that all events of so many blocks may come into at once."""
+    """Return the rows of a queue that must hold all events of ``blocks`` blocks at once."""
     return constants.EVENTS_A_BLOCK * blocks + 256
 
 
 def grow(s: Any, least: int = 0) -> Any:
-    """The state with twice the room in each pool that is short, or has not ``least`` rows. Raises
-    :class:`LimitError` beyond what event numbers can tell apart."""
+    """Return the state with twice the rows in each pool that is nearly empty, or has fewer than
+    ``least`` rows. Raises :class:`LimitError` beyond the range of event numbers."""
     changed: dict[str, np.ndarray] = {}
     for name, kind in POOLS.items():
         pool, spare = getattr(s, name), f"spare_{name}s"
@@ -121,13 +121,14 @@ def grow(s: Any, least: int = 0) -> Any:
 
 
 def longer(old: np.ndarray, kind: Rows, rows: int) -> np.ndarray:
-    """``old`` with room for ``rows``."""
+    """Return ``old`` extended to ``rows``."""
     rows_ = kind.zeros(rows)
     rows_[: len(old)] = old
     return rows_
 
 
 def waiting(s: Any) -> dict[str, int]:
-    """Heap → how many entries it needs room for: what is due may go back to the heap of now."""
+    """Return heap → entries that it must have room for: due events may return to the heap of the
+    current bucket."""
     due = int(s.reg.due_n - s.reg.due_at)
     return {"heap": int(s.reg.heap_n) + due, "later": int(s.reg.later_n), "timer": int(s.reg.timer_n)}

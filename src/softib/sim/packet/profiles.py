@@ -1,8 +1,8 @@
 """Device profiles: latencies and capacities of adapters and switches of each generation, besides
 their links.
 
-Figures that differ from one generation to another are those of :mod:`softib.iba.catalogue`, which
-``--pace`` uses too; each can be overridden.
+Values that depend on the generation come from :mod:`softib.iba.catalogue`, also used by ``--pace``;
+each can be overridden.
 """
 
 from __future__ import annotations
@@ -35,21 +35,20 @@ __all__ = [
 class DeviceProfile:
     """One generation of devices.
 
-    ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA chapter 7,
-    flow control); ``pcie_gbps``: what the adapter fetches from and writes to memory; ``ramp_gbps``:
-    what it does so for the first ``ramp_bytes`` of a message (0: as much); ``inline_bytes``:
-    payload that travels with the posted request, and ``inline_ns`` what each octet of it takes;
-    ``fetch_ns``: until other payload begins to come; ``program_ns``: what a program takes to see a
-    message and to post the next one; ``post_ns``: what its processor takes to post a request;
-    ``copy_gbytes``: GB/s at which ranks of a host copy from one to another (7000 MiB/s, as UCX
-    estimates: UCP_CPU_EST_BCOPY_BW_DEFAULT, src/ucp/core/ucp_context.c); ``message_gap_ns``:
-    between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
-    acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between
-    two packets on the wire; ``ack_every``: packets of a long message between acknowledgements;
-    ``reads``: READs and atomics in flight of a queue pair (max_rd_atomic); ``reduce_ns``: what an
-    aggregation node takes to reduce a packet, beside its octets (softib's own figure).
-    ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters
-    takes from memory to memory, are those of the generation's devices.
+    ``vl_blocks``: receive buffer of a data VL in credits of 64 bytes, at most 2048 (IBA chapter 7, flow
+    control); ``pcie_gbps``: rate at which the adapter fetches from and writes to memory; ``ramp_gbps``:
+    the same for the first ``ramp_bytes`` of a message (0: no difference); ``inline_bytes``: largest
+    payload posted with the request, and ``inline_ns`` the time per byte of it; ``fetch_ns``: until
+    other payload begins to arrive from memory; ``program_ns``: time of a program from seeing a message
+    to posting the next one; ``post_ns``: processor time to post a request; ``copy_gbytes``: GB/s of
+    copies between ranks of a host (7000 MiB/s, as UCX estimates: UCP_CPU_EST_BCOPY_BW_DEFAULT,
+    src/ucp/core/ucp_context.c); ``message_gap_ns``: time between two requests of a port (the inverse of
+    the message rate); ``ack_ns``: until an acknowledgement leaves; ``cqe_ns``: until a program sees a
+    completion; ``gap_bytes``: between two packets on the wire; ``ack_every``: packets of a long message
+    between acknowledgements; ``reads``: READs and atomics in flight of a queue pair (max_rd_atomic);
+    ``reduce_ns``: time of an aggregation node to reduce a packet, in addition to its bytes (softib's
+    own figure). ``switch_ns``, the latency of a switch from port to port, and ``adapter_ns``, the
+    latency of a pair of adapters from memory to memory, are those of the generation's devices.
     """
 
     name: str
@@ -74,19 +73,19 @@ class DeviceProfile:
     reduce_ns: int = 100
 
     def but(self, **changes: Any) -> DeviceProfile:
-        """The profile with other figures. Raises :class:`UnknownName` for a name that it has not
-        and :class:`InputError` for a value that is no positive number."""
+        """Return the profile with other values. Raises :class:`UnknownName` for an unknown name
+        and :class:`InputError` for a value that is not a positive number."""
         for key, value in changes.items():
             if key not in self.__dataclass_fields__ or key == "name":
                 raise UnknownName("figure of a device profile", key, set(self.__dataclass_fields__) - {"name"})
             if not value >= 0:
-                raise InputError(f"{key} {value} of a device profile is not possible; it is a number from 0 on")
+                raise InputError(f"{key} {value} of a device profile is not possible; use a number from 0 on")
         return replace(self, **changes)
 
 
 def _profile(name: str) -> DeviceProfile:
-    """The profile of a generation: figures of the adapter and the switch that stand for it in the
-    catalogue."""
+    """Return the profile of a generation, with values of the adapter and the switch that represent
+    it in the catalogue."""
     adapter, switch = ADAPTER_OF[name], SWITCH_OF[name]
     figures = {
         "vl_blocks": adapter.vl_blocks,
@@ -99,18 +98,18 @@ def _profile(name: str) -> DeviceProfile:
         "switch_ns": switch.latency_ns,
     }
     if unknown := [figure for figure, value in figures.items() if value is None]:
-        raise SoftibBug(f"the catalogue has no {', '.join(unknown)} of {adapter.name}, which stands for {name}")
+        raise SoftibBug(f"the catalogue has no {', '.join(unknown)} of {adapter.name}, which represents {name}")
     return DeviceProfile(name, **figures)  # type: ignore[arg-type]
 
 
 OF_HOSTS = ("pcie", "program_ns", "post_ns", "fetch_ns", "message_gap_ns", "copy_gbytes", "switch_ns")
-"""Keys of ``hosts`` in a fabric file and of ``hosts=``: figures of a profile, and ``pcie`` for
+"""Keys of ``hosts`` in a fabric file and of ``hosts=``: values of a profile, and ``pcie`` for
 ``pcie_gbps``."""
 _PCIE = re.compile(r"gen([1-6])x(1|2|4|8|16|32)", re.IGNORECASE)
 
 
 def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
-    """``{"pcie": "gen4x16", "program_ns": 860}`` as figures of a :class:`DeviceProfile`. Raises
+    """Return ``{"pcie": "gen4x16", "program_ns": 860}`` as values of a :class:`DeviceProfile`. Raises
     :class:`UnknownName` for another key, :class:`InputError` for an impossible value."""
     figures: dict[str, float] = {}
     for key, value in given.items():
@@ -145,7 +144,7 @@ EXAMPLES = {
 
 def no_adaptive_routing(fabric: Fabric) -> str:
     """Return why ``ar=on`` changes nothing: switches of the links' generation do not route
-    adaptively; empty where they do."""
+    adaptively; empty if they do."""
     from softib.sim.timing import profile_of as main_profile_of
 
     name = main_profile_of(fabric).name
@@ -172,5 +171,5 @@ def ethernet_generation(gbps: float) -> str:
 
 
 def profile_of(name: str) -> DeviceProfile:
-    """The profile of a generation; raises :class:`UnknownName`."""
+    """Return the profile of a generation. Raises :class:`UnknownName`."""
     return PROFILES[speed_named(name).name]

@@ -1,4 +1,4 @@
-"""Reason of a standstill: the cycle of buffers that wait for each other, or another cause."""
+"""The cause of a standstill: a cycle of buffers that wait for each other, or another cause."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["standstill_notes"]
 
 
 def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
-    """(port, VL) of output ports, each waiting for the receive buffer behind its link, in which a
-    packet waits for the next one; empty where there is no such cycle."""
+    """Return (port, VL) of a cycle of output ports: each waits for the receive buffer at the other
+    end of its link, in which a packet waits for the next port. Empty if there is no cycle."""
     waits = _waits_for(net, s)
     state: dict[int, int] = {}
     for root in sorted(waits):
@@ -39,8 +39,8 @@ def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
-    """Port VL of an output → port VLs of the outputs for which packets wait in the buffer at the
-    other end of its link."""
+    """Return port VL of an output → port VLs of the outputs for which packets wait in the buffer
+    at the other end of its link."""
     vls, packet = int(net.opt.vls), s.packet
     waits: dict[int, set[int]] = {}
     for row in np.flatnonzero(s.vl["ring"]).tolist():
@@ -54,7 +54,7 @@ def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
             while k:
                 behind, vl = int(packet["came_in"][k]), int(packet["vl"][k])
                 sender = int(net.port["peer"][behind])
-                # Of Ethernet only a port that asked for a pause holds up what is behind it.
+                # In Ethernet only a port that requested a pause stops its peer.
                 if len(s.queue) == 1 or s.queue["xoff_sent"][behind * vls + vl]:
                     waits.setdefault(sender * vls + vl, set()).add(row)
                 k = int(packet["next"][k])
@@ -64,15 +64,15 @@ def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
 
 
 ENTRIES = 64
-"""Most entries of a table of VLArbitrationTable; low priority stands in blocks 0 and 1, high
-priority in 2 and 3 (IBA 14.2.5.9)."""
+"""Largest number of entries of a table of VLArbitrationTable; blocks 0 and 1 are low priority,
+2 and 3 high priority (IBA 14.2.5.9)."""
 
 
 def standstill_notes(
     net: Any, s: Any, began: np.ndarray, arrived: np.ndarray, completed: np.ndarray
 ) -> tuple[str, ...]:
-    """Lines for people: VLs that no arbitration table of a port serves although packets wait there,
-    and messages that wait for others that never arrive, or whose acknowledgements do not.
+    """Return text lines: VLs that no arbitration table of a port serves although packets wait there,
+    and messages that wait for others that never arrive or are never acknowledged.
     ``began``, ``arrived``, ``completed`` int64[messages] ps, -1: not."""
     notes = []
     unserved, ports = _unserved(net, s)
@@ -80,7 +80,7 @@ def standstill_notes(
         vls = ", ".join(str(vl) for vl in unserved)
         notes.append(
             f"packets wait for ever at {counted(ports, 'port')} on VL {vls}, "
-            "which no arbitration table there serves (qos_vlarb_low)"
+            "which no arbitration table of the port serves (qos_vlarb_low)"
         )
     never = int((began < 0).sum())
     lost = int(((began >= 0) & (arrived < 0)).sum())
@@ -90,12 +90,13 @@ def standstill_notes(
         reasons += [f"{silent:,} arrived and were never acknowledged"] if silent else []
         notes.append(f"{counted(never, 'message')} never began: they wait for others, of which {' and '.join(reasons)}")
     elif lost and not notes:
-        notes.append(f"{counted(lost, 'message')} never arrived: no one repeats them, or their retries were exceeded")
+        notes.append(f"{counted(lost, 'message')} never arrived: retries were exhausted, or the transport has none")
     return tuple(notes)
 
 
 def _unserved(net: Any, s: Any) -> tuple[list[int], int]:
-    """(VLs on which something waits for a port whose tables serve others alone, how many ports)."""
+    """Return (VLs with packets that wait for a port whose tables do not serve them, the number of such
+    ports)."""
     ports = np.flatnonzero(s.port["ready"])
     caps = {0: net.rare["low_cap"][ports], 2: net.rare["high_cap"][ports]}
     written = (caps[0] > 0) | (caps[2] > 0)

@@ -1,5 +1,5 @@
 """The packet layer's state before the first event: queue pairs with their paths, messages with
-their packets and sequence numbers, the receives that they find, ports, pools."""
+their packets and sequence numbers, receives, ports, pools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["build_state", "first_vl", "message_rows", "path_mask", "queue_pairs"
 
 
 def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """``State.message``; ``lids`` are the messages' DLIDs."""
+    """Return ``State.message``; ``lids`` are the messages' DLIDs."""
     n = len(m)
     out = MESSAGE.zeros(max(n, 1))
     payload = q["payload"][row]
@@ -39,8 +39,7 @@ def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray
     if too_long.any():
         i = int(np.argmax(too_long))
         raise InputError(
-            f"message {i} is a datagram of {int(m.size[i]):,} octets; "
-            f"UD sends at most the path MTU, {int(payload[i]):,}"
+            f"message {i} is a datagram of {int(m.size[i]):,} bytes; UD sends at most the path MTU, {int(payload[i]):,}"
         )
     out["qp"][:n], out["length"][:n], out["packets"][:n], out["opcode"][:n] = row, m.size, packets, m.opcode
     immediate = m.opcode == Opcode.WRITE_WITH_IMM
@@ -52,7 +51,7 @@ def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray
     psn = np.empty(n, np.int64)
     psn[order] = sent - of_first
     out["psn"][:n] = psn
-    # What waits for nothing has had all of it at time 0, so its delay counts from there.
+    # A message without dependencies counts its delay from time 0.
     out["start"][:n], out["delay"][:n] = np.maximum(m.start_ps, m.wait_ps), m.wait_ps
     out["lid"][:n] = lids
     out["needs"][:n] = np.diff(m.first)
@@ -64,11 +63,11 @@ def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray
 
 
 def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
-    """``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d`` receives
-    the first ``d`` find one, each other takes that of the ``d``-th before it. Of UC and UD who
-    finds one is known when they arrive, as what finds none is lost. Raises :class:`InputError` for
-    receives of a UD queue pair that sends to several destinations: each of these has receives of
-    its own."""
+    """Return ``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d``
+    receives, the first ``d`` find one, and each later one reuses the receive of the ``d``-th before
+    it. For UC and UD the receive is only known at arrival, since messages without a receive are lost.
+    Raises :class:`InputError` for receives of a UD queue pair that sends to several destinations, each
+    of which has separate receives."""
     out = np.zeros(len(m), np.int64)
     counted = (m.receives > 0) & np.isin(m.opcode, (Opcode.SEND, Opcode.WRITE_WITH_IMM))
     if not counted.any():
@@ -80,7 +79,7 @@ def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
     if several.any():
         i = int(order[np.argmax(several)])
         raise InputError(
-            f"message {i} counts receives on a UD queue pair with several destinations; take a queue pair for each"
+            f"message {i} counts receives on a UD queue pair with several destinations; use one queue pair for each"
         )
     counted &= ~unreliable
     rows = order[counted[order]]
@@ -94,8 +93,8 @@ def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
 def queue_pairs(
     fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, network: str
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """(``qp``, ``rc``, ``unreliable`` and ``order`` of :data:`~softib.sim.packet.tables.State`, row
-    of the queue pair of each message)"""
+    """Return ``qp``, ``rc``, ``unreliable`` and ``order`` of :data:`~softib.sim.packet.tables.State`,
+    and the row of each message's queue pair."""
     link_fs = net.port["fs"]
     order = np.argsort(m.qp, kind="stable").astype(np.int64)
     names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
@@ -129,7 +128,7 @@ def queue_pairs(
 
 
 def on_frames(q: np.ndarray, net: Any, network: str) -> None:
-    """Queue pairs over Ethernet: the payload of a frame, and the SL as priority."""
+    """Set up queue pairs over Ethernet: the payload of a frame, and the SL as priority."""
     most = int(net.ethernet.payload)
     q["payload"] = most if network == "tcp" else np.minimum(q["payload"], most)
     q["out_vl"] = q["back_vl"] = q["sl"]
@@ -138,8 +137,8 @@ def on_frames(q: np.ndarray, net: Any, network: str) -> None:
 
 
 def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
-    """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the
-    identity."""
+    """Return the VL on which an end port sends ``sl``: from the table of a CA; port 0 of a
+    switch uses the identity."""
     rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
     pair = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
     vl = np.where(sl & 1, pair & 15, pair >> 4)
@@ -147,15 +146,15 @@ def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
 
 
 def path_mask(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """The path bits that each end port has (LMC). Those of a path are added to both of its base
-    LIDs; beyond LMC they wrap."""
+    """Return the mask of path bits of each end port (LMC). The path bits of a message are added
+    to both base LIDs, modulo this mask."""
     mask: np.ndarray = (1 << fabric.lmc[ports].astype(np.int64)) - 1
     return mask
 
 
 def _path_mtu(fabric: Fabric, m: Messages, first: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-    """Payload of a packet of each queue pair: the smallest NeighborMTU on its way, which is what
-    its path record says."""
+    """Return the payload of a packet of each queue pair: the smallest NeighborMTU on its path, as
+    in its path record."""
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
     mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
     of_ends: np.ndarray = np.minimum(mtu[src], mtu[dst])
@@ -171,11 +170,12 @@ FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 LOG_ROWS = 1 << 12
 EVENTS_A_BUCKET = 8
 LEAST_WIDTH_PS = 4
-"""A power of two above it is the narrowest bucket; all of them together then reach 1 us ahead."""
+"""The narrowest bucket is a power of two above it; all buckets together then cover 1 us."""
 
 
 def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(offsets, messages that wait for the arrival of each, offsets, for its completion)"""
+    """Return offsets and messages that wait for the arrival of each message, and the same for its
+    completion."""
     n = len(m)
     owner = np.repeat(np.arange(n), np.diff(m.first))
     by_sender = m.src[owner] == m.src[m.needs] if n else np.zeros(0, bool)
@@ -188,8 +188,8 @@ def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 
 
 def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(``State.flow``, ``State.throttle``): each stream is slowed by itself, or all of one SL of a
-    port together (CACongestionSetting. PortControl bit 0)."""
+    """Return (``State.flow``, ``State.throttle``): streams are throttled separately, or all of one
+    SL of a port together (CACongestionSetting. PortControl bit 0)."""
     if not controlled:
         return np.zeros(1, np.int64), links.THROTTLE.zeros(1)
     port = np.stack([q["src"], q["dst"]], axis=1).ravel()
@@ -201,15 +201,15 @@ def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray,
 
 
 def _width(ports: int, fastest_fs: int) -> int:
-    """Bucket width as a power of two of ps: a bucket holds some events of a busy network, so that
-    its heap stays flat."""
+    """Return the bucket width as a power of two of ps: a bucket holds a few events of a busy
+    network, so that its heap stays small."""
     packet_ps = max(4200 * fastest_fs // 1000, 1)
     width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), LEAST_WIDTH_PS)
     return min(int(width).bit_length(), 24)
 
 
 def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray, net: Any, network: str) -> None:
-    """Raises :class:`InputError` for messages that cannot be sent."""
+    """Raise :class:`InputError` for messages that cannot be sent."""
     unlinked = (net.port["peer"][ends[m.src]] < 0) & ~m.computes
     if unlinked.any():
         port = int(ends[m.src[np.argmax(unlinked)]])
@@ -220,7 +220,7 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         )
     asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)
     if network == "tcp" and asks.any():
-        raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic, which sockets do not have")
+        raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic, which sockets do not support")
     if int(max(q["out_vl"].max(), q["back_vl"].max())) >= int(net.opt.vls):
         raise InputError(
             "an adapter maps an SL in use to VL 15 or to one that its link lacks; program SL2VL, or use another SL"
@@ -234,10 +234,10 @@ def _ethernet_state(net: Any, options: PacketOptions, queue_pairs: int) -> dict[
 
 
 def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
-    """:data:`~softib.sim.packet.tables.State` before the first event.
-
+    """Return :data:`~softib.sim.packet.tables.State` before the first
+    event.
     Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more
-    than the event numbers can tell apart.
+    messages than event numbers can represent.
     """
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")

@@ -1,12 +1,13 @@
 """A run of the packet layer that stops at given times, so that links, tables and MADs change
 between two events.
 
-    steps = PacketSteps(fabric, messages, sls, options, times)
-    steps.run_until(t)                       # what happens before t; steps.arrived(): MADs that wait for an answer
-    steps.links_changed(ports, dead)         # the fabric's port states have changed: what that does to packets
-    steps.post(port, mad, dlid, sl, smp)     # a MAD leaves an end port
+    steps = PacketSteps(fabric, messages, sls, options, times) steps.run_until(t)
+    # events before t; steps.arrived(): MADs that wait for an answer steps.links_changed(ports, dead)
+    # apply changed port states of the fabric to packets steps.post(port, mad, dlid, sl,
+    smp)     # a MAD leaves an end port
 
-The fabric's arrays are the run's: a forwarding table that an agent writes holds from then on.
+The run uses the fabric's arrays without a copy: a forwarding table written by an agent takes effect at
+once.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ ROWS_A_POST = 4 * constants.MARGIN
 
 @dataclass(frozen=True)
 class ProcessorTimes:
-    """What MADs take in devices. ``agent_ps``: a management processor answers one; ``forward_ps``:
-    that of a switch passes a directed one on; ``vl15_packets``: a port's VL15 receive buffer (IBA
-    chapter 7 asks for one packet at least)."""
+    """Processing times of MADs in devices. ``agent_ps``: a management processor answers a MAD;
+    ``forward_ps``: that of a switch forwards a directed one; ``vl15_packets``: a port's VL15 receive
+    buffer (IBA chapter 7 requires at least one packet)."""
 
     agent_ps: int = 10_000_000
     forward_ps: int = 5_000_000
@@ -56,7 +57,7 @@ class ProcessorTimes:
 
     def __post_init__(self) -> None:
         if min(self.agent_ps, self.forward_ps) < 0 or self.vl15_packets < 1:
-            raise InputError("times of management processors are from 0 on, and a VL15 buffer holds 1 packet at least")
+            raise InputError("negative time of a management processor, or a VL15 buffer of less than 1 packet")
 
     def settings(self) -> np.ndarray:
         """``Net.management``."""
@@ -68,9 +69,9 @@ class ProcessorTimes:
 
 @dataclass
 class Arrived:
-    """A MAD at its destination: the row of the port by which it came into the node (a directed one)
-    or of the end port, the end port, the end port that sent it, its octets (a copy), its SL, and
-    whether it came on VL15."""
+    """A MAD at its destination: the row of the port through which it entered the node (a directed
+    one) or of the end port, the end port, the end port that sent it, its bytes (a copy), its SL, and
+    whether it arrived on VL15."""
 
     ingress: int
     end: int
@@ -81,20 +82,19 @@ class Arrived:
 
 
 class PacketSteps:
-    """``net`` and ``state`` of a run; ``status`` is what the loop said last."""
+    """``net`` and ``state`` of a run; ``status`` is the last return value of the loop."""
 
     def __init__(
         self, fabric: Fabric, messages: Messages, sls: np.ndarray, options: PacketOptions, times: ProcessorTimes
     ):
-        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` where
-        no link is up, for inputs with one queue (``options.fifo``), whose packets cannot be taken
-        out, and for Ethernet."""
+        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` if no
+        link is up, for inputs with one queue (``options.fifo``), whose packets cannot be removed, and
+        for Ethernet."""
         if options.fifo:
-            raise InputError("faults at a time need a queue for each output; leave fifo out")
+            raise InputError("timed faults need a queue for each output; leave fifo out")
         if options.network != "infiniband":
             raise InputError(
-                "faults at a time, and a manager in time, are InfiniBand's; "
-                f"there are none for network {options.network}"
+                f"timed faults and a timed manager need InfiniBand; network {options.network} does not support them"
             )
         self.fabric, self.options = fabric, options
         ends = end_ports(fabric)
@@ -120,22 +120,22 @@ class PacketSteps:
 
     @property
     def left(self) -> int:
-        """Messages that are not done."""
+        """Return the number of messages that are not done."""
         return int(self.state.reg.left)
 
     @property
     def in_network(self) -> int:
-        """Packets in the network."""
+        """Return the number of packets in the network."""
         return int(self.state.reg.in_network)
 
     @property
     def now_ps(self) -> int:
-        """Time of the last event."""
+        """Return the time of the last event."""
         return int(self.state.reg.now)
 
     def run_until(self, until_ps: int, progress: Progress | None = None) -> bool:
-        """Handle the events before ``until_ps``. True: a MAD waits (:meth:`arrived`) and events are
-        left."""
+        """Handle the events before ``until_ps``. Return True if a MAD waits (:meth:`arrived`) and
+        events are left."""
         from softib.sim.packet.kernels.engine.loop import run as loop
 
         while True:
@@ -148,14 +148,14 @@ class PacketSteps:
                 progress(self.now_ps, self.total - self.left, self.total)
 
     def log(self) -> PacketLog | None:
-        """What watched packets have done; None where no one is watched."""
+        """Return the log of watched packets; None if none are watched."""
         return PacketLog.of(self.net, self.state, self.cabled) if len(self.net.watch_port) else None
 
     # -- MADs --
 
     def arrived(self) -> list[Arrived]:
-        """The MADs that wait for their answer, in the order in which they were processed; their
-        packets are no more."""
+        """Return the MADs that wait for an answer, in the order in which they were processed;
+        their packets are freed."""
         s, arrivals = self.state, []
         for k in s.inbox[: s.mads.inbox].tolist():
             packet = s.packet[k]
@@ -171,7 +171,7 @@ class PacketSteps:
         return arrivals
 
     def vl_of(self, port: int, level: int) -> int:
-        """The data VL on which the end port ``port`` sends SL ``level``; of SLs that are not in use
+        """Return the data VL on which the end port ``port`` sends SL ``level``; for an SL not in use,
         that of SL 0."""
         vl = int(first_vl(self.fabric, np.array([port]), np.array([level]))[0])
         return vl if vl < int(self.net.opt.vls) else self.vl_of(port, 0) if level else 0
@@ -189,7 +189,7 @@ class PacketSteps:
     def post(
         self, port: int, mad: np.ndarray, dlid: int, now_ps: int, level: int = 0, vl: int = constants.VL15
     ) -> None:
-        """The end port ``port`` sends ``mad`` (uint8[256]) at ``now_ps``, on VL15, on data VL
+        """Send ``mad`` (uint8[256]) from end port ``port`` at ``now_ps``, on VL15, on data VL
         ``vl``, or (``vl`` -1) as an SMP to itself."""
         from softib.sim.packet.kernels.link.link_changes import post_mad
 
@@ -202,7 +202,7 @@ class PacketSteps:
         post_mad(self.net, s, port, row, dlid, level, vl, now_ps)
 
     def _mad_row(self) -> int:
-        """A free row for a MAD."""
+        """Return a free row for a MAD."""
         s = self.state = grow_mads(self.state, 2)
         row = int(s.mads.free)
         s.mads.free = s.mad_row["next"][row]
@@ -220,9 +220,9 @@ class PacketSteps:
     # -- links --
 
     def links_changed(self, ports: np.ndarray, now_ps: int, dead: np.ndarray | None = None) -> None:
-        """The states, speeds or settings of ``ports`` (rows, both ends of each link) are others in
-        the fabric; ``dead``: rows of nodes that lost their power, port 0 included. Does to packets
-        what that does."""
+        """Apply changed states, speeds or settings of ``ports`` of the fabric (rows, both ends of each
+        link) to the run and its packets; ``dead``: rows of nodes that lost their power, including port
+        0."""
         from softib.sim.packet.kernels.link.link_changes import link_up, links_down
 
         net, ports = self.net, np.unique(ports)
@@ -251,13 +251,13 @@ class PacketSteps:
             link_up(net, self.state, port, now_ps)
 
     def power_lost(self, rows: np.ndarray) -> None:
-        """A switch forgets its counters."""
+        """Reset the counters of a switch."""
         for column in COUNTERS:
             self.state.port[column][rows] = 0
 
     def drains(self, port: int, gbps: float | None) -> None:
-        """``port`` drains so much of what arrives on data VLs from now on (None: all of it). At 0
-        each packet takes an hour."""
+        """Set the rate at which ``port`` drains data VLs to ``gbps`` (None: no limit). At 0 each
+        packet takes an hour."""
         byte_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
         self.net.drain[port] = drain_fs(np.array(byte_ps))
         self.net.management.slow = bool(self.net.drain.any())

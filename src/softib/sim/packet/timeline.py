@@ -1,10 +1,10 @@
-"""One message of a run, packet by packet and hop by hop: when each packet came to a port, what it
-waited for, when it left (``--trace``).
+"""One message of a run, packet by packet and hop by hop: when each packet reached a port, what it
+waited for, and when it left (``--trace``).
 
-All times come from the engine's log (:mod:`~softib.sim.packet.log`). What a packet did from the
-moment that the adapter had its request is divided without a gap: waits at each port, cables and
-switches, its octets on the last wire, the way into memory. The parts add up to when it is in
-memory; nothing is estimated.
+All times come from the engine's log (:mod:`~softib.sim.packet.log`). The time of a packet from
+the moment when the adapter had its request is divided without gaps into waits at each port,
+cables and switches, its bytes on the last wire, and the transfer into memory. The parts add
+up to the time when it is in memory; nothing is estimated.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ KINDS = {
     constants.READ_RESPONSE: "response",
 }
 REASONS = ("own", "queue", "other_vl", "credits", "held", "incoming")
-"""What a packet waits for at a port: its queue pair's packets before it; packets of its VL; packets
-of other VLs (arbitration); the link was idle for lack of credits; it was idle for another reason
-(static rate, congestion control, a message before it that is not posted); its octets are not there
-yet (fetching from memory, or a slower link before this one)."""
+"""Reasons for waiting at a port: earlier packets of its queue pair; packets of its VL; packets of
+other VLs (arbitration); the link was idle without credits; the link was idle for another reason
+(static rate, congestion control, an earlier message not posted yet); its bytes have not arrived
+(fetching from memory, or a slower previous link)."""
 MOST_PACKETS = 4000
 NEVER_PS = 1 << 62
 BEHIND = 3
@@ -45,8 +45,9 @@ BEHIND = 3
 @dataclass(frozen=True)
 class Hop:
     """A packet at a port that sends it: ``arrived_ps`` (it can be sent), ``decided_ps`` (its turn),
-    ``sent_ps`` (first octet), ``left_ps`` (last octet); ``waits_ps``: by :data:`REASONS`, together
-    ``sent_ps - arrived_ps``; ``behind``: messages whose packets went first, and how long they took."""
+    ``sent_ps`` (first byte), ``left_ps`` (last byte); ``waits_ps``: by :data:`REASONS`, with the sum
+    ``sent_ps - arrived_ps``; ``behind``: messages whose packets were sent first, and how long they
+    took."""
 
     port: int
     vl: int
@@ -60,9 +61,9 @@ class Hop:
 
 @dataclass
 class Flight:
-    """A packet from its sender to where it ended: ``received_ps`` (the last octet is there),
-    ``freed_ps`` (out of the receive buffer), ``written_ps`` (in memory; for an acknowledgement: it
-    was seen); ``lost_ps`` and ``lost_at``, where it was lost instead. -1: it did not happen."""
+    """A packet from its sender to its end: ``received_ps`` (the last byte arrived),
+    ``freed_ps`` (out of the receive buffer), ``written_ps`` (in memory; an acknowledgement: processed);
+    ``lost_ps`` and ``lost_at`` if it was lost instead. -1: it did not happen."""
 
     kind: str
     psn: int
@@ -76,9 +77,9 @@ class Flight:
     lost_at: int = -1
 
     def parts(self, log: PacketLog) -> dict[str, int]:
-        """ps of everything from the first ``arrived_ps`` to ``written_ps``, each counted by its own
-        rule: waits by reason, ``cables`` (the fabric's lengths), ``switches`` (from a header's end
-        on the cable to its place in the queue), ``wire`` (its octets on the last link), ``buffer``,
+        """Return the parts in ps between the first ``arrived_ps`` and ``written_ps``, each computed
+        independently: waits by reason, ``cables`` (the fabric's lengths), ``switches`` (from the end of
+        the header on the cable until it is queued), ``wire`` (its bytes on the last link), ``buffer``,
         ``memory``. Empty for a packet that was lost."""
         if self.written_ps < 0:
             return {}
@@ -98,8 +99,8 @@ class Flight:
 @dataclass(frozen=True)
 class Timeline:
     """A message: ``posted_ps`` (by the program), ``ready_ps`` (the adapter has it), ``arrived_ps``,
-    ``completed_ps``, and its packets by the time of their first hop. ``last``: the row of the
-    packet with which it arrived (-1: none). ``left_out``: packets in the middle that are not there."""
+    ``completed_ps``, and its packets by the time of their first hop. ``last``: the row of the packet
+    with which it arrived (-1: none). ``left_out``: number of packets in the middle that are omitted."""
 
     message: int
     posted_ps: int
@@ -112,15 +113,15 @@ class Timeline:
 
 
 def ports_of_message(log: PacketLog, message: int) -> set[int]:
-    """Ports that packets of the message's queue pair were sent by."""
+    """Return the ports that sent packets of the message's queue pair."""
     q = int(log.message["qp"][message])
     rows = (log.kind == constants.LOG_SENT) & (log.stream >> 1 == q)
     return set(log.port[rows].tolist())
 
 
 def timeline(log: PacketLog, message: int) -> Timeline:
-    """The timeline of a message whose queue pair and ports were watched. Raises :class:`InputError`
-    where they were not."""
+    """Return the timeline of a message whose queue pair and ports were watched. Raises
+    :class:`InputError` if they were not."""
     m = log.message[message]
     q = int(m["qp"])
     rows = np.flatnonzero((log.stream >> 1 == q) & (log.kind != constants.LOG_STARVED))
@@ -153,7 +154,7 @@ def timeline(log: PacketLog, message: int) -> Timeline:
 
 
 class _Sends:
-    """What each watched port sent, by time, and when it lacked credits."""
+    """The packets that each watched port sent, by time, and when it lacked credits."""
 
     def __init__(self, log: PacketLog):
         self.log = log
@@ -161,7 +162,7 @@ class _Sends:
         self.starved = dict(_by_port(log, constants.LOG_STARVED))
 
     def waits(self, port: int, row: int, begin: int) -> tuple[dict[str, int], tuple[tuple[int, int], ...]]:
-        """What packet ``row`` waited for at ``port`` from ``begin`` until it was sent."""
+        """Return what packet ``row`` waited for at ``port`` from ``begin`` until it was sent."""
         log = self.log
         decided, vl, q = int(log.now[row]), int(log.vl[row]), int(log.stream[row]) >> 1
         waits = dict.fromkeys(REASONS, 0)
@@ -189,7 +190,7 @@ class _Sends:
         before = int(np.searchsorted(self.log.now[sent], begin)) - 1
         since = (
             int(self.log.now[sent[before]]) if before >= 0 else -1
-        )  # it lacks credits from a look after this packet on
+        )  # it lacks credits from a check after this packet on
         at = begin
         for a, b in [*busy, (end, end)]:
             if a > at:
@@ -214,7 +215,7 @@ def _by_port(log: PacketLog, kind: int) -> Iterable[tuple[int, np.ndarray]]:
 
 
 def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: int) -> Flight:
-    """The packet that begins with ``row``, through all that happened to it."""
+    """Return the flight of the packet that begins with ``row``."""
     kind = int(log.what[row])
     backward = bool(log.stream[row] & 1) ^ (kind == constants.CNP)
     flight = Flight(KINDS.get(kind, str(kind)), int(log.psn[row]), int(log.octets[row]), backward)
@@ -275,8 +276,8 @@ def _came(
 
 
 def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:
-    """What became of a packet after its last hop: row ``whole`` (-1: none) where it was received,
-    or one of ``rows``, before it came again, where it was lost."""
+    """Set the end of a packet after its last hop: row ``whole`` (-1: none) if it was received, or
+    one of ``rows``, before it was sent again, if it was lost."""
     lost = rows[(log.kind[rows] == constants.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
     if whole >= 0:
         flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole]) for c in (log.now, log.start, log.end))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +13,7 @@ from softib.iba.constants import PKEY_BLOCK, SmpAttr
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.managers.partitions import DEFAULT_BASE, Members, Partition
+from softib.sm.managers.partitions import DEFAULT_BASE, FULL, LIMITED, Members, Partition
 from softib.sm.managers.pkey_mgr import PkeyTables, arranged, enforcing, states
 from softib.sm.sa.subnet import Subnet
 
@@ -26,14 +28,15 @@ class PartitionTable(Sequence[Partition]):
         self._in_order: tuple[Partition, ...] | None = tuple(self.of_pkey.values())
         self._everywhere = [p for p in self.of_pkey.values() if any(isinstance(m, str) for m, _ in p.members)]
         """Partitions with a keyword among their members: they may contain any port. A change cannot name them."""
-        self._of_guid: dict[int, set[int]] = {}
+        self._of_guid: dict[int, dict[int, list[int]]] = {}
+        """PortGUID → P_Key → the LIMITED and FULL bits of its entries, in their order."""
         for partition in self.of_pkey.values():
             self._enter(partition)
 
     def _enter(self, partition: Partition) -> None:
-        for member, _ in partition.members:
+        for member, bits in partition.members:
             if isinstance(member, int):
-                self._of_guid.setdefault(member, set()).add(partition.pkey)
+                self._of_guid.setdefault(member, {}).setdefault(partition.pkey, []).append(bits)
 
     def change(self, changed: Iterable[Partition]) -> list[Partition]:
         """Replace the partitions with the same P_Keys; one without members ends. Returns the previous ones."""
@@ -44,17 +47,26 @@ class PartitionTable(Sequence[Partition]):
                 before.append(old)
                 for member, _ in old.members:
                     if isinstance(member, int):
-                        self._of_guid[member].discard(old.pkey)
+                        self._of_guid[member].pop(old.pkey, None)
             if partition.members:
                 self.of_pkey[partition.pkey] = partition
                 self._enter(partition)
         self._in_order = None
         return before
 
-    def of_guids(self, guids: Iterable[int]) -> list[Partition]:
-        """The partitions that may contain one of these PortGUIDs, in their order."""
-        pkeys = set().union(*(self._of_guid.get(g, ()) for g in guids)) | {p.pkey for p in self._everywhere}
-        return sorted((self.of_pkey[k] for k in pkeys), key=_order)
+    def memberships(self, db: Database, ends: np.ndarray, allow_both: bool) -> list[tuple[list[Partition], np.ndarray]]:
+        """For each of the ports ``ends``: the partitions that may contain it, in their order, and its LIMITED and FULL
+        bits (see :func:`~softib.sm.managers.pkey_mgr.states`) in each."""
+        general = states(db, ends, self._everywhere, allow_both)
+        out = []
+        for column, guid in enumerate(db.port_guid[ends].tolist()):
+            bits = {p.pkey: int(general[row, column]) for row, p in enumerate(self._everywhere)}
+            for pkey, entries in self._of_guid.get(guid, {}).items():
+                full = FULL if entries[-1] & FULL else LIMITED
+                bits.setdefault(pkey, functools.reduce(operator.or_, entries) if allow_both else full)
+            partitions = sorted((self.of_pkey[pkey] for pkey in bits), key=_order)
+            out.append((partitions, np.array([bits[p.pkey] for p in partitions], np.uint8)))
+        return out
 
     def __iter__(self) -> Iterator[Partition]:
         if self._in_order is None:
@@ -100,30 +112,30 @@ def queue_changed(db: Database, config: SmConfig, tables: PkeyTables, queue: Req
     """Queue a Set for each block that changes in the tables of the ports with these ``guids`` and of the switch ports
     in front of them. Returns the NodeGUIDs of ports with unknown tables: a sweep must read them."""
     assert isinstance(config.partitions, PartitionTable)
-    wanted_guids = np.array(sorted(guids), np.uint64)
-    ends = db.end_ports()
-    ends = ends[np.isin(db.port_guid[ends], wanted_guids)]
-    concerned = config.partitions.of_guids(guids)
-    state = states(db, ends, concerned, config.allow_both_pkeys)
+    ends = db.end_ports(np.array(sorted(guids), np.uint64))
     leaf = db.port_peer[ends]
     checks = leaf >= 0
     checks[checks] = db.is_switch[db.port_node[leaf[checks]]] & enforcing(db, leaf[checks], config)
-    ports, numbers, data, unknown = list[int](), list[int](), list[np.ndarray](), set[int]()
-    for column, end in enumerate(ends.tolist()):
-        for port in (end, int(leaf[column]))[: 1 + int(checks[column])]:
-            held = tables.get(db.location(port))
+    memberships = config.partitions.memberships(db, ends, config.allow_both_pkeys)
+    ports, blocks, data, unknown = list[int](), list[int](), list[np.ndarray](), set[int]()
+    for end, behind, checked, (partitions, state) in zip(
+        ends.tolist(), leaf.tolist(), checks.tolist(), memberships, strict=True
+    ):
+        for port in (end, behind)[: 1 + checked]:
+            place = db.location(port)
+            held = tables.get(place)
             if held is None:
-                unknown.add(int(db.node_guid[db.port_node[port]]))
+                unknown.add(place[0])
                 continue
-            table = arranged(concerned, held.ravel(), state[:, column])[0].reshape(-1, PKEY_BLOCK)
-            blocks = np.flatnonzero((table != held).any(axis=1)).tolist()
-            number = int(db.port_num[port]) if db.external[port] else 0
-            ports += [port] * len(blocks)
-            numbers += [block | number << 16 for block in blocks]
-            data += [table[block] for block in blocks]
-            tables[db.location(port)] = table
+            table = arranged(partitions, held.ravel(), state)[0].reshape(-1, PKEY_BLOCK)
+            changed = np.flatnonzero((table != held).any(axis=1)).tolist()
+            ports += [port] * len(changed)
+            blocks += changed
+            data += [table[block] for block in changed]
+            tables[place] = table
     if ports:
         octets = np.array(data).astype(">u2").view(np.uint8).reshape(-1, 64)
         tags = np.array(ports, np.int64)
-        queue.set(SmpAttr.PKEY_TABLE, db.port_route[tags], tags, np.array(numbers, np.int64), octets)
+        number = np.where(db.are_external(tags), db.port_num[tags], 0).astype(np.int64)
+        queue.set(SmpAttr.PKEY_TABLE, db.port_route[tags], tags, np.array(blocks, np.int64) | number << 16, octets)
     return unknown

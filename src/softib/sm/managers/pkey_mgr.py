@@ -208,15 +208,13 @@ def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -
     left = entries[1:]
     if entries:
         table[0] = entries[0]
-    for i, value in enumerate(held.tolist()):
+    for i in (np.flatnonzero(held[1:]) + 1).tolist():
         # Another membership of the same partition is another entry at the same index.
-        same = next((k for k in left if k == value), None) or next(
-            (k for k in left if value and k & 0x7FFF == value & 0x7FFF), None
-        )
-        if i and same is not None:
+        value = int(held[i])
+        same = value if value in left else next((k for k in left if k & 0x7FFF == value & 0x7FFF), None)
+        if same is not None:
             table[i] = same
             left.remove(same)
-    free = [i for i in range(1, len(table)) if not table[i]]
-    for i, value in zip(free, left, strict=False):
-        table[i] = value
+    free = np.flatnonzero(table[1:] == 0)[: len(left)] + 1
+    table[free] = left[: len(free)]
     return table, left_out

@@ -53,8 +53,15 @@ class OnePath:
 
     def use(self, members: Members, open_view: bool) -> None:
         """The memberships changed."""
-        self.open_view = open_view
-        self._state, self._pkeys, self._sls = _view(members.state), members.pkey.tolist(), members.sl.tolist()
+        self.open_view, self._members = open_view, members
+        self.__dict__.pop("_partitions", None)
+
+    @cached_property
+    def _partitions(self) -> tuple[Any, list[int], list[int]]:
+        """State, P_Keys and SLs of the memberships, listed at the first query after a change: thousands of
+        partitions may change many times a second."""
+        members = self._members
+        return _view(members.state), members.pkey.tolist(), members.sl.tolist()
 
     @cached_property
     def _end_of_guid(self) -> dict[int, int]:
@@ -150,11 +157,11 @@ class OnePath:
 
     def _partition(self, source: int, target: int, wanted: int) -> tuple[int, int] | None:
         """P_Key and SL of the first partition that both share, one of them as a full member (IBA 10.9.3)."""
-        state = self._state
-        for row, base in enumerate(self._pkeys):
+        state, pkeys, sls = self._partitions
+        for row, base in enumerate(pkeys):
             of, at = state[row, source], state[row, target]
             if of and at and (of | at) & FULL and wanted in (-1, base):
-                return base | (FULL_BIT if of & FULL else 0), self._sls[row]
+                return base | (FULL_BIT if of & FULL else 0), sls[row]
         return None
 
     def _walk(self, p: int, d: int, dlid: int) -> tuple[int, int] | None:

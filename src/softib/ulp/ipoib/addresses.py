@@ -2,7 +2,7 @@
 
 ``ib0`` belongs to the first port, in the partition of the P_Key at index 0; ``ib0.8001`` is a child
 interface in another partition of the same port, as with Linux. The IPv4 address of a parent is that
-of rdma_cm with 10 in the place of 127; a child's is 10.<128 + low seven bits of the P_Key>.<row>.
+of rdma_cm with 10 instead of 127; a child's is 10.<128 + low seven bits of the P_Key>.<row>.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["NETWORK", "Interface", "interfaces_of", "net_address"]
 NETWORK = ipaddress.ip_network("10.64.0.0/10")
 RDMA_CM = ipaddress.ip_network("127.64.0.0/10")
 CHILD_ROWS = 0xFFFE
-"""Number of ports whose child interfaces have an IPv4 address: a /16 holds no more."""
+"""Number of ports whose child interfaces get an IPv4 address: the size of a /16."""
 MEMBER = 0x7FFF
 FULL = 0x8000
 UNIVERSAL = 0x02
@@ -37,24 +37,27 @@ class Interface:
 
     @property
     def mac(self) -> bytes:
-        """The TAP's own address: local, and the low five octets of the port's GUID."""
+        """Return the TAP's MAC address: locally administered, with the low five bytes of the port's
+        GUID."""
         return bytes([UNIVERSAL]) + self.guid[3:]
 
     @property
     def ip6(self) -> ipaddress.IPv6Address:
-        """Link-local, from the port's GUID (RFC 4391, 8)."""
+        """Return the link-local address, from the port's GUID (RFC 4391, 8)."""
         return ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + bytes([self.guid[0] | UNIVERSAL]) + self.guid[1:])
 
 
 def net_address(rdma_address: str) -> str:
-    """The address of ``ib0`` for that of rdma_cm (``$SOFTIB_ADDRESS`` outside the namespace)."""
+    """Return the address of ``ib0`` that corresponds to the rdma_cm address (``$SOFTIB_ADDRESS``
+    outside the namespace)."""
     row = int(ipaddress.ip_address(rdma_address)) - int(RDMA_CM.network_address)
     return str(NETWORK.network_address + row)
 
 
 def interfaces_of(view: Path, addresses: Sequence[str]) -> list[Interface]:
-    """The interfaces of the node whose tree is ``view``, parents in the order of ``addresses`` (those
-    of rdma_cm), each followed by its children. A port whose P_Key table is empty has none."""
+    """Return the interfaces of the node with the sysfs tree ``view``, parents in the order of
+    ``addresses`` (of rdma_cm), each followed by its children. A port with an empty P_Key table has
+    none."""
     out: list[Interface] = []
     for number, (port, address) in enumerate(zip(_ports(view), addresses, strict=False)):
         guid = bytes.fromhex((port / "gids" / "0").read_text().strip().replace(":", ""))[8:]
@@ -73,7 +76,7 @@ def _ports(view: Path) -> list[Path]:
 
 
 def _pkeys(port: Path) -> Iterator[tuple[int, int]]:
-    """Index and value of each partition, full membership if the table has both."""
+    """Return index and value of each partition, with full membership if the table has both."""
     entries = sorted((int(p.name), int(p.read_text(), 16)) for p in (port / "pkeys").iterdir())
     seen = set()
     for index, pkey in entries:

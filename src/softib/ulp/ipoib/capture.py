@@ -26,11 +26,11 @@ IBA_TRANSPORT = 0x1B
 """GRH.NxtHdr (IBA 8.3)."""
 LONGEST = 1 << 17
 BUFFER = 8 << 20
-"""Room in the socket, for datagrams that arrive faster than they are written."""
+"""Receive buffer of the socket, for datagrams that arrive faster than they are written."""
 
 
 def packet_of(head: Any, payload: bytes) -> np.ndarray:
-    """uint8[size]: the packet of one datagram (``softib_ipoib_datagram`` and its payload)."""
+    """Return uint8[size]: the packet of one datagram (``softib_ipoib_datagram`` and its payload)."""
     pad = -len(payload) % WORD
     parts = [
         BTH.pack(opcode=UD_SEND_ONLY, pad_count=pad, pkey=head.pkey, dest_qp=head.destination_qp, psn=head.psn),

@@ -1,5 +1,5 @@
-"""A network namespace with TAP devices: made by a child process that passes its descriptors on, and
-entered by a program before it begins.
+"""A network namespace with TAP devices: a child process creates it and passes its descriptors back;
+programs enter it before they begin.
 
 Without root the namespace belongs to a user namespace in which the user keeps the same ID and may configure the
 network (ambient capabilities). Sources: network_namespaces(7), user_namespaces(7),
@@ -59,7 +59,8 @@ class Descriptors:
 
 
 def make_namespace(interfaces: Sequence[Interface]) -> Descriptors:
-    """A new network namespace with a TAP for each interface. Raises :class:`InputError` if the system refuses one."""
+    """Return a new network namespace with a TAP for each interface. Raises :class:`InputError` if the
+    system refuses it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -112,8 +113,8 @@ def _libc() -> ctypes.CDLL:
 
 
 def _unshare() -> bool:
-    """Enter a new network namespace; if that is not allowed, with a new user namespace. Whether
-    it was."""
+    """Enter a new network namespace, together with a new user namespace if necessary; return
+    whether that was the case."""
     uid, gid, libc = os.getuid(), os.getgid(), _libc()
     if libc.unshare(CLONE_NEWNET) == 0:
         return False
@@ -140,7 +141,7 @@ def _up(control: socket.socket, name: str) -> None:
 
 
 def _tap(control: socket.socket, interface: Interface) -> int:
-    """A TAP with the name of ``interface``, with its addresses, up."""
+    """Create a TAP with the name and addresses of ``interface``, and bring it up."""
     name = interface.name
     try:
         tap = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
@@ -153,7 +154,7 @@ def _tap(control: socket.socket, interface: Interface) -> int:
     fcntl.ioctl(control, SIOCSIFHWADDR, _request(name, struct.pack("H6s", ARPHRD_ETHER, interface.mac)))
     ip6 = Path("/proc/sys/net/ipv6/conf") / name
     with contextlib.suppress(OSError):  # no IPv6 in this kernel
-        (ip6 / "addr_gen_mode").write_text("1")  # the address is made from the GUID, not from the TAP's
+        (ip6 / "addr_gen_mode").write_text("1")  # the address comes from the GUID, not from the TAP's MAC
         (ip6 / "accept_dad").write_text("0")  # GUIDs are unique: it can be used at once
     if interface.ip4 is not None:
         address = struct.pack("HH4s8x", socket.AF_INET, 0, interface.ip4.ip.packed)
@@ -168,8 +169,8 @@ def _tap(control: socket.socket, interface: Interface) -> int:
 
 
 def _multicast_route(control: socket.socket, name: str) -> None:
-    """Groups are reached over the interface ``name``, unless a program names another (route(8)'s ``struct
-    rtentry``)."""
+    """Add a route for multicast groups over the interface ``name``, used unless a program selects
+    another (route(8)'s ``struct rtentry``)."""
     device = ctypes.create_string_buffer(name.encode())
     network, mask, none = (struct.pack("HH4s8x", socket.AF_INET, 0, bytes([n, 0, 0, 0])) for n in (224, 240, 0))
     entry = struct.pack("Q16s16s16sHhxxxxQQhxxxxxxQQQH", 0, network, none, mask, RTF_UP, 0, 0, 0, 0,
@@ -178,7 +179,7 @@ def _multicast_route(control: socket.socket, name: str) -> None:
 
 
 def entering(net: int, user: int) -> Callable[[], None]:
-    """Called in a child before it becomes the program, which is then in these namespaces."""
+    """Enter the namespaces, in a child before it executes the program."""
 
     def enter() -> None:
         libc = _libc()
@@ -192,7 +193,7 @@ def entering(net: int, user: int) -> Callable[[], None]:
 
 
 def _keep_capabilities(libc: ctypes.CDLL) -> None:
-    """:data:`CAPABILITIES` in the user namespace stay through ``execve``."""
+    """Keep :data:`CAPABILITIES` in the user namespace across ``execve``."""
     head = struct.pack("Ii", CAP_VERSION_3, 0)
     mask = sum(1 << c for c in CAPABILITIES)
     data = ctypes.create_string_buffer(24)

@@ -1,4 +1,5 @@
-"""The network of a node of a running fabric: joined by each ``softib run --net``, made by the first.
+"""The network of a node of a running fabric: the first ``softib run --net`` creates it, later ones
+join.
 
 ``FOLDER/net`` of the running fabric has, for each node whose network is up, the socket of its
 ``softib-ipoib`` and that program's log. Users of the network stay connected to the socket; ``softib-ipoib`` ends
@@ -30,7 +31,7 @@ __all__ = ["CONTROL", "Network", "join"]
 
 CONTROL = CHeader("ipoib/control.h", "IPOIB_")
 ANSWER_S = 30.0
-"""``softib-ipoib`` gives the subnet administration half of it."""
+"""Time limit; ``softib-ipoib`` waits half of it for the subnet administration."""
 BACKLOG = 128
 LONGEST = 8192
 
@@ -38,8 +39,8 @@ LONGEST = 8192
 @dataclass
 class Network:
     """A node's network while it is used. ``sock`` keeps it; ``net`` and ``user`` (-1: none) are its
-    namespaces; ``problems`` has the reason for each port's own interface without a broadcast group (its
-    children may have none: not every partition is for IP)."""
+    namespaces; ``problems`` has the reason for each parent interface without a broadcast group
+    (children may lack one: not every partition carries IP)."""
 
     sock: socket.socket
     net: int
@@ -48,13 +49,13 @@ class Network:
     problems: list[str]
 
     def totals(self) -> dict[str, int]:
-        """The traffic of its interfaces."""
+        """Return the traffic of its interfaces."""
         ask(self.sock, "TOTALS")
         layout = CONTROL.layout("softib_ipoib_totals")
         return dict(layout.unpack(self.sock.recv(LONGEST))._asdict())
 
     def entering(self) -> Callable[[], None]:
-        """Called in a child to put it into the network."""
+        """Enter the network, in a child process."""
         return entering(self.net, self.user)
 
     def close(self) -> None:
@@ -72,8 +73,8 @@ def ask(sock: socket.socket, op: str) -> None:
 
 
 def join(instance: Instance, attached: dict[str, Any]) -> Network:
-    """The network of the node that ``attached`` (the daemon's reply to ``attach``) describes. Raises
-    :class:`InputError` in one line if there is none; nothing is left then."""
+    """Return the network of the node described by ``attached`` (the daemon's reply to ``attach``).
+    Raises :class:`InputError`, one line, on failure, after a cleanup."""
     view = Path(attached["env"]["SOFTIB_VIEW"])
     folder = instance.folder / "net"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -102,7 +103,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _connected(path: Path, attached: dict[str, Any]) -> Network | None:
-    """The network behind ``path``; None if there is none any more."""
+    """Return the network at the socket ``path``; None if it has ended."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.settimeout(ANSWER_S)
     try:
@@ -114,7 +115,7 @@ def _connected(path: Path, attached: dict[str, Any]) -> Network | None:
 
 
 def _greeted(sock: socket.socket, attached: dict[str, Any]) -> Network | None:
-    """The network behind ``sock``; None if it ended before it was ready."""
+    """Return the network connected to ``sock``; None if it ended before it was ready."""
     try:
         message, fds, _, _ = socket.recv_fds(sock, LONGEST, 2)
     except OSError:

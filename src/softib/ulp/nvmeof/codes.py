@@ -67,7 +67,7 @@ class Property(IntEnum):
 
 
 class Cns(IntEnum):
-    """What Identify returns (NVMe 1.4, figure 244)."""
+    """Selectors of Identify pages (NVMe 1.4, figure 244)."""
 
     NAMESPACE = 0x00
     CONTROLLER = 0x01
@@ -147,7 +147,7 @@ _ACRONYMS = {"Lba": "LBA", "Sgl": "SGL", "Ana": "asymmetric access"}
 
 
 def status_text(status: int) -> str:
-    """The name of a status, with its number."""
+    """Return the name of a status, with its number."""
     code = status & 0x7FF
     try:
         parts = Status(code).name.split("_")
@@ -158,7 +158,7 @@ def status_text(status: int) -> str:
 
 
 class ConnectReject(IntEnum):
-    """Why a connection is refused (NVMe-oF 1.1, 7.3.6.4)."""
+    """Reasons to refuse a connection (NVMe-oF 1.1, 7.3.6.4)."""
 
     INVALID_LENGTH = 1
     INVALID_FORMAT = 2

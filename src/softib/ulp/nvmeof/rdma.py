@@ -1,7 +1,7 @@
-"""What the queues use of librdmacm and libibverbs, by ctypes: connections, memory, completions.
-
-The structures are those of rdma-core's ``rdma_cma.h`` and ``verbs.h``, whose layout is ABI. Verbs
-that are calls through the device's table (posting, polling) become symbols that kernels call.
+"""Parts of librdmacm and libibverbs for the queues, through ctypes: connections, memory,
+completions.
+The structures are those of rdma-core's ``rdma_cma.h`` and ``verbs.h``, whose layout is a stable
+ABI. Verbs called through the device's table (posting, polling) become symbols that kernels call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 OPS_AT = 8
-"""Of ``struct ibv_context``: its table of calls."""
+"""Offset in ``struct ibv_context`` of its table of calls."""
 CALLS = {"poll_cq": 88, "req_notify_cq": 96, "post_send": 200, "post_recv": 208}
 """Offsets in ``struct ibv_context_ops``."""
 SYMBOL = "softib_nvmeof_"
@@ -46,11 +46,11 @@ QP_ATTR_SIZE, PORT_ATTR_SIZE = 144, 52
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
 PS_TCP, QPT_RC = 0x0106, 2
 READS = 16
-"""RDMA READs outstanding on a connection: what an HCA takes."""
+"""RDMA READs outstanding on a connection: the limit of an HCA."""
 RETRIES, RNR_FOREVER = 7, 7
 RESOLVE_MS = 4000
 CONNECT_S = 70.0
-"""An unreachable host takes the CM a minute."""
+"""Time limit: the CM reports an unreachable host after a minute."""
 BACKLOG = 128
 
 
@@ -123,7 +123,7 @@ class _QpAttributes(ctypes.Structure):
 
 
 class Rejected(PeerError):
-    """The listener refused the connection; ``private_data`` is its reason, perhaps."""
+    """The listener refused the connection; ``private_data`` may have its reason."""
 
     def __init__(self, message: str, private_data: bytes):
         super().__init__(message)
@@ -191,7 +191,7 @@ _symbols: dict[str, int] = {}
 
 
 def _bind_calls(context: int) -> None:
-    """Give the calls of the device the names by which kernels call them. Raises
+    """Bind the calls of the device to the symbols that kernels call. Raises
     :class:`InputError` for a device of another provider than the first."""
     from llvmlite import binding
 
@@ -203,8 +203,8 @@ def _bind_calls(context: int) -> None:
 
 
 def bind_first_device() -> None:
-    """Bind the calls of the first device, before there is a connection. Raises :class:`InputError`
-    where there is none."""
+    """Bind the calls of the first device, before the first connection. Raises :class:`InputError`
+    without a device."""
     lib, count = _cm(), c_int()
     lib.rdma_get_devices.restype = c_void_p
     devices = lib.rdma_get_devices(byref(count))
@@ -216,8 +216,7 @@ def bind_first_device() -> None:
 
 
 class Memory:
-    """Registered memory: ``data`` (uint8), from its first page to its end. Without ``pd`` it is not
-    registered."""
+    """Registered memory: ``data`` (uint8), page-aligned. Without ``pd`` it is not registered."""
 
     def __init__(self, pd: int, size: int, remote: bool = False):
         self._map = mmap.mmap(-1, max(size, 1))
@@ -236,14 +235,14 @@ class Memory:
         self.lkey, self.rkey = _word(self._region + LKEY_AT, c_uint32), _word(self._region + LKEY_AT + 4, c_uint32)
 
     def close(self) -> None:
-        """Take the registration away."""
+        """Deregister it."""
         if self._region:
             _verbs().ibv_dereg_mr(self._region)
             self._region = 0
 
 
 class EventChannel:
-    """Where events of connections arrive."""
+    """The channel on which events of connections arrive."""
 
     def __init__(self) -> None:
         self.pointer = _made(_cm().rdma_create_event_channel(), "rdma_create_event_channel")
@@ -251,8 +250,8 @@ class EventChannel:
         os.set_blocking(self.fd, False)
 
     def get(self, timeout_s: float | None) -> tuple[int, int, int, _Parameters, bytes] | None:
-        """The next event: its type, status, the address of its id, its parameters and private data;
-        None after ``timeout_s``."""
+        """Return the next event: its type, status, the address of its id, its parameters and private
+        data; None after ``timeout_s``."""
         event = POINTER(_Event)()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while _cm().rdma_get_cm_event(self.pointer, byref(event)):
@@ -272,7 +271,7 @@ class EventChannel:
         return result
 
     def close(self) -> None:
-        """Destroy it, behind all its ids."""
+        """Destroy it, after all its ids."""
         _cm().rdma_destroy_event_channel(self.pointer)
 
 
@@ -352,7 +351,7 @@ class QueuePair:
         return str(ipaddress.IPv4Address(bytes(self.id.contents.address)))
 
     def path(self) -> Path:
-        """How packets of the connection are addressed (``ibv_query_qp``, ``ibv_query_port``)."""
+        """Return the addresses of the connection's packets (``ibv_query_qp``, ``ibv_query_port``)."""
         lib, qp = _verbs(), int(self.id.contents.qp)
         state, attributes = np.zeros(QP_ATTR_SIZE, np.uint8), np.zeros(64, np.uint8)
         port, pkey, everything = np.zeros(PORT_ATTR_SIZE, np.uint8), c_uint16(), (1 << 21) - 1
@@ -368,13 +367,13 @@ class QueuePair:
         return Path(*lids, qpn, peer, sq_psn, rq_psn, 128 << mtu, int(state[82]), socket.ntohs(pkey.value))
 
     def memory(self, size: int, remote: bool = False) -> Memory:
-        """``size`` bytes of registered memory, which live as long as this."""
+        """Return ``size`` bytes of registered memory with the lifetime of this object."""
         memory = Memory(self._pd, size, remote)
         self._memories.append(memory)
         return memory
 
     def arm(self) -> None:
-        """Ask for an event with the next completion; a caller polls again before it waits."""
+        """Request an event with the next completion; the caller must poll again before it waits."""
         self._notify(self._cq, 0)
         self.armed = True
 
@@ -397,12 +396,12 @@ class QueuePair:
             raise _failed("rdma_accept")
 
     def disconnect(self) -> None:
-        """Release the connection; what is posted completes as flushed."""
+        """Release the connection; posted requests complete as flushed."""
         if self._qp:
             _cm().rdma_disconnect(self.id)
 
     def close(self) -> None:
-        """Destroy the queue pair, the id and all that belongs to them."""
+        """Destroy the queue pair, the id and their resources."""
         lib, cm = _verbs(), _cm()
         if self._qp:
             cm.rdma_destroy_qp(self.id)
@@ -433,7 +432,7 @@ class ConnectionRequest:
 
     @property
     def local_address(self) -> str:
-        """The address that it was sent to."""
+        """Return the address to which it was sent."""
         return str(ipaddress.IPv4Address(bytes(self.id.contents.address)))
 
     def reject(self, private_data: bytes) -> None:
@@ -445,9 +444,9 @@ class ConnectionRequest:
 def connect(
     channel: EventChannel, address: str, port: int, sends: int, receives: int, private_data: bytes
 ) -> tuple[QueuePair, Any]:
-    """A queue pair for a connection to ``address``, and a function that connects it once its
-    receives are posted and returns the peer's private data. Raises :class:`InputError` for an
-    address that is none, :class:`PeerError` where it cannot be reached."""
+    """Return a queue pair for a connection to ``address``, and a function that connects it
+    after its receives are posted and returns the peer's private data. Raises :class:`InputError`
+    for an invalid address, :class:`PeerError` if it cannot be reached."""
     try:
         destination = _sockaddr(address, port)
     except ValueError:
@@ -481,7 +480,7 @@ def connect(
 
 
 def _expect(channel: EventChannel, wanted: int, where: str, otherwise: str) -> bytes:
-    """The private data of the event that must come next. Raises :class:`Rejected` and
+    """Return the private data of the expected next event. Raises :class:`Rejected` and
     :class:`PeerError`."""
     event = channel.get(CONNECT_S)
     if event is None:

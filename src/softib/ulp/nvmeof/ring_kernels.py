@@ -1,5 +1,5 @@
-"""Posting and polling, by the calls of the device's table (:mod:`softib.ulp.nvmeof.rdma` gives them
-their names), and the calls of libc that the queues make."""
+"""Posting and polling through the device's table of calls (:mod:`softib.ulp.nvmeof.rdma` binds their
+symbols), and the libc calls of the queues."""
 
 from softib.jit import External, inner
 from softib.ulp.nvmeof.work_requests import BAD, BATCH, CQ, FAILURE, PAIR, RECV_WR, SEND_WR, SQ_ROOM, WC
@@ -18,7 +18,7 @@ SIGNALED, INLINE = 2, 8
 
 @inner
 def set_segment(r, i, address, length, lkey):
-    """Segment ``i`` of the work requests (two of each)."""
+    """Fill segment ``i`` of the work requests (two of each)."""
     r.sge64[i, 0] = address
     r.sge32[i, 2] = length
     r.sge32[i, 3] = lkey
@@ -26,7 +26,7 @@ def set_segment(r, i, address, length, lkey):
 
 @inner
 def set_request(r, i, opcode, flags, segments, wr_id):
-    """Work request ``i``, alone in its list."""
+    """Fill work request ``i``, alone in its list."""
     r.send64[i, 0] = wr_id
     r.send64[i, 1] = 0
     r.send32[i, 6] = segments
@@ -36,8 +36,8 @@ def set_request(r, i, opcode, flags, segments, wr_id):
 
 @inner
 def post(r, first, count):
-    """Post work request ``first`` and what is linked to it, ``count`` in all. True where the queue
-    pair took them."""
+    """Post work request ``first`` and those linked to it, ``count`` in all. Returns True if the
+    queue pair accepted them."""
     if post_send(r.n[PAIR], r.n[SEND_WR] + 128 * first, r.n[BAD]):
         return False
     r.n[SQ_ROOM] -= count
@@ -46,7 +46,7 @@ def post(r, first, count):
 
 @inner
 def post_receive(r, wr_id, address, length, lkey):
-    """Post a receive. True where the queue pair took it."""
+    """Post a receive. Returns True if the queue pair accepted it."""
     r.recv64[0, 0] = wr_id
     r.rsge64[0, 0] = address
     r.rsge32[0, 2] = length
@@ -56,13 +56,13 @@ def post_receive(r, wr_id, address, length, lkey):
 
 @inner
 def poll(r):
-    """Completions that were there, up to a batch; -1 where the queue cannot be polled."""
+    """Poll completions, up to a batch; return their number, -1 if the queue cannot be polled."""
     return poll_cq(r.n[CQ], BATCH, r.n[WC])
 
 
 @inner
 def failed(r, k):
-    """Is completion ``k`` an error? It is remembered."""
+    """Return whether completion ``k`` is an error, and store its status."""
     status = r.wc32[k, 2]
     if status:
         r.n[FAILURE] = status

@@ -1,5 +1,5 @@
-"""Structures of NVMe and its RDMA binding as NumPy dtypes. All numbers are little endian; what is
-not named is reserved and zero."""
+"""Structures of NVMe and its RDMA binding as NumPy dtypes. All numbers are little endian; unnamed
+bytes are reserved and zero."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _layout(size: int, text: str) -> np.dtype[Any]:
-    """The structure of ``size`` bytes whose fields ``text`` lists as name, type and offset."""
+    """Return the structure of ``size`` bytes with the fields in ``text``: name, type and offset."""
     tokens = text.split()
     fields: dict[str, Any] = {"names": tokens[0::3], "formats": [f"<{kind}" for kind in tokens[1::3]]}
     offsets = [int(offset) for offset in tokens[2::3]]
@@ -39,7 +39,7 @@ def _layout(size: int, text: str) -> np.dtype[Any]:
 
 
 def one(layout: np.dtype[Any], **values: Any) -> np.ndarray:
-    """One structure, as an array of length 1, with these fields set."""
+    """Return one structure, as an array of length 1, with these fields set."""
     structure = np.zeros(1, layout)
     for name, value in values.items():
         structure[name] = value
@@ -47,7 +47,7 @@ def one(layout: np.dtype[Any], **values: Any) -> np.ndarray:
 
 
 def read_structure(layout: np.dtype[Any], data: bytes | bytearray | memoryview) -> np.void:
-    """The structure at the start of ``data``; what ``data`` is too short for is zero."""
+    """Return the structure at the start of ``data``; fields beyond its end are zero."""
     whole = np.zeros(1, layout)
     part = np.frombuffer(data, np.uint8)[: layout.itemsize]
     whole.view(np.uint8)[: len(part)] = part

@@ -1,5 +1,5 @@
-"""What both kinds of queue post and poll: work requests and completions as columns, and the names
-of their numbers. ``Rings`` is what kernels of :mod:`softib.ulp.nvmeof.ring_kernels` take."""
+"""Work requests and completions of both kinds of queue as columns, and the names of their indices.
+Kernels of :mod:`softib.ulp.nvmeof.ring_kernels` take ``Rings``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["BATCH", "CQ", "PAIR", "Rings", "rings_of"]
 BATCH = 32
 """Completions a poll."""
 CQ, PAIR, SQ_ROOM, SEND_WR, SEND_WR_2, RECV_WR, WC, BAD, FAILURE = range(9)
-"""Of ``Rings.n``: addresses of the completion queue, the queue pair and the columns; free entries of
-the send queue; the status of the completion that ended the connection."""
+"""Indices of ``Rings.n``: addresses of the completion queue, the queue pair and the columns; free
+entries of the send queue; the status of the completion that ended the connection."""
 NUMBERS = 9
 
 Rings = table("Rings", "n send64 send32 sge64 sge32 recv64 recv32 rsge64 rsge32 wc64 wc32 bad")
@@ -25,8 +25,8 @@ Rings = table("Rings", "n send64 send32 sge64 sge32 recv64 recv32 rsge64 rsge32 
 
 
 def rings_of(pair: QueuePair | None, sends: int) -> Any:
-    """The columns of ``pair``, whose send queue has ``sends`` entries; None: of no queue pair, for
-    kernels to be compiled."""
+    """Return the columns of ``pair``, whose send queue has ``sends`` entries; None: without a queue
+    pair, to compile kernels."""
     send64, sge64 = np.zeros((2, 16), np.int64), np.zeros((4, 2), np.int64)
     recv64, rsge64 = np.zeros((1, 4), np.int64), np.zeros((1, 2), np.int64)
     wc64, bad, n = np.zeros((BATCH, 6), np.int64), np.zeros(1, np.int64), np.zeros(NUMBERS, np.int64)

@@ -20,8 +20,8 @@ BACKEND = "softib"
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    """What torch calls to make a process group. pyverbs is loaded here, so that importing works
-    without it."""
+    """Create a process group for torch. pyverbs is loaded here, so that the import works without
+    it."""
     from softib.ulp.torch.group import SoftibProcessGroup
     from softib.ulp.torch.verbs import VerbsLinks
 

@@ -5,7 +5,7 @@ reduction combines its operands in place and in an order that does not depend on
 computes it, so all ranks end with the same bits.
 
 Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast,
-dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` octets every rank sends
+dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` bytes every rank sends
 everything to every other.
 """
 
@@ -38,7 +38,7 @@ REDUCERS: dict[object, Reduce] = {
 
 
 def reducer(op: object) -> Reduce:
-    """``f(into, other)`` of ``op``. Raises :class:`InputError` where there is none (PREMUL_SUM)."""
+    """Return ``f(into, other)`` of ``op``. Raises :class:`InputError` if there is none (PREMUL_SUM)."""
     kind = getattr(op, "op", op)
     for operator, act in REDUCERS.items():
         if kind == operator:
@@ -47,7 +47,7 @@ def reducer(op: object) -> Reduce:
 
 
 def finish(op: object, tensor: torch.Tensor, size: int) -> None:
-    """What is left to do once everything is summed: the mean's division."""
+    """Finish a reduction after the sum: divide for a mean."""
     if getattr(op, "op", op) == ReduceOp.AVG:
         if tensor.is_floating_point() or tensor.is_complex():
             tensor.div_(size)
@@ -56,7 +56,7 @@ def finish(op: object, tensor: torch.Tensor, size: int) -> None:
 
 
 DIRECT = 16 << 10
-"""Octets a rank up to which a reduction is done by everybody for itself: fewer steps, more traffic.
+"""Bytes per rank up to which each rank computes a reduction itself: fewer steps, more traffic.
 """
 
 Steps = Iterator[list[Request]]
@@ -64,7 +64,7 @@ Steps = Iterator[list[Request]]
 
 @dataclass(frozen=True)
 class Channel:
-    """One collective's view of the wire: its tag keeps it apart from the others."""
+    """One collective's access to the wire, distinguished by its tag."""
 
     wire: Wire
     rank: int
@@ -81,13 +81,14 @@ class Channel:
 
     @property
     def others(self) -> list[int]:
-        """Every other rank, each starting with its neighbour, so that not all turn to rank 0 first."""
+        """Return all other ranks, starting with the next one, so that not all ranks contact rank 0
+        first."""
         return [(self.rank + i) % self.size for i in range(1, self.size)]
 
     # -- one to all, all to one --
 
     def broadcast(self, tensor: torch.Tensor, root: int) -> Steps:
-        """Binomial tree: in round k, the 2^k ranks that have it send it on."""
+        """Binomial tree: in round k, the 2^k ranks that have the data forward it."""
         place, reach = (self.rank - root) % self.size, 1
         while reach < self.size:
             if place < reach and place + reach < self.size:
@@ -97,7 +98,7 @@ class Channel:
             reach *= 2
 
     def scatter(self, out: torch.Tensor, parts: Sequence[torch.Tensor], root: int) -> Steps:
-        """``parts[r]`` of ``root`` to each rank r."""
+        """Send ``parts[r]`` of ``root`` to each rank r."""
         if self.rank != root:
             yield [self.recv(root, out)]
             return
@@ -105,7 +106,7 @@ class Channel:
         out.copy_(parts[root])
 
     def gather(self, parts: Sequence[torch.Tensor], tensor: torch.Tensor, root: int) -> Steps:
-        """Each rank's ``tensor`` to ``parts[r]`` of ``root``."""
+        """Send each rank's ``tensor`` to ``parts[r]`` of ``root``."""
         if self.rank != root:
             yield [self.send(root, tensor)]
             return
@@ -113,7 +114,7 @@ class Channel:
         parts[root].copy_(tensor)
 
     def reduce(self, tensor: torch.Tensor, op: object, root: int) -> Steps:
-        """Everybody's ``tensor``, combined in the order of ranks, at ``root``."""
+        """Combine the ``tensor`` of all ranks, in the order of ranks, at ``root``."""
         act = reducer(op)
         parts = [torch.empty_like(tensor) for _ in range(self.size)] if self.rank == root else []
         yield from self.gather(parts, tensor, root)
@@ -130,19 +131,19 @@ class Channel:
     # -- all to all --
 
     def allgather(self, parts: Sequence[torch.Tensor], tensor: torch.Tensor) -> Steps:
-        """Each rank's ``tensor`` to ``parts[r]`` of everybody."""
+        """Send each rank's ``tensor`` to ``parts[r]`` of all ranks."""
         receives = [self.recv(peer, parts[peer]) for peer in self.others]
         yield [*receives, *(self.send(peer, tensor) for peer in self.others)]
         parts[self.rank].copy_(tensor)
 
     def alltoall(self, outs: Sequence[torch.Tensor], ins: Sequence[torch.Tensor]) -> Steps:
-        """``ins[p]`` to rank p, whose ``outs[rank]`` it becomes."""
+        """Send ``ins[p]`` to ``outs[rank]`` of rank p."""
         receives = [self.recv(peer, outs[peer]) for peer in self.others]
         yield [*receives, *(self.send(peer, ins[peer]) for peer in self.others)]
         outs[self.rank].copy_(ins[self.rank])
 
     def allreduce(self, tensor: torch.Tensor, op: object) -> Steps:
-        """Everybody's ``tensor`` combined, at everybody."""
+        """Combine the ``tensor`` of all ranks, at all ranks."""
         act, flat = reducer(op), tensor.view(-1)
         if flat.nbytes <= DIRECT:
             parts = [torch.empty_like(flat) for _ in range(self.size)]
@@ -157,7 +158,7 @@ class Channel:
         finish(op, flat, self.size)
 
     def reduce_scatter(self, out: torch.Tensor, ins: Sequence[torch.Tensor], op: object) -> Steps:
-        """Everybody's ``ins[r]`` combined, at rank r. ``ins`` stays as it is."""
+        """Combine ``ins[r]`` of all ranks at rank r. ``ins`` is not changed."""
         act = reducer(op)
         if sum(part.nbytes for part in ins) <= DIRECT:
             parts = [torch.empty_like(out) for _ in range(self.size)]
@@ -170,7 +171,7 @@ class Channel:
         finish(op, out, self.size)
 
     def _ring_reduce(self, chunks: list[torch.Tensor], act: object, shift: int) -> Steps:
-        """After it, rank r has chunk r + 1 + ``shift`` complete."""
+        """Reduce around the ring: afterwards rank r has the complete chunk r + 1 + ``shift``."""
         room = torch.empty_like(max(chunks, key=lambda c: c.numel()))
         for step in range(self.size - 1):
             out = chunks[(self.rank + shift - step) % self.size]
@@ -180,7 +181,7 @@ class Channel:
             act(into, other)  # type: ignore[operator]
 
     def barrier(self) -> Steps:
-        """Dissemination: after round k everybody has heard of 2^(k+1) ranks."""
+        """Dissemination: after round k every rank has heard from 2^(k+1) ranks."""
         reach = 1
         sent, received = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         while reach < self.size:

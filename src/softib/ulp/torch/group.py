@@ -1,5 +1,5 @@
-"""The process group that ``torch.distributed`` calls. Of a recorded program (``softib run --record``)
-it also notes which collective the messages belong to."""
+"""The process group that ``torch.distributed`` calls. For a recorded program (``softib run --record``)
+it also records the collective of each message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ MOST = (1 << 32) - 1
 
 @cache
 def _library() -> Callable[[int, int, int], None] | None:
-    """``softib_record_collective`` of libsoftib-verbs.so; None where this program is not recorded."""
+    """Return ``softib_record_collective`` of libsoftib-verbs.so; None if this program is not
+    recorded."""
     if not os.environ.get("SOFTIB_RECORD"):
         return None
     call = getattr(ctypes.CDLL(None), "softib_record_collective", None)
@@ -39,8 +40,8 @@ def _library() -> Callable[[int, int, int], None] | None:
 
 
 def noter(name: str) -> Note | None:
-    """Notes (octets, begins) of the collective that torch calls ``name``, by the thread that calls
-    it; an end has no octets. None where nothing is recorded."""
+    """Return a function that records (bytes, begins) of torch's collective ``name`` for the calling
+    thread; an end has no bytes. None if nothing is recorded."""
     call = _library()
     if call is None:
         return None
@@ -49,12 +50,12 @@ def noter(name: str) -> Note | None:
 
 
 SINGLE = 1 << 63
-"""Tags of single messages have this bit; collectives are numbered below it."""
+"""Tag bit of single messages; collectives are numbered below it."""
 Ready = tuple[torch.Tensor, Callable[[], object]]
 
 
 def _flat(tensor: torch.Tensor) -> Ready:
-    """``tensor`` as contiguous memory, and what brings the result back where it had to be copied.
+    """Return ``tensor`` as contiguous memory, and a function that copies the result back if needed.
     Raises :class:`InputError` for a tensor that is not in host memory, or sparse."""
     if tensor.device.type != "cpu":
         raise InputError(f"the backend softib moves host memory; this tensor is on {tensor.device}: use tensor.cpu()")
@@ -78,32 +79,32 @@ def _flats(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], Callabl
 
 
 class SoftibWork(dist.Work):
-    """An operation that runs. (torch's own wrapper of a future swallows its error.)"""
+    """A running operation. (torch's own wrapper of a future swallows its error.)"""
 
     def __init__(self, task: Task):
         super().__init__()
         self._task = task
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Until it has ended. Raises what went wrong. The group's timeout holds, whatever
-        ``timeout`` is."""
+        """Wait until it has ended. Raises its error. The group's timeout applies;
+        ``timeout`` is ignored."""
         self._task.settled.wait()
         if self._task.error is not None:
             raise self._task.error
         return True
 
     def is_completed(self) -> bool:
-        """It has ended, well or not."""
+        """Return whether it has ended, with or without an error."""
         return self._task.settled.done()
 
     def get_future(self) -> torch.futures.Future:
-        """Its result, or its error."""
+        """Return the future with its result or error."""
         return self._task.future
 
 
 class SoftibProcessGroup(dist.ProcessGroup):
-    """Collectives over ``links``. Operations of a group run in the order in which they were called,
-    sends and receives between them; ``Work.wait`` raises what went wrong."""
+    """Collectives over ``links``. Operations of a group run in the order of their calls, sends and
+    receives between them; ``Work.wait`` raises their errors."""
 
     def __init__(self, rank: int, size: int, timeout: timedelta, links: Links):
         super().__init__(rank, size)
@@ -116,7 +117,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
     # devices look for it by its name, so without one there is no FSDP and no DTensor.
 
     def setGroupName(self, name: str) -> None:
-        """What torch calls this group."""
+        """Set torch's name of this group."""
         self._name = name
 
     def getGroupName(self) -> str:
@@ -124,7 +125,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._name
 
     def setGroupDesc(self, desc: str) -> None:
-        """A description for people."""
+        """Set a description."""
         self._desc = desc
 
     def getGroupDesc(self) -> str:
@@ -132,7 +133,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._desc
 
     def getBackendName(self) -> str:
-        """What ``torch.distributed.get_backend`` says."""
+        """Return the result of ``torch.distributed.get_backend``."""
         return "softib"
 
     def _run(
@@ -143,7 +144,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         begin: Callable[[Channel], Steps],
         back: Callable[[], object],
     ) -> dist.Work:
-        """Submit a collective; ``moved`` are the tensors whose octets a recording names."""
+        """Submit a collective; ``moved``: the tensors whose bytes are recorded."""
         channel = Channel(self._worker.wire, self.rank(), self.size(), next(self._numbers))
 
         def steps() -> Steps:

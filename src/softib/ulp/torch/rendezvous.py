@@ -1,14 +1,14 @@
-"""Messages between two ranks: an offer, a matching receive, one RDMA READ, and a word that it is
-done.
+"""Messages between two ranks: an offer, a matching receive, one RDMA READ, and a notice of its
+end.
 
     links.connect(); wire = Wire(links)
     a = wire.isend(peer, tag, tensor); b = wire.irecv(peer, tag, other)
     while not (a.done and b.done): wire.progress()
 
-The sender offers (tag, address, rkey, octets); the receiver matches offers of one peer and tag in
-their order, reads the data straight into place and says that it has it. Up to ``EAGER`` octets
-travel inside the offer. Nothing here knows what a tensor is: memory is an address and a length.
-Links are what moves octets (:class:`Links`): verbs, or a fake in a test.
+The sender offers (tag, address, rkey, bytes); the receiver matches offers of one peer and tag in
+order, reads the data directly into place and confirms it. Up to ``EAGER`` bytes are part
+of the offer. This module has no tensors: memory is an address and a length.
+Links are what moves bytes (:class:`Links`): verbs, or a fake in a test.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = ["EAGER", "SLOT", "Links", "PeerLost", "Request", "Wire"]
 
 OFFER, EAGER_OFFER, DONE = 1, 2, 3
 HEAD = struct.Struct("<BxxxIQQQQ")
-"""kind, rkey, tag, number of the offer, address, octets."""
+"""kind, rkey, tag, number of the offer, address, bytes."""
 SLOT = 4096
-"""Octets of a control message at most."""
+"""Largest control message in bytes."""
 EAGER = SLOT - HEAD.size
 
 
 class PeerLost(PeerError):
-    """A rank cannot be reached any more."""
+    """A rank is no longer reachable."""
 
 
 @dataclass(eq=False)
 class Request:
-    """One message that is on its way. ``what`` says which, for people."""
+    """One message in transit. ``what`` describes it for errors."""
 
     peer: int
     tag: int
@@ -53,27 +53,28 @@ class Request:
 
 
 class Links(Protocol):
-    """Reliable connections to every other rank. Completions are what :meth:`poll` returns."""
+    """Reliable connections to every other rank. :meth:`poll` returns completions."""
 
     rank: int
     size: int
 
     def send(self, peer: int, message: bytes) -> None:
-        """Send a control message of up to ``SLOT`` octets; in order."""
+        """Send a control message of up to ``SLOT`` bytes; in order."""
 
     def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
-        """RDMA READ into ``address``; :meth:`poll` later says ``("read", peer, number)``."""
+        """RDMA READ into ``address``; :meth:`poll` later returns ``("read", peer, number)``."""
 
     def register(self, address: int, octets: int) -> tuple[Any, int]:
-        """Make memory readable and writable by the device: (what keeps it so, rkey)."""
+        """Make memory readable and writable by the device; return (handle that keeps it registered,
+        rkey)."""
 
     def probe(self, peer: int) -> None:
-        """Ask ``peer`` for a sign of life: when it does not come, :meth:`poll` says ``("lost",
+        """Check that ``peer`` is alive: if it does not answer, :meth:`poll` returns ``("lost",
         peer, why)``."""
 
     def poll(self) -> list[tuple[str, int, Any]]:
-        """What happened since: ``("message", peer, octets)``, ``("read", peer, number)``,
-        ``("lost", peer, why)``."""
+        """Return the events since the last call: ``("message", peer, bytes)``, ``("read", peer,
+        number)``, ``("lost", peer, why)``."""
 
     def close(self) -> None:
         """Release everything."""
@@ -81,7 +82,7 @@ class Links(Protocol):
 
 @dataclass(eq=False)
 class Offer:
-    """What a peer would like us to fetch; ``data`` where it came along."""
+    """A message that a peer offers; ``data`` if it is part of the offer."""
 
     peer: int
     tag: int
@@ -95,7 +96,7 @@ class Offer:
 
 @dataclass(eq=False)
 class Wire:
-    """Matches sends with receives over ``links``. Not for several threads at once."""
+    """Matches sends with receives over ``links``. Not thread-safe."""
 
     links: Links
     _sent: dict[int, Request] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Wire:
 
     @property
     def busy(self) -> bool:
-        """Something has been asked for that is not done yet."""
+        """Return whether a request is outstanding."""
         return bool(self._sent or self._reading or any(self._wanted.values()) or any(self._anybody.values()))
 
     def isend(self, peer: int, tag: int, address: int, octets: int) -> Request:
@@ -145,7 +146,7 @@ class Wire:
         return request
 
     def progress(self) -> int:
-        """Handle what has happened; returns how many things did."""
+        """Handle all events; return their number."""
         events = self.links.poll()
         handlers: dict[str, Callable[[int, Any], None]] = {
             "message": self._message,
@@ -157,15 +158,15 @@ class Wire:
         return len(events)
 
     def probe(self) -> None:
-        """Ask those whom we only wait for whether they live: a connection with nothing outstanding
-        never says that its other end is dead (IBA 9.7.6.1.3 lets the requester notice alone)."""
+        """Probe peers from which only messages are awaited: a connection without outstanding
+        requests never detects a dead peer (IBA 9.7.6.1.3: only the requester does)."""
         awaited = {r.peer for r in self._sent.values()} | {peer for (peer, _), queue in self._wanted.items() if queue}
         if any(self._anybody.values()):
             awaited |= set(range(self.links.size)) - {self.links.rank}
         for peer in sorted(awaited - self._lost.keys()):
             self.links.probe(peer)
 
-    # -- what arrives --
+    # -- arrivals --
 
     def _message(self, peer: int, message: bytes) -> None:
         kind, rkey, tag, number, address, octets = HEAD.unpack_from(message)
@@ -214,7 +215,7 @@ class Wire:
     def _say_done(self, offer: Offer) -> None:
         self.links.send(offer.peer, HEAD.pack(DONE, 0, offer.tag, offer.number, 0, 0))
 
-    # -- what goes wrong --
+    # -- errors --
 
     def _lose(self, peer: int, why: str) -> None:
         error = self._lost.setdefault(peer, PeerLost(f"rank {peer} is lost: {why}"))

@@ -20,14 +20,14 @@ __all__ = ["Device", "VerbsLinks", "load_pyverbs", "open_device"]
 
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
-"""Where Debian's python3-pyverbs is, which a virtual environment does not look into."""
+"""Folder of Debian's python3-pyverbs, which a virtual environment does not search."""
 DEVICE_VARIABLE = "SOFTIB_TORCH_DEVICE"
 PORT_ACTIVE = 4
 
 
 def load_pyverbs() -> Any:
-    """The package pyverbs with its modules loaded. Raises :class:`InputError` where there is none
-    for this Python."""
+    """Return the package pyverbs with its modules loaded. Raises :class:`InputError` if this Python
+    has none."""
     try:
         import pyverbs.device
     except ImportError:
@@ -66,8 +66,8 @@ class Device:
 
 
 def open_device() -> Device:
-    """The device and port that ``$SOFTIB_TORCH_DEVICE`` names (``mlx5_0`` or ``mlx5_0:1``); without
-    it, active ports are dealt out by ``$LOCAL_RANK``. Raises :class:`InputError` where no port is
+    """Return the device and port named by ``$SOFTIB_TORCH_DEVICE`` (``mlx5_0`` or ``mlx5_0:1``); by
+    default active ports are assigned by ``$LOCAL_RANK``. Raises :class:`InputError` if no port is
     active."""
     verbs = load_pyverbs()
     wanted, _, wanted_port = os.environ.get(DEVICE_VARIABLE, "").partition(":")
@@ -98,7 +98,7 @@ RECV_SLOTS = 32
 """Control messages that a peer may have in flight before it waits (RNR)."""
 SEND_SLOTS = 32
 READS = 16
-"""RDMA READs outstanding on a connection: what an HCA takes (max_qp_rd_atom of the ConnectX
+"""RDMA READs outstanding on a connection: the limit of an HCA (max_qp_rd_atom of the ConnectX
 family)."""
 PART = 1 << 30
 """Octets of one RDMA READ; a message is 2 GiB at most (IBA 9.7.8)."""
@@ -110,7 +110,7 @@ RECV, SEND, READ, PROBE = 0, 1, 2, 3
 
 @dataclass(eq=False)
 class Link:
-    """One peer: its QP, what is free, and what waits for room."""
+    """One peer: its QP, its free slots, and the queue of messages that wait for room."""
 
     qp: Any
     free: deque[int] = field(default_factory=lambda: deque(range(SEND_SLOTS)))
@@ -121,11 +121,9 @@ class Link:
 
 
 class VerbsLinks:
-    """What :class:`~softib.ulp.torch.rendezvous.Links` describes. Ranks find each other through
-    ``store``.
-
-    Memory: ``RECV_SLOTS + SEND_SLOTS`` slots of ``SLOT`` octets a peer. Raises :class:`InputError`
-    without a device.
+    """Implementation of :class:`~softib.ulp.torch.rendezvous.Links` over verbs. Ranks exchange
+    addresses through ``store``. Memory: ``RECV_SLOTS + SEND_SLOTS`` slots of ``SLOT`` bytes per peer.
+    Raises :class:`InputError` without a device.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: Any):
@@ -181,7 +179,7 @@ class VerbsLinks:
         attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = ACK_TIMEOUT, RETRIES, RNR_FOREVER, RNR_TIMER
         return attr
 
-    # -- what the wire asks for --
+    # -- requests of the wire --
 
     def send(self, peer: int, message: bytes) -> None:
         """Send ``message`` to ``peer``, now or as soon as there is room."""
@@ -197,13 +195,13 @@ class VerbsLinks:
             self._do(peer, (READ, number, hold.lkey, address + start, part, remote + start, rkey))
 
     def register(self, address: int, octets: int) -> tuple[Any, int]:
-        """A memory region over the caller's memory; it lives as long as it is held."""
+        """Return a memory region over the caller's memory, registered while the object exists."""
         region = self.v.mr.MR(self.pd, octets, self.access, address=address)
         return region, region.rkey
 
     def probe(self, peer: int) -> None:
-        """An RDMA WRITE of nothing: it needs neither key nor receive (IBA C9-88), and only an HCA
-        whose QP lives answers it."""
+        """Post an empty RDMA WRITE: it needs neither key nor receive (IBA C9-88), and only an HCA
+        with a live QP acknowledges it."""
         link = self.links[peer]
         if not (link.probed or link.dead):
             link.probed = True
@@ -213,7 +211,7 @@ class VerbsLinks:
             self._post_to(peer, link, wr)
 
     def poll(self) -> list[tuple[str, int, Any]]:
-        """Completions since the last call, as the wire wants them."""
+        """Return the completions since the last call, in the form of the wire."""
         return list(self._events())
 
     def _events(self) -> Iterator[tuple[str, int, Any]]:
@@ -267,8 +265,8 @@ class VerbsLinks:
             link.backlog.popleft()
 
     def _post(self, peer: int, link: Link, work: tuple) -> bool:
-        """False where there is no room now. Sends and reads keep their order: a backlog has one
-        head."""
+        """Post the next request; return False if there is no room. Sends and reads keep their
+        order: the backlog is a single queue."""
         w = self.v.wr
         if work[0] == SEND:
             if not link.free:

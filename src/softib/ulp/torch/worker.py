@@ -1,5 +1,4 @@
-"""The thread of a process group: it runs collectives in their order, and single messages between
-them."""
+"""The thread of a process group: it runs collectives in order, and single messages between them."""
 
 from __future__ import annotations
 
@@ -19,15 +18,16 @@ from softib.ulp.torch.rendezvous import Request, Wire
 __all__ = ["Task", "Worker"]
 
 SPINS = 200
-"""Polls without an event before the thread lets others run for ``NAP_S``."""
+"""Polls without an event before the thread sleeps for ``NAP_S``."""
 NAP_S = 50e-6
 PROBE_S = 1.0
-"""Without an event for this long, the worker probes whether the ranks that it waits for live."""
+"""After this time without an event, the worker probes the ranks that it waits for."""
 
 
 def _result_of(settled: torch.futures.Future) -> object:
-    """The result, or the error as C++ knows errors: only a callback that raises makes one
-    (torch.futures.Future.then); ``set_exception`` is seen by Python alone, and DDP waits in C++."""
+    """Return the result, or raise the error in a form visible to C++: only a callback that raises has
+    this effect (torch.futures.Future.then); ``set_exception`` is visible only in Python, and DDP waits
+    in C++."""
     result, error = settled.value()
     if error is not None:
         raise error
@@ -54,7 +54,7 @@ class Task:
         self.future = self.settled.then(_result_of)
 
     def settle(self, error: Exception | None = None) -> bool:
-        """End it. True, as what is said of a task that has ended."""
+        """End the task. Returns True: the task has ended."""
         self.error = error
         if self.note is not None and self.steps is not None:
             self.note(False)
@@ -63,7 +63,7 @@ class Task:
 
 
 class Worker:
-    """Runs tasks until :meth:`close`. ``timeout_s`` is what a task may take from its start."""
+    """Runs tasks until :meth:`close`. ``timeout_s``: time limit of a task from its start."""
 
     def __init__(self, wire: Wire, timeout_s: float, name: str):
         self.wire, self.timeout_s = wire, timeout_s
@@ -74,10 +74,10 @@ class Worker:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-        atexit.register(self.close)  # a thread that still runs while Python ends takes the process down
+        atexit.register(self.close)  # a thread that still runs at exit of Python crashes the process
 
     def submit(self, task: Task, ordered: bool = True) -> Task:
-        """Hand ``task`` over; ``ordered`` ones run one after the other."""
+        """Queue ``task``; ``ordered`` ones run one after the other."""
         with self._wake:
             if self._closing:
                 raise PeerError("the process group is closed")
@@ -86,7 +86,7 @@ class Worker:
         return task
 
     def close(self) -> None:
-        """End what runs, with an error for the waiter."""
+        """End running tasks, with an error for the waiter."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -100,7 +100,7 @@ class Worker:
         reason: Exception = PeerError("the process group was closed")
         try:
             self._work()
-        except Exception as error:  # of the device: no caller may wait for a thread that has ended
+        except Exception as error:  # error of the device: no caller may wait for a thread that has ended
             reason = error
             with self._wake:
                 self._closing = True
@@ -124,7 +124,7 @@ class Worker:
                     self.wire.probe()
 
     def _take_new(self) -> bool:
-        """False when it is time to end. Sleeps while there is nothing to do."""
+        """Take new tasks; return False to end. Sleeps without tasks."""
         if not self._new and (self._queue or self._single) and not self._closing:
             return True
         with self._wake:
@@ -136,7 +136,7 @@ class Worker:
             return not self._closing
 
     def _advance(self, task: Task) -> bool:
-        """Go on with ``task``; True when it has ended."""
+        """Continue ``task``; return True when it has ended."""
         try:
             if task.steps is None:
                 task.deadline_s = time.monotonic() + self.timeout_s

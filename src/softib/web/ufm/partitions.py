@@ -6,15 +6,17 @@ What clients rely on: every success is 200, keys in answers are unpadded (``0x5`
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Header, Request
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field, StrictBool
 
 from softib.errors import InputError
-from softib.tenants import changes
+from softib.tenants import changes, writer
 from softib.tenants.accounts import Account
 from softib.tenants.changes import Change, Options, Refused
 from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, guid_text, parse_guid, parse_pkey, pkey_text
@@ -75,12 +77,19 @@ def account_of(request: Request) -> Account:
     return account
 
 
-def make(service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None) -> Done:
+def submit(
+    service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None
+) -> Future[Done]:
     """Make a change in the name of the request's account; for a tenant's account, within its tenant."""
     account = account_of(request)
     digest = hashlib.sha256(f"{request.method} {request.url.path}\n".encode() + request.state.body).hexdigest()
     within = change if account.role != "tenant" else lambda draft: _within(draft, change, account.tenant)
-    return service.change(within, account.name, action, request_id, digest)
+    return service.submit(writer.Request(within, account.name, action, request_id, digest))
+
+
+def make(service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None) -> Done:
+    """As :func:`submit`, and wait until it is durable."""
+    return submit(service, request, action, change, request_id).result()
 
 
 def _within(draft: Draft, change: Change, tenant: str) -> str:
@@ -168,90 +177,87 @@ def _add_questions(app: FastAPI, service: TenantService) -> None:
 
 
 def _add_changes(app: FastAPI, service: TenantService) -> None:
+    async def made(request: Request, pkey: int, action: str, change: Change, request_id: str | None) -> dict[str, Any]:
+        if pkey not in service.state.partitions:
+            await run_in_threadpool(service.refuse_held_key, pkey)
+        await asyncio.wrap_future(submit(service, request, action, change, request_id))
+        return {}
+
     @app.post("/resources/pkeys")
-    def add_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
+    async def add_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
         """Add GUIDs to a partition, which is made if it does not exist."""
         pkey, members = parse_pkey(body.pkey), _members(body.guids, body.membership)
         options = _options(request, body, name=body.partition_name)
-        service.refuse_held_key(pkey)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
-        make(service, request, "add GUIDs", change, request_id)
-        return {}
+        return await made(request, pkey, "add GUIDs", change, request_id)
 
     @app.put("/resources/pkeys")
-    def set_guids(request: Request, body: _Set, request_id: RequestId = None) -> dict[str, Any]:
+    async def set_guids(request: Request, body: _Set, request_id: RequestId = None) -> dict[str, Any]:
         """Give a partition these GUIDs and no others."""
         pkey = parse_pkey(body.pkey)
         members = _members(body.guids, body.membership if body.memberships is None else list(body.memberships))
         options = _options(request, body, name=body.partition_name)
-        service.refuse_held_key(pkey)
         change: Change = lambda draft: changes.set_members(draft, pkey, members, options, service.view.room)
-        make(service, request, "set GUIDs", change, request_id)
-        return {}
+        return await made(request, pkey, "set GUIDs", change, request_id)
 
     @app.post("/resources/pkeys/add")
-    def create(request: Request, body: _Add, request_id: RequestId = None) -> dict[str, Any]:
+    async def create(request: Request, body: _Add, request_id: RequestId = None) -> dict[str, Any]:
         """Make an empty partition; 400 if its P_Key is taken."""
         pkey = parse_pkey(body.pkey)
         qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
         options = _options(request, body, name=body.partition_name, qos=qos)
-        service.refuse_held_key(pkey)
         try:
-            make(service, request, "create", lambda draft: changes.create(draft, pkey, options), request_id)
+            return await made(request, pkey, "create", lambda draft: changes.create(draft, pkey, options), request_id)
         except Refused as error:
             raise InputError(str(error)) from None
-        return {}
 
     @app.put("/resources/pkeys/qos_conf")
-    def set_qos(request: Request, body: _QosOf, request_id: RequestId = None) -> dict[str, Any]:
+    async def set_qos(request: Request, body: _QosOf, request_id: RequestId = None) -> dict[str, Any]:
         """Set MTU, SL and rate of a partition."""
         pkey, qos = parse_pkey(body.pkey), Qos(body.mtu_limit, body.service_level, body.rate_limit)
-        make(service, request, "set QoS", lambda draft: changes.set_qos(draft, pkey, qos), request_id)
+        change: Change = lambda draft: changes.set_qos(draft, pkey, qos)
+        await asyncio.wrap_future(submit(service, request, "set QoS", change, request_id))
         return {}
 
     @app.post("/resources/pkeys/hosts")
-    def add_hosts(request: Request, body: _Hosts, request_id: RequestId = None) -> dict[str, Any]:
+    async def add_hosts(request: Request, body: _Hosts, request_id: RequestId = None) -> dict[str, Any]:
         """Add every port of the hosts."""
         pkey, hosts = parse_pkey(body.pkey), service.hosts_members(_names(body.hosts_names))
         members = {g: Member(body.membership == "full", m.host) for g, m in hosts.items()}
         options = _options(request, body)
-        service.refuse_held_key(pkey)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
-        make(service, request, "add hosts", change, request_id)
-        return {}
+        return await made(request, pkey, "add hosts", change, request_id)
 
 
 def _add_removals(app: FastAPI, service: TenantService) -> None:
-    def remove(
-        request: Request, pkey: int, guids: Mapping[int, Any] | set[int], request_id: str | None
-    ) -> dict[str, Any]:
+    async def remove(request: Request, pkey: int, guids: set[int], request_id: str | None) -> dict[str, Any]:
         change: Change = lambda draft: changes.remove_members(draft, pkey, guids)
-        make(service, request, "remove GUIDs", change, request_id)
+        await asyncio.wrap_future(submit(service, request, "remove GUIDs", change, request_id))
         return {}
 
     @app.post("/actions/remove_guids_from_pkey")
-    def remove_guids(request: Request, body: _Remove, request_id: RequestId = None) -> dict[str, Any]:
+    async def remove_guids(request: Request, body: _Remove, request_id: RequestId = None) -> dict[str, Any]:
         """Remove GUIDs from a partition."""
-        return remove(request, parse_pkey(body.pkey), {parse_guid(g) for g in body.guids}, request_id)
+        return await remove(request, parse_pkey(body.pkey), {parse_guid(g) for g in body.guids}, request_id)
 
     @app.delete("/resources/pkeys/{pkey}/guids/{guids}")
-    def delete_guids(request: Request, pkey: str, guids: str, request_id: RequestId = None) -> dict[str, Any]:
+    async def delete_guids(request: Request, pkey: str, guids: str, request_id: RequestId = None) -> dict[str, Any]:
         """Remove GUIDs, separated by commas, from a partition."""
-        return remove(request, parse_pkey(pkey), {parse_guid(g) for g in guids.split(",") if g}, request_id)
+        return await remove(request, parse_pkey(pkey), {parse_guid(g) for g in guids.split(",") if g}, request_id)
 
     @app.delete("/resources/pkeys/{pkey}/hosts/{hosts}")
-    def delete_hosts(request: Request, pkey: str, hosts: str, request_id: RequestId = None) -> dict[str, Any]:
+    async def delete_hosts(request: Request, pkey: str, hosts: str, request_id: RequestId = None) -> dict[str, Any]:
         """Remove the ports of hosts, separated by commas, from a partition."""
         key, names = parse_pkey(pkey), set(_names(hosts))
         partition = service.state.partitions.get(key)
         through = {g for g, m in partition.members.items() if m.host in names} if partition else set()
         guids = {g for name in names for g in service.view.names.get(name, [])}
-        return remove(request, key, through | guids, request_id)
+        return await remove(request, key, through | guids, request_id)
 
     @app.delete("/resources/pkeys/{pkey}")
-    def delete(request: Request, pkey: str, request_id: RequestId = None) -> dict[str, Any]:
+    async def delete(request: Request, pkey: str, request_id: RequestId = None) -> dict[str, Any]:
         """Delete a partition."""
         key = parse_pkey(pkey)
         change: Change = lambda draft: changes.delete_partition(draft, key, service.clock())
-        make(service, request, "delete", change, request_id)
+        await asyncio.wrap_future(submit(service, request, "delete", change, request_id))
         return {}

@@ -82,7 +82,7 @@ def linear_gather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
-    """The root asks each rank in turn for the first ``segment`` octets, while the rest of those
+    """The root asks each rank in turn for the first ``segment`` bytes, while the rest of those
     before is still coming."""
     n = p.ranks
     first = min(count, segment // p.element) if segment else 0

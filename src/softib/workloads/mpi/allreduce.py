@@ -130,7 +130,7 @@ def _ring_reduce(p: Program, b: Data) -> None:
 
 
 def segmented_ring(p: Program, count: int, segment: int = 1 << 20) -> None:
-    """:func:`ring` with blocks reduced in phases of at most ``segment`` octets; all-gather of whole
+    """:func:`ring` with blocks reduced in phases of at most ``segment`` bytes; all-gather of whole
     blocks."""
     n, rank = p.ranks, p.every
     if n == 1:

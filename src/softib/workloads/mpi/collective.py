@@ -66,9 +66,9 @@ def program_of(
     iterations: int = 1,
     each: int = 1,
 ) -> tuple[Program, Choice]:
-    """Return the program of ``ranks`` ranks, and the chosen algorithm. ``size`` octets of the
+    """Return the program of ``ranks`` ranks, and the chosen algorithm. ``size`` bytes of the
     vector, or of a rank's block (allgather, alltoall, gather, scatter), or of the message
-    (``latency``, ``bandwidth``), ``each`` ranks of a host in a row; the element is of 4 octets
+    (``latency``, ``bandwidth``), ``each`` ranks of a host in a row; the element is of 4 bytes
     where ``size`` is a multiple of it, as OSU's floats are.
 
     Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for

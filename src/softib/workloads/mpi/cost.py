@@ -15,8 +15,8 @@ __all__ = ["Costs", "costs_of", "machine"]
 
 @dataclass(frozen=True)
 class Costs:
-    """``overheads`` of messages; ``reduce_ps`` and ``copy_ps``: time of an octet that a rank
-    reduces, or copies within its memory; ``reduce_ns``: of a step of a reduction beside its octets;
+    """``overheads`` of messages; ``reduce_ps`` and ``copy_ps``: time of a byte that a rank
+    reduces, or copies within its memory; ``reduce_ns``: of a step of a reduction beside its bytes;
     ``call_ns``: of a collective, once: choosing an algorithm, buffers (as much as of a step)."""
 
     overheads: Overheads

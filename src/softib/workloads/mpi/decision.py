@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Choice:
-    """An algorithm, and its segment in octets (0: the vector as one)."""
+    """An algorithm, and its segment in bytes (0: the vector as one)."""
 
     algorithm: str
     segment: int = 0
@@ -40,7 +40,7 @@ class Choice:
 
 @cache
 def _table() -> dict[str, list[tuple[float, list[tuple[float, str]]]]]:
-    """By collective: (fewer ranks than, [(fewer octets than, algorithm)])."""
+    """By collective: (fewer ranks than, [(fewer bytes than, algorithm)])."""
     import yaml
 
     text = resources.files("softib.workloads.mpi").joinpath("decision.yaml").read_text(encoding="utf-8")

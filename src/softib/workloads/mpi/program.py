@@ -35,8 +35,8 @@ class Program:
     """The program of ``ranks`` ranks. Each step of a rank waits for the previous one, unless the
     caller passes dependencies.
 
-    ``element`` octets an element; ``reduce_ps``: time to reduce an octet, and ``reduce_ns`` for the
-    call; ``copy_ps``: to copy an octet within a rank; ``version``: of Open MPI, whose rules choose
+    ``element`` bytes an element; ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` for the
+    call; ``copy_ps``: to copy a byte within a rank; ``version``: of Open MPI, whose rules choose
     for an algorithm that is made of other collectives. ``moves``: for each operation, what it does
     to the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive,
     offset, count)``: for those who execute a schedule symbolically.

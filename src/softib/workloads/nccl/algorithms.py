@@ -27,7 +27,7 @@ P2P_WINDOW = 8
 def plan_of(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, work: Work | None = None
 ) -> Plan:
-    """The transfers of ``size`` octets on ``nodes`` machines; size as in nccl-tests (all-gather,
+    """The transfers of ``size`` bytes on ``nodes`` machines; size as in nccl-tests (all-gather,
     reduce-scatter and all-to-all: of the whole vector).
 
     Raises :class:`InputError` with fewer than two ranks.

@@ -34,9 +34,9 @@ STORED = (Algorithm.RING, Algorithm.TREE)
 
 
 def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
-    """µs of each transfer inside a node at ``rate`` (GB/s of payload): latency and octets.
+    """µs of each transfer inside a node at ``rate`` (GB/s of payload): latency and bytes.
 
-    A tree by LL128 or LL hands on lines as they come, so a chunk takes its octets once on its way
+    A tree by LL128 or LL hands on lines as they come, so a chunk takes its bytes once on its way
     down a chain: on the hop that leaves the head, whose latency the next one has, for a connection
     handles one chunk after another.
     """

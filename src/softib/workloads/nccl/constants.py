@@ -40,7 +40,7 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """NCCL_PROTO: LL has a flag beside each 4 octets, LL128 one in each 128, Simple one for each
+    """NCCL_PROTO: LL has a flag beside each 4 bytes, LL128 one in each 128, Simple one for each
     slice."""
 
     LL, LL128, SIMPLE = "ll", "ll128", "simple"
@@ -228,7 +228,7 @@ TREE_CORRECTION = {
         ),
     ),
 }
-"""Share of a tree's bandwidth at 64, 128 … octets, of LL, LL128, Simple."""
+"""Share of a tree's bandwidth at 64, 128 … bytes, of LL, LL128, Simple."""
 
 
 def release_of(version: str, gpu: int) -> Release:
@@ -240,7 +240,7 @@ def release_of(version: str, gpu: int) -> Release:
 
 
 def busbw_factor(collective: Collective, ranks: int) -> float:
-    """Octets on the busiest link over octets of the collective: bus bandwidth over algorithm
+    """Octets on the busiest link over bytes of the collective: bus bandwidth over algorithm
     bandwidth (nccl-tests, PERFORMANCE.md)."""
     if collective == Collective.ALL_REDUCE:
         return 2 * (ranks - 1) / ranks

@@ -65,7 +65,7 @@ def flows_of(run: Run, times: int = 1) -> Flows:
 
 
 def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(adapter, adapter, octets, connections) of what goes between nodes."""
+    """(adapter, adapter, bytes, connections) of what goes between nodes."""
     m, n = run.machine, run.machine.gpus * run.nodes
     if run.nodes == 1:
         none = np.zeros(0, np.int64)

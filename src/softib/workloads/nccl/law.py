@@ -53,7 +53,7 @@ SLICES = 2
 """Of a chunk of a ring by Simple (ALLREDUCE_CHUNKSTEPS over ALLREDUCE_SLICESTEPS,
 src/include/collectives.h)."""
 HEADERS = 4096 / 4178
-"""Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16,
+"""Payload of a packet over its bytes on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16,
 ICRC 4, VCRC 2 and 40 of the first packet of a message."""
 
 
@@ -213,7 +213,7 @@ def busiest_gbytes(collective: Collective, by: Choice, m: Machine, nodes: int, w
 def predicted_us(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, values: Section | None = None
 ) -> float:
-    """µs of ``size`` octets on ``nodes`` machines; the size is nccl-tests' (all-gather and
+    """µs of ``size`` bytes on ``nodes`` machines; the size is nccl-tests' (all-gather and
     reduce-scatter: of the whole vector)."""
     v = machine.values if values is None else values
     work = work_of(collective, by, size, machine, nodes)

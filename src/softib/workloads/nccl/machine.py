@@ -3,6 +3,7 @@ them, as in NCCL's topology search."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,8 @@ CPUS = ("amd", "intel", "arm")
 """NCCL's tables tell AMD's processors from others."""
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)
 """GB/s of a channel that NCCL's search tries, from the fastest on (src/graph/search.cc)."""
+DOUBLED_FROM = 48
+"""GB/s: the speed above 45 that the search tries on Hopper."""
 MAX_GPUS = 1024
 
 
@@ -147,9 +150,14 @@ class Machine:
         return nodes > 1 and self.nics == 1
 
     def channels(self, nodes: int) -> int:
-        """Channels of a communicator: rings of the search, doubled as NCCL does
-        (src/graph/connect.cc), at most 32."""
-        return self.gpu.channels if nodes == 1 else min(32, 2 * min(self.nics, 16))
+        """Channels of a communicator: rings of the search, doubled as NCCL does, and doubled again
+        from Hopper on where a ring is faster than 45 GB/s (src/graph/connect.cc), at most 32. That
+        takes fewer than eight GPUs of a node, or links beyond Hopper's."""
+        if nodes == 1:
+            return self.gpu.channels
+        rings = min(self.nics, 16)
+        share = min(self.nic_gbps / 8, self.gpu.nvlink_gbytes / rings if self.gpus > 1 else math.inf)
+        return 4 * rings if self.gpu.index >= 2 and share >= DOUBLED_FROM and 4 * rings <= 32 else 2 * rings
 
     def channel_gbytes(self, nodes: int) -> float:
         """GB/s of a channel as NCCL's search finds it: the network's share, or NVLink's."""

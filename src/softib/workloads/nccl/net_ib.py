@@ -3,7 +3,7 @@ Transfers between nodes are messages on queue pairs, everything else is time of 
 connections.
 
 Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network:
-a queue pair). A hop inside a node takes its latency and its octets; a hop between nodes begins when
+a queue pair). A hop inside a node takes its latency and its bytes; a hop between nodes begins when
 the sender's proxy has posted it, which is NCCL's latency of a hop less what the network itself
 takes, and goes at most at the channel's rate (the static rate of its queue pair), and where the
 fabric's links are faster than the machine's adapters at its share of an adapter.
@@ -128,7 +128,7 @@ def _over_trees(run: Run) -> bool:
 
 
 def _tree_part(run: Run) -> JobMessages:
-    """An all-reduce over the aggregation tree of each rail, each with an even share of the octets.
+    """An all-reduce over the aggregation tree of each rail, each with an even share of the bytes.
     It begins when launch, NVLink and the latency of the whole operation are over (which the law
     counts with the network's), and a GPU gives its adapter at most what all channels of it move."""
     m, v, work = run.machine, run.values, run.work

@@ -14,7 +14,7 @@ __all__ = ["BUFFER", "LL128_OCTETS", "LL_OCTETS", "STEPS", "Work", "work_of"]
 STEPS = 8
 """Steps of a connection's buffer (NCCL_STEPS)."""
 BUFFER = {Protocol.LL: 524_288, Protocol.LL128: 4_915_200, Protocol.SIMPLE: 4_194_304}
-"""Octets of a connection's buffer: LL 8 lines of 16 octets for 512 threads, LL128 120 words for
+"""Octets of a connection's buffer: LL 8 lines of 16 bytes for 512 threads, LL128 120 words for
 640, Simple 4 MiB; each 8 times."""
 PAYLOAD = {Protocol.LL: (1, 2), Protocol.LL128: (15, 16), Protocol.SIMPLE: (1, 1)}
 """Share of what is written that is payload."""
@@ -24,13 +24,13 @@ THRESHOLD = {Protocol.LL: 8, Protocol.LL128: 8, Protocol.SIMPLE: 64}
 NVLS_CHUNK = 131_072
 RING_CHUNK_STEPS = 4
 LINES = 16
-"""A chain by LL128 hands on lines of 128 octets as they come: pieces of 1/16 of a step stand for
+"""A chain by LL128 hands on lines of 128 bytes as they come: pieces of 1/16 of a step stand for
 that."""
 LL_OCTETS = 8
 """Octets that a thread hands on at once by LL, with two flags beside them: a chain hands on what
 all threads have."""
 LL128_OCTETS = 60
-"""Octets that a thread has under way by LL128: 8 words of 8 octets, one in 16 of them flags
+"""Octets that a thread has under way by LL128: 8 words of 8 bytes, one in 16 of them flags
 (NCCL_LL128_SHMEM_ELEMS_PER_THREAD). The latency of a hop is that of so many."""
 TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
 """(chunks for each level of the tree, smallest chunk): chunks are halved while there are fewer."""
@@ -38,8 +38,8 @@ TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
 
 @dataclass(frozen=True)
 class Work:
-    """``channels`` in use, ``threads`` of each; ``chunks``: octets of the chunk of a channel in
-    each loop (a ring: of each rank's share), as ``(octets, loops)`` rows."""
+    """``channels`` in use, ``threads`` of each; ``chunks``: bytes of the chunk of a channel in
+    each loop (a ring: of each rank's share), as ``(bytes, loops)`` rows."""
 
     channels: int
     threads: int
@@ -52,7 +52,7 @@ class Work:
 
 
 def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nodes: int) -> Work:
-    """The cut of ``size`` octets."""
+    """The cut of ``size`` bytes."""
     p, ranks = by.protocol, machine.gpus * nodes
     channels, threads = machine.channels(nodes), THREADS[p]
     threshold = THRESHOLD[p] * (ranks if p == Protocol.LL and by.algorithm == Algorithm.RING else 1)
@@ -89,7 +89,7 @@ def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nod
 
 
 def _loops(size: int, parts: int, full: int) -> tuple[tuple[int, int], ...]:
-    """Chunks of ``parts`` shares: whole loops of ``full`` octets, and the rest in even shares (NCCL
+    """Chunks of ``parts`` shares: whole loops of ``full`` bytes, and the rest in even shares (NCCL
     rounds them up to what its threads move at once, which the measurements do not show)."""
     whole, rest = divmod(size, parts * full)
     rows = [(full, whole)] if whole else []

@@ -87,7 +87,7 @@ def part_of(
 
 @dataclass(frozen=True)
 class _Sends:
-    """How each operation's message goes (bool[n] each; ``piece``, int64[n]: the octets of a rail).
+    """How each operation's message goes (bool[n] each; ``piece``, int64[n]: the bytes of a rail).
     ``copied``: its sender copies it into registered buffers; ``rest``: and goes on to do so after
     the first."""
 
@@ -136,7 +136,7 @@ def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns of the rows, int64[rows] each: ports, octets, operation, delay in ps. All are
+    """Columns of the rows, int64[rows] each: ports, bytes, operation, delay in ps. All are
     computations of no time at first."""
 
     src: np.ndarray
@@ -204,7 +204,7 @@ def _write_handshakes(
     packets: tuple[tuple[np.ndarray, np.ndarray, int], ...],
 ) -> None:
     """Announcements of deferred sends and their ends: ``packets`` are (rows, rank that gets it,
-    octets)."""
+    bytes)."""
     j = np.flatnonzero(sends.deferred)
     for rows, to, octets in packets:
         at = rows[j]

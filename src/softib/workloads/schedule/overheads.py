@@ -12,10 +12,10 @@ class Overheads:
     """Costs of a library's messages besides the adapter's.
 
     **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager one costs
-    ``copy_ps`` for each octet that either end copies into or out of registered buffers, fragment by
-    fragment (``fragment`` octets): the sender its first fragment before it posts it, the others
+    ``copy_ps`` for each byte that either end copies into or out of registered buffers, fragment by
+    fragment (``fragment`` bytes): the sender its first fragment before it posts it, the others
     while it is on its way (``copies_rest``: that takes its time, too); the receiver the first, and
-    of the others what their arrival does not hide, ``rest_ps`` an octet. A send that is not
+    of the others what their arrival does not hide, ``rest_ps`` a byte. A send that is not
     blocking (:class:`Schedule`) and larger than ``zcopy_above`` costs its sender no copy.
 
     **Time that holds no processor**: ``latency_ns`` until a program sees what came; above
@@ -27,7 +27,7 @@ class Overheads:
     larger than ``eager_limit``. It takes ``rendezvous_wait_ns`` until it is read, and
     ``rendezvous_ns`` of the receiver's processor. One larger than ``stripe_above`` takes all rails.
 
-    **Ranks of one host**: the sender's processor writes ``memory_ps`` an octet; ``memory_ns`` later
+    **Ranks of one host**: the sender's processor writes ``memory_ps`` a byte; ``memory_ns`` later
     the receiver sees it.
     """
 

@@ -20,7 +20,7 @@ ANY = -1
 MOST_OCTETS = 1 << 40
 """Of a message."""
 PROCESSORS = 256
-"""Of a rank at most: GOAL's ``cpu`` is an octet."""
+"""Of a rank at most: GOAL's ``cpu`` is a byte."""
 MOST_PS = 1 << 61
 """Of all that a rank computes: 27 days. Times are whole numbers of 64 bits."""
 
@@ -36,7 +36,7 @@ class Schedule:
     """``n`` operations of ``ranks`` ranks, sorted by rank, in the order of each rank's program.
 
     ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation:
-    -1; a receive: or :data:`ANY`); ``size`` int64 octets (a computation: 0); ``tag`` int64;
+    -1; a receive: or :data:`ANY`); ``size`` int64 bytes (a computation: 0); ``tag`` int64;
     ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the operation
     keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have
     ended; where ``on_start`` (bool, beside ``needs``) is set, when that one has begun. ``labels``

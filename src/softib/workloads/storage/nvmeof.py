@@ -7,7 +7,7 @@ READs it from there (a small one travels with the command); the target SENDs a r
 ``rdma`` is the data alone, WRITEs and READs of the client.
 
 Devices of a target serve requests one after another at their common rate, whichever client or job
-they are of; the time of a request beside its octets passes for several at once. Its processors may
+they are of; the time of a request beside its bytes passes for several at once. Its processors may
 have a rate, too: so many requests a second (``target_iops``). READs of a target and its responses
 are queue pairs of their own here: a real one posts both to one queue pair in the order in which
 they get ready.
@@ -239,7 +239,7 @@ def _write(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
 
 
 def _device(rows: Rows, cost: Cost, r: Requests, here: np.ndarray) -> np.ndarray:
-    """The rows after which the devices have moved the octets of requests that ``here`` brings;
+    """The rows after which the devices have moved the bytes of requests that ``here`` brings;
     these themselves where that takes no time."""
     if not cost.ps_per_byte:
         return here

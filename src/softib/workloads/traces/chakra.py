@@ -79,7 +79,7 @@ VALUES: dict[int, Callable[[Any], Any]] = {
 """et_def.proto, AttributeProto: the fields that hold one value."""
 LISTS: dict[int, Callable[[Any], Any]] = {8: signed, 10: signed, 12: int, 14: int, 28: bool}
 """The fields that hold a list of whole numbers or truths, and what each value is; other lists and
-octets are not looked at."""
+bytes are not looked at."""
 
 
 def rank_files(path: Path) -> list[Path]:

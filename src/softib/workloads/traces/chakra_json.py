@@ -103,7 +103,7 @@ def _pytorch(row: dict[str, Any]) -> Node:
 
 
 def _octets(held: Any) -> int:
-    """Octets of all tensors in ``held``: each is (tensor, storage, offset, elements, octets of one,
+    """Octets of all tensors in ``held``: each is (tensor, storage, offset, elements, bytes of one,
     device)."""
     if not isinstance(held, list):
         return 0

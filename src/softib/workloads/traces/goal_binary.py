@@ -2,7 +2,7 @@
 
 A file is a number (4223), ranks, a table of begins and ends, and for each rank its operations, the
 first of them that wait for nothing, and lists of who waits for each. LogGOPSim2's operations are
-longer: theirs have counters of Portals (17 octets, its first files) and handlers (65 octets).
+longer: theirs have counters of Portals (17 bytes, its first files) and handlers (65 bytes).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GOAL text as columns by one pass over its octets
+"""GOAL text as columns by one pass over its bytes
 (:mod:`softib.workloads.traces.goal_text_kernels`)."""
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _room(n: int) -> Any:
 
 
 def _keywords() -> np.ndarray:
-    """Each word of the grammar: its length, its octets."""
+    """Each word of the grammar: its length, its bytes."""
     rows = np.zeros((len(kernels.KEYWORDS), 1 + max(map(len, kernels.KEYWORDS))), np.uint8)
     for row, word in zip(rows, kernels.KEYWORDS, strict=True):
         row[0] = len(word)

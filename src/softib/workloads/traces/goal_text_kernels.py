@@ -11,7 +11,7 @@ import numpy as np
 from softib.jit import kernel, table
 
 Ops = table("Ops", "rank kind peer size tag ns cpu label_at label_len who on start")
-"""Columns of operations (``label_at`` and ``label_len`` octets of the text), and of requirements:
+"""Columns of operations (``label_at`` and ``label_len`` bytes of the text), and of requirements:
 rows that wait, rows that they wait for, whether for the begin. Room for as many as there are lines.
 """
 Labels = table("Labels", "row stamp key_at key_len key_rank chain ids")
@@ -31,7 +31,7 @@ OPERATIONS, NEEDS, STAMP, RANK = range(4)
 
 @kernel
 def blank(data, at):
-    """The first octet from ``at`` on that is no space (of a line)."""
+    """The first byte from ``at`` on that is no space (of a line)."""
     while data[at] == SPACE or data[at] == 9 or data[at] == 13:
         at += 1
     return at
@@ -101,7 +101,7 @@ def label_id(labels, data, at, end, rank, direct):
 
 @kernel
 def is_word(data, at, end, word):
-    """Is ``data[at:end]`` the word (a row of ``keywords``: its length, then its octets)?"""
+    """Is ``data[at:end]`` the word (a row of ``keywords``: its length, then its bytes)?"""
     if end - at != word[0]:
         return False
     for i in range(end - at):
@@ -125,7 +125,7 @@ def close_rank(ops, labels, first, needs, stamp):
 @kernel
 def operands(data, at, keywords, value):
     """What stands behind ``send``, ``recv`` or ``calc`` (``value[KIND]``), into ``value``; the
-    octet behind it, -1 where it is unusual."""
+    byte behind it, -1 where it is unusual."""
     computes = value[KIND] == COMPUTE
     end = number_end(data, at)
     if end == at or (computes and end - at > 15):
@@ -176,7 +176,7 @@ def operands(data, at, keywords, value):
 
 @kernel
 def requirement(data, name, name_end, at, ops, labels, keywords, where):
-    """``NAME requires NAME`` or ``irequires``: the octet behind it; -1 where it is unusual, -2
+    """``NAME requires NAME`` or ``irequires``: the byte behind it; -1 where it is unusual, -2
     where it is none. ``where``: as :func:`read_text`'s ``out``."""
     end = word_end(data, at)
     waits = is_word(data, at, end, keywords[REQUIRES])
@@ -199,7 +199,7 @@ def requirement(data, name, name_end, at, ops, labels, keywords, where):
 
 @kernel
 def operation(data, at, rank, ops, labels, keywords, where, value):
-    """A line within a rank: an operation or a requirement; the octet behind it, -1 where it is
+    """A line within a rank: an operation or a requirement; the byte behind it, -1 where it is
     unusual."""
     name, name_end = at, word_end(data, at)
     if name_end == name:
@@ -245,7 +245,7 @@ def operation(data, at, rank, ops, labels, keywords, where, value):
 
 @kernel
 def opened(data, at, seen, keywords, where):
-    """``rank N {``: the octet behind it, -1 where it is unusual; ``where[RANK]`` is N."""
+    """``rank N {``: the byte behind it, -1 where it is unusual; ``where[RANK]`` is N."""
     end = word_end(data, at)
     named = is_word(data, at, end, keywords[RANK_WORD])
     at = blank(data, end)
@@ -279,7 +279,7 @@ def line_end(data, at):
 
 @kernel
 def read_text(data, at, ops, labels, seen, keywords, where):
-    """Operations and requirements from octet ``at`` on (``data`` ends with a newline); ``where``:
+    """Operations and requirements from byte ``at`` on (``data`` ends with a newline); ``where``:
     how many of both there are (OPERATIONS, NEEDS), and how many ranks were opened (STAMP). True
     where all was read."""
     value = np.zeros(5, np.int64)

@@ -25,7 +25,7 @@ BARRIER_OCTETS = 1
 @dataclass(frozen=True)
 class Operations:
     """Sends and receives of ``n`` ranks, sorted by rank and step: ``rank``, ``kind``
-    (:class:`~softib.workloads.schedule.schedule.Kind`), ``peer``, ``size`` octets, and ``step``,
+    (:class:`~softib.workloads.schedule.schedule.Kind`), ``peer``, ``size`` bytes, and ``step``,
     which is the tag too. What a rank does in a step begins when all that it did in its step before
     has ended."""
 
@@ -41,7 +41,7 @@ Expand = Callable[..., Operations]
 
 
 def expand(collective: str, ranks: int, size: int, root: int = 0) -> Operations:
-    """``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: octets that a rank
+    """``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: bytes that a rank
     puts in, as Chakra's and NCCL's calls count them (all-gather: its own part; all-to-all and
     scatter: all parts together). Raises :class:`InputError` for a collective that is not known."""
     if collective not in _MAKERS:
@@ -50,7 +50,7 @@ def expand(collective: str, ranks: int, size: int, root: int = 0) -> Operations:
 
 
 Sends = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""(source, destination, octets, step) of each message."""
+"""(source, destination, bytes, step) of each message."""
 
 
 def _sorted(src: np.ndarray, dst: np.ndarray, size: np.ndarray, step: np.ndarray) -> Operations:

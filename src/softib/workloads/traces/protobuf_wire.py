@@ -15,7 +15,7 @@ from collections.abc import Iterator
 __all__ = ["Value", "delimited", "double_of", "fields", "float_of", "signed", "varints"]
 
 Value = int | bytes
-"""Of a field: an int (varint), or the octets of everything else."""
+"""Of a field: an int (varint), or the bytes of everything else."""
 FIXED = {1: 8, 5: 4}
 
 
@@ -35,7 +35,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """(number, value) of each field of a message. Raises ValueError where the octets are none."""
+    """(number, value) of each field of a message. Raises ValueError where the bytes are none."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -84,14 +84,14 @@ def signed(value: int) -> int:
 
 
 def double_of(value: Value) -> float:
-    """A field of type double. Raises ValueError for other octets."""
+    """A field of type double. Raises ValueError for other bytes."""
     if isinstance(value, int) or len(value) != 8:
         raise ValueError("has a double of the wrong length")
     return float(struct.unpack("<d", value)[0])
 
 
 def float_of(value: Value) -> float:
-    """A field of type float. Raises ValueError for other octets."""
+    """A field of type float. Raises ValueError for other bytes."""
     if isinstance(value, int) or len(value) != 4:
         raise ValueError("has a float of the wrong length")
     return float(struct.unpack("<f", value)[0])

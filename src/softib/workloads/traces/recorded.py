@@ -1,7 +1,7 @@
 """The recorded posts and polls of a program as a
 :class:`~softib.workloads.schedule.schedule.Schedule`.
 
-Each message is a send and a receive; a READ or an atomic is a request of 0 octets and the answer,
+Each message is a send and a receive; a READ or an atomic is a request of 0 bytes and the answer,
 sent by the adapter of the other rank. A thread computes between its calls what its CPU time says.
 What it posts waits for what it polled before: receives of messages, answers to its READs, and its
 own sends, which have ended when they are acknowledged. A WRITE leaves no completion at its

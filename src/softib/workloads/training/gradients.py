@@ -3,7 +3,7 @@ weights, by the collectives that NCCL chooses, as flows on the fabric.
 
 Stage 0 all-reduces each bucket of the last backward pass. Stages 1 to 3 reduce-scatter it, 2 and 3
 after every micro-batch, for no rank keeps whole gradients; 1 and 2 all-gather the new weights at
-the end (together as many octets as an all-reduce: section 7.2 there), 3 all-gathers them before
+the end (together as many bytes as an all-reduce: section 7.2 there), 3 all-gathers them before
 each pass, forward and backward, while the pass before runs, and a third time where activations are
 computed again. Stage 3 has a collective for each matrix of weights, as DeepSpeed fetches and
 reduces parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
@@ -44,7 +44,7 @@ class Exchange:
     def add(
         self, collective: Collective, element: float, parts: int, needs: np.ndarray, stream: str, matrices: int = 1
     ) -> None:
-        """One of ``parts`` of what replicas exchange, ``element`` octets a parameter, as so many
+        """One of ``parts`` of what replicas exchange, ``element`` bytes a parameter, as so many
         collectives one after another."""
         for groups, count in self.kinds:
             octets = count * element / parts / matrices

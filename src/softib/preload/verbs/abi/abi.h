@@ -1,11 +1,11 @@
-/* The library's objects behind application handles: each begins with libibverbs' structure. */
+/* The library's object for each application handle: it begins with libibverbs' structure. */
 #ifndef SOFTIB_VERBS_ABI_H
 #define SOFTIB_VERBS_ABI_H
 
 #include "../engine/queue_pair/qp.h"
 #include "../memory/pages/remap.h"
 
-/* The header's macros check arguments; here the functions themselves are defined. */
+/* The header's macros check arguments; this library defines the functions that they call. */
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 #undef ibv_query_port
@@ -27,7 +27,7 @@ enum va_kind { VA_AH, VA_CQ, VA_MR, VA_MW, VA_PD, VA_QP, VA_SRQ, VA_KINDS };
 
 struct va_device {
     struct ibv_device device;
-    char behind[256];           /* mlx5dv and others look behind the structure */
+    char behind[256];           /* mlx5dv and others read past the structure */
     const struct sv_device *of;
     uint32_t objects[VA_KINDS]; /* of this process */
 };
@@ -43,7 +43,7 @@ struct va_context {
 struct va_pd {
     struct ibv_pd pd;
     uint32_t domain;
-    struct va_pd *parent;       /* a parent domain's protection domain */
+    struct va_pd *parent;       /* of a parent domain: its protection domain */
     uint32_t users;
     bool imported;
 };
@@ -56,7 +56,7 @@ struct va_td {
 struct va_mr {
     struct ibv_mr mr;
     bool imported;
-    void *mapped;               /* a buffer's memory, which goes with the region */
+    void *mapped;               /* memory of a buffer, unmapped with the region */
     size_t mapped_n;
     struct vm_region region;
 };
@@ -95,7 +95,7 @@ struct va_srq {
     struct ve_spin lock;        /* of who posts */
     uint32_t events, users;
     uint32_t freed;             /* receives so far whose completion was polled */
-    uint32_t there;             /* octets of the ring that have pages */
+    uint32_t there;             /* bytes of the ring that have pages */
     uint32_t max_sge;
     enum ibv_srq_type type;
     struct va_xrcd *xrcd;
@@ -111,20 +111,21 @@ struct va_xrcd {
 /* -- limits.c -- */
 
 int va_most(enum va_kind kind);
-/* One more; false, with errno ENOMEM: the device has no more. */
+/* Increment a count. False, with errno ENOMEM: the device's limit is reached. */
 bool va_count(struct ibv_context *context, enum va_kind kind);
-/* One more, of zeros; NULL, with errno ENOMEM: the device or this process has no room for it. */
+/* Allocate a zeroed object and count it. NULL, with errno ENOMEM: the device's limit is reached, or
+ * out of memory. */
 void *va_counted(struct ibv_context *context, enum va_kind kind, size_t octets);
 /* Decrement a count. Returns NULL for callers without a result. */
 void *va_uncount(struct ibv_context *context, enum va_kind kind);
 
 struct va_qp {
     struct ve_qp q;                 /* first */
-    struct ve_spin receive_lock;    /* of who posts receives */
-    uint32_t there;                 /* octets of the receives' ring that have pages */
+    struct ve_spin receive_lock;    /* held by the thread that posts receives */
+    uint32_t there;                 /* bytes of the receives' ring that have pages */
     struct va_xrcd *xrcd;
-    struct va_qp *root;             /* of a handle that ibv_open_qp made */
-    uint32_t handles;               /* such handles of this one */
+    struct va_qp *root;             /* of a handle from ibv_open_qp */
+    uint32_t handles;               /* such handles of this QP */
 };
 
 extern struct ve_engine va_engine;
@@ -144,10 +145,10 @@ static inline void va_pd_hold(struct va_pd *p)
     __atomic_fetch_add(&p->users, 1, __ATOMIC_RELAXED);
 }
 
-/* One user fewer; an imported one goes with its last. */
+/* Drop one reference; an imported object is freed with the last. */
 void va_pd_leave(struct va_pd *p);
 
-/* Domain of a protection domain, or of the one behind a parent domain. */
+/* Domain number of a protection domain, or of a parent domain's protection domain. */
 static inline uint32_t va_domain(struct ibv_pd *pd)
 {
     return va_pd(pd)->parent ? va_pd(pd)->parent->domain : va_pd(pd)->domain;
@@ -156,18 +157,18 @@ static inline uint32_t va_domain(struct ibv_pd *pd)
 /* A bound datagram socket that every process of the fabric can write to. -errno, or the descriptor. */
 int va_wake_socket(uint32_t *number);
 void va_wake_close(int fd, uint32_t number);
-/* The end that the daemon writes to, -1. */
+/* The end that the daemon writes to; -1: none. */
 int va_wake_writer(uint32_t number);
 
-/* A CQ's events come to `ch`; NULL: nowhere. */
+/* Deliver a CQ's events to `ch`; NULL: to no channel. */
 void va_channel_join(struct va_cq *c, struct va_channel *ch);
 void va_channel_leave(struct va_cq *c);
 
-/* Objects whose events may come; an event of another is stale. */
+/* Objects whose events are delivered; events of others are stale. */
 void va_enroll(void *object);
 void va_dismiss(void *object);
 
-/* The parts of the tables. */
+/* The parts of the function tables. */
 void va_fill_ops(struct verbs_context *v);
 
 int va_query_port(struct ibv_context *context, uint8_t portnum, struct ibv_port_attr *attr, size_t size);
@@ -181,7 +182,7 @@ int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int va_free_dm(struct ibv_dm *dm);
 struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access);
-/* A region; also of what the application did not allocate. */
+/* Register a region; also of memory that the application did not allocate. */
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
 /* Free the handle of a region; the region stays, or was freed before. */
 void va_forget_mr(struct ibv_mr *mr);
@@ -198,7 +199,7 @@ struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags);
 
-/* False: `variable` asks for huge pages and there are none. */
+/* False: `variable` requires huge pages and the system has none. */
 bool va_pages_there(const char *variable);
 
 /* On-demand paging. */
@@ -207,7 +208,7 @@ void va_odp_caps(struct ibv_device_attr_ex *all);
 
 /* Rings: their sizes are powers of two, as their counters wrap at 2^32. */
 uint32_t va_power_of_two(uint32_t n);
-/* False: there are no pages for it. */
+/* False: out of memory. */
 bool va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t *there, uint32_t place, const struct ibv_recv_wr *wr);
 void va_wake_waiter(uint16_t *waiter);
 
@@ -217,7 +218,7 @@ int va_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 struct ibv_xrcd *va_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int va_close_xrcd(struct ibv_xrcd *xrcd);
 
-/* The list of a tag matching SRQ. make: 0 or ENOMEM. */
+/* The tag list of an SRQ with tag matching. make: 0 or ENOMEM. */
 int va_make_tags(struct softib_srq *s, uint32_t max);
 void va_free_tags(struct softib_srq *s);
 int va_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
@@ -235,11 +236,11 @@ int va_check(const struct ve_qp *q, const struct ve_wr *wr);
 int va_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
 int va_next_poll(struct ibv_cq_ex *ex);
 
-/* The same, of a program that is recorded (engine/record.h). */
+/* The same for a recorded program (engine/record.h). */
 void va_record_ops(struct ibv_context_ops *ops);
 int va_record_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
 int va_record_next_poll(struct ibv_cq_ex *ex);
-/* A request that was taken over; a new QP. */
+/* Record an accepted request; a new QP. */
 void va_record_request(const struct ve_qp *q, const struct ve_wr *wr);
 void va_record_qp(const struct ve_qp *q);
 

@@ -1,7 +1,8 @@
 /*
- * Completion channels. A completion increments `pending` of the CQ and sends a datagram to the channel's socket;
- * ibv_get_cq_event reads one datagram, then finds the CQ. A socket holds few datagrams: those that do not fit are
- * counted in `unsent`, and the reader that empties the socket sends one of them to itself.
+ * Completion channels. A completion increments `pending` of the CQ and sends a datagram to the
+ * channel's socket; ibv_get_cq_event reads one datagram, then looks for the CQ. A socket holds few
+ * datagrams: those that do not fit are counted in `unsent`, and the reader that empties the socket
+ * sends one of them to itself.
  */
 #include "abi.h"
 #include "../engine/completion/complete.h"
@@ -64,7 +65,7 @@ void va_channel_leave(struct va_cq *c)
     if (!ch)
         return;
     pthread_mutex_lock(&ch->lock);
-    sent = c->s->pending - c->s->unsent; /* events that no one fetched go with it */
+    sent = c->s->pending - c->s->unsent; /* events not fetched are dropped */
     while (sent-- && recv(ch->channel.fd, &byte, 1, MSG_DONTWAIT) > 0)
         ;
     for (struct va_cq **at = &ch->cqs; *at; at = &(*at)->next) {
@@ -78,7 +79,7 @@ void va_channel_leave(struct va_cq *c)
     c->channel = NULL;
 }
 
-/* The next CQ with an event, moved to the end of the line. `ch->lock` is held. */
+/* Return the next CQ with an event, and move it to the end of the list. `ch->lock` is held. */
 static struct va_cq *take(struct va_channel *ch)
 {
     struct va_cq *found = NULL, **from = NULL, **end = &ch->cqs;

@@ -1,4 +1,4 @@
-/* Completion queues: making, resizing, destroying. Polling: poll.c; channels: channel.c. */
+/* Completion queues: create, resize, destroy. Polling: poll.c; channels: channel.c. */
 #include "abi.h"
 #include "../engine/completion/complete.h"
 #include "../engine/completion/poll_batch.h"
@@ -139,13 +139,13 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     if (!ring)
         return errno = size ? ENOMEM : EINVAL;
     if (ve_modes)
-        ve_settle(&va_engine); /* requests posted just now may count */
+        ve_settle(&va_engine); /* recently posted requests may count */
     to = vm_at(&va_engine.w, ring);
     if (!mine)
         vm_lock(&va_engine.w, &s->polling);
     ve_lock_cq(&va_engine, s);
     from = vm_at(&va_engine.w, s->ring);
-    if (s->producer - s->consumer >= size) { /* its completions must fit (11.2.8.3) */
+    if (s->producer - s->consumer >= size) { /* its pending completions must fit (11.2.8.3) */
         error = EINVAL;
         unused = ring;
         old = size;
@@ -169,5 +169,5 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
     (void)cq, (void)attr;
-    return errno = EOPNOTSUPP; /* moderation: an event is sent when its completion is there */
+    return errno = EOPNOTSUPP; /* moderation has no effect: every completion sends its event at once */
 }

@@ -22,7 +22,7 @@ static struct va_device *devices;
 static unsigned devices_n;
 static bool ready;
 
-/* In a forked child: the child owns no object of its parent. */
+/* In a forked child, which owns no objects of its parent. */
 static void forget(void)
 {
     va_engine.waiting = NULL;
@@ -56,7 +56,7 @@ static void refuse(int error)
         fprintf(stderr, "softib: no InfiniBand devices: %s/verbs: %s\n", folder, strerror(-error));
 }
 
-/* Joins the fabric at the first call. */
+/* Join the fabric at the first call. */
 static int join(void)
 {
     const struct sv_device *of;
@@ -76,7 +76,7 @@ static int join(void)
     ve_modes_read();
     ve_record_begin();
     sv_fabric_at_fork(forget);
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* peers copy from and to this memory; one user's only */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* peers of the same user copy from and to this memory */
     n = sv_devices(&of);
     devices = calloc(n ? n : 1, sizeof *devices);
     if (!devices)
@@ -138,8 +138,8 @@ VA_EXPORT int ibv_get_device_index(struct ibv_device *device)
 /* -- contexts -- */
 
 /*
- * The command descriptor is a file with the name of the device, so that its receiver (dup, SCM_RIGHTS) can import
- * the context.
+ * The command descriptor is a file that contains the device's name, so that a process that receives
+ * it (dup, SCM_RIGHTS) can import the context.
  */
 static int name_tag(const char *name)
 {
@@ -168,7 +168,7 @@ VA_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
         context = ibv_open_device(&devices[i].device);
         if (context) {
             close(context->cmd_fd);
-            context->cmd_fd = cmd_fd; /* now the context's (ibv_import_device(3)) */
+            context->cmd_fd = cmd_fd; /* now owned by the context (ibv_import_device(3)) */
         }
         return context;
     }
@@ -224,7 +224,7 @@ VA_EXPORT int ibv_close_device(struct ibv_context *context)
     return 0;
 }
 
-/* Shared memory stays shared; the rest of a child is its own (see forget). */
+/* Nothing to do: shared memory stays shared, and forget() handles the rest in the child. */
 VA_EXPORT int ibv_fork_init(void)
 {
     return 0;

@@ -1,4 +1,4 @@
-/* Device memory: a piece of the fabric's shared memory, found by its handle in every process. */
+/* Device memory: an area of the fabric's shared memory. Its handle is valid in every process. */
 #include "abi.h"
 #include "../memory/hazards.h"
 #include "../memory/heap/key_table.h"
@@ -11,13 +11,14 @@
 
 #define PAGE 4096u
 
-/* Access is by words of 4 octets, as mlx5's device memory has it. */
+/* Access is in 4-byte words, as in mlx5's device memory. */
 static bool reaches(const struct va_dm *d, uint64_t offset, size_t length)
 {
     return offset % 4 == 0 && length % 4 == 0 && offset <= d->length && length <= d->length - offset;
 }
 
-/* Still there, and not freed until vm_hazard_end: another process that shares it may free it (ibv_import_dm(3)). */
+/* True if the memory exists. It is then not freed before vm_hazard_end: another process that shares
+ * it may free it (ibv_import_dm(3)). */
 static bool hold(const struct va_dm *d, uint64_t **hazard)
 {
     struct softib_dm *s = vm_number_hold(&va_engine.w, d->dm.handle, hazard);
@@ -53,7 +54,7 @@ static int dm_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
     return 0;
 }
 
-/* The memory begins on a page, as its address in a region does. */
+/* The memory begins at a page boundary, like addresses in its regions. */
 static bool make(struct va_dm *d, size_t length)
 {
     struct vm_heap *w = &va_engine.w;
@@ -94,7 +95,7 @@ struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
     return &d->dm;
 }
 
-/* Who frees it, frees it for all (the man page); not while regions of it are registered. */
+/* Freeing it frees it for all processes (the man page); refused while regions of it are registered. */
 VA_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
     uint64_t *hazard;
@@ -119,7 +120,7 @@ VA_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
     free(dm);
 }
 
-/* Regions of living processes are made of it. */
+/* Return whether live processes have regions of it. */
 static bool has_regions(uint32_t handle)
 {
     struct vm_heap *w = &va_engine.w;
@@ -130,7 +131,7 @@ static bool has_regions(uint32_t handle)
         const struct softib_key *k = vm_key(w, i << 8);
 
         if (!__atomic_load_n(&owners[i / SOFTIB_VERBS_BLOCK_KEYS], __ATOMIC_SEQ_CST)) {
-            i |= SOFTIB_VERBS_BLOCK_KEYS - 1; /* unowned: a look would take memory */
+            i |= SOFTIB_VERBS_BLOCK_KEYS - 1; /* unowned: a read would allocate pages */
             continue;
         }
         if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) && k->kind == SOFTIB_KEY_REGION && k->qpn == handle && vm_lives(w, k->process))
@@ -147,14 +148,14 @@ int va_free_dm(struct ibv_dm *dm)
     if (!hold(d, &hazard))
         return errno = ENOENT; /* freed by another */
     vm_hazard_end(hazard);
-    vm_number_give(&va_engine.w, dm->handle); /* first: a region that is being made sees it, or is seen */
+    vm_number_give(&va_engine.w, dm->handle); /* first: a concurrent registration sees it, or is seen here */
     if (has_regions(dm->handle)) {
         __atomic_store_n(number, named, __ATOMIC_SEQ_CST);
         return errno = EBUSY;
     }
     vm_quiesce_of(&va_engine.w, vm_number_process(named));
     d->s->is = 0;
-    if (!d->imported) { /* else it goes with the process that made it */
+    if (!d->imported) { /* otherwise it is freed with the process that allocated it */
         va_context(dm->context)->dm_used -= d->length;
         vm_free(&va_engine.w, d->s->memory, (d->length + PAGE - 1) / PAGE * PAGE + PAGE);
         vm_free(&va_engine.w, (uint64_t)((char *)d->s - va_engine.w.base), sizeof *d->s);

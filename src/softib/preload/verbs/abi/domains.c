@@ -73,7 +73,8 @@ int va_dealloc_td(struct ibv_td *td)
     return 0;
 }
 
-/* A handle to the same domain in this process: what import of another process's descriptor means here. */
+/* Another handle to the same domain in this process, for the import from another process's
+ * descriptor. */
 VA_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
     bool given = handle && handle <= __atomic_load_n(&vm_head(&va_engine.w)->domain_next, __ATOMIC_RELAXED);
@@ -96,7 +97,7 @@ void va_pd_leave(struct va_pd *p)
         free(p);
 }
 
-/* Objects created with it may stay, and access it when they are destroyed. */
+/* Objects created with it may outlive it, and access it when they are destroyed. */
 VA_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
     va_pd_leave(va_pd(pd));
@@ -132,7 +133,7 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
 {
     struct ve_ah *ah = (struct ve_ah *)handle;
-    bool used = ve_modes && !ve_settle(&va_engine); /* a datagram on its way may need it yet */
+    bool used = ve_modes && !ve_settle(&va_engine); /* a datagram not yet sent may need it */
 
     sv_flow_end(&ah->flow);
     sv_tree_free(&ah->tree);
@@ -143,7 +144,7 @@ VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
     return 0;
 }
 
-/* Which of the port's GIDs is `gid`. */
+/* Return the index of `gid` among the port's GIDs. */
 static int gid_index(struct ibv_context *context, uint8_t portnum, const union ibv_gid *gid)
 {
     union ibv_gid mine;
@@ -241,11 +242,13 @@ VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 
 /* Regions and device memory of other processes that share a context's descriptor (ibv_import_mr(3), ibv_import_dm(3)). */
 /*
- * The region's addresses are those of the registering process; here only its keys are used. Every process with the
- * region may deregister it for all (dereg_mr). Then no copies are made any more, requests of the others fail as with
- * a wrong key, and they can only unimport it (see the man page).
+ * The region's addresses are those of the registering process; here only its keys are used. Every
+ * process with the region may deregister it for all (dereg_mr). After that no process copies with
+ * it, requests of the others fail as with a wrong key, and they can only unimport it (see the man
+ * page).
  */
-/* Of device memory of a third process: two would have to be waited for. */
+/* Refused for device memory of a third process: deregistration would have to wait for two
+ * processes. */
 static bool is_borrowed(const struct softib_key *k)
 {
     return k->qpn && vm_number_process(__atomic_load_n(vm_number(&va_engine.w, k->qpn), __ATOMIC_ACQUIRE)) != k->process;

@@ -56,10 +56,10 @@ static enum subject subject_of(uint32_t type)
     }
 }
 
-/* Names the object and counts that it has an event out; false: it is gone. */
+/* Set the object and count its unacknowledged event; false: the object is destroyed. */
 static bool name(const struct softib_event *e, struct ibv_async_event *event)
 {
-    void *object = (void *)(uintptr_t)e->element; /* NULL or stale: not enrolled */
+    void *object = (void *)(uintptr_t)e->element; /* NULL or stale: not in the list */
     bool there = true;
 
     event->event_type = e->type;

@@ -18,11 +18,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What lies at [from, to). */
+/* The mappings of [from, to). */
 struct mapped_range {
     uint64_t from, to, covered;
     bool mapped, writable;
-    bool shared;            /* one file mapping of others' reach holds all of it */
+    bool shared;            /* all of it is in one file mapping that other processes can map */
     uint64_t file_at, inode, device;
     char path[236];
 };
@@ -56,7 +56,8 @@ static struct mapped_range look(uint64_t from, uint64_t to)
     return g;
 }
 
-/* SOFTIB_REMAP=0: private memory stays private; =1: it moves, even where the program does I/O that could be in flight to it. */
+/* SOFTIB_REMAP=0: private memory stays private; =1: it moves to a shared file, even if I/O of the
+ * program could be in flight to it. */
 static enum vm_moves moves(void)
 {
     const char *value = getenv("SOFTIB_REMAP");
@@ -72,7 +73,8 @@ static struct ibv_mr *fail(int error)
     return NULL;
 }
 
-/* Rights that Linux knows or may ignore; remote writes and atomics need the local right (IBA 10.6.3.1). */
+/* Access flags that Linux accepts or may ignore; remote writes and atomics need local write (IBA
+ * 10.6.3.1). */
 static bool sensible(unsigned access)
 {
     const unsigned known = (IBV_ACCESS_HUGETLB << 1) - 1;
@@ -81,7 +83,8 @@ static bool sensible(unsigned access)
            (access & IBV_ACCESS_LOCAL_WRITE || !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)));
 }
 
-/* The timer thread executes requests under this lock: while it is held the thread writes nothing. */
+/* The timer thread executes requests under this lock; while another thread holds it, the timer
+ * thread writes no memory. */
 static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned access, bool may_move)
 {
     pthread_mutex_lock(&va_engine.lock);
@@ -90,11 +93,12 @@ static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned acc
                   va_engine.timer_runs + vp_serve_threads());
     pthread_mutex_unlock(&va_engine.lock);
     if (ve_is_strict() && m->region.holder == VM_HELD_BY_IO)
-        ve_warn("registered memory stays private, as the program has O_DIRECT files, an AIO context or an io_uring: peers copy to it "
-                "by system calls; SOFTIB_REMAP=1 moves it all the same");
+        ve_warn("registered memory stays private, because the program has O_DIRECT files, an AIO context or an io_uring: peers copy to it "
+                "by system calls; set SOFTIB_REMAP=1 to move it anyway");
 }
 
-/* The file through which peers access it: one that the application mapped, or the one to which its pages were moved. */
+/* The file through which peers access the region: mapped by the application, or the one that its
+ * pages were moved to. */
 static void name_file(struct softib_key *k, const struct vm_region *r, const struct mapped_range *g)
 {
     struct softib_file *file;
@@ -115,7 +119,7 @@ static void name_file(struct softib_key *k, const struct vm_region *r, const str
 
 static void forget_file(struct softib_key *k)
 {
-    if (k->process == va_engine.w.process) /* otherwise it is in the heap of the registering process, and freed with it */
+    if (k->process == va_engine.w.process) /* otherwise the entry is in the heap of the registering process, and freed with it */
         vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
     if (k->file)
         __atomic_fetch_add(&vm_head(&va_engine.w)->drops, 1, __ATOMIC_RELEASE);
@@ -167,7 +171,8 @@ VA_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t len
     return va_make_mr(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)address, (unsigned)access);
 }
 
-/* Both are at one offset in their pages, as the adapter translates pages (Linux, ib_uverbs_reg_mr). */
+/* Both addresses have the same offset in their page, since the adapter translates pages (Linux,
+ * ib_uverbs_reg_mr). */
 static bool translates(const void *address, uint64_t iova)
 {
     return !(((uintptr_t)address ^ iova) & (uint64_t)(sysconf(_SC_PAGESIZE) - 1));
@@ -188,8 +193,8 @@ VA_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size
 }
 
 /*
- * A buffer by its descriptor: a dma-buf of memory (udmabuf), or the memory file itself. It is mapped while it is a region. What cannot be
- * mapped (memory of a GPU) is not supported.
+ * Register a buffer by descriptor: a dma-buf of memory (udmabuf), or the memory file itself. It is
+ * mapped while it is registered. A buffer that cannot be mapped (GPU memory) is not supported.
  */
 VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
@@ -199,7 +204,7 @@ VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
     struct ibv_mr *mr;
     char *mapped;
 
-    if (at >= 0) /* a dma-buf has no place of reading and writing */
+    if (at >= 0) /* a dma-buf has no file offset */
         lseek(fd, at, SEEK_SET);
     if (!length || offset + length < length || (size >= 0 && offset + length > (uint64_t)size))
         return fail(EINVAL);
@@ -214,7 +219,7 @@ VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
     }
     ((struct va_mr *)mr)->mapped = mapped;
     ((struct va_mr *)mr)->mapped_n = offset - from + length;
-    mr->addr = (void *)(uintptr_t)offset; /* as libibverbs says it */
+    mr->addr = (void *)(uintptr_t)offset; /* the error of libibverbs */
     return mr;
 }
 
@@ -234,7 +239,7 @@ struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd)
     return mr;
 }
 
-/* Out of reach. False: another process that shares it was first. */
+/* Remove the region's key. False: another process that shares the region removed it first. */
 static bool take_away(struct softib_key *k, uint32_t key)
 {
     return __atomic_compare_exchange_n(&k->key, &key, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
@@ -256,7 +261,7 @@ static void free_key_of(struct softib_key *k, uint16_t owner)
 
     ve_quiesce(&va_engine);
     ve_quiesce_of(&va_engine, owner);
-    hazard = vm_hazard(&va_engine.w, owner, VM_FIRST); /* from now on the daemon frees nothing of his */
+    hazard = vm_hazard(&va_engine.w, owner, VM_FIRST); /* after this the daemon frees nothing of the owner */
     if (vm_lives(&va_engine.w, owner)) {
         forget_file(k);
         __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
@@ -264,7 +269,8 @@ static void free_key_of(struct softib_key *k, uint16_t owner)
     vm_hazard_end(hazard);
 }
 
-/* Another process that shares the region may have deregistered it (ibv_import_mr(3)), and its key may be another's by now. */
+/* Another process that shares the region may have deregistered it (ibv_import_mr(3)), and its key
+ * may now belong to another region. */
 static bool is_there(const struct ibv_mr *mr)
 {
     return __atomic_load_n(&vm_key(&va_engine.w, mr->lkey)->key, __ATOMIC_ACQUIRE) == mr->lkey;
@@ -312,11 +318,11 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
     unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : k->access;
 
     if (m->imported || m->mapped || !is_there(mr) || k->access & SOFTIB_ACCESS_NULL)
-        return errno = EINVAL, IBV_REREG_MR_ERR_INPUT; /* its pages are not this process's to name */
+        return errno = EINVAL, IBV_REREG_MR_ERR_INPUT; /* this process cannot resolve its pages */
     if (!flags || flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS) ||
         (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!address || !length)))
         return errno = EINVAL, IBV_REREG_MR_ERR_INPUT;
-    if (!sensible(rights & ~SOFTIB_ACCESS_IMPORTED)) /* what libibverbs leaves to the kernel to find (libibverbs/verbs.c) */
+    if (!sensible(rights & ~SOFTIB_ACCESS_IMPORTED)) /* libibverbs leaves these checks to the kernel (libibverbs/verbs.c) */
         return errno = EINVAL, IBV_REREG_MR_ERR_CMD;
     if (k->users)
         return errno = EBUSY, IBV_REREG_MR_ERR_CMD;

@@ -1,10 +1,12 @@
 /*
- * Parts of mlx5's provider that programs use: variables that ask for huge pages, and one function of libmlx5.
+ * Parts of mlx5's provider that programs use: variables that request huge pages, and one function
+ * of libmlx5.
  *
- * mlx5dv_query_device() is what programs call on any device with Mellanox's vendor ID: perftest since 24.07 asks for
- * receive work requests out of order before it makes an RC QP, and fails if the call fails (mlx5dv_query_device(3)).
- * These HCAs answer like one without optional features. mlx5dv_is_supported(), libmlx5's, says false for them, so no
- * one takes them for mlx5 hardware.
+ * Programs call mlx5dv_query_device() on any device with Mellanox's vendor ID: perftest since 24.07
+ * queries out-of-order receive work requests before it creates an RC QP, and fails if the call
+ * fails (mlx5dv_query_device(3)). softib's HCAs answer like one without optional features.
+ * libmlx5's mlx5dv_is_supported() returns false for them, so no program takes them for mlx5
+ * hardware.
  */
 #include "abi.h"
 
@@ -12,7 +14,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* The head of struct mlx5dv_context: what follows it is valid only with its bit of comp_mask. */
+/* The head of struct mlx5dv_context: later fields are valid only if their bit in comp_mask is set. */
 struct dv_context {
     uint8_t version;
     uint64_t flags;
@@ -31,9 +33,9 @@ VA_EXPORT int mlx5dv_query_device(struct ibv_context *context, struct dv_context
 }
 
 /*
- * MLX_QP_ALLOC_TYPE, MLX_CQ_ALLOC_TYPE, MLX_SRQ_ALLOC_TYPE of mlx5's provider (its README): HUGE asks for huge pages
- * or nothing. Objects here are in the fabric's file regardless of its pages; if the system has no huge pages the
- * result is that of mlx5.
+ * MLX_QP_ALLOC_TYPE, MLX_CQ_ALLOC_TYPE, MLX_SRQ_ALLOC_TYPE of mlx5's provider (its README): HUGE
+ * means huge pages or failure. Here objects are always in the fabric's file; if the system has no
+ * huge pages, the call fails as mlx5's does.
  */
 bool va_pages_there(const char *variable)
 {

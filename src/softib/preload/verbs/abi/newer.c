@@ -1,8 +1,8 @@
 /*
- * Functions of libibverbs since rdma-core 45 (IBVERBS_1.15 and later). A program linked to them calls them with
- * softib's contexts, for which libibverbs' functions would need a provider. The structures are declared here, for
- * the headers may be older; the functions have softib's names, and libibverbs' only in the object file, for the
- * headers may be newer and declare them.
+ * Functions of libibverbs since rdma-core 45 (IBVERBS_1.15 and later). A program linked to them
+ * calls them with softib's contexts, for which libibverbs' functions would need a provider. The
+ * structures are declared here because the installed headers may be older. The functions have
+ * libibverbs' names only in the object file, because newer headers declare them.
  */
 #include "abi.h"
 #include "link_rates.h" /* softib/iba/link_speeds.py */
@@ -18,7 +18,7 @@ struct mr_init_attr {
     int fd;
     uint64_t fd_offset;
 };
-enum { MASK_IOVA = 1, MASK_ADDR = 2, MASK_FD = 4, MASK_FD_OFFSET = 8 }; /* IBV_REG_MR_MASK_*; DMA handles and buffers are others */
+enum { MASK_IOVA = 1, MASK_ADDR = 2, MASK_FD = 4, MASK_FD_OFFSET = 8 }; /* IBV_REG_MR_MASK_*; no DMA handles, no buffers */
 
 #define EXPORTED_AS(name) __asm__(#name) VA_EXPORT
 
@@ -35,7 +35,7 @@ struct ibv_mr *va_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr)
         return NULL;
     }
     if ((mask & MASK_FD) == (mask & MASK_ADDR) << 1 || (mask & MASK_FD_OFFSET && !(mask & MASK_FD)) ||
-        (mask & MASK_FD && !(mask & MASK_IOVA && mask & MASK_FD_OFFSET))) { /* one of both, a file with all that it takes */
+        (mask & MASK_FD && !(mask & MASK_IOVA && mask & MASK_FD_OFFSET))) { /* one of address and complete descriptor */
         errno = EINVAL;
         return NULL;
     }
@@ -44,7 +44,8 @@ struct ibv_mr *va_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr)
     return va_make_mr(pd, attr->addr, attr->length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
 }
 
-/* In 100 Mb/s, as the kernel counts it (ib_port_attr_to_speed_info). Its codes of speeds are bits, in the order of the table. */
+/* In units of 100 Mb/s, as in the kernel (ib_port_attr_to_speed_info). Speed codes are bits, in the
+ * order of the table. */
 int va_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t *speed)
 {
     struct ibv_port_attr port;
@@ -59,7 +60,7 @@ int va_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t 
     return 0;
 }
 
-/* -- what is not there: DMA handles, buffers of a device, completion counters -- */
+/* -- not supported: DMA handles, buffers of a device, completion counters -- */
 
 #define NO_POINTER(name)                                                                                                     \
     void *va_no_##name(void) EXPORTED_AS(name);                                                                              \

@@ -1,6 +1,7 @@
 /*
- * On-demand paging (ibv_reg_mr(3), IBV_ACCESS_ON_DEMAND). No region here is pinned: a copy goes through the page tables of its process. A
- * region with this access over all of memory is implicit: its key opens whatever is mapped.
+ * On-demand paging (ibv_reg_mr(3), IBV_ACCESS_ON_DEMAND). No region here is pinned: a copy goes
+ * through the page tables of its process. A region with this access over the whole address space is
+ * implicit: its key gives access to all mapped memory.
  */
 #include "abi.h"
 

@@ -1,4 +1,5 @@
-/* The tables behind libibverbs' inline functions. Missing functions stay NULL: the header then returns EOPNOTSUPP. */
+/* The function tables that libibverbs' inline functions call. A missing function stays NULL: the
+ * header then returns EOPNOTSUPP. */
 #include "abi.h"
 #include "../engine/record.h"
 #include "../engine/scheduling/timer.h"

@@ -1,4 +1,4 @@
-/* Polling and arming of completion queues, by ibv_poll_cq and by the extended interface. */
+/* Polling and arming of completion queues, with ibv_poll_cq and with the extended interface. */
 #include "abi.h"
 #include "../engine/completion/complete.h"
 #include "../engine/completion/poll_batch.h"
@@ -15,12 +15,12 @@
 #include <time.h>
 
 /*
- * A thread whose polls find nothing yields to another such thread on the same processor, which may have to produce
- * the completion. It does not yield to threads of other programs, which would keep the processor for a time slice.
- * With one processor per thread, none yields.
+ * A thread whose polls return nothing yields if another such thread shares its processor, since
+ * that one may have to produce the completion. It does not yield to other programs, which would
+ * keep the processor for a time slice. With one processor per thread, no thread yields.
  */
 #define IDLE_POLLS 500
-#define COMPANY 8 /* so often after another one was seen */
+#define COMPANY 8 /* number of yields after another thread was seen */
 
 static void yield_to_poller(void)
 {
@@ -36,16 +36,16 @@ static void yield_to_poller(void)
     if (before != me)
         __atomic_store_n(last, me, __ATOMIC_RELAXED);
     if (before && before != me)
-        company = COMPANY; /* the scheduler may need more than one word */
+        company = COMPANY; /* one yield may not be enough for the scheduler */
     if (!company)
         return;
     company--;
     sched_yield();
-    if (__atomic_load_n(last, __ATOMIC_RELAXED) == me) /* of another session or control group, for which a yield does not count */
+    if (__atomic_load_n(last, __ATOMIC_RELAXED) == me) /* other session or control group: a yield does not switch */
         nanosleep(&(struct timespec){ 0, 1 }, NULL);
 }
 
-/* A poll is over, and holds no lock any more. */
+/* End of a poll, after its locks are released. */
 static void poll_ends(bool found)
 {
     static __thread unsigned idle;
@@ -60,7 +60,7 @@ static void poll_ends(bool found)
 
 /* -- polling; s->polling is held -- */
 
-/* The next completion, NULL: none. */
+/* Return the next completion; NULL: none. */
 static const struct softib_cqe *next(struct va_cq *c)
 {
     const struct softib_cqe *cqe = ve_next_completion(&va_engine, c->s);
@@ -68,7 +68,7 @@ static const struct softib_cqe *next(struct va_cq *c)
     if (!cqe)
         return NULL;
     if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
-        vm_quiesce(&va_engine.w); /* a process that looked up the window earlier may still copy */
+        vm_quiesce(&va_engine.w); /* a process that looked up the window before this may still copy */
     return cqe;
 }
 
@@ -113,7 +113,7 @@ int va_req_notify_cq(struct ibv_cq *cq, int solicited)
     struct softib_cq *s = ((struct va_cq *)cq)->s;
 
     ve_lock_cq(&va_engine, s);
-    if (s->armed < (solicited ? 1u : 2u)) /* "any" is the stronger wish */
+    if (s->armed < (solicited ? 1u : 2u)) /* "any" overrides "solicited" */
         __atomic_store_n(&s->armed, solicited ? 1 : 2, __ATOMIC_RELAXED);
     vm_unlock(&s->lock);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -173,7 +173,7 @@ static void end_poll(struct ibv_cq_ex *ex)
     vm_unlock(&s->polling);
 }
 
-/* After an error only wr_id, status, qp_num and vendor_err say anything. */
+/* After an error only wr_id, status, qp_num and vendor_err are defined. */
 static const struct softib_cqe *defined(struct ibv_cq_ex *ex, const char *reader)
 {
     const struct softib_cqe *now = &((const struct va_cq *)ex)->now;
@@ -215,7 +215,8 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
     return (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec - (ve_now_ns() - ((struct va_cq *)ex)->now.stamp);
 }
 
-/* Of the first completion of a message that matched; of any other it is 0 (engine/tag_matching/tag_matching.c). */
+/* Set in the first completion of a matched message; 0 in others
+ * (engine/tag_matching/tag_matching.c). */
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
     const struct softib_cqe *now = &((struct va_cq *)ex)->now;
@@ -226,7 +227,7 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
         memcpy(&info->tag, (const char *)now + offsetof(struct softib_cqe, sl), sizeof info->tag);
 }
 
-/* Fields that were not requested stay NULL, as in a driver. */
+/* Readers of fields that were not requested stay NULL, as in a driver. */
 void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
 {
     ex->start_poll = ve_recording ? va_record_start_poll : va_start_poll;

@@ -129,7 +129,7 @@ static uint64_t octets_of(const struct ibv_recv_wr *wr)
     return octets;
 }
 
-/* As many receives wait, or were not polled yet, as the queue has places. */
+/* True if the queue is full with receives that wait or were not polled yet. */
 static bool is_full(const struct va_qp *v)
 {
     return v->q.s->rq_tail - __atomic_load_n(&v->q.receives_freed, __ATOMIC_RELAXED) >= v->q.s->rq_size;
@@ -143,7 +143,7 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 
     ve_spin_lock(&v->receive_lock);
     for (; wr; wr = wr->next) {
-        if (is_full(v)) /* a QP with an SRQ has no place of its own */
+        if (is_full(v)) /* a QP with an SRQ has no receive queue */
             error = ENOMEM;
         else if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) == IBV_QPS_RESET || wr->num_sge < 0 ||
                  (uint32_t)wr->num_sge > s->rq_sges)
@@ -155,7 +155,7 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
             break;
         }
         if (ve_is_strict() && s->type == IBV_QPT_UD && octets_of(wr) < 40)
-            ve_warn("ibv_post_recv: a receive of a UD QP needs room for the 40 octets of the GRH before the data; this one has %llu",
+            ve_warn("ibv_post_recv: a receive of a UD QP needs room for the 40 bytes of the GRH before the data; this one has %llu",
                     (unsigned long long)octets_of(wr));
         __atomic_store_n(&s->rq_tail, s->rq_tail + 1, __ATOMIC_RELEASE);
     }
@@ -164,7 +164,7 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
         ve_strict_no_place("ibv_post_recv", qp->qp_num, s->rq_size, s->rq_tail - s->rq_head);
     else if (error && ve_is_strict())
         ve_warn("ibv_post_recv: QP %u is in RESET, or a receive has more SGEs than the %u of max_recv_sge", qp->qp_num, s->rq_sges);
-    va_wake_waiter(&s->waiter); /* behind a barrier, which the look at the state needs as well */
+    va_wake_waiter(&s->waiter); /* after a barrier, which the read of the state also needs */
     if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         flush(&v->q);
     return error;

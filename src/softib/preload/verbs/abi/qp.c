@@ -1,4 +1,5 @@
-/* Queue pairs: making and destroying. States: qp_states.c; handles of XRC targets: xrc.c; posting: post.c. */
+/* Queue pairs: create and destroy. States: qp_states.c; handles of XRC targets: xrc.c; posting:
+ * post.c. */
 #include "abi.h"
 #include "../engine/completion/complete.h"
 #include "../engine/queue_pair/modify.h"
@@ -18,7 +19,8 @@ static bool has_receives(enum ibv_qp_type type)
     return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
 }
 
-/* A sender never gets its own multicast (10.5.2.2), so to block that is what happens anyway. */
+/* A sender never receives its own multicasts (10.5.2.2), so the flag that blocks them has no
+ * effect. */
 static bool possible_flags(const struct ibv_qp_init_attr_ex *a)
 {
     return !a->create_flags || (a->qp_type == IBV_QPT_UD && a->create_flags == IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
@@ -54,7 +56,7 @@ static size_t ring_octets(const struct softib_qp *s)
     return s->rq_size * (sizeof(struct softib_receive) + s->rq_sges * sizeof(struct softib_sge));
 }
 
-/* The part that peers see. 0 or ENOMEM. */
+/* Allocate the part that peers access. 0 or ENOMEM. */
 static int make_shared(struct va_qp *v, const struct ibv_qp_init_attr_ex *a)
 {
     struct ve_qp *q = &v->q;
@@ -229,21 +231,21 @@ static void end(struct va_qp *v)
     struct ve_qp *q = &v->q;
     struct ibv_qp *qp = &q->ex.qp_base;
     struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
-    bool last = __atomic_fetch_sub(&q->s->handles, 1, __ATOMIC_ACQ_REL) == 1; /* else another process goes on with it */
+    bool last = __atomic_fetch_sub(&q->s->handles, 1, __ATOMIC_ACQ_REL) == 1; /* otherwise another process still uses it */
 
     if (ve_is_strict())
         ve_strict_destroyed(q);
     if (last) {
-        ve_modify(q, &reset, IBV_QP_STATE); /* no one posts any more; completions go with it */
+        ve_modify(q, &reset, IBV_QP_STATE); /* no thread posts any more; its completions are purged */
         vm_number_give(&va_engine.w, q->s->qpn);
     } else if (q->s->process == va_engine.w.process) {
-        q->s->user = 0; /* its events have no receiver here any more */
+        q->s->user = 0; /* its events have no receiver any more */
     }
     ve_unlist(q);
     ve_quiesce_drop(q);
     vm_quiesce(&va_engine.w);
     if (q->send_cq)
-        ve_purge(q->e, q->send_cq, q->s->qpn); /* of who was just in the middle */
+        ve_purge(q->e, q->send_cq, q->s->qpn); /* of a thread that was raising one */
     if (q->s->recv_cq)
         ve_purge(q->e, q->s->recv_cq, q->s->qpn);
     va_dismiss(q);
@@ -259,7 +261,7 @@ static void end(struct va_qp *v)
     free(q->slots);
     ve_sched_free(q);
     va_free_builder(q);
-    if (last && q->s->process == va_engine.w.process) { /* else the memory goes with the process that made it */
+    if (last && q->s->process == va_engine.w.process) { /* otherwise the memory is freed with the process that created it */
         q->s->is = 0;
         vm_free(&va_engine.w, q->s->attr, sizeof(struct ibv_qp_attr));
         vm_free(&va_engine.w, q->s->rq, ring_octets(q->s));
@@ -278,6 +280,6 @@ VA_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     if (v->root)
         free(v);
     if (__atomic_fetch_sub(&root->handles, 1, __ATOMIC_ACQ_REL) == 0)
-        end(root); /* `handles` counts those besides the first */
+        end(root); /* `handles` counts all but the first */
     return 0;
 }

@@ -18,7 +18,8 @@ static struct ve_qp *real(struct ibv_qp *qp)
     return v->root ? &v->root->q : &v->q;
 }
 
-/* Of an XRC QP's missing half nothing is said; the kernel's verbs drop it, and programs count on that (uverbs_cmd.c). */
+/* Attributes of the half that an XRC QP does not have are dropped, as in the kernel's verbs;
+ * programs rely on it (uverbs_cmd.c). */
 static int of_the_half(enum ibv_qp_type type, int mask)
 {
     if (type == IBV_QPT_XRC_SEND)
@@ -44,7 +45,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
     ve_spin_lock(&q->lock);
     ve_catch_up(q);
-    if (mask & IBV_QP_STATE) /* the rest is at hand and returned in any case */
+    if (mask & IBV_QP_STATE) /* the rest is available and always returned */
         qp->state = q->state;
     *attr = q->attr;
     attr->qp_state = attr->cur_qp_state = q->state;
@@ -61,7 +62,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
     return 0;
 }
 
-/* No vendor's options; vendor 0 switches them off. */
+/* Vendor options are not supported; vendor 0 switches them off. */
 VA_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
     (void)qp;
@@ -76,7 +77,8 @@ VA_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
     return errno = EOPNOTSUPP;
 }
 
-/* Data is placed ascending, the last octets last (engine/copy.c): what the flag of the man page promises. */
+/* Data is written in ascending order, the last bytes last (engine/copy.c), as the flag in the man
+ * page requires. */
 VA_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     (void)qp;

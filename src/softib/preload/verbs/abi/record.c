@@ -1,5 +1,5 @@
-/* The functions of ops.c, cq.c, qp.c and qp_states.c for a recorded program (engine/record.h): they call the plain
- * ones and record the call. */
+/* The functions of ops.c, cq.c, qp.c and qp_states.c for a recorded program (engine/record.h): each
+ * calls the plain function and records the call. */
 #include "abi.h"
 #include "../../collectives.h"
 #include "../engine/record.h"
@@ -62,7 +62,7 @@ void va_record_ops(struct ibv_context_ops *ops)
     ops->poll_cq = poll_cq;
 }
 
-/* -- the extended interface: a call of the plain function, which has taken one completion or found none -- */
+/* -- the extended interface: each call of the plain function takes one completion or none -- */
 
 static void taken(struct ibv_cq_ex *ex)
 {

@@ -1,4 +1,4 @@
-/* Shared receive queues. XRC domains, whose queues are named by number: xrc.c. */
+/* Shared receive queues. For XRC domains, whose SRQs are addressed by number, see xrc.c. */
 #include "abi.h"
 #include "../engine/queue_pair/strict.h"
 #include "../memory/hazards.h"
@@ -15,7 +15,7 @@ static size_t ring_octets(uint32_t size, uint32_t sges)
     return size * (sizeof(struct softib_receive) + sges * sizeof(struct softib_sge));
 }
 
-/* Posts one receive to a ring; the caller has checked that it has a place for it. */
+/* Post one receive to a ring; the caller has checked that a slot is free. */
 bool va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t *there, uint32_t place, const struct ibv_recv_wr *wr)
 {
     size_t octets = ring_octets(1, sges), at = (place & (size - 1)) * octets;
@@ -191,7 +191,7 @@ VA_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
     return 0;
 }
 
-/* Moves what is posted to a ring of `size`. */
+/* Move the posted receives to a ring of `size` entries. */
 static int resize(struct va_srq *q, uint32_t size)
 {
     struct softib_srq *s = q->s;
@@ -250,7 +250,7 @@ VA_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
     return 0;
 }
 
-/* The initiator that waits for a receive may try again. */
+/* Wake the initiator that waits for a receive. */
 void va_wake_waiter(uint16_t *waiter)
 {
     uint16_t who;

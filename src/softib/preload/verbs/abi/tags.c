@@ -46,7 +46,8 @@ void va_free_tags(struct softib_srq *s)
 
 /* -- the list; the SRQ is locked -- */
 
-/* Entries move together, over those that are taken. Only here: an initiator that dies in the middle of this is the owner. */
+/* Compact the list over taken entries. Only the owner does this, so no other process can die in the
+ * middle of it. */
 static void compact(struct softib_tags *tags)
 {
     size_t octets = sizeof(struct softib_tag) + tags->sges * sizeof(struct softib_sge);
@@ -95,7 +96,7 @@ static int add(struct softib_tags *tags, struct ibv_ops_wr *wr)
     return 0;
 }
 
-/* False: a message was faster. */
+/* False: a message took the entry first. */
 static bool delete(struct softib_tags *tags, uint32_t handle)
 {
     for (uint32_t i = tags->head; i != tags->tail; i++) {
@@ -109,7 +110,7 @@ static bool delete(struct softib_tags *tags, uint32_t handle)
     return false;
 }
 
-/* With as many unexpected messages seen as came, every entry matches from now on. */
+/* When the owner has seen all unexpected messages, every entry matches. */
 static bool synchronized(struct softib_srq *s, struct softib_tags *tags, const struct ibv_ops_wr *wr)
 {
     if (wr->flags & IBV_OPS_TM_SYNC || wr->opcode == IBV_WR_TAG_SYNC)
@@ -145,7 +146,7 @@ static int one(struct va_srq *q, struct ibv_ops_wr *wr)
     return error;
 }
 
-/* Each is done when the call returns, so that there are never too many. */
+/* Each operation is complete when the call returns, so there are never too many outstanding. */
 int va_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
 {
     struct va_srq *q = (struct va_srq *)srq;

@@ -1,4 +1,5 @@
-/* Sockets that wake this process: completion channels and contexts have one each, every process of the fabric writes. */
+/* Sockets that wake this process: one per completion channel and context; every process of the
+ * fabric may write to them. */
 #include "abi.h"
 #include "../memory/libc_calls.h"
 
@@ -29,7 +30,7 @@ int va_wake_socket(uint32_t *number)
         close(fd);
         return error;
     }
-    unlink(at.sun_path); /* of an earlier process with this number */
+    unlink(at.sun_path); /* left by an earlier process with this number */
     if (bind(fd, (struct sockaddr *)&at, sizeof at)) {
         error = -errno;
         close(fd);

@@ -1,4 +1,4 @@
-/* ibv_wr_*: requests are collected between wr_start and wr_complete, then posted, all or none. */
+/* ibv_wr_*: requests are collected between wr_start and wr_complete, then all or none are posted. */
 #include "abi.h"
 #include "../engine/record.h"
 #include "../engine/send.h"
@@ -12,7 +12,7 @@ struct builder {
     uint32_t n, room;
     struct ibv_sge *sges;           /* q->max_sges for each */
     char *data;                     /* q->max_inline, or 8 of an atomic write, for each */
-    int error;                      /* the first; wr_complete returns it */
+    int error;                      /* first error; wr_complete returns it */
 };
 
 static struct ve_qp *qp_of(struct ibv_qp_ex *ex)
@@ -35,7 +35,7 @@ static void start(struct ibv_qp_ex *ex)
     b->error = 0;
 }
 
-/* Begin another request; the one before it is complete. NULL: there is no room. */
+/* Begin another request; this completes the one before. NULL: no room. */
 static struct ve_wr *add(struct ibv_qp_ex *ex, uint32_t opcode)
 {
     struct ve_qp *q = qp_of(ex);
@@ -53,7 +53,7 @@ static struct ve_wr *add(struct ibv_qp_ex *ex, uint32_t opcode)
     return wr;
 }
 
-/* The request that setters are for. */
+/* The request that the setters fill. */
 static struct ve_wr *last(struct ibv_qp_ex *ex)
 {
     struct builder *b = qp_of(ex)->builder;
@@ -148,7 +148,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, c
     }
 }
 
-/* -- what the request carries -- */
+/* -- data of the request -- */
 
 static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
@@ -190,7 +190,7 @@ static void set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t address, uint3
     set_sge_list(ex, 1, &sge);
 }
 
-/* Takes the data over now: the buffer is the application's again when the call returns. */
+/* Copy the data now: the application may reuse its buffer when the call returns. */
 static void set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
 {
     struct ve_qp *q = qp_of(ex);
@@ -221,7 +221,7 @@ static void set_inline_data(struct ibv_qp_ex *ex, void *address, size_t length)
     set_inline_data_list(ex, 1, &one);
 }
 
-/* Its 8 octets are inline always. */
+/* The 8 bytes are always inline. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t address, const void *value)
 {
     struct ve_qp *q = qp_of(ex);

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* Two processes get the same number from the same inode without asking each other. */
+/* Two processes derive the same number from the same inode without communication. */
 static uint32_t domain_of(const struct stat *file)
 {
     uint64_t x = (uint64_t)file->st_ino * 0x9E3779B97F4A7C15u ^ (uint64_t)file->st_dev * 0xC2B2AE3D27D4EB4Fu;
 
-    return (uint32_t)(x >> 32) | 0x80000000u; /* apart from those that are counted up */
+    return (uint32_t)(x >> 32) | 0x80000000u; /* distinct from counted numbers */
 }
 
 struct ibv_xrcd *va_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
@@ -50,7 +50,7 @@ int va_close_xrcd(struct ibv_xrcd *xrcd)
 }
 
 /* Handles of XRC targets (ibv_open_qp(3)). */
-/* A handle's own part. */
+/* The part of a single handle. */
 static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_open_attr *attr, struct va_qp *root,
                                struct softib_qp *s)
 {
@@ -76,7 +76,7 @@ static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_
     return v;
 }
 
-/* One more process has it open. False: the last has just closed it. */
+/* Count one more process that has it open. False: the last one has just closed it. */
 static bool join(struct softib_qp *s)
 {
     uint16_t n = __atomic_load_n(&s->handles, __ATOMIC_ACQUIRE);
@@ -86,7 +86,7 @@ static bool join(struct softib_qp *s)
     return n;
 }
 
-/* An XRC target, of this process or of another: each handle keeps it alive (ibv_open_qp(3)). */
+/* Open an XRC target of this process or of another: each handle keeps it alive (ibv_open_qp(3)). */
 struct ibv_qp *va_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
     const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;

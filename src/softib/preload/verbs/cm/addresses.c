@@ -1,4 +1,5 @@
-/* Commands about addresses: binding an id to one, resolving one and the path to it (rules of the kernel's ucma and rdma_cm). */
+/* Address commands: bind an id, resolve an address, resolve the route (rules of the kernel's ucma
+ * and rdma_cm). */
 #include "cm.h"
 
 #include <errno.h>

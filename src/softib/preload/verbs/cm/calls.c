@@ -45,7 +45,7 @@ const struct cm_real *cm_real(void)
     return &found;
 }
 
-/* The device itself, or where the library of the umad devices leads its path. */
+/* The device, or the path to which libsoftib-umad.so redirects it. */
 static bool is_device(const char *path)
 {
     const char *view = getenv("SOFTIB_VIEW");
@@ -179,7 +179,7 @@ PUBLIC int fcntl64(int fd, int command, ...)
     return command == F_SETFL ? opened(got, (int)(intptr_t)argument) : controlled(fd, command, got);
 }
 
-/* librdmacm checks that what it opened is a character device, and which (its own opening of devices does). */
+/* librdmacm checks that the opened file is the expected character device. */
 static dev_t device_number(void)
 {
     int fd = cm_real()->open(DEVICE, O_PATH | O_CLOEXEC), got = -1;

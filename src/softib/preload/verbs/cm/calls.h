@@ -1,4 +1,4 @@
-/* The C library's own calls behind those that calls.c defines. */
+/* The C library's functions that calls.c overrides. */
 #ifndef SOFTIB_CM_CALLS_H
 #define SOFTIB_CM_CALLS_H
 

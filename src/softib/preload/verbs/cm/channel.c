@@ -13,7 +13,7 @@
 enum { FILES = 1 << 16, DAEMON_ENDED_US = 100000 };
 
 static struct cm_channel *channels[FILES];
-static struct cm_channel *spare; /* closed ones are used again, never freed: another thread may still wait in one */
+static struct cm_channel *spare; /* closed ones are reused, never freed: another thread may still wait in one */
 
 struct cm_channel *cm_channel_of(int fd)
 {
@@ -100,7 +100,7 @@ void cm_dup(int from, int to)
 
 /* -- events -- */
 
-/* Whose count of events `event` moves. */
+/* Return the id whose event count `event` increments. */
 static struct cm_id *counted(const struct softib_cm_reply *event)
 {
     return cm_by_number(event->event == CM_CONNECT_REQUEST ? event->listener : event->number);
@@ -160,7 +160,8 @@ void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to)
         kept = more;
         kept[n++] = event;
     }
-    /* What was behind the last event of `id` still lies in the socket: it must come after what goes back. */
+    /* Events after the last one of `id` are still in the socket; they must follow the ones put
+     * back. */
     while (n && !cm_take(channel, channel->fd, &event)) {
         struct softib_cm_reply *more = realloc(kept, (n + 1) * sizeof *kept);
         if (!more)

@@ -1,4 +1,5 @@
-/* What the parts of the rdma_cm device share. Everything here is guarded by one lock, cm_lock(), save the daemon's socket. */
+/* Declarations shared by the files of the rdma_cm device. One lock, cm_lock(), guards everything
+ * except the daemon's socket. */
 #ifndef SOFTIB_CM_H
 #define SOFTIB_CM_H
 
@@ -23,52 +24,52 @@ enum { CM_QPT_RC = 2, CM_QPT_UC = 3, CM_QPT_UD = 4, CM_QPT_XRC_SEND = 9, CM_QPT_
 
 /* An open /dev/infiniband/rdma_cm. */
 struct cm_channel {
-    struct cm_channel *next; /* among the spare ones */
+    struct cm_channel *next; /* next in the list of closed ones */
     int fd;                  /* one of its descriptors */
-    int users;               /* descriptors of it in this process */
+    int users;               /* open descriptors in this process */
     uint32_t number;         /* the daemon's */
-    uint32_t generation;     /* of the connection to the daemon that it belongs to */
+    uint32_t generation;     /* number of its connection to the daemon */
 };
 
 /* An id, or a multicast membership of one. */
 struct cm_id {
     struct cm_channel *channel; /* NULL: free */
-    struct cm_id *next;         /* of the same hash of its number */
+    struct cm_id *next;         /* next with the same hash */
     struct cm_id *parent;       /* of a membership: the id that joined */
     uint32_t memberships;
     uint32_t handle, number;
     uint64_t uid;
     uint16_t ps;
     uint8_t qp_type, flags, tos;
-    bool known;                  /* the daemon knows it */
+    bool known;                  /* created in the daemon */
     bool bound, listening, connecting, accepted, removed;
     uint8_t ack_timeout, min_rnr_timer;
     bool has_ack_timeout;
     uint32_t events_reported;   /* by GET_EVENT */
     uint32_t received;          /* taken off the channel's socket */
     uint32_t qkey;
-    uint32_t psn;               /* where this side starts */
+    uint32_t psn;               /* initial PSN of this side */
     uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
-    bool has_peer;              /* remote: QP number and PSN of the other side are known */
-    struct softib_cm_reply at;   /* addresses, device, path and the other side, as last replied */
+    bool has_peer;              /* remote: the peer's QPN and PSN are known */
+    struct softib_cm_reply at;   /* addresses, device, path and peer from the last reply */
 };
 
 void cm_lock(void);
 void cm_unlock(void);
 
 /* link.c */
-/* Sends `question`; with `answer` not NULL waits for it. Returns 0 or -errno (the daemon's own, too). */
+/* Send `question`; if `answer` is not NULL, wait for it. Returns 0 or -errno (also of the daemon). */
 int cm_ask(struct softib_cm_ask *question, struct softib_cm_reply *answer);
-/* The same with something behind the question: `octets` in all. */
+/* The same with data after the question: `octets` bytes in all. */
 int cm_ask_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer);
-/* A connection that gets the events of a channel; -errno. */
+/* Open a connection that receives the events of a channel; -errno. */
 int cm_connect_channel(struct cm_channel *channel);
-/* Counts up when this process got another connection (after a fork): objects made before are void. */
+/* Incremented when this process gets a new connection (after a fork): earlier objects are invalid. */
 uint32_t cm_generation(void);
 
 /* ids.c */
 struct cm_id *cm_create(struct cm_channel *channel, uint32_t number); /* number 0: a new one; NULL: out of memory */
-struct cm_id *cm_find(struct cm_channel *channel, uint32_t handle);   /* an id; NULL: none of this channel */
+struct cm_id *cm_find(struct cm_channel *channel, uint32_t handle);   /* look up an id; NULL: not of this channel */
 struct cm_id *cm_find_membership(struct cm_channel *channel, uint32_t handle);
 struct cm_id *cm_by_number(uint32_t number);
 struct cm_id *cm_next_of(struct cm_channel *channel, struct cm_id *after);
@@ -84,17 +85,18 @@ int cm_take(struct cm_channel *channel, int fd, struct softib_cm_reply *event);
 /* Drop all pending events of `id`, or move them to channel `to`. */
 void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to);
 
-/* memory.c: the program's memory, which may not be there. 0 or -EFAULT. */
+/* memory.c: access the program's memory, which may be unmapped. 0 or -EFAULT. */
 int cm_get(void *to, uint64_t from, size_t octets);
 int cm_put(uint64_t to, const void *from, size_t octets);
 
 /* commands.c */
 ssize_t cm_write(struct cm_channel *channel, int fd, const void *buffer, size_t count);
 void cm_fill(struct cm_id *id, struct softib_cm_ask *question, uint32_t op);
-/* cm_ask, and from now on the daemon knows the id. */
+/* cm_ask, which also creates the id in the daemon. */
 int cm_ask_about(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_reply *answer);
 
-/* Arguments of a command handler: its channel, the command (zero-padded), and how much room the answer has. */
+/* Arguments of a command handler: its channel, the command (zero-padded), and the room for the
+ * answer. */
 struct cm_call {
     struct cm_channel *channel;
     int fd;

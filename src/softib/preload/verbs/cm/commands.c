@@ -1,5 +1,6 @@
-/* The commands that a program writes to the device (linux/rdma_user_cm.h, ABI 4): what each needs, and the life
- * of an id. The rules are those of the kernel's ucma and rdma_cm. Addresses: addresses.c; connections: connections.c. */
+/* The commands that a program writes to the device (linux/rdma_user_cm.h, ABI 4): the requirements
+ * of each, and the life cycle of an id. The rules are those of the kernel's ucma and rdma_cm.
+ * Addresses: addresses.c; connections: connections.c. */
 #include "cm.h"
 
 #include <errno.h>
@@ -118,7 +119,7 @@ static int run(struct cm_channel *channel, int fd, const void *buffer, size_t co
     if (head.cmd >= sizeof commands / sizeof *commands || sizeof head + head.in > count)
         return -EINVAL;
     if (!commands[head.cmd].function)
-        return -ENOSYS; /* GET_OPTION: no kernel has it either */
+        return -ENOSYS; /* GET_OPTION: no kernel implements it either */
     if (head.in < commands[head.cmd].least)
         return -EINVAL;
     size_t in = head.in < commands[head.cmd].most ? head.in : commands[head.cmd].most;
@@ -127,7 +128,7 @@ static int run(struct cm_channel *channel, int fd, const void *buffer, size_t co
         return -EFAULT;
     struct cm_call call = { channel, fd, &command, in, head.out };
     if (head.cmd == RDMA_USER_CM_CMD_GET_EVENT)
-        return cm_get_event(&call); /* it waits, and locks itself */
+        return cm_get_event(&call); /* it waits, and takes the lock itself */
     cm_lock();
     int error = channel->generation == cm_generation() ? commands[head.cmd].function(&call) : -EIO;
     cm_unlock();

@@ -35,7 +35,7 @@ static void fill_ud(const struct softib_cm_reply *e, struct rdma_ucm_ud_param *p
     memcpy(p->private_data, e->private_data, e->private_length);
 }
 
-/* What the id keeps of an event. */
+/* Update the id from an event. */
 static void learn(struct cm_id *id, const struct softib_cm_reply *e)
 {
     switch (e->event) {
@@ -74,7 +74,7 @@ static bool is_multicast(const struct softib_cm_reply *e)
     return e->event == CM_MULTICAST_JOIN || e->event == CM_MULTICAST_ERROR;
 }
 
-/* One event for the program. 0; -ENOENT: it was for no one any more; -errno. */
+/* Convert one event for the program. 0; -ENOENT: its id no longer exists; -errno. */
 static int hand_over(struct cm_call *call, const struct softib_cm_reply *e)
 {
     const struct rdma_ucm_get_event *c = call->command;
@@ -93,7 +93,7 @@ static int hand_over(struct cm_call *call, const struct softib_cm_reply *e)
     answer.ece.attr_mod = e->ece_options;
     if (e->event == CM_CONNECT_REQUEST) {
         if (!(child = cm_create(id->channel, e->number)))
-            return -ENOENT; /* the one who asks will try again */
+            return -ENOENT; /* the caller retries */
         child->ps = id->ps;
         child->qp_type = id->qp_type;
         child->bound = true;
@@ -111,7 +111,7 @@ static int hand_over(struct cm_call *call, const struct softib_cm_reply *e)
     return cm_put(c->response, &answer, room);
 }
 
-/* The daemon is gone: each id with a device loses it, once. */
+/* The daemon has ended: report device removal once for each id that has a device. */
 static int removal(struct cm_call *call)
 {
     for (struct cm_id *id = cm_next_of(call->channel, NULL); id; id = cm_next_of(call->channel, id)) {
@@ -125,9 +125,10 @@ static int removal(struct cm_call *call)
 }
 
 /*
- * Another thread closed the channel under this call. A kernel's call holds the file open, and no event comes any more: it
- * waits until a signal handler runs, or for ever. rping's client relies on it: its main thread closes the channel and
- * returns while another asks for events, and an error there would be its exit code.
+ * Another thread closed the channel during this call. In the kernel the call keeps the file open
+ * and no more events arrive: it waits until a signal handler runs, or for ever. rping's client
+ * relies on that: its main thread closes the channel and returns while another thread waits for
+ * events, and an error there would become its exit code.
  */
 static int closed_under(void)
 {
@@ -139,14 +140,14 @@ int cm_get_event(struct cm_call *call)
 {
     uint32_t number = call->channel->number;
 
-    /* Programs made before the reserved field and ECE give less room. */
+    /* Programs built before the reserved field and ECE existed pass a shorter buffer. */
     if (call->out < offsetof(struct rdma_ucm_event_resp, reserved))
         return -ENOSPC;
     for (;;) {
         struct softib_cm_reply event;
 
         cm_lock();
-        bool open = call->channel->users && call->channel->number == number; /* a closed one is used again for another */
+        bool open = call->channel->users && call->channel->number == number; /* closed objects are reused */
         int fd = call->channel->fd, got = open ? cm_take(call->channel, fd, &event) : -EBADF;
         if (!got)
             got = hand_over(call, &event);

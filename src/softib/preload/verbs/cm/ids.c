@@ -1,5 +1,5 @@
-/* The ids of this process, by handle. Entries are reused, handles as late as possible: using a handle after its
- * destruction returns an error and not another id. */
+/* The ids of this process, by handle. Entries are reused at once, handles as late as possible, so
+ * that a destroyed handle is an error and not another id. */
 #include "cm.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void in_child(void)
 {
-    pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held it */
+    pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held the lock */
 }
 
 static void at_first(void)

@@ -1,7 +1,7 @@
 /*
- * getifaddrs with an interface ib0, ib1 .. for each address of the host's HCA ports (SOFTIB_ADDRESSES), as IPoIB
- * gives one on hardware: libfabric looks there for the addresses that it offers. The addresses actually belong to
- * the loopback interface.
+ * getifaddrs with an interface ib0, ib1 .. for each address of the host's HCA ports
+ * (SOFTIB_ADDRESSES), as IPoIB gives one on hardware: libfabric reads its addresses from this list.
+ * The addresses actually belong to the loopback interface.
  */
 #include "cm.h"
 
@@ -18,12 +18,13 @@
 #define NETMASK 0xFFC00000u /* 127.64.0.0/10 */
 
 struct interface {
-    struct ifaddrs entry;           /* first: what applications see */
+    struct ifaddrs entry;           /* first: the pointer that applications get */
     struct sockaddr_in address, mask, broadcast;
     char name[IFNAMSIZ];
 };
 
-/* What the C library returned is freed by it; ours stand behind it in one block, whose first entry the last of it names. */
+/* The C library frees the entries that it returned. softib's entries follow in one block, linked
+ * from the C library's last entry. */
 static struct interface *of_port(struct interface *i, unsigned number, struct in_addr address)
 {
     snprintf(i->name, sizeof i->name, "ib%u", number);
@@ -49,7 +50,7 @@ static struct interface *interfaces(unsigned *n)
         struct in_addr address;
 
         if (inet_pton(AF_INET, word, &address) != 1 || ntohl(address.s_addr) >> 24 != IN_LOOPBACKNET)
-            continue; /* of the interface that softib run --net has made: it exists already */
+            continue; /* of the interface that softib run --net created: already in the list */
         of_port(&all[*n], *n, address);
         if (*n)
             all[*n - 1].entry.ifa_next = &all[*n].entry;

@@ -1,4 +1,4 @@
-/* The connection of this process to the daemon, made when it is first needed, and made again in a forked child. */
+/* The connection of this process to the daemon, opened at first use, and again in a forked child. */
 #include "cm.h"
 
 #include <errno.h>

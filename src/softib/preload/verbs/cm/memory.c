@@ -1,4 +1,5 @@
-/* The program's memory: a command may name addresses that are not there, and a device answers EFAULT, not a signal. */
+/* The program's memory: a command may contain unmapped addresses, for which a device returns EFAULT
+ * instead of a signal. */
 #include "cm.h"
 
 #include <errno.h>
@@ -6,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A system call that is not there (a sandbox's filter) leaves only trust. */
+/* If the system call is not permitted (a sandbox's filter), addresses are used unchecked. */
 static bool trusted(ssize_t done)
 {
     return done < 0 && (errno == ENOSYS || errno == EPERM);

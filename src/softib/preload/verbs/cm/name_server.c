@@ -18,7 +18,8 @@
 
 typedef int (*name_fn)(int, const struct sockaddr *, socklen_t);
 
-/* Whether this is the name server's port at `general`; then `node` is the same at the node's first address. */
+/* Return whether this is the name server's port at the address `general`; then set `node` to the
+ * same port at the node's first address. */
 static int of_name_server(const struct sockaddr *address, socklen_t length, in_addr_t general, struct sockaddr_in *node)
 {
     const char *port = getenv(PORT), *text = getenv(ADDRESSES);

@@ -1,4 +1,4 @@
-/* PathRecord (IBA 15.2.5.16) as the SA sends it, and the address vector that it makes. */
+/* PathRecord (IBA 15.2.5.16) as the SA sends it, and its conversion to an address vector. */
 #include "cm.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* INIT_QP_ATTR: the attributes that bring a QP of an id to a state (IBA 12.7; masks as the kernel's cm gives them). */
+/* INIT_QP_ATTR: the attributes that bring a QP of an id to a state (IBA 12.7; masks as the kernel's
+ * cm sets them). */
 #include "cm.h"
 
 #include <errno.h>

@@ -7,8 +7,9 @@
  *
  * - PROCESS: one per process. Afterwards each message is a softib_cm_ask; those whose `answer` is 1 get one
  *   softib_cm_reply. Closing it, or dying, destroys all its ids.
- * - CHANNEL: one for each open /dev/infiniband/rdma_cm; the program's descriptor is this connection, so poll, epoll,
- *   fcntl, dup and close work without us. The daemon sends the events of its ids: a softib_cm_reply each.
+ * - CHANNEL: one for each open /dev/infiniband/rdma_cm; the program's descriptor is this
+ *   connection, so poll, epoll, fcntl, dup and close work without interposition. The daemon sends
+ *   the events of its ids: a softib_cm_reply each.
  *
  * `number` names an id or a multicast membership: the process numbers what it creates below SOFTIB_CM_CHILD, the
  * daemon numbers the ids of connection requests above. Integers are the machine's own; GIDs, paths and socket
@@ -53,8 +54,8 @@ struct softib_cm_hello {
     uint32_t magic;
     uint32_t version;
     uint32_t kind;
-    uint32_t process;       /* CHANNEL: the number that PROCESS was given */
-    char view[64];          /* PROCESS: which HCAs it sees */
+    uint32_t process;       /* CHANNEL: the number from the reply to PROCESS */
+    char view[64];          /* PROCESS: the HCAs that it sees */
 };
 
 struct softib_cm_ask {
@@ -99,8 +100,8 @@ struct softib_cm_reply {
     uint32_t psn;
     uint32_t ece_vendor;
     uint32_t ece_options;
-    uint32_t devices;       /* 1: node_guid, portnum and GIDs mean something */
-    uint32_t paths;         /* 1: path means something */
+    uint32_t devices;       /* 1: node_guid, portnum and GIDs are valid */
+    uint32_t paths;         /* 1: path is valid */
     uint64_t node_guid;     /* big endian */
     uint16_t pkey;
     uint16_t pkey_index;

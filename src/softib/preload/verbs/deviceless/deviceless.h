@@ -1,4 +1,5 @@
-/* Functions of libibverbs that need neither a device nor a fabric. Their prototypes are of headers that libibverbs keeps to itself. */
+/* Functions of libibverbs that need neither a device nor a fabric. Their prototypes are in
+ * libibverbs' private headers. */
 #ifndef SOFTIB_VERBS_DEVICELESS_H
 #define SOFTIB_VERBS_DEVICELESS_H
 
@@ -8,7 +9,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #define DL_EXPORT __attribute__((visibility("default")))
-/* A function under libibverbs' name, whether or not the headers at hand declare it. */
+/* A function with libibverbs' name, whether or not the installed headers declare it. */
 #define DL_EXPORTED_AS(name) __asm__(#name) DL_EXPORT
 
 #endif

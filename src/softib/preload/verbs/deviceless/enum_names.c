@@ -1,4 +1,4 @@
-/* Words for enumerators, as libibverbs has them: programs print them, and scripts look for them. */
+/* Text for enumerators, the same as libibverbs': programs print it, and scripts search for it. */
 #include "deviceless.h"
 
 #define TEXT(table, value) text_of(table, sizeof table / sizeof *table, value)
@@ -52,7 +52,7 @@ DL_EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
     return TEXT(texts, (int)status);
 }
 
-/* Exported since rdma-core 53, privately. */
+/* Private export since rdma-core 53. */
 const char *dl_wr_opcode_str(int opcode) DL_EXPORTED_AS(ibv_wr_opcode_str);
 
 const char *dl_wr_opcode_str(int opcode)

@@ -1,4 +1,5 @@
-/* Between the kernel's structures and those of applications: for librdmacm, whose kernel answers with the former. */
+/* Conversions between the kernel's structures and those of applications, for librdmacm, which
+ * receives the former. */
 #include "deviceless.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ DL_EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *to, struct ib_uver
     to->port_num = from->port_num;
 }
 
-/* All but qp_state, which is the caller's to set. */
+/* All fields but qp_state, which the caller sets. */
 DL_EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_qp_attr *from)
 {
     to->cur_qp_state = from->cur_qp_state;

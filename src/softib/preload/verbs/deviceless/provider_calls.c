@@ -3,8 +3,8 @@
  * with them. This library replaces libibverbs, so programs that link to a provider, or open one, need them. No provider
  * has a device here: its registration is accepted and ignored, and functions that need a kernel fail with ENOSYS.
  *
- * None has a version: the loader lets an unversioned symbol stand for any, so one library serves the providers of
- * every rdma-core.
+ * The symbols are unversioned: the loader accepts an unversioned symbol for any version, so one
+ * library serves the providers of every rdma-core.
  */
 #include "deviceless.h"
 
@@ -33,7 +33,7 @@ DL_EXPORT bool verbs_allow_disassociate_destroy;
     }
 
 EMPTY(ibv_register_driver)
-/* Its name has the number of IBVERBS_PRIVATE_*: 34, 57, 59, 64 and 65 until August 2026. */
+/* The name contains the number of IBVERBS_PRIVATE_*: 34, 57, 59, 64 and 65 until August 2026. */
 #define REGISTER(n) EMPTY(verbs_register_driver_##n)
 #define TEN(tens)                                                                                                            \
     REGISTER(tens##0) REGISTER(tens##1) REGISTER(tens##2) REGISTER(tens##3) REGISTER(tens##4) REGISTER(tens##5)              \

@@ -1,4 +1,4 @@
-/* Readers of sysfs. open() is libsoftib-umad.so's, so what they read is the node's. */
+/* Readers of sysfs. libsoftib-umad.so interposes open(), so they read the node's files. */
 #include "deviceless.h"
 
 #include <fcntl.h>
@@ -36,7 +36,8 @@ DL_EXPORT const char *ibv_get_sysfs_path(void)
     return root;
 }
 
-/* The file's text without its last newline, and its length; -1, also where it and its end do not fit. */
+/* Read the file's text without its last newline and return its length; -1 on error, also if text
+ * and terminator do not fit. */
 DL_EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *text, size_t size)
 {
     char path[PATH_MAX];

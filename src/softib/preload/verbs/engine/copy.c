@@ -1,4 +1,4 @@
-/* Moving octets between processes, in ascending order. */
+/* Copies of bytes between processes, in ascending order. */
 #include "copy.h"
 #include "keys.h"
 #include "scheduling/timer.h"
@@ -24,9 +24,9 @@ uint64_t ve_now_ns(void)
 }
 
 /*
- * Stores that other processors see in order, which those of "rep movsb" are not (fast strings; Intel SDM volume 3, "Memory
- * ordering": they may be seen out of order among each other): octets up to a word, words up to a block, blocks, and back. An
- * aligned one is seen at once.
+ * Stores that other processors see in order: bytes up to a word, words up to a block, blocks, and
+ * back. The stores of "rep movsb" may be seen out of order (fast strings; Intel SDM volume 3,
+ * "Memory ordering"). An aligned store is atomic.
  */
 static const char *place_octets(char **to, const char *from, uint64_t n)
 {
@@ -72,7 +72,7 @@ static bool has_blocks(void)
 }
 #endif
 
-/* All but the last octets of a message. */
+/* All but the last bytes of a message. */
 static const char *place_most(char **to, const char *from, uint64_t n)
 {
     uint64_t head = -(uintptr_t)*to % 8;
@@ -101,13 +101,13 @@ void ve_place(char *to, const char *from, uint64_t n)
             from = place_most(&to, from, n - 8);
         memcpy(&last, from, 8);
         __atomic_store_n((uint64_t *)(void *)to, last, __ATOMIC_RELEASE);
-    } else if (n) { /* it ends in the middle of a word: with its last octet */
+    } else if (n) { /* ends inside a word: bytes up to the last */
         from = place_most(&to, from, n - 1);
         __atomic_store_n(to, *from, __ATOMIC_RELEASE);
     }
 }
 
-/* Both sides are mapped here. */
+/* Copy with both sides mapped in this process. */
 static void copy_here(const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n, bool put)
 {
     uint64_t in_part = 0, in_iov = 0;
@@ -141,7 +141,8 @@ static unsigned skip(struct iovec *iov, unsigned n, unsigned from, size_t done)
     return from;
 }
 
-/* Parts of another process up to `left` octets; the last 8 apart when they are `put`: the kernel copies parts in order. */
+/* Collect parts of another process up to `left` bytes. When writing (`put`) the last 8 bytes are a
+ * part of their own: the kernel copies parts in order. */
 static unsigned parts_there(struct iovec *there, const struct ve_part *parts, unsigned n, uint64_t left, bool put)
 {
     unsigned t = 0;
@@ -160,7 +161,8 @@ static unsigned parts_there(struct iovec *there, const struct ve_part *parts, un
     return t;
 }
 
-/* In one PID namespace: the pid of `process` is still its own. Checked once a millisecond: no pid is reused sooner. */
+/* Return whether the pid of `process` (same PID namespace) still belongs to it. Checked once per
+ * millisecond: no pid is reused sooner. */
 static bool is_still(struct ve_engine *e, uint32_t process)
 {
     static uint64_t checked[256]; /* milliseconds << 16 | process */
@@ -175,8 +177,8 @@ static bool is_still(struct ve_engine *e, uint32_t process)
 }
 
 /*
- * The kernel copies, at most about 2 GiB at a time; if that is not permitted (seccomp, ptrace), or the pid is in
- * another namespace, the owner copies.
+ * Copy through the kernel, at most about 2 GiB at a time. If that is not permitted (seccomp,
+ * ptrace), or the pid is in another namespace, the owner copies.
  */
 static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
                       bool put)
@@ -215,7 +217,7 @@ static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_par
     return 0;
 }
 
-/* One part, of whichever process: an imported key's is held meanwhile. */
+/* Copy one part of any process; the owner of an imported key is held during the copy. */
 static int copy_one(struct ve_engine *e, const struct ve_part *part, const struct iovec *iov, unsigned iov_n, bool put)
 {
     uint64_t *hazard;

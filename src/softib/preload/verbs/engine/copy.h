@@ -7,12 +7,12 @@
 
 #include "engine.h"
 
-struct ve_part { /* of a process's memory */
+struct ve_part { /* address in the process */
     uint64_t address;               /* there */
-    char *here;                     /* the same, in this process; NULL where it is not mapped */
+    char *here;                     /* the same memory mapped in this process; NULL if not mapped */
     uint64_t length;
-    uint32_t process;               /* whose: another than asked for where the key was imported */
-    uint32_t key;                   /* imported, so no one holds its owner yet; 0: not so */
+    uint32_t process;               /* owner: differs from the requested process if the key was imported */
+    uint32_t key;                   /* index of an imported key, whose owner is not held yet; 0: not imported */
     uint64_t version;               /* of that key */
 };
 
@@ -21,7 +21,7 @@ int ve_put(struct ve_engine *e, uint32_t process, const struct ve_part *to, unsi
            unsigned from_n);
 int ve_get(struct ve_engine *e, uint32_t process, const struct ve_part *from, unsigned from_n, const struct iovec *to,
            unsigned to_n);
-/* Placement: ascending, the last 8 octets by one release store. */
+/* Placement: ascending, the last 8 bytes by one release store. */
 void ve_place(char *to, const char *from, uint64_t n);
 
 #endif

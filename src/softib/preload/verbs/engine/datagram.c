@@ -16,7 +16,7 @@
 
 #define GRH 40
 
-/* The GRH as it arrives (8.3); without one its room holds nothing defined. */
+/* Write the GRH as received (8.3). Without a GRH those 40 bytes are undefined. */
 static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
 {
     const struct ibv_global_route *route = &ah->attr.grh;
@@ -35,8 +35,9 @@ static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
 }
 
 /*
- * The receiver started before any program in another namespace, and does not serve copies yet. It starts to serve
- * when it polls; a receiver that sleeps in its completion channel is woken by the event of this datagram.
+ * The receiver started before the first program in another namespace, and does not serve copies
+ * yet. It starts to serve at its next poll; if it sleeps in its completion channel, the event of
+ * this datagram wakes it.
  */
 static int put_to_sleeper(struct ve_engine *e, const struct softib_qp *peer, const struct ve_part *parts, unsigned parts_n,
                           const struct iovec *iov, unsigned n)
@@ -49,7 +50,7 @@ static int put_to_sleeper(struct ve_engine *e, const struct softib_qp *peer, con
     return ve_put(e, peer->process, parts, parts_n, iov, n);
 }
 
-/* What arrives at `peer`; faults of a responder drop it without a word. */
+/* Deliver to `peer`. A datagram with an error is dropped without a NAK. */
 static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *peer, const struct iovec *iov, unsigned n,
                    uint64_t length)
 {
@@ -83,19 +84,19 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
         ve_complete_first(q, wr);
         ve_take_receive(e, peer, srq, &cqe, wr->flags & IBV_SEND_SOLICITED);
     } else if (ve_is_strict()) {
-        ve_warn("a datagram of %llu octets from QP %u was dropped at QP %u: %s", (unsigned long long)length - GRH, q->s->qpn, peer->qpn,
-                !receive ? "no receive is posted there" : length > room && length - GRH <= room
+        ve_warn("a datagram of %llu bytes from QP %u was dropped at QP %u: %s", (unsigned long long)length - GRH, q->s->qpn, peer->qpn,
+                !receive ? "no receive is posted" : length > room && length - GRH <= room
                     ? "the receive has no room for the 40 bytes of the GRH, which are always reserved" : "the receive is too small");
     }
     if (srq)
         vm_unlock(&srq->lock);
 }
 
-/* Looks for the QP and checks what its port would (9.6.1). */
+/* Look up the QP, and make the checks of its port (9.6.1). */
 static void to_qp(struct ve_qp *q, const struct ve_wr *wr, uint32_t qpn, uint32_t port, const struct iovec *iov, unsigned n,
                   uint64_t length)
 {
-    uint32_t qkey = wr->qkey & 0x80000000u ? q->s->qkey : wr->qkey; /* 10.2.5: the QP's own */
+    uint32_t qkey = wr->qkey & 0x80000000u ? q->s->qkey : wr->qkey; /* 10.2.5: the Q_Key of the QP */
     uint64_t *hazard;
     struct softib_qp *peer = vm_number_hold(&q->e->w, qpn, &hazard);
 
@@ -127,7 +128,7 @@ static void to_qp(struct ve_qp *q, const struct ve_wr *wr, uint32_t qpn, uint32_
     vm_hazard_end(hazard);
 }
 
-/* Every member whose port a copy reaches, save the sender itself. */
+/* Deliver to every member whose port a copy reaches, except the sender. */
 static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec *iov, unsigned n, uint64_t length)
 {
     struct ve_engine *e = q->e;
@@ -157,7 +158,7 @@ static void walk(struct ve_qp *q, struct ve_ah *ah)
     };
     uint32_t qp[2] = { q->s->qpn, 0 };
 
-    sv_port_pkey(q->s->port, q->s->pkey_index, &q->s->pkey); /* an SM may have changed the table */
+    sv_port_pkey(q->s->port, q->s->pkey_index, &q->s->pkey); /* the SM may have changed the table */
     route.pkey = q->s->pkey;
     memcpy(route.dgid, ah->attr.grh.dgid.raw, 16);
     q->route = route;

@@ -1,7 +1,7 @@
 /*
- * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester sends it
- * and all later ones again when a later packet causes a NAK (9.7.5.2.4), or when its timer expires because it was
- * the last, or because the answer was lost.
+ * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable
+ * requester resends it and all later ones when a later packet causes a NAK (9.7.5.2.4). If it was
+ * the last packet, or the answer was lost, the requester resends when its timer expires.
  */
 #include "loss.h"
 #include "queue_pair/modify.h"
@@ -29,7 +29,8 @@ static double per_packet(const struct sv_flow *flow, unsigned direction, struct 
     return flow->loss[direction][0] + flow->loss[direction][1] * octets;
 }
 
-/* One packet is corrupted, and as many more as expected: `more`, rounded up or down at random. */
+/* One packet is corrupted, plus the expected number of further ones, `more`, rounded up or down at
+ * random. */
 static void corrupt(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, double more)
 {
     sv_flow_corrupt(flow, direction, 1 + (uint32_t)fmin(more + roll(q), 1e9));
@@ -45,7 +46,7 @@ bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned directio
     all = -expm1(-mean * (double)size.packets);
     if (roll(q) >= all)
         return false;
-    corrupt(q, flow, direction, -expm1(-mean) * (double)size.packets / all - 1); /* of those that have one at least */
+    corrupt(q, flow, direction, -expm1(-mean) * (double)size.packets / all - 1); /* given at least one */
     return true;
 }
 
@@ -62,9 +63,9 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct s
 
         if (intact >= (double)left)
             return VE_ARRIVED;
-        corrupt(q, &q->flow, direction, -expm1(-mean) * ((double)left - intact - 1)); /* those behind it were sent as well */
+        corrupt(q, &q->flow, direction, -expm1(-mean) * ((double)left - intact - 1)); /* later packets were sent as well */
         if ((uint64_t)intact == left - 1)
-            return VE_TIMES_OUT; /* nothing behind it tells the responder */
+            return VE_TIMES_OUT; /* no later packet makes the responder send a NAK */
         retries = intact >= 1 ? 1 : retries + 1; /* an ACK of the first ones restarts the count (9.9.2.4.1) */
         if (retries > q->retry_cnt)
             return VE_TIMES_OUT;
@@ -91,7 +92,7 @@ struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct s
     return silence();
 }
 
-/* Is there still a responder that remembers? */
+/* Return whether the responder still exists. */
 static bool remembers(struct ve_qp *q)
 {
     uint64_t *hazard;
@@ -110,7 +111,7 @@ struct ve_outcome ve_resend(struct ve_qp *q)
     struct ve_outcome outcome = { .status = IBV_WC_SUCCESS, .byte_len = q->answer_len };
 
     if (q->timeout && q->resends >= q->retry_cnt)
-        return silence(); /* it has been sent often enough */
+        return silence(); /* retries exhausted */
     if (sv_flow_is_stale(&q->flow))
         ve_qp_walk(q);
     sv_flow_count(&q->flow, 0, q->sent);

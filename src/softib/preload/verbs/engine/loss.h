@@ -13,15 +13,15 @@ static inline bool ve_may_lose(const struct sv_flow *flow, unsigned direction)
     return flow->loss[direction][0] != 0 || flow->loss[direction][1] != 0;
 }
 
-/* Is one of the packets lost for good (UC, UD)? */
+/* Return whether one of the packets is lost without a retry (UC, UD). */
 bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, struct sv_wire_size size);
-/* RC: send lost packets again, and count them. */
+/* RC: resend lost packets, and count them. */
 enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct sv_wire_size size);
 
 /*
- * A request was executed: `answer` goes back, and may be lost. Then the requester's timer expires, and ve_resend sends the
- * request again: the responder sees by its PSN that it is a duplicate, does not execute it again, and answers as before
- * (9.7.5.1.1; atomics from what it remembers).
+ * A request was executed and `answer` is sent back, and may be lost. Then the requester's timer
+ * expires, and ve_resend resends the request: the responder detects the duplicate by its PSN,
+ * does not execute it again, and repeats its answer (9.7.5.1.1; of atomics, from stored results).
  */
 struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_wire_size sent, struct sv_wire_size answer);
 struct ve_outcome ve_resend(struct ve_qp *q);

@@ -11,7 +11,7 @@ struct kind {
     bool receives, writes, reads, atomic, imm, invalidates;
 };
 
-/* The message in transit: data for both sides. */
+/* A message in transit: the data that both sides use. */
 struct message {
     struct ve_qp *q;
     const struct ve_wr *wr;
@@ -19,11 +19,11 @@ struct message {
     struct softib_qp *peer;
     struct softib_srq *srq;
     struct iovec iov[VE_SGES + 2];
-    uint16_t process;               /* whose memory it reaches, and in which protection domain: */
+    uint16_t process;               /* process that owns the target memory, and the protection domain: */
     uint32_t domain;                /* the responder's; XRC: its SRQ's */
     unsigned iov_n;
-    bool unwelcome;                 /* READ, atomic: what comes back is dropped here (a local key is wrong) */
-    bool unexpected;                /* tag matching: it has a tag, and no entry takes it */
+    bool unwelcome;                 /* READ, atomic: the response is dropped here (a local key is wrong) */
+    bool unexpected;                /* tag matching: it has a tag that matches no entry */
     uint64_t length;
 };
 
@@ -32,17 +32,21 @@ static inline struct ve_outcome ve_lost(void)
     return (struct ve_outcome){ .wait = VE_LOST };
 }
 
-/* A write of `part` is done; the next may go there again (ve_write_fast). m->peer is locked. */
+/* A write to `part` is done; the next one may use the same target (ve_write_fast). m->peer is
+ * locked. */
 void ve_write_target_keep(struct message *m, const struct ve_part *part);
-/* What the responder's HCA does with it: moves the octets, completes the receive. m->peer and m->srq are locked. */
+/* The work of the responder's HCA: copy the bytes, complete the receive. m->peer and m->srq are
+ * locked. */
 struct ve_outcome ve_respond(struct message *m);
-/* Atomic with respect to all requests to this HCA (9.4.5): under the lock of its node. */
+/* Atomic with respect to all requests to this HCA (9.4.5), through the lock of its node. */
 struct ve_outcome ve_atomic(struct message *m);
-/* May the request of `length` octets reach remote memory (of WRITE, READ, atomics), and which part of it? */
+/* Check that the request of `length` bytes (WRITE, READ, atomic) may access remote memory, and
+ * return the part. */
 bool ve_reach(struct message *m, unsigned access, uint64_t length, struct ve_part *part);
-/* A copy failed: the peer's memory is not there, or the peer is not, or it can neither be reached nor does it serve. */
+/* A copy failed: the peer's memory is not mapped, the peer has ended, or its memory is not
+ * accessible and it does not serve copies. */
 struct ve_outcome ve_copy_failed(int error, enum ibv_wc_status status);
-/* The responder finds the request wrong: its QP breaks, the requester gets `status`. */
+/* The responder rejects the request: its QP fails, the requester gets `status`. */
 struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32_t event);
 
 #endif

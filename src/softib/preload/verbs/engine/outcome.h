@@ -1,4 +1,4 @@
-/* What became of a request. */
+/* The outcome of a request. */
 #ifndef SOFTIB_VERBS_ENGINE_OUTCOME_H
 #define SOFTIB_VERBS_ENGINE_OUTCOME_H
 
@@ -12,7 +12,7 @@ struct ve_outcome {
     enum ve_wait wait;
     enum ibv_wc_status status;
     uint32_t byte_len;
-    uint8_t rnr_timer;              /* VE_RNR: the responder's code */
+    uint8_t rnr_timer;              /* VE_RNR: the responder's timer code */
     bool corrupted;                   /* VE_LOST: a bit error; the timer must expire first */
 };
 

@@ -1,6 +1,6 @@
 /*
- * Packet sequence numbers (IBA 9.7.1): 24 bits, one for each packet of a request. The responder expects the PSN after that of the last
- * packet that it took (9.7.2).
+ * Packet sequence numbers (IBA 9.7.1): 24 bits, one for each packet of a request. The responder
+ * expects the PSN after that of the last packet that it accepted (9.7.2).
  */
 #ifndef SOFTIB_VERBS_PSN_H
 #define SOFTIB_VERBS_PSN_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Packets of a message of `length` octets, `mtu` the code of the path MTU: 1 (256) to 5 (4096 octets). */
+/* Packets of a message of `length` bytes, `mtu` the code of the path MTU: 1 (256) to 5 (4096 bytes). */
 static inline uint32_t ve_packets_of(uint64_t length, unsigned mtu)
 {
     unsigned shift = 7u + mtu;

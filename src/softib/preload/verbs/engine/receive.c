@@ -1,4 +1,4 @@
-/* The receiving half of a QP, as an initiator uses it: `peer->lock` is held. */
+/* The receive side of a QP, used by an initiator that holds `peer->lock`. */
 #include "receive.h"
 #include "completion/complete.h"
 #include "completion/events.h"
@@ -20,8 +20,8 @@ static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t
     return (struct softib_receive *)((char *)vm_at(&e->w, ring) + place * octets);
 }
 
-/* The owner's cache line is read only when all receives seen in it are used: the owner writes it with every posted
- * receive. */
+/* Read the owner's cache line only when all receives last seen there are used: the owner writes it
+ * with every posted receive. */
 static bool has_receive(uint32_t head, uint32_t *seen, const uint32_t *tail)
 {
     if (head == *seen)

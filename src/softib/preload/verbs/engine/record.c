@@ -1,7 +1,7 @@
 /*
- * Recording (record.h). A call or a gap between calls that is shorter than LONG_NS was not interrupted by the
- * scheduler, so its time is CPU time; after each longer one the thread's CPU clock is read (a system call). So a
- * spinning thread costs two reads of the processor's counter per poll.
+ * Recording (record.h). If a call, or a gap between calls, is shorter than LONG_NS, the scheduler
+ * did not interrupt it, so its time is CPU time; after each longer one the thread's CPU clock is
+ * read (a system call). So a spinning thread costs two reads of the processor's counter per poll.
  */
 #include "record.h"
 
@@ -19,10 +19,10 @@
 #include "../memory/libc_calls.h"
 
 #define LONG_NS 10000
-#define GOOD_NS 200             /* for which two reads of the counter around one of the clock are one moment */
+#define GOOD_NS 200             /* two counter reads around a clock read within this time count as one moment */
 #define CLOCK_TRIES 20
-#define SPIN_NS 1000000         /* for which the counter is compared with the clock when recording begins */
-#define HEAD_OCTETS 65536       /* of a file before its events: a page of any machine */
+#define SPIN_NS 1000000         /* duration of the comparison of counter and clock when recording begins */
+#define HEAD_OCTETS 65536       /* header of a file: a multiple of any page size */
 #define CHUNK_OCTETS (1u << 20)
 
 struct recorder {
@@ -32,12 +32,12 @@ struct recorder {
     int fd;
     bool idle, posted;
     uint64_t now, last, compute;
-    uint64_t cpu_ns, cpu_ticks; /* the thread's CPU clock, and when it was read */
+    uint64_t cpu_ns, cpu_ticks; /* the thread's CPU clock, and the time of its read */
     struct recorder *more;      /* of this process */
 };
 
 struct moment {
-    uint64_t ticks, ns;         /* by the counter, and by CLOCK_MONOTONIC */
+    uint64_t ticks, ns;         /* in ticks of the counter, and of CLOCK_MONOTONIC */
 };
 
 bool ve_recording;
@@ -106,7 +106,7 @@ void ve_record_begin(void)
     ve_recording = true;
 }
 
-/* The process ends, or a file grows: what relates both clocks over the longest time. */
+/* At exit, or when a file grows: relate both clocks over the longest interval. */
 static void note_time(struct recorder *r)
 {
     struct moment now = both_clocks();
@@ -129,7 +129,7 @@ void ve_record_forget(void)
     pthread_mutex_init(&lock, NULL);
 }
 
-/* Room for CHUNK_OCTETS more. */
+/* Make room for CHUNK_OCTETS more. */
 static bool grow(struct recorder *r)
 {
     VM_KEEP_ERRNO;
@@ -221,7 +221,7 @@ static struct recorder *recorder(void)
     return mine = r;
 }
 
-/* What of the gap before `now` the thread had the processor. */
+/* Return the CPU time of the thread in the gap before `now`. */
 static uint64_t cpu_ticks_of(struct recorder *r, uint64_t now)
 {
     uint64_t gap = now - r->last, known = r->last - r->cpu_ticks, cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID), used;

@@ -8,9 +8,9 @@
  * concurrent threads, a thread that polled the n-th completion of a queue did so after all n existed, and its later
  * posts have later times.
  *
- * A file is a softib_record_head and softib_record_events until the first whose `type` is 0. Ticks are the
- * processor's counter. `compute` grows by what the thread computed between calls of this library: its CPU time,
- * without the time between polls that found nothing.
+ * A file is a softib_record_head and softib_record_events until the first whose `type` is 0. Ticks
+ * are the processor's counter. `compute` accumulates the thread's CPU time between calls of this
+ * library, without the time between polls that returned nothing.
  */
 #ifndef SOFTIB_VERBS_ENGINE_RECORD_H
 #define SOFTIB_VERBS_ENGINE_RECORD_H
@@ -21,11 +21,11 @@
 #define SOFTIB_RECORD_VERSION 2
 
 /*
- * POST: a send request: qpn, peer, octets, opcode (enum ibv_wr_opcode)
- * RECEIVED: the completion of a receive was polled: qpn, peer (of datagrams), octets, opcode (enum ibv_wc_opcode)
+ * POST: a send request: qpn, peer, bytes, opcode (enum ibv_wr_opcode)
+ * RECEIVED: the completion of a receive was polled: qpn, peer (of datagrams), bytes, opcode (enum ibv_wc_opcode)
  * SENT: that of a send request: qpn, octets: requests of this QP that are complete
  * QP: one was made: qpn, opcode (enum ibv_qp_type)
- * BEGIN, END: of a collective: qpn is its number, octets what the call says of its size
+ * BEGIN, END: of a collective: qpn is its number, bytes what the call says of its size
  */
 #define SOFTIB_EVENT_POST 1
 #define SOFTIB_EVENT_RECEIVED 2
@@ -39,15 +39,15 @@ struct softib_record_head {
     uint32_t version;           /* SOFTIB_RECORD_VERSION */
     uint32_t pid;
     uint32_t tid;
-    uint32_t rank;              /* as the launcher says; 0xFFFFFFFF: it does not */
+    uint32_t rank;              /* from the launcher; 0xFFFFFFFF: unknown */
     uint64_t ticks[2];          /* two moments by the counter */
     uint64_t ns[2];             /* and by CLOCK_MONOTONIC */
     uint64_t lost;              /* events for which there was no room */
-    uint64_t away;              /* ticks without a processor before a call that posts or begins something, the first apart: no wait for a message */
+    uint64_t away;              /* ticks without a processor before a call that posts or begins something, except the first call */
 };
 
 struct softib_record_event {
-    uint64_t ticks;             /* when the call began; of completions: when it ended */
+    uint64_t ticks;             /* start of the call; of completions: its end */
     uint64_t compute;           /* ticks computed so far */
     uint32_t qpn;
     uint32_t peer;              /* QPN at the other end */
@@ -56,14 +56,15 @@ struct softib_record_event {
     uint16_t type;              /* SOFTIB_EVENT_* */
 };
 
-/* Does this process record? Set when it joins the fabric. */
+/* True if this process records. Set when it joins the fabric. */
 extern bool ve_recording;
 void ve_record_begin(void);
-/* A forked child records to files of its own. */
+/* A forked child records to new files. */
 void ve_record_forget(void);
-/* The program calls the library, and goes on. `acts`: it posts or begins something, so it waited for no message before; `idle`: it looked for completions and found none. */
+/* Call at the start and the end of a library call. `acts`: the call posts or begins something, so
+ * the program was not waiting for a message; `idle`: it polled and found no completion. */
 void ve_record_enter(bool acts);
-/* It has taken completions: events from here on are of this moment. */
+/* The program took completions: later events have the current time. */
 void ve_record_taken(void);
 void ve_record_leave(bool idle);
 /* One event, between both. */

@@ -46,7 +46,7 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
         if (wr->sge[i].length && !ve_resolve(q->e, wr->sge[i].lkey, wr->sge[i].addr, wr->sge[i].length, access, q->s->domain,
                                              q->e->w.process, 0, &part))
             return IBV_WC_LOC_PROT_ERR;
-        if (wr->sge[i].length && (!part.here || part.key)) /* another process's */
+        if (wr->sge[i].length && (!part.here || part.key)) /* of another process */
             return ve_bounce_in(q, wr, access, iov, n, length);
         iov[i] = (struct iovec){ wr->sge[i].length ? part.here : NULL, wr->sge[i].length };
         *length += wr->sge[i].length;
@@ -83,14 +83,15 @@ static void count(struct message *m, const struct ve_outcome *outcome)
     bool right = outcome->status == IBV_WC_SUCCESS && !outcome->wait;
 
     if (outcome->wait && m->q->early)
-        return; /* looked at before its timer says so: on the wire nothing is sent again yet */
+        return; /* checked before its timer expires: no packet is resent on the wire yet */
     sv_flow_count(flow, 0, request_size(m));
     if (flow->reason[0] != SV_OK || m->q->s->type == IBV_QPT_UC || outcome->wait == VE_LOST)
         return;
     sv_flow_count(flow, 1, right ? answer_size(m) : sv_wire_size_of(SV_MSG_ACK, wire_flags(m) & SV_WIRE_GRH, 0, 4096));
 }
 
-/* Bit errors on the path there, and for data that comes back on the path back. False: `outcome` has the result. */
+/* Apply bit errors on the forward path and, for response data, on the reverse path. False:
+ * `outcome` has the result. */
 static bool survives(struct message *m, struct ve_outcome *outcome)
 {
     struct ve_qp *q = m->q;
@@ -110,7 +111,7 @@ static uint32_t psn_after(const struct message *m)
     return ve_psn_after(m->q->sq_psn, ve_packets_of(m->length, m->q->route.mtu));
 }
 
-/* The QP at the other end takes requests of this one, and expects just this (9.7.2). */
+/* Check that the peer QP accepts requests of this one, and expects this PSN (9.7.2). */
 static bool accepts(struct message *m)
 {
     const struct softib_qp *peer = m->peer, *mine = m->q->s;
@@ -126,15 +127,15 @@ static bool accepts(struct message *m)
 }
 
 /*
- * Both QPs are in one partition (10.9.1.2). The port's table let the packet in; it may have another entry that matches.
- * What is only looked at before its time is not sent.
+ * Check that both QPs are in one partition (10.9.1.2). The port's table admitted the packet,
+ * possibly through another entry. A request checked before its timer expires sends no packet.
  */
 static bool in_partition(struct message *m, bool walked)
 {
     struct softib_qp *peer = m->peer;
     const struct softib_qp *mine = m->q->s;
 
-    if (walked) /* an SM may have changed the table */
+    if (walked) /* the SM may have changed the table */
         sv_port_pkey(peer->port, peer->pkey_index, &peer->pkey);
     if (sv_pkeys_match(peer->pkey, mine->pkey))
         return true;
@@ -143,7 +144,7 @@ static bool in_partition(struct message *m, bool walked)
     return false;
 }
 
-/* The first request reaches a QP that does not send yet (11.6.3.1). */
+/* The first request reaches a QP that is still in RTR (11.6.3.1). */
 static void establish(struct message *m)
 {
     struct softib_qp *peer = m->peer;
@@ -170,7 +171,8 @@ static struct ve_outcome at_peer(struct message *m)
 }
 
 /*
- * Every XRC request names an SRQ; its protection domain and its process are those of the memory, too (IBA A14.3.2).
+ * Every XRC request names an SRQ; the SRQ's protection domain and process also apply to the memory
+ * (IBA A14.3.2).
  */
 static struct ve_outcome at_xrc_peer(struct message *m)
 {
@@ -209,7 +211,7 @@ static enum ibv_wc_status ask_in_vain(struct message *m)
 
 static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
 {
-    struct message m; /* large: only what is looked at is set */
+    struct message m; /* large: only the fields in use are set */
     struct ve_outcome outcome;
     enum ibv_wc_status status;
     uint64_t *hazard;
@@ -256,7 +258,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
             m.srq = ve_srq_of(q->e, m.peer);
             outcome = q->s->type == IBV_QPT_XRC_SEND ? at_xrc_peer(&m) : at_peer(&m);
             if (outcome.status != IBV_WC_SUCCESS && !vm_lives(&q->e->w, m.process))
-                outcome = ve_lost(); /* its keys went with it: there is no answer */
+                outcome = ve_lost(); /* its keys were freed with it: no answer */
         }
         vm_unlock(&m.peer->lock);
     }
@@ -268,7 +270,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     if (m.unwelcome)
         return ve_done(IBV_WC_LOC_PROT_ERR);
     q->sq_psn = psn_after(&m);
-    /* READ responses were looked at before. What is copied again behind this (sge_bounce.c) is let alone. */
+    /* READ responses were handled above. The later copy (sge_bounce.c) is not affected. */
     if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->sge_bounce && !q->completed_first)
         return ve_answer(q, outcome, request_size(&m), answer_size(&m));
     return outcome;

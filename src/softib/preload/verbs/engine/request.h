@@ -9,11 +9,11 @@
 
 struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr);
 struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr);
-/* Local memory of a request. LOC_PROT_ERR where a key is wrong. */
+/* Look up the local memory of a request. LOC_PROT_ERR if a key is wrong. */
 enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length);
 
-/* -- sge_bounce.c: local memory that is another process's and not mapped here -- */
+/* -- sge_bounce.c: local memory of another process that is not mapped here -- */
 
 enum ibv_wc_status ve_bounce_in(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length);

@@ -1,5 +1,5 @@
 /*
- * What arrives at the responder's HCA (IBA 9.7), executed by the initiator. Status codes: IBA table 10.7.3.
+ * The responder side (IBA 9.7), executed by the initiator. Status codes: IBA table 10.7.3.
  */
 #include "completion/complete.h"
 #include "completion/events.h"
@@ -25,7 +25,7 @@ struct ve_outcome ve_copy_failed(int error, enum ibv_wc_status status)
         return ve_done(status);
     if (error == -EXDEV && !__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
         fprintf(stderr, "softib: the system does not allow this process to copy from or to its peer's memory (another namespace, or ptrace), and "
-                        "the peer does not do it: it makes no call of verbs; see docs/recipes/containers.md\n");
+                        "the peer does not copy itself because it makes no verbs calls; see docs/recipes/containers.md\n");
     return ve_lost();
 }
 
@@ -48,7 +48,7 @@ static void complete_wrong(struct message *m, enum ibv_wc_status status)
     ve_take_receive(m->q->e, m->peer, m->srq, &cqe, false);
 }
 
-/* The receive itself is wrong: it is completed with `status`. */
+/* The receive itself is invalid: complete it with `status`. */
 static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status status, enum ibv_wc_status requester_status)
 {
     complete_wrong(m, status);
@@ -91,12 +91,12 @@ bool ve_reach(struct message *m, unsigned access, uint64_t length, struct ve_par
     if ((m->peer->access & access) != access)
         return false;
     if (!length)
-        return true; /* nothing is checked where nothing is moved (C9-88) */
+        return true; /* an empty message needs no checks (C9-88) */
     return ve_resolve(m->q->e, m->wr->rkey, m->wr->remote, length, access, m->domain, m->process, m->peer->qpn,
                       part);
 }
 
-/* SEND, and the receive that WRITE with immediate takes. */
+/* SEND, and the receive of a WRITE with immediate. */
 static struct ve_outcome deliver(struct message *m)
 {
     struct ve_engine *e = m->q->e;
@@ -144,8 +144,8 @@ static struct ve_outcome deliver(struct message *m)
     return ve_done(IBV_WC_SUCCESS);
 }
 
-/* The R_Key does not allow access. The receive that an immediate would have used reports that too (11.6.2: Local
- * Access Error). */
+/* The R_Key does not allow access. The receive of an immediate also reports the error (11.6.2:
+ * Local Access Error). */
 static struct ve_outcome refuse_write(struct message *m)
 {
     if (m->kind->receives && m->peer->type != IBV_QPT_UC)

@@ -1,4 +1,4 @@
-/* The sending half: requests are executed in order; the first that must wait delays later ones. */
+/* The send side: requests are executed in order; the first that must wait delays later ones. */
 #include "send.h"
 #include "completion/complete.h"
 #include "completion/events.h"
@@ -79,7 +79,8 @@ void ve_follow(struct ve_qp *q)
     flush(q);
 }
 
-/* Its send CQ has overrun: the QP cannot tell what became of its requests (11.6.3.2, Local Work Queue Catastrophic Error). */
+/* Its send CQ has overrun: the outcome of its requests is lost (11.6.3.2, Local Work Queue
+ * Catastrophic Error). */
 static void overrun(struct ve_qp *q)
 {
     q->overran = false;
@@ -90,7 +91,7 @@ static void overrun(struct ve_qp *q)
     q->overran = false;
 }
 
-/* An error ends a connection; a UD or UC QP only stops sending (SQE; 10.3.1). */
+/* An error of a connected QP sets it to ERR; a UD or UC QP only stops sending (SQE; 10.3.1). */
 static void fail(struct ve_qp *q)
 {
     if (q->s->type == IBV_QPT_UD || q->s->type == IBV_QPT_UC) {
@@ -112,18 +113,18 @@ static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
     if (wr->opcode == IBV_WR_LOCAL_INV) {
         if (!ve_invalidate(q->e, wr->imm, q->e->w.process, q->s->domain, q->s->qpn))
             return ve_done(IBV_WC_MW_BIND_ERR);
-        vm_quiesce(&q->e->w); /* before it is said to be done, no one copies there any more */
+        vm_quiesce(&q->e->w); /* no process may copy there any more before the completion */
         return ve_done(IBV_WC_SUCCESS);
     }
     return q->s->type == IBV_QPT_UD ? ve_datagram(q, wr) : ve_request(q, wr);
 }
 
-/* -- waiting -- */
+/* -- retries -- */
 
 /*
- * There was no answer (LOST), or an RNR NAK. False: the request waits, and is sent again at `next_ns`. True: its
- * retries or time are exhausted, and it ends with `status`. rnr_retry counts repetitions after the first
- * (9.7.5.2.8); 7 means no limit.
+ * No answer arrived (LOST), or an RNR NAK. False: the request waits, and is resent at `next_ns`.
+ * True: its retries or time are exhausted, and it ends with `status`. rnr_retry counts repetitions
+ * after the first (9.7.5.2.8); 7 means no limit.
  */
 static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now, enum ibv_wc_status *status)
 {
@@ -139,7 +140,8 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         if (first || now >= q->next_ns)
             q->next_ns = q->timeout || outcome->corrupted ? now + t : UINT64_MAX;
         q->corrupted = outcome->corrupted;
-        /* What bit errors corrupt is sent retry_cnt times (a timer that fires late is no loss); a path that does not work has the time of all. */
+        /* A request corrupted by bit errors is resent retry_cnt times (a timer that fires late is
+         * not counted); a failed path gets the time of all retries. */
         return q->corrupted ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
@@ -155,13 +157,13 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
     return false;
 }
 
-/* Executes and completes. False: it must wait. */
+/* Execute and complete. False: the request must wait. */
 static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
 {
     struct ve_outcome outcome;
     enum ibv_wc_status status;
 
-    if (wr->flags & IBV_SEND_INLINE) { /* it has no keys of its own */
+    if (wr->flags & IBV_SEND_INLINE) { /* an inline request has no keys */
         outcome = execute(q, wr);
     } else {
         ve_copies_begin(q);
@@ -172,7 +174,7 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
         now = now ? now : ve_now_ns();
         if (!gives_up(q, &outcome, now, &status))
             return false;
-        if (outcome.wait == VE_LOST && ve_migrate(q)) { /* from the start, on the other path */
+        if (outcome.wait == VE_LOST && ve_migrate(q)) { /* from the start, on the alternate path */
             q->waits = VE_NONE;
             q->next_ns = now;
             return false;
@@ -208,13 +210,14 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
     while (q->head != q->tail && q->state == IBV_QPS_RTS) {
         bool done;
 
-        /* What bit errors corrupted waits for the timer; a path that may be back is looked for at once. */
+        /* A request corrupted by bit errors waits for the timer; a path that may have returned is
+         * tried at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->corrupted) || (q->waits == VE_RNR && !woken)))
             return;
         if (ve_modes && !ve_is_due(q, now))
             return;
         q->early = q->waits && (now < q->next_ns || (q->waits == VE_LOST && !q->corrupted && now >= q->deadline_ns));
-        q->head++; /* a failure flushes those behind it */
+        q->head++; /* a failure flushes later ones */
         done = attempt(q, &q->slots[(q->head - 1) % q->max_send].wr, now);
         if (ve_modes)
             ve_ran(q, now, done);
@@ -243,7 +246,7 @@ static int keep(struct ve_qp *q, const struct ve_wr *wr)
         return ENOMEM;
     slot->wr = *wr;
     slot->wr.sge = slot->sge;
-    if (wr->flags & IBV_SEND_INLINE) { /* the application may use its buffer at once */
+    if (wr->flags & IBV_SEND_INLINE) { /* the application may reuse its buffer at once */
         for (uint32_t i = 0; i < wr->sges; octets += wr->sge[i++].length)
             memcpy(slot->data + octets, (void *)(uintptr_t)wr->sge[i].addr, wr->sge[i].length);
         slot->sge[0] = (struct ibv_sge){ (uintptr_t)slot->data, (uint32_t)octets, 0 };

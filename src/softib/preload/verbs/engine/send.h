@@ -6,38 +6,40 @@
 
 #include "queue_pair/qp.h"
 
-/* Takes a request over. 0, ENOMEM (queue full), EINVAL. `q->lock` is held. */
+/* Accept a request. 0, ENOMEM (queue full), EINVAL. `q->lock` is held. */
 int ve_post(struct ve_qp *q, const struct ve_wr *wr);
 /* Continue with waiting requests. `q->lock` is held. */
 void ve_go_on(struct ve_qp *q, uint64_t now_ns, bool woken);
-/* The whole QP goes to ERR. `q->lock` is held. */
+/* Set the whole QP to ERR. `q->lock` is held. */
 void ve_break(struct ve_qp *q);
 /*
- * The request's data is delivered: its completion is written now, before that of the receive. The peer may answer as soon as it has
- * that one, and on no wire does the answer overtake the ACK. `q->lock` is held.
+ * The request's data is delivered: write its completion now, before that of the receive. The peer
+ * may answer as soon as it polls the receive, and on a wire an answer never overtakes the ACK.
+ * `q->lock` is held.
  */
 void ve_complete_first(struct ve_qp *q, const struct ve_wr *wr);
-/* The responder's half went to ERR: the sending half follows. `q->lock` is held. */
+/* The receive side is in ERR: set the send side to ERR. `q->lock` is held. */
 void ve_follow(struct ve_qp *q);
 
-/* The completion of a request leads back to its QP, in whose process it is polled. */
+/* The completion of a request points to its QP, in the process that polls it. */
 static inline void ve_sq_mark(struct softib_cqe *cqe, struct ve_qp *q)
 {
     cqe->imm = q->completed;
     memcpy((char *)cqe + offsetof(struct softib_cqe, sl), &q, sizeof q);
 }
 
-/* Requests that wait, and those whose completion was not polled yet. */
+/* Pending requests, and those whose completion was not polled yet. */
 static inline uint32_t ve_sq_used(const struct ve_qp *q)
 {
     return q->completed + (q->tail - q->head) - __atomic_load_n(&q->freed, __ATOMIC_RELAXED);
 }
 
-#define VE_SHARED_COUNT 1 /* of softib_cqe.freed: several CQs count there */
+#define VE_SHARED_COUNT 1 /* in softib_cqe.freed: several CQs increment the counter */
 
 /*
- * It is polled, or purged: its place in a queue is free (IBA 10.8.5.1), of a send those of all before it, too. As in mlx5
- * (providers/mlx5/cq.c) a receive's place is taken until then. The CQ's `polling` is held.
+ * A completion was polled or purged: free the queue entry of its request (IBA 10.8.5.1); for a
+ * send, also of all earlier ones. As in mlx5 (providers/mlx5/cq.c) a receive keeps its entry until
+ * then. The CQ's `polling` is held.
  */
 static inline void ve_free_place(const struct softib_cqe *cqe)
 {

@@ -1,6 +1,6 @@
 /*
- * Local memory of a request that is another process's (ibv_import_mr), if it is not mapped here: it is copied in
- * before the request, and received data is copied back after it.
+ * Local memory of a request that belongs to another process (ibv_import_mr) and is not mapped here:
+ * it is copied in before the request, and received data is copied back after it.
  */
 #include "keys.h"
 #include "request.h"
@@ -14,7 +14,7 @@ struct ve_sge_bounce {
     char data[];
 };
 
-/* All of the request's memory, as one buffer. A key's memory of this process is among it, too. */
+/* All memory of the request as one buffer, including memory of this process. */
 enum ibv_wc_status ve_bounce_in(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length)
 {

@@ -1,4 +1,4 @@
-/* A send request, taken over from the application, and the address handle that a datagram's names. */
+/* A send request accepted from the application, and the address handle of a datagram. */
 #ifndef SOFTIB_VERBS_ENGINE_WORK_REQUEST_H
 #define SOFTIB_VERBS_ENGINE_WORK_REQUEST_H
 
@@ -18,11 +18,11 @@ struct ve_ah {
     pthread_mutex_t lock;
     struct sv_flow flow;
     struct sv_tree tree;
-    uint16_t pkey;                  /* that the flow was walked with */
+    uint16_t pkey;                  /* parameters of the last walk of the flow */
     uint32_t qp[2];
 };
 
-/* A send request, taken over from the application. */
+/* A send request accepted from the application. */
 struct ve_wr {
     uint64_t wr_id;
     uint32_t opcode, flags;         /* enum ibv_wr_opcode, enum ibv_send_flags */
@@ -39,7 +39,7 @@ struct ve_wr {
     const struct ibv_sge *sge;
 };
 
-struct ve_slot {                    /* a request that waits, with what it points to */
+struct ve_slot {                    /* a pending request, with the data that it points to */
     struct ve_wr wr;
     struct ibv_sge *sge;
     char *data;

@@ -1,9 +1,10 @@
 /*
- * A small write to where the last one went (RC, inline, one packet): the common case for a peer that waits for a
- * word in memory. The checks of the last write are cached, with the conditions for their validity: the path (its
- * epoch), the responder's QP (its entry in the table of numbers), the key (its version, which changes whenever it is
- * published again or unbound). Other state is checked again, under the same hazard and lock as in request.c. If
- * anything differs, nothing has been changed yet and request.c executes the request.
+ * A small write with the same target as the last one (RC, inline, one packet): the common case for
+ * a peer that polls a word in memory. The checks of the last write are cached, with the conditions
+ * for their validity: the path (its epoch), the responder's QP (its entry in the table of numbers),
+ * the key (its version, which changes whenever it is published again or unbound). Other state is
+ * checked again, under the same hazard and lock as in request.c. If a check fails, nothing has been
+ * changed yet, and request.c executes the request.
  */
 #include "write_fastpath.h"
 #include "loss.h"
@@ -14,7 +15,7 @@
 #include "../memory/locks.h"
 #include "../memory/heap/number_table.h"
 
-/* The part of key `k` that is mapped here with `part`; from and to are remote addresses. */
+/* Cache the mapped range of key `k` around `part`; from and to are remote addresses. */
 static void whole(struct ve_engine *e, const struct softib_key *k, const struct ve_part *part, struct ve_write_target *a)
 {
     uint64_t from = k->address, to = k->address + __atomic_load_n(&k->length, __ATOMIC_RELAXED);
@@ -52,13 +53,14 @@ void ve_write_target_keep(struct message *m, const struct ve_part *part)
     a->mtu = 128u << q->route.mtu;
     a->request = sv_wire_size_of(SV_MSG_WRITE, flags, 0, a->mtu).dwords;
     a->answer = sv_wire_size_of(SV_MSG_ACK, flags, 0, a->mtu).dwords;
-    /* A window may have been unbound meanwhile: then this is not what `version` says. */
+    /* If a window was unbound meanwhile, `version` does not match. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&k->version, __ATOMIC_RELAXED) == a->version && a->length)
         a->rkey = m->wr->rkey;
 }
 
-/* What request.c (accepts, in_partition) and respond.c (reach) would find; `peer` is locked. */
+/* The same checks as accepts and in_partition of request.c and reach of respond.c; `peer` is
+ * locked. */
 static bool still_takes(const struct ve_qp *q, const struct softib_qp *peer)
 {
     const struct softib_qp *mine = q->s;
@@ -88,7 +90,7 @@ bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr)
     if (!length || length > a->mtu || at >= a->length || length > a->length - at || a->epoch != q->flow.epoch ||
         sv_flow_is_stale(&q->flow) || __atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves || q->rendezvous)
         return false;
-    vm_soon((uintptr_t)a->here + at); /* measured: before ibv_wr_set_inline_data the reader takes it back, behind the lock is late */
+    vm_soon((uintptr_t)a->here + at); /* measured: earlier, the reader takes the line back; after the lock it is too late */
     peer = vm_number_hold(w, q->s->dest_qpn, &hazard);
     if (!peer)
         return false;

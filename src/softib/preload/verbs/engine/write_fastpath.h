@@ -1,4 +1,4 @@
-/* Small writes to where the last one went. */
+/* Small writes with the same target as the last one. */
 #ifndef SOFTIB_VERBS_ENGINE_WRITE_FASTPATH_H
 #define SOFTIB_VERBS_ENGINE_WRITE_FASTPATH_H
 

@@ -1,6 +1,7 @@
 /*
- * Where fields of PortInfo and SwitchInfo stand in their wire images (IBA 14.2.5.6, 14.2.5.4), and the few codes that the
- * data path looks at. The declaration is softib/iba/smp.py; tests/preload/verbs/test_layout.py compares the two.
+ * Offsets of fields in the wire images of PortInfo and SwitchInfo (IBA 14.2.5.6, 14.2.5.4), and the
+ * codes that the data path uses. The declaration is softib/iba/smp.py;
+ * tests/preload/verbs/test_layout.py compares the two.
  */
 #ifndef SOFTIB_VERBS_ATTRIBUTES_H
 #define SOFTIB_VERBS_ATTRIBUTES_H
@@ -35,7 +36,7 @@
 
 #define SV_FR_ENABLED_AT 3       /* ARInfo (softib/iba/vendor/ar.py) */
 #define SV_FR_ENABLED 16
-#define SV_AR_GROUP_MASK 0x0FFF  /* of the column ar_lft; the LID's state stands above it */
+#define SV_AR_GROUP_MASK 0x0FFF  /* in the column ar_lft; the higher bits are the LID's state */
 
 #define SV_NODE_CA 1
 #define SV_NODE_SWITCH 2

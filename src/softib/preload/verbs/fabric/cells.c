@@ -17,10 +17,10 @@ struct sv_cells {
     struct softib_traffic *head;
     uint32_t process;
     int fd;
-    uint32_t cursor;    /* where the next free cell is looked for */
-    uint32_t tried;     /* cells that were not free, since the last chunk was claimed */
+    uint32_t cursor;    /* start of the search for a free cell */
+    uint32_t tried;     /* busy cells met since the last chunk was claimed */
     uint32_t mine_n;
-    uint32_t *mine;     /* chunks of this process; room for all, touched as needed */
+    uint32_t *mine;     /* chunks of this process; address space for all, pages as needed */
 };
 
 static struct softib_chunk *chunk_at(const struct sv_cells *c, uint32_t number)
@@ -103,7 +103,7 @@ void sv_cells_close(struct sv_cells *c)
     free(c);
 }
 
-/* Another chunk for this process; false when there is none, or no room for it. */
+/* Claim another chunk for this process; false if none is free, or the file system is full. */
 static bool claim(struct sv_cells *c)
 {
     for (uint32_t i = 0; i < c->head->chunks; i++) {
@@ -111,7 +111,7 @@ static bool claim(struct sv_cells *c)
         uint32_t unowned = 0, high = __atomic_load_n(&c->head->high, __ATOMIC_RELAXED);
         off_t at = (off_t)SOFTIB_CHUNK_OCTETS * ((off_t)i + 1);
 
-        /* Blocks first: a full file system is an error here, not a SIGBUS later. */
+        /* Allocate blocks first: a full file system is then an error here, not a SIGBUS later. */
         if (i >= high && fallocate(c->fd, 0, at, SOFTIB_CHUNK_OCTETS) && errno != EOPNOTSUPP)
             return false;
         if (__atomic_load_n(&chunk->owner, __ATOMIC_RELAXED) ||
@@ -122,7 +122,7 @@ static bool claim(struct sv_cells *c)
             ;
         uint32_t n = __atomic_load_n(&c->mine_n, __ATOMIC_RELAXED);
 
-        /* Two threads may claim at once; each has a chunk of its own to enter. */
+        /* Two threads may claim concurrently; each enters a different chunk. */
         while (!__atomic_compare_exchange_n(&c->mine_n, &n, n + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             ;
         __atomic_store_n(&c->mine[n], i + 1, __ATOMIC_RELEASE);
@@ -138,7 +138,7 @@ static struct softib_cell *take_at(struct sv_cells *c, uint32_t at)
     uint32_t chunk = __atomic_load_n(&c->mine[at / SOFTIB_CHUNK_CELLS], __ATOMIC_ACQUIRE);
     uint32_t index = at % SOFTIB_CHUNK_CELLS, is_free = SOFTIB_CELL_FREE;
 
-    if (!index || !chunk) /* the chunk's own head; a chunk that another thread is just entering */
+    if (!index || !chunk) /* the head of the chunk; a chunk that another thread is entering */
         return NULL;
     struct softib_cell *cell = cell_at(c, (chunk - 1) * SOFTIB_CHUNK_CELLS + index);
 
@@ -166,7 +166,7 @@ static struct softib_cell *take(struct sv_cells *c)
             __atomic_fetch_add(&c->tried, 1, __ATOMIC_RELAXED);
         }
         if (!claim(c)) {
-            /* The last resort of a full file: look at everything again. */
+            /* The file is full: scan everything again. */
             for (uint32_t at = 0; at < all; at++) {
                 struct softib_cell *cell = take_at(c, at);
 

@@ -11,17 +11,18 @@ _Static_assert(sizeof(struct softib_cell) == SOFTIB_CELL_OCTETS, "a cell has its
 _Static_assert(sizeof(struct softib_link_clock) == 64, "a link clock fills a cache line");
 _Static_assert(SOFTIB_CELL_OCTETS * SOFTIB_CHUNK_CELLS == SOFTIB_CHUNK_OCTETS, "a chunk is full of cells");
 
-struct sv_cells; /* the mapping, and which chunks are this process's */
+struct sv_cells; /* the mapping, and the chunks of this process */
 
-/* Maps the file `fd`, which is theirs from now on, for process number `process`. 0, or -errno with a line in `why`, which calls it `path`. */
+/* Map the file `fd`, and take ownership of `fd`, for process number `process`. 0, or -errno and one
+ * line in `why`, which names it `path`. */
 int sv_cells_open(struct sv_cells **cells, int fd, const char *path, uint32_t process, char *why, size_t room);
-/* After a fork the parent's cells are the parent's: the child claims chunks under its own number. */
+/* After a fork the parent keeps its cells: the child claims chunks with its own number. */
 void sv_cells_renumber(struct sv_cells *cells, uint32_t process);
 void sv_cells_close(struct sv_cells *cells);
-/* The link clocks of all ports; from now on the daemon looks at them. */
+/* Return the link clocks of all ports, and make the daemon read them. */
 struct softib_link_clock *sv_cells_link_clocks(struct sv_cells *cells);
 
-/* Content of a cell: the ports of a direction, and the fate of its packets. */
+/* Content of a cell: the ports of a direction, and where its packets are lost. */
 struct sv_direction {
     const uint32_t *egress;
     uint32_t links, drop;
@@ -37,9 +38,9 @@ struct sv_label { /* for traps */
 
 /* A LIVE cell with counts of 0. NULL: the file, or its file system, is full (errno ENOSPC). Threads may call it. */
 struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_direction directions[2], const struct sv_label *label);
-/* Return whether `cell` counts on exactly these paths. */
+/* Return whether `cell` counts exactly these paths. */
 bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_direction directions[2]);
-/* The owner counts no more; what it counted stays. */
+/* End of counting by the owner; the counts stay. */
 void sv_cell_retire(struct softib_cell *cell);
 
 static inline void sv_cell_touch(struct softib_cell *cell)
@@ -50,7 +51,7 @@ static inline void sv_cell_touch(struct softib_cell *cell)
         __atomic_store_n(&chunk->dirty, 1, __ATOMIC_RELEASE);
 }
 
-/* Counts in direction `direction` (0 forward, 1 back). One thread at a time: the holder of the QP's lock. */
+/* Count in `direction` (0 forward, 1 back). One thread at a time: the holder of the QP's lock. */
 static inline void sv_cell_count(struct softib_cell *cell, unsigned direction, uint64_t packets, uint64_t dwords)
 {
     __atomic_store_n(&cell->dwords[direction], cell->dwords[direction] + dwords, __ATOMIC_RELAXED);
@@ -65,7 +66,7 @@ static inline void sv_cell_corrupt(struct softib_cell *cell, unsigned direction,
     sv_cell_touch(cell);
 }
 
-/* As sv_cell_count, where several threads share the cell (an address handle used by several QPs). */
+/* The same for a cell shared by several threads (an address handle used by several QPs). */
 static inline void sv_cell_count_shared(struct softib_cell *cell, unsigned direction, uint64_t packets, uint64_t dwords)
 {
     __atomic_fetch_add(&cell->dwords[direction], dwords, __ATOMIC_RELAXED);

@@ -1,9 +1,10 @@
 /*
- * The fabric's interface for the engine and the ABI: the devices of this program's node, their ports, the path of a QP,
- * and what passes on it. Everything is read from the shared fabric of the running daemon at the moment of the call.
+ * The fabric's interface for the engine and the ABI: the devices of this program's node, their
+ * ports, the path of a QP, and its traffic. All values are read from the daemon's shared fabric at
+ * the time of the call.
  *
- * Functions that can fail return 0 or -errno. All may be called by any thread; a sv_flow is guarded by its QP's
- * lock.
+ * Functions that can fail return 0 or -errno. All are thread-safe, except that a sv_flow is guarded
+ * by its QP's lock.
  */
 #ifndef SOFTIB_VERBS_FABRIC_H
 #define SOFTIB_VERBS_FABRIC_H
@@ -21,21 +22,22 @@
 /* -- the connection -- */
 
 /*
- * Joins the fabric that the environment names (SOFTIB_UMAD: its socket for umad devices, in whose folder everything lies;
- * SOFTIB_VIEW: what this program sees), once; in a forked child again, with a number of its own. -ENODEV where there is
- * none; then, and at another version, one line on stderr says why (SOFTIB_QUIET=1: it does not).
+ * Join the fabric of the environment (SOFTIB_UMAD: its socket for umad devices, in the folder of
+ * the fabric's files; SOFTIB_VIEW: the program's view) once, and again in a forked child, which
+ * gets a new number. -ENODEV if there is no fabric. In that case, and for another version, one line
+ * on stderr gives the reason (not with SOFTIB_QUIET=1).
  */
 int sv_fabric_join(void);
 /* The fabric's arrays; not mapped before sv_fabric_join. */
 extern struct sv_shared_fabric sv_shared_fabric;
 /* This process's number in the fabric, 0 before sv_fabric_join; the folder of the fabric's files. */
 uint32_t sv_fabric_process(void);
-/* The descriptor of the file `verbs`, which is the caller's: once; -1 then. */
+/* Pass the descriptor of the file `verbs` to the caller; -1 after the first call. */
 int sv_fabric_memory(void);
 const char *sv_fabric_folder(void);
-/* What must happen in a child before it joins again; sv_fabric_join calls it there. */
+/* A function that sv_fabric_join calls in a forked child before it joins again. */
 void sv_fabric_at_fork(void (*forget)(void));
-/* False when the daemon is gone. Looks at the connection only (a system call). */
+/* False when the daemon has ended. Checks only the connection (one system call). */
 bool sv_fabric_lives(void);
 /* The daemon has added all counts to the counters of the ports. */
 int sv_fabric_fold(void);
@@ -50,7 +52,7 @@ struct sv_device {
     char fw[64], desc[65];
     uint8_t node_type;      /* 1 CA, 2 switch */
     uint8_t ports;          /* phys_port_cnt */
-    uint8_t portnums[256];  /* of those that the program sees, ascending; all others answer as they are, too */
+    uint8_t portnums[256];  /* portnums that the program sees, ascending; queries work for all others, too */
     unsigned portnums_n;
 };
 
@@ -58,7 +60,7 @@ struct sv_device {
 unsigned sv_devices(const struct sv_device **devices);
 /* Events of the device's ports are written to `fd`, a softib_event each; the caller keeps its own copy of it. */
 int sv_device_events(const struct sv_device *device, int fd);
-/* Row of a port; SV_NO_PORT where the device has no such portnum. */
+/* Row of a port; SV_NO_PORT if the device has no such portnum. */
 uint32_t sv_port_row(const struct sv_device *device, unsigned portnum);
 
 /* -- ports -- */
@@ -80,7 +82,7 @@ int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16]);
 int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey);
 /* Each CA port owns one address of 127.64.0.0/10 (native byte order): the network's first address + 1 + its row. */
 uint32_t sv_addr_of_port(uint32_t port);
-uint32_t sv_port_of_addr(uint32_t address); /* SV_NO_PORT: none's */
+uint32_t sv_port_of_addr(uint32_t address); /* SV_NO_PORT: no port has it */
 
 /* -- the path of a QP, or of an address handle, and back -- */
 
@@ -90,46 +92,48 @@ struct sv_flow {
     uint8_t reason[2];          /* enum sv_reason, forward and back */
     uint8_t mtu, vl;
     uint16_t links[2];
-    struct softib_cell *cell;   /* NULL: never looked up, or the traffic file is full */
+    struct softib_cell *cell;   /* NULL: not allocated yet, or the traffic file is full */
     /* Bit errors: n packets of w dwords in all arrive with probability exp(-(n loss[direction][0] + 4 w loss[direction][1])). */
     double loss[2][2];
 };
 
 /*
- * Walks again. `back` is NULL for datagrams. The cell is kept where the path is the same; else the old one is retired and
- * a new one counts. 0, or -ENOSPC: the flow works, but is not counted.
+ * Walk the path again. `back` is NULL for datagrams. If the path is the same, the cell is kept;
+ * otherwise the old one is retired and a new one allocated. 0, or -ENOSPC: the flow works, but is
+ * not counted.
  */
 int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const struct sv_route_key *back, const uint32_t qp[2]);
 /* Multicast: the flow counts on every link of `tree`. */
 int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *route, const uint32_t qp[2]);
-/* The flow is not used any more. */
+/* Release a flow. */
 void sv_flow_end(struct sv_flow *flow);
 
-/* Must the flow be walked again? */
+/* Return whether the flow must be walked again. */
 static inline bool sv_flow_is_stale(const struct sv_flow *flow)
 {
     return flow->epoch != sv_shared_fabric_epoch(&sv_shared_fabric);
 }
 
-/* Count a message that passes (or is lost on its path, according to the flow): direction 0 forward, 1 back. */
+/* Count a message that passes (or is lost on the flow's path): direction 0 forward, 1 back. */
 static inline void sv_flow_count(struct sv_flow *flow, unsigned direction, struct sv_wire_size size)
 {
     if (flow->cell)
         sv_cell_count(flow->cell, direction, size.packets, size.dwords);
 }
 
-/* Bit errors corrupted `packets` of what was counted. */
+/* Count `packets` of those already counted as corrupted by bit errors. */
 static inline void sv_flow_corrupt(const struct sv_flow *flow, unsigned direction, uint32_t packets)
 {
     if (flow->cell)
         sv_cell_corrupt(flow->cell, direction, packets);
 }
 
-/* -- violation.c: packets that reached `port`, and that no QP of it may take -- */
+/* -- violation.c: packets that reached `port`, and that no QP there may accept -- */
 
-/* With a Q_Key that the QP does not have: QKeyViolations and trap 258 (IBA 10.2.5, 14.2.5.9). */
+/* Wrong Q_Key: QKeyViolations and trap 258 (IBA 10.2.5, 14.2.5.9). */
 void sv_qkey_violation(uint32_t port, const struct sv_route_key *route, uint32_t qkey, const uint32_t qp[2]);
-/* With a P_Key that matches some entry of the port's table, but not the QP's: PKeyViolations and trap 257 (10.9.4). */
+/* A P_Key that matches an entry of the port's table, but not the QP's: PKeyViolations and trap 257
+ * (10.9.4). */
 void sv_pkey_violation(uint32_t port, const struct sv_route_key *route, uint32_t pkey, const uint32_t qp[2]);
 
 #endif

@@ -9,7 +9,7 @@ static struct sv_direction direction_of(const struct sv_path *path)
     return (struct sv_direction){ path->egress, path->links, path->drop, path->counter };
 }
 
-/* Puts the flow on a cell that counts on `directions`. */
+/* Assign the flow a cell that counts `directions`. */
 static int settle(struct sv_flow *flow, const struct sv_direction directions[2], const struct sv_label *label)
 {
     if (flow->cell && sv_cell_is_on(sv_fabric_cells, flow->cell, directions))
@@ -19,7 +19,8 @@ static int settle(struct sv_flow *flow, const struct sv_direction directions[2],
     return flow->cell ? 0 : -ENOSPC;
 }
 
-/* Bit errors of all links that packets pass; column port_loss is about those that arrive at a port. */
+/* Sum the bit errors of all links on the path; column port_loss has the rate of packets arriving at
+ * a port. */
 static void add_losses(const struct sv_path *path, double loss[2])
 {
     loss[0] = loss[1] = 0;

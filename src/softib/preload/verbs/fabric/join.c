@@ -1,4 +1,4 @@
-/* This process becomes one of the fabric's: once, and again in each forked child. */
+/* Join this process to the fabric: once, and again in each forked child. */
 #include "internal.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The connection is the parent's: held here, it would keep a dead parent alive. */
+/* The connection belongs to the parent: if the child kept it open, a dead parent would seem alive. */
 static void in_child(void)
 {
     if (link_fd >= 0)
@@ -39,30 +39,32 @@ static void in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Before a program can have told its own handlers: the last to take a lock, see memory/pages/remap.c. */
+/* Registered before the program's own handlers, so that this one takes its lock last; see
+ * memory/pages/remap.c. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Folder of the fabric and name of the view, from the environment. */
+/* Read the folder of the fabric and the name of the view from the environment. */
 static int find_fabric(const char **view, char *why, size_t room)
 {
     const char *umad = getenv("SOFTIB_UMAD"), *slash = umad ? strrchr(umad, '/') : NULL;
 
     *view = getenv("SOFTIB_VIEW");
     if (!slash || !*view || !strrchr(*view, '/')) {
-        snprintf(why, room, "SOFTIB_UMAD and SOFTIB_VIEW name no running fabric; start the program with 'softib run'");
+        snprintf(why, room, "SOFTIB_UMAD and SOFTIB_VIEW do not name a running fabric; start the program with 'softib run'");
         return -ENODEV;
     }
     if ((size_t)snprintf(folder, sizeof folder, "%.*s", (int)(slash - umad), umad) >= sizeof folder - 16) {
-        snprintf(why, room, "SOFTIB_UMAD is longer than a path can be");
+        snprintf(why, room, "SOFTIB_UMAD is too long for a path");
         return -ENAMETOOLONG;
     }
     return 0;
 }
 
-/* Takes over what is not taken yet of `files`: those of a forked child's own connection are its parent's again. */
+/* Keep the descriptors of `files` that are not open yet: a forked child's connection returns its
+ * parent's files again. */
 static int map_files(int files[SOFTIB_SERVER_FILES], const char *view, char *why, size_t room)
 {
     char path[SV_PATH_ROOM + 16];

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The descriptors of a message; more than there is room for are closed by the kernel. */
+/* Receive the descriptors of a message; the kernel closes those for which there is no room. */
 static int take_files(struct msghdr *message, int files[SOFTIB_SERVER_FILES])
 {
     struct cmsghdr *head = CMSG_FIRSTHDR(message);
@@ -20,7 +20,7 @@ static int take_files(struct msghdr *message, int files[SOFTIB_SERVER_FILES])
     return 0;
 }
 
-/* `files`: the first reply's, which has some where it says that all is well. */
+/* `files`: descriptors of the first reply, present if it reports no error. */
 static int receive_reply(int socket, struct softib_server_reply *reply, int *files)
 {
     union { char room[CMSG_SPACE(SOFTIB_SERVER_FILES * sizeof(int))]; struct cmsghdr align; } control;
@@ -56,7 +56,7 @@ static int say_hello(int fd, const char *view, uint32_t *process, int files[SOFT
     else
         error = receive_reply(fd, &reply, files);
     if (!error && reply.version != SOFTIB_SERVER_VERSION) {
-        snprintf(why, room, "the fabric's daemon speaks version %u, this library version %u; use the library of the "
+        snprintf(why, room, "the fabric's daemon uses version %u, this library version %u; use the library of the "
                  "softib that runs the fabric", reply.version, SOFTIB_SERVER_VERSION);
         return -EPROTO;
     }
@@ -75,7 +75,7 @@ int sv_link_open(const char *path, const char *view, uint32_t *process, int file
     int error, fd;
 
     if ((size_t)snprintf(to.sun_path, sizeof to.sun_path, "%s", path) >= sizeof to.sun_path) {
-        snprintf(why, room, "%s: a path of a socket has at most %zu octets", path, sizeof to.sun_path - 1);
+        snprintf(why, room, "%s: the path of a socket is limited to %zu bytes", path, sizeof to.sun_path - 1);
         return -ENAMETOOLONG;
     }
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

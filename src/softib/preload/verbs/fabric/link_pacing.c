@@ -1,4 +1,4 @@
-/* Rates, latencies, and the order of waiting. */
+/* Link rates, latencies, and queueing. */
 #include "internal.h"
 #include "link_pacing.h"
 #include "link_rates.h" /* softib/iba/link_speeds.py */
@@ -6,9 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define NS_PER_METRE 5.0 /* of cable, copper or fibre */
+#define NS_PER_METRE 5.0 /* ns per metre of cable, copper or fibre */
 
-/* The fastest speed that the port's active bits name; NULL: none. Mellanox's FDR10 has QDR's bit and one of its own. */
+/* The fastest of the port's active speed bits; NULL: none. Mellanox's FDR10 sets the bit of QDR and
+ * another one. */
 static const struct link_speed *speed_of(uint32_t port)
 {
     const uint8_t *info = sv_port_info(&sv_shared_fabric, port);
@@ -54,7 +55,7 @@ static double latency_of(uint32_t port)
     return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (to_switch && s ? s->switch_ns : 0);
 }
 
-/* ns for a byte: of the link behind `egress`, or of a port at its end that drains more slowly (fault slow-port). */
+/* ns per byte of the link at `egress`, or of a receiver that drains more slowly (fault slow-port). */
 static double byte_ns(uint32_t egress, double gbps)
 {
     int32_t peer = sv_shared_fabric.port_peer[egress];
@@ -91,7 +92,7 @@ void sv_timed_path_free(struct sv_timed_path *path)
     *path = (struct sv_timed_path){ 0 };
 }
 
-/* Octets are added to what the link has to send; what comes back is when it will have. */
+/* Add bytes to the link's queue; return the time when the link will have sent them. */
 static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 {
     uint64_t takes = (uint64_t)((double)octets * step->per_byte + 0.5);
@@ -104,9 +105,9 @@ static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 }
 
 /*
- * A port whose link is free earlier than a later link of the path has data but no credits: PortXmitWait (IBA
- * 16.1.3.5). Within a busy period the wait only grows, and the increase is counted, regardless of the number of
- * messages.
+ * If a port's link is free earlier than a later link of the path, the port has data but no credits:
+ * PortXmitWait (IBA 16.1.3.5). Within a busy period the wait only grows; each increase is counted,
+ * whatever the number of messages.
  */
 static void wait(const struct sv_step *step, uint64_t now, uint64_t free_at, uint64_t next_free_at)
 {
@@ -132,7 +133,8 @@ uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint
     for (unsigned i = 0; i < n; i++) {
         uint64_t end = give(&path->steps[i], now, octets);
 
-        /* What a link sends has first to come: one that is faster than a link in front of it idles meanwhile, and does not wait. */
+        /* A link cannot send data before it arrives: a link that is faster than the one before it
+         * idles, which is not counted as wait. */
         here = ends[i] = end > here ? end : here;
     }
     last = here;

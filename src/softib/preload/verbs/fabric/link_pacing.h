@@ -1,8 +1,8 @@
 /*
- * Time on the wire (--pace): arrival time of the last octet of a message sent now.
+ * Time on the wire (--pace): arrival time of the last byte of a message sent now.
  *
  * Every port row has a link clock in the file `traffic`: the time until which its link is busy. A message adds its
- * octets to each link of its path and arrives when the last link has sent it, plus the latency of cables, switches
+ * bytes to each link of its path and arrives when the last link has sent it, plus the latency of cables, switches
  * and adapters. So all queue pairs of all processes that cross a link share its rate, in the order in which they
  * posted.
  */
@@ -11,25 +11,26 @@
 
 #include "path.h"
 
-/* One link of a path, as it was when the path was laid. */
+/* One link of a path, at the time of the walk. */
 struct sv_step {
     struct softib_link_clock *clock;
     double per_byte;       /* ns << SV_LINK_CLOCK_SHIFT */
     double ticks;           /* of PortXmitWait in ns / 64 */
 };
 
-#define SV_LINK_CLOCK_SHIFT 6     /* a link clock's times are ns / 64: an ACK on a fast link takes less than a ns */
+#define SV_LINK_CLOCK_SHIFT 6     /* times of a link clock are in ns / 64: an ACK on a fast link takes less than a ns */
 
 struct sv_timed_path {
     struct sv_step *steps;
     uint16_t links;
-    uint64_t latency_ns;    /* of the first octet, from memory to memory */
+    uint64_t latency_ns;    /* of the first byte, from memory to memory */
 };
 
-/* The links behind `egress`; false: this fabric has no link clocks, or no memory is left. */
+/* The links from `egress` on; false: this fabric has no link clocks, or out of memory. */
 bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links);
 void sv_timed_path_free(struct sv_timed_path *path);
-/* When `octets` that are given to the links at `now` (ns) are through all of them, without the latency. Any thread. */
+/* Time when `octets` bytes given to the links at `now` (ns) have passed all of them, without the
+ * latency. Any thread. */
 uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets);
 
 /* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. */

@@ -8,7 +8,7 @@
 #include "../../shared_fabric.h"
 #include "attributes.h"
 
-/* X(C type of an element, name, dtype, octets of an element after the first dimension, which dimension is `rows`). */
+/* X(C type of an element, name, dtype, bytes of an element after the first dimension, which dimension is `rows`). */
 #define SV_COLUMNS(X) \
     X(uint8_t, node_type, "|u1", nodes) \
     X(uint8_t, node_nports, "|u1", nodes) \
@@ -42,14 +42,15 @@
     X(uint64_t, guids, "<u8", guids) \
     X(uint8_t, sl2vl, "|u1", sl2vl_rows)
 
-/* A lazy column: rows of `row_octets` (0: the fabric has no such column) from `offset` on in the daemon's second file. */
+/* A lazy column: rows of `row_octets` bytes (0: the fabric has no such column) from `offset` in the
+ * daemon's second file. */
 struct sv_lazy_column {
     uint64_t offset, row_octets;
 };
 
 struct sv_shared_fabric {
     const struct softib_shared_fabric *head;
-    int lazy_fd;             /* the daemon's second file, which is this process's own descriptor */
+    int lazy_fd;             /* this process's descriptor of the daemon's second file */
     uint64_t lazy_inode;
     struct sv_lazy_column ar_info, ar_lft, ar_group; /* rows: switches */
     uint64_t nodes, ports, cables, switches, pkeys_n, guids_n, sl2vl_rows;
@@ -60,16 +61,17 @@ struct sv_shared_fabric {
 };
 
 /*
- * Maps the file `fd`, and reads from `lazy`, which stays open; messages call it `path`. Returns 0, or -errno with a line in `why` that
- * says what is wrong (EPROTO: another version).
+ * Map the file `fd`, and read from `lazy`, which stays open; messages name it `path`. Returns 0, or
+ * -errno and one line of error text in `why` (EPROTO: another version).
  */
 int sv_shared_fabric_map(struct sv_shared_fabric *fabric, int fd, int lazy, const char *path, char *why, size_t room);
 void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric);
 
 /*
- * Changes of the configuration so far. A cached path keeps the epoch read BEFORE the walk, and is walked again when
- * it moved. The daemon writes tables first and then the epoch, in one step of its loop. A walk in between sees old
- * and new entries, like packets while tables are written, and is repeated.
+ * Number of changes of the configuration. A cached path stores the epoch read BEFORE its walk, and
+ * is walked again when the epoch differs. The daemon writes tables first, then the epoch, in one
+ * step of its loop. A walk in between sees old and new entries, like packets while tables are
+ * written, and is repeated.
  */
 static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *fabric)
 {
@@ -118,7 +120,7 @@ static inline unsigned sv_phys_state(const struct sv_shared_fabric *b, uint32_t 
     return sv_port_info(b, port)[SV_PHYS_STATE_AT] >> 4;
 }
 
-/* Is `lid` one of the 2^LMC LIDs of an end port (IBA 4.1.3)? */
+/* Return whether `lid` is one of the 2^LMC LIDs of an end port (IBA 4.1.3). */
 static inline int sv_owns(const struct sv_shared_fabric *b, uint32_t port, unsigned lid)
 {
     unsigned base = sv_lid(b, port);

@@ -1,4 +1,4 @@
-/* The walk of one packet, hop by hop. */
+/* The walk of one packet's path, hop by hop. */
 #include "path.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static bool lost(struct sv_path *path, enum sv_reason reason, uint32_t drop, uns
     return false;
 }
 
-/* Data VLs by PortInfo.OperationalVLs (14.2.5.6); 0 was never set: what the port can do. */
+/* Data VLs from PortInfo.OperationalVLs (14.2.5.6); 0: not set, use VLCap. */
 static unsigned data_vls(const uint8_t *info)
 {
     static const uint8_t vls[16] = { 1, 1, 2, 4, 8, 15 };
@@ -47,7 +47,8 @@ static unsigned data_vls(const uint8_t *info)
     return vls[code ? code : info[SV_VL_CAP_AT] >> 4];
 }
 
-/* VL of `sl` on the link behind `egress`, for a packet that came in by portnum `in` of a switch (CA: 0). */
+/* VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA:
+ * 0). */
 static unsigned vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl)
 {
     uint64_t row = (uint64_t)b->sl2vl_base[egress];
@@ -70,7 +71,7 @@ static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pk
     if (!(sv_port_info(b, port)[SV_OPERATIONAL_VLS_AT] & enforcement) || !b->port_num[port] ||
         !sv_is_switch(b, (uint32_t)b->port_node[port]))
         return false;
-    if (enforcement == SV_ENFORCE_IN) /* any entry of the partition: as if the packet were a full member's */
+    if (enforcement == SV_ENFORCE_IN) /* any entry of the partition matches, as if the packet came from a full member */
         return !sv_port_has_pkey(b, port, pkey | SV_PKEY_MEMBER);
     return !sv_port_has_pkey(b, port, pkey);
 }
@@ -88,7 +89,8 @@ static double patience(const struct sv_shared_fabric *b, uint32_t egress)
     return 4.096e6 * (double)(1u << life);
 }
 
-/* Return whether packets of the path's size expire in front of a slowly draining port (fault slow-port). */
+/* Return whether packets of the path's size expire at the head of the queue to a slowly draining
+ * port (fault slow-port). */
 static bool too_slow(const struct sv_shared_fabric *b, uint32_t egress, uint32_t peer, struct sv_path *path)
 {
     double drain = b->port_drain[peer], most = patience(b, egress);
@@ -98,8 +100,8 @@ static bool too_slow(const struct sv_shared_fabric *b, uint32_t egress, uint32_t
     return !lost(path, SV_SLOW, egress, isinf(most) ? SOFTIB_DROP_HELD : SOFTIB_DROP_HOQ);
 }
 
-/* Return whether `port`, which drains nothing, grants credits nevertheless (fault slow-port --overrun: a negative
- * drain). */
+/* Return whether `port` grants credits although it drains nothing (fault slow-port --overrun: a
+ * negative drain). */
 static bool overruns(const struct sv_shared_fabric *b, uint32_t port)
 {
     return isinf(b->port_drain[port]) && b->port_drain[port] < 0;
@@ -110,7 +112,7 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route
     int64_t peer = b->port_peer[egress];
     bool from_switch = sv_is_switch(b, (uint32_t)b->port_node[egress]);
     const uint8_t *info = sv_port_info(b, egress);
-    /* Only a switch counts what it cannot send: the HCA's own send queue does not move. */
+    /* Only a switch counts packets that it cannot send: at an HCA the send queue stops. */
     uint32_t here = from_switch ? egress : SV_NO_PORT;
 
     if (peer < 0 || info[SV_PHYS_STATE_AT] >> 4 != SV_PHYS_LINK_UP ||
@@ -142,7 +144,7 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route
     return true;
 }
 
-/* Port by which switch `node` forwards `lid`, SV_NO_PORT: nowhere. */
+/* Port through which switch `node` forwards `lid`; SV_NO_PORT: none. */
 static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, unsigned lid)
 {
     uint32_t row = (uint32_t)b->switch_of_node[node];

@@ -1,5 +1,6 @@
 /*
- * The path of a packet through the fabric's tables: its egress ports, its end, and where and why it is lost.
+ * The path of a packet through the fabric's tables: its egress ports, its end port, and where and
+ * why it is lost.
  *
  * Packets leave a port that is ACTIVE and enter one that is ARMED or ACTIVE (IBA 7.2.7); switches look up the DLID in
  * their linear table (18.2.4.3), the VL of each link in SL2VL (7.6.6), and check P_Keys where they enforce partitions
@@ -17,17 +18,17 @@
 
 enum sv_reason {
     SV_OK,
-    SV_PORT_NOT_ACTIVE, /* the port itself, or another on the way, is not up */
+    SV_PORT_NOT_ACTIVE, /* the port, or another on the path, is not up */
     SV_LINK_DOWN,       /* no cable, or a link without a physical connection */
-    SV_NO_ROUTE,        /* a switch has no entry for the DLID, or it leads to somebody else */
+    SV_NO_ROUTE,        /* a switch has no entry for the DLID, or the entry leads to another port */
     SV_LOOP,            /* more links than SV_PATH_LINKS: the tables lead in a circle */
-    SV_NO_VL,           /* SL2VL names VL15, or one that the link does not have: the packet is dropped (7.6.6) */
+    SV_NO_VL,           /* SL2VL has VL15, or a VL that the link does not have: the packet is dropped (7.6.6) */
     SV_MTU,             /* a link carries less than the path MTU */
     SV_PKEY,            /* the receiver's P_Key does not match */
-    SV_PKEY_SWITCH,     /* a switch port that enforces partitions does not know the P_Key */
+    SV_PKEY_SWITCH,     /* a switch port that enforces partitions does not have the P_Key */
     SV_GID,             /* the end port does not own the GRH's DGID */
-    SV_SLOW,            /* the receiver takes packets so slowly that they die at the head of the sender's queue */
-    SV_OVERRUN          /* the receiver has no room for them, although it gave credits */
+    SV_SLOW,            /* the receiver drains so slowly that packets expire at the head of the sender's queue */
+    SV_OVERRUN          /* the receiver has no room, although it granted credits */
 };
 
 /* Parameters of a sender. */
@@ -35,9 +36,9 @@ struct sv_route_key {
     uint32_t port;      /* row of the port that it leaves */
     uint16_t dlid;
     uint16_t pkey;      /* of the packet, native byte order */
-    uint16_t dest_pkey; /* of the receiving QP; 0 = any entry of its port's table does */
+    uint16_t dest_pkey; /* of the receiving QP; 0 = any entry of its port's table */
     uint8_t sl;
-    uint8_t mtu;        /* code of the path MTU (1: 256 .. 5: 4096); 0 = whatever fits */
+    uint8_t mtu;        /* code of the path MTU (1: 256 .. 5: 4096); 0 = the largest that fits */
     bool is_global;
     uint8_t dgid[16];   /* is_global */
 };
@@ -45,19 +46,20 @@ struct sv_route_key {
 struct sv_path {
     uint64_t epoch;     /* of the shared fabric, before the walk */
     enum sv_reason reason;
-    uint32_t dest;      /* row of the end port, SV_NO_PORT when it is not reached */
-    uint32_t drop;      /* row of the port at which packets are lost; SV_NO_PORT: they are not, or leave no trace */
-    uint8_t counter;    /* which counter of `drop` they move: SOFTIB_DROP_* of traffic.h */
+    uint32_t dest;      /* row of the end port; SV_NO_PORT if not reached */
+    uint32_t drop;      /* row of the port at which packets are lost; SV_NO_PORT: not lost, or no port counts the loss */
+    uint8_t counter;    /* counter of `drop` that they increment: SOFTIB_DROP_* of traffic.h */
     uint8_t mtu;        /* code of the smallest link MTU, 5 for a loopback */
     uint8_t vl;         /* on the first link */
     uint16_t links;     /* links that packets pass, up to the loss */
     uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that they leave */
 };
 
-/* Walks. Returns path->reason. A DLID of the port itself is a loopback without links. */
+/* Walk the path. Returns path->reason. A DLID of the port itself is a loopback without links. */
 enum sv_reason sv_path_walk(const struct sv_shared_fabric *fabric, const struct sv_route_key *route, struct sv_path *path);
 
-/* Both 15 bits equal and one of the two a full member (10.9.1.2); partition 0 matches nothing. */
+/* Return whether two P_Keys match: the low 15 bits are equal and at least one is a full member
+ * (10.9.1.2); partition 0 matches nothing. */
 static inline bool sv_pkeys_match(unsigned a, unsigned b)
 {
     return (a & SV_PKEY_PARTITION) && !((a ^ b) & SV_PKEY_PARTITION) && ((a | b) & SV_PKEY_MEMBER);
@@ -75,15 +77,18 @@ struct sv_tree {
     uint32_t *egress;   /* rows of the ports that a copy leaves */
 };
 
-/* Walks the tree of `route->dlid` (a multicast LID; IBA 18.2.4.3.3). Returns 0 or -ENOMEM; free with sv_tree_free. */
+/* Walk the tree of `route->dlid` (a multicast LID; IBA 18.2.4.3.3). Returns 0 or -ENOMEM; free with
+ * sv_tree_free. */
 int sv_tree_walk(const struct sv_shared_fabric *fabric, const struct sv_route_key *route, struct sv_tree *tree);
 void sv_tree_free(struct sv_tree *tree);
 
-/* One link, used by both walks: may a packet of `route` cross from `egress`? Fills path->reason, drop and counter. */
+/* Check one link, for both walks: whether a packet of `route` can cross from `egress`. Fills
+ * path->reason, drop and counter. */
 bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route, uint32_t egress, uint32_t ingress_at_sender,
               struct sv_path *path);
 
-/* The port of switch `node` that packets to `lid` leave where its table says `egress`: another of the LID's group where that one is down. */
+/* Return the port of switch `node` for packets to `lid`: `egress` from its table, or another port
+ * of the LID's group if that one is down. */
 uint32_t sv_repaired(const struct sv_shared_fabric *b, uint32_t node, unsigned lid, uint32_t egress);
 
 #endif

@@ -1,11 +1,11 @@
-/* What a port is at this moment, read from the shared fabric. */
+/* The current attributes of a port, read from the shared fabric. */
 #include "internal.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define NETWORK (127u << 24 | 64u << 16) /* 127.64.0.0/10 */
-#define IPOIB_NETWORK (10u << 24 | 64u << 16) /* 10.64.0.0/10: the same ports in the networks of softib run --net */
+#define IPOIB_NETWORK (10u << 24 | 64u << 16) /* 10.64.0.0/10: the addresses of the same ports with softib run --net */
 #define MASK 0xffc00000u
 #define EXTENDED_SPEED_BIT 4             /* FDR 16, EDR 32, HDR 64, NDR 128 in ibv_port_attr.active_speed */
 #define XDR 256

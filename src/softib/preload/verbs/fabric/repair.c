@@ -1,6 +1,7 @@
 /*
- * Local repair: a switch whose port towards a LID is down takes another of the LID's adaptive routing group, before any
- * manager hears of it (ARInfo.fr_enabled; softib.agents.kernels.route does the same for MADs).
+ * Local repair: a switch whose port towards a LID is down uses another port of the LID's adaptive
+ * routing group, before the subnet manager reacts (ARInfo.fr_enabled; softib.agents.kernels.route
+ * does the same for MADs).
  *
  * The tables of adaptive routing are lazy columns: they are in a memfd of the daemon. Access through a mapping would
  * allocate pages, so entries are read from the descriptor passed by the daemon, and only in walks that meet a port
@@ -19,7 +20,7 @@ static bool entry(int fd, const struct sv_lazy_column *column, uint64_t row, uin
     return index + octets <= column->row_octets && pread(fd, to, octets, (off_t)(column->offset + at)) == (ssize_t)octets;
 }
 
-/* Is the link of `port` up at both ends? */
+/* Return whether the link of `port` is up at both ends. */
 static bool link_up(const struct sv_shared_fabric *b, uint32_t port)
 {
     int32_t peer = b->port_peer[port];
@@ -27,7 +28,8 @@ static bool link_up(const struct sv_shared_fabric *b, uint32_t port)
     return peer >= 0 && sv_phys_state(b, port) == SV_PHYS_LINK_UP && sv_phys_state(b, (uint32_t)peer) == SV_PHYS_LINK_UP;
 }
 
-/* Ports of the group that the switch `row` has for `lid`; false: it repairs nothing, or has none. */
+/* Ports of the group that the switch `row` has for `lid`; false: local repair is off, or there is
+ * no group. */
 static bool group_of(const struct sv_shared_fabric *b, int fd, uint64_t row, unsigned lid, uint64_t ports[4])
 {
     uint8_t flags;
@@ -57,7 +59,8 @@ uint32_t sv_repaired(const struct sv_shared_fabric *b, uint32_t node, unsigned l
 
     if (!b->ar_group.row_octets || link_up(b, egress))
         return egress;
-    /* A program that closes all descriptors has closed this one too, and it may be another file's by now. */
+    /* A program that closes all descriptors has closed this one too; the number may now belong to
+     * another file. */
     if (!fstat(b->lazy_fd, &info) && info.st_ino == b->lazy_inode && S_ISREG(info.st_mode) &&
         group_of(b, b->lazy_fd, (uint64_t)b->switch_of_node[node], lid, ports))
         egress = first_up(b, node, ports, egress);

@@ -2,17 +2,20 @@
  * The protocol between libsoftib-verbs.so and the daemon of a running fabric. This header is the only declaration;
  * softib.live.verbs.server reads it into NumPy dtypes.
  *
- * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once,
- * sends softib_server_hello and receives one softib_server_reply with its number, 1 .. 65535, unique among the living,
- * and the descriptors SOFTIB_SERVER_FILES (SCM_RIGHTS): so it maps the fabric without a path or a pid, which may lead
- * elsewhere in its container. A client that sends only magic and version gets the descriptors, but does not count as a
- * program of the fabric. The connection stays; a program that closes it, or dies, has left: its memory is reaped, its
- * traffic added up. Afterwards each message is a softib_server_ask, which gets one softib_server_reply.
+ * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process
+ * connects once, sends softib_server_hello and receives one softib_server_reply with its number, 1
+ * .. 65535, unique among the living, and the descriptors SOFTIB_SERVER_FILES (SCM_RIGHTS): so it
+ * maps the fabric without a path or a pid, which may mean something else in its container. A client
+ * that sends only magic and version gets the descriptors, but does not count as a program of the
+ * fabric. The connection stays; a program that closes it, or dies, has left: its memory is freed,
+ * its traffic is added to the counters. Afterwards each message is a softib_server_ask, which gets
+ * one softib_server_reply.
  *
  * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes
  *   a softib_event there whenever something happens to the ports of node `node`. Events that do not fit the socket wait
  *   in the daemon, like in the kernel's list of an open device. When the reading end is closed the daemon drops them.
- * - FOLD: every count of the traffic file is in the counters of the ports when the answer comes.
+ * - FOLD: when the answer arrives, the counters of the ports include every count of the traffic
+ *   file.
  *
  * Integers are the machine's own.
  */
@@ -24,7 +27,8 @@
 #define SOFTIB_SERVER_MAGIC 0x73627276
 #define SOFTIB_SERVER_VERSION 2
 
-/* Descriptors of a first reply: the files `shared_fabric`, what its lazy columns lie in, `verbs`, `traffic`. */
+/* Descriptors of a first reply: the files `shared_fabric`, the one with its lazy columns, `verbs`,
+ * `traffic`. */
 #define SOFTIB_SERVER_FILES 4
 #define SOFTIB_SERVER_FABRIC 0
 #define SOFTIB_SERVER_LAZY 1
@@ -49,7 +53,7 @@ struct softib_server_hello {
     uint32_t version;       /* SOFTIB_SERVER_VERSION */
     uint32_t shared_fabric; /* SOFTIB_SHARED_FABRIC_VERSION that the library reads */
     uint32_t reserved;
-    char view[64];          /* which HCAs the program sees */
+    char view[64];          /* the HCAs that the program sees */
 };
 
 struct softib_server_ask {
@@ -67,7 +71,7 @@ struct softib_server_reply {
 struct softib_event {
     uint32_t type;          /* SOFTIB_EVENT_*, enum ibv_event_type */
     uint32_t portnum;
-    uint64_t element;       /* events of the program's own objects, which its library writes itself */
+    uint64_t element;       /* events of the program's own objects, written by its library */
 };
 
 #endif

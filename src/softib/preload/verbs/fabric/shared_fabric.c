@@ -1,4 +1,4 @@
-/* Maps the file `shared_fabric` and finds its columns by name. */
+/* Map the file `shared_fabric` and look up its columns by name. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@ static uint64_t element_octets(const char *dtype)
     return (uint64_t)(dtype[2] - '0');
 }
 
-/* The entry `name`, checked against what this library was compiled for; NULL and a line in `why` otherwise. */
+/* Return the entry `name`, if it has the type and store that this library was compiled for;
+ * otherwise NULL and one line in `why`. */
 static const struct softib_column *column(const struct softib_shared_fabric *head, const char *name, const char *dtype,
                                           char *why, size_t room)
 {
@@ -30,7 +31,7 @@ static const struct softib_column *column(const struct softib_shared_fabric *hea
             continue;
         if (strncmp(c->dtype, dtype, sizeof c->dtype) || c->ndim < 1 || c->ndim > 4 ||
             c->store != SOFTIB_EAGER) {
-            snprintf(why, room, "column %s of the shared fabric is %.8s in store %u, this library wants %s in store %u", name,
+            snprintf(why, room, "column %s of the shared fabric is %.8s in store %u, this library expects %s in store %u", name,
                      c->dtype, c->store, dtype, SOFTIB_EAGER);
             return NULL;
         }
@@ -40,7 +41,7 @@ static const struct softib_column *column(const struct softib_shared_fabric *hea
             else
                 octets *= c->shape[d];
         if (c->offset > head->size || octets > head->size - c->offset) {
-            snprintf(why, room, "column %s of the shared fabric lies beyond its end", name);
+            snprintf(why, room, "column %s of the shared fabric is beyond its end", name);
             return NULL;
         }
         return c;
@@ -49,7 +50,7 @@ static const struct softib_column *column(const struct softib_shared_fabric *hea
     return NULL;
 }
 
-/* Further dimensions that the walk relies on. */
+/* Check the further dimensions that the walk uses. */
 static bool shaped(struct sv_shared_fabric *b, const char *name, const struct softib_column *c)
 {
     static const struct { const char *name; uint64_t width; } fixed[] = {
@@ -72,7 +73,7 @@ static bool shaped(struct sv_shared_fabric *b, const char *name, const struct so
     return c->ndim == 1;
 }
 
-/* The lazy column `name` of the switches, nothing where the fabric has none of this shape. */
+/* The lazy column `name` of the switches; empty if the fabric has none of this shape. */
 static struct sv_lazy_column lazy_column(const struct sv_shared_fabric *b, const char *name, const char *dtype, uint32_t ndim)
 {
     const struct softib_column *entries = (const void *)((const char *)b->head + b->head->directory);
@@ -130,7 +131,7 @@ static int check_head(const struct softib_shared_fabric *head, uint64_t size, co
     }
     if (head->size != size || head->directory > size ||
         head->columns > (size - head->directory) / sizeof(struct softib_column)) {
-        snprintf(why, room, "%s is cut off", path);
+        snprintf(why, room, "%s is truncated", path);
         return -EPROTO;
     }
     return 0;

@@ -6,19 +6,21 @@
  * follow; cell 0 of each is its softib_chunk. A chunk belongs to one process, which claims it with a compare-and-swap
  * of `owner` (0 -> its number); only the daemon releases it, after the death of that process.
  *
- * A cell counts the packets of one path in both directions: 0 forward, 1 back. Its life is a chain of single stores:
- * FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the daemon after its death) -> FREE (the daemon,
- * which has added the rest to the counters of the ports). So nothing is lost or counted twice when a process is killed.
- * `packets` and `dwords` only grow while LIVE. A writer sets the chunk's `dirty` when it reads 0; the daemon clears it,
- * adds what is new, and looks again at the next time: a count that was under way is found then at the latest.
+ * A cell counts the packets of one path in both directions: 0 forward, 1 back. Its state changes
+ * with single stores: FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the
+ * daemon after its death) -> FREE (the daemon, which has added the rest to the counters of the
+ * ports). So nothing is lost or counted twice when a process is killed. `packets` and `dwords` only
+ * grow while LIVE. A writer sets the chunk's `dirty` when it reads 0; the daemon clears it, adds
+ * the new counts, and reads the chunk again the next time, which finds any count that was in
+ * progress.
  *
- * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer) receives. Where a way
- * has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
- * none. Packets of a direction whose `counter` is not NONE pass `links` links and are lost at port `drop`, where that
- * counter moves too. `corrupted` of them arrived with bit errors, at links whose column port_loss says that there are
- * any.
+ * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer)
+ * receives. If a path has more than SOFTIB_CELL_LINKS of them, `more` is the number of the cell
+ * (state MORE) with the rest; 0 = none. Packets of a direction whose `counter` is not NONE pass
+ * `links` links and are lost at port `drop`, which increments that counter. `corrupted` of them
+ * arrived with bit errors, at links with a nonzero column port_loss.
  *
- * Behind the chunks stand softib_link_clocks, one a port row.
+ * After the chunks comes one softib_link_clock for each port row.
  */
 #ifndef SOFTIB_TRAFFIC_H
 #define SOFTIB_TRAFFIC_H
@@ -38,7 +40,7 @@
 #define SOFTIB_CELL_MORE 4
 
 /*
- * What a lost packet moves at its port (IBA 16.1.3.5, 16.1.4, 14.2.5.6):
+ * Counters and traps of a lost packet at its port (IBA 16.1.3.5, 16.1.4, 14.2.5.6):
  * INACTIVE: PortXmitDiscards, PortInactiveDiscards
  * MTU: PortXmitDiscards, PortNeighborMTUDiscards
  * DLID_MAPPING: PortRcvSwitchRelayErrors, PortDLIDMappingErrors
@@ -48,7 +50,7 @@
  * PKEY: PKeyViolations, trap 257
  * QKEY: QKeyViolations, trap 258
  * HOQ: PortXmitDiscards, PortSwHOQLifetimeLimitDiscards, PortXmitWait
- * HELD: they are not lost but never sent: PortXmitWait
+ * HELD: not lost, but never sent: PortXmitWait
  * OVERRUN: PortRcvErrors, PortBufferOverrunErrors, ExcessiveBufferOverrunErrors, trap 130
  */
 #define SOFTIB_DROP_NONE 0
@@ -68,17 +70,18 @@ struct softib_traffic {
     char magic[8];          /* "SOFTIBt" and a NUL */
     uint32_t version;       /* SOFTIB_TRAFFIC_VERSION */
     uint32_t chunks;        /* room */
-    uint64_t size;          /* octets of the file */
-    uint32_t high;          /* chunks that were ever claimed, at least: those behind it are untouched */
+    uint64_t size;          /* bytes of the file */
+    uint32_t high;          /* upper bound of chunks ever claimed: later ones are unused */
     uint32_t pid;           /* process of the daemon */
     uint64_t link_clocks_at;      /* offset of the first softib_link_clock */
     uint32_t link_clocks;         /* one for each port row */
-    uint32_t paced;         /* 1: a program moves them */
+    uint32_t paced;         /* 1: a program updates them */
 };
 
-/* What the link behind a port has to send, where programs take the wire's time (link_pacing.h). Times are CLOCK_MONOTONIC, ns / 64. */
+/* The queue of a port's link, for programs with paced links (link_pacing.h). Times are
+ * CLOCK_MONOTONIC, ns / 64. */
 struct softib_link_clock {
-    uint64_t busy;          /* until when */
+    uint64_t busy;          /* busy until */
     uint64_t wait;          /* ticks of PortXmitWait so far, of ten bit times of a lane each (16.1.3.5) */
     uint64_t lag;           /* longest wait in this busy time */
     uint64_t stalled_until;
@@ -87,7 +90,7 @@ struct softib_link_clock {
 
 struct softib_chunk {
     uint32_t owner;         /* process number, 0 = unowned */
-    uint32_t dirty;         /* 1: something was counted, or a cell changed its state */
+    uint32_t dirty;         /* 1: a count or the state of a cell changed */
 };
 
 struct softib_cell {
@@ -106,7 +109,7 @@ struct softib_cell {
     uint32_t reserved[2];
     uint32_t corrupted[2];    /* packets that bit errors corrupted on one of the links, modulo 2^32 */
     uint64_t packets[2];
-    uint64_t dwords[2];      /* of 4 octets, LRH to ICRC */
+    uint64_t dwords[2];      /* of 4 bytes, LRH to ICRC */
     uint32_t egress[40];    /* SOFTIB_CELL_LINKS */
 };
 

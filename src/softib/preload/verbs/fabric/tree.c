@@ -29,7 +29,7 @@ struct walk {
     const struct sv_shared_fabric *b;
     const struct sv_route_key *route;
     struct sv_path *scratch;
-    struct list dests, links, at; /* `at`: ports by which a copy entered a switch */
+    struct list dests, links, at; /* `at`: ports through which a copy entered a switch */
     uint8_t *seen;                /* a bit for each switch */
 };
 
@@ -50,14 +50,14 @@ static bool send(struct walk *w, uint32_t egress, uint32_t in)
     if (!sv_is_switch(w->b, node))
         return push(&w->dests, peer);
     uint32_t row = (uint32_t)w->b->switch_of_node[node];
-    /* A table that leads in a circle multiplies packets for ever; here each switch forwards one copy. */
+    /* A loop in the tables would multiply packets for ever; here each switch forwards one copy. */
     if (w->seen[row >> 3] & 1 << (row & 7))
         return true;
     w->seen[row >> 3] |= (uint8_t)(1 << (row & 7));
     return push(&w->at, peer);
 }
 
-/* Switch of `in` forwards: every port of the mask but the one that the copy came in by. */
+/* Forward at the switch of `in`: through every port of the mask except the ingress port. */
 static bool forward(struct walk *w, uint32_t in)
 {
     const struct sv_shared_fabric *b = w->b;

@@ -1,6 +1,7 @@
 /*
- * Key violations at the end of a path: a cell of this process for each port and kind, which only increments the
- * counter of its kind; the daemon raises the trap (agents/kernels/app_traffic.py).
+ * Key violations at the end of a path: this process has one cell for each port and kind, which
+ * increments only the counter of its kind; the daemon raises the trap
+ * (agents/kernels/app_traffic.py).
  */
 #include "internal.h"
 
@@ -9,7 +10,7 @@
 #include <time.h>
 
 #define VIOLATION_CELLS 64
-#define NAMED_NS 10000000 /* a cell names the first violator; another one is named after this time (traps are rarer) */
+#define NAMED_NS 10000000 /* a cell names the first violator, and another one after this time (traps are rarer) */
 
 struct violation_cell {
     struct softib_cell *cell;

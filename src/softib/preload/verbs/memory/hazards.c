@@ -1,12 +1,12 @@
-/* Hazards: raised, and waited for. */
+/* Hazards: raise them, and wait for them. */
 #include "hazards.h"
 #include "locks.h"
 #include "processor.h"
 
 #include <sched.h>
 
-#ifndef SPINS /* tests explore every order of steps, and need no patience */
-#define SPINS 1000 /* then the processor is given away: the holder may wait for it */
+#ifndef SPINS /* tests that explore every order of steps do not spin */
+#define SPINS 1000 /* then yield the processor: the holder may wait for it */
 #endif
 
 uint64_t *vm_hazard(struct vm_heap *w, uint32_t target, enum vm_level level)
@@ -17,7 +17,7 @@ uint64_t *vm_hazard(struct vm_heap *w, uint32_t target, enum vm_level level)
     uint32_t from = levels[level].from, n = levels[level].n;
     uint64_t *slots = vm_process(w, w->process)->hazard, value = ++sequence << 16 | target;
 
-    for (uint32_t tries = 1;; mine++, tries++) { /* mostly the one that this thread had before */
+    for (uint32_t tries = 1;; mine++, tries++) { /* usually the slot that this thread used before */
         uint64_t none = 0, *slot = &slots[from + mine % n];
 
         if (__atomic_compare_exchange_n(slot, &none, value, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))

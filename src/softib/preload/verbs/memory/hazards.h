@@ -1,10 +1,11 @@
-/* Hazards say that objects of another process are in use until their slot is cleared. */
+/* A hazard marks objects of another process as in use until its slot is cleared. */
 #ifndef SOFTIB_VERBS_MEMORY_HAZARDS_H
 #define SOFTIB_VERBS_MEMORY_HAZARDS_H
 
 #include "heap/shared_heap.h"
 
-/* A holder takes only hazards of a later level: each level has separate slots, so there is no deadlock. */
+/* A thread that holds a hazard raises only hazards of a later level: each level has separate slots,
+ * so there is no deadlock. */
 enum vm_level { VM_FIRST, VM_SECOND, VM_THIRD };
 uint64_t *vm_hazard(struct vm_heap *w, uint32_t target, enum vm_level level);
 

@@ -1,7 +1,8 @@
 /*
- * A pid is asked by its pidfd, whose inode is that of one process for as long as the system runs (pidfs, Linux 6.9): a pid that was
- * given to another process meanwhile is found out. Older systems have one inode for all, which says nothing; there the pid alone is
- * asked, and the daemon clears `alive` when a process hangs up.
+ * A process is identified by the inode of its pidfd, which is unique for the uptime of the system
+ * (pidfs, Linux 6.9), so a reused pid is detected. Older systems have one inode for all pidfds;
+ * there only the pid is checked, and the daemon clears `alive` when a process closes its
+ * connection.
  */
 #include "identity.h"
 #include "libc_calls.h"
@@ -55,7 +56,7 @@ uint64_t vm_self(void)
 
 uint64_t vm_pid_ns(void)
 {
-    static uint64_t found, of; /* a process stays where it is; a child may be elsewhere */
+    static uint64_t found, of; /* a process never changes its namespace; a child may be in another */
 
     if (__atomic_load_n(&of, __ATOMIC_ACQUIRE) != vm_self()) {
         __atomic_store_n(&found, inode_at("/proc/self/ns/pid"), __ATOMIC_RELAXED);
@@ -76,7 +77,7 @@ void vm_identify(struct softib_process *self)
         close(pidfd);
 }
 
-/* A zombie does not: all its threads are past their last copy, and its parent may never ask for it. */
+/* A zombie counts as dead: its threads make no more copies, and its parent may never wait for it. */
 bool vm_runs(const struct softib_process *p)
 {
     VM_KEEP_ERRNO;

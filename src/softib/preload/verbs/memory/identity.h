@@ -1,21 +1,23 @@
-/* Which process a softib_process is, and whether it is one whose pid means something here. */
+/* The identity of a softib_process, and whether its pid is valid in this process. */
 #ifndef SOFTIB_VERBS_MEMORY_IDENTITY_H
 #define SOFTIB_VERBS_MEMORY_IDENTITY_H
 
 #include "heap/shared_heap.h"
 
-/* Inode of this process's PID namespace; 0: not known. */
+/* Inode of this process's PID namespace; 0: unknown. */
 uint64_t vm_pid_ns(void);
-/* Which process this is, among those that forked from one another: a child in a new PID namespace may have its parent's pid. */
+/* Identity of this process, distinct from its parents and children: a child in a new PID namespace
+ * may have its parent's pid. */
 uint64_t vm_self(void);
-/* Writes who this process is. */
+/* Store the identity of this process. */
 void vm_identify(struct softib_process *self);
-/* The process that `p` names still runs; in this PID namespace. */
+/* Return whether process `p`, in this PID namespace, still runs. */
 bool vm_runs(const struct softib_process *p);
 
 /*
- * It is in this process's PID namespace, so that its pid is its own here, too; and in its user namespace, in which alone the system
- * lets one process copy from and to another (ptrace(2), "Ptrace access mode checking").
+ * Return whether it is in this process's PID namespace, so that its pid is valid here, and in its
+ * user namespace, which the system requires for copies between processes (ptrace(2), "Ptrace access
+ * mode checking").
  */
 static inline bool vm_same_namespace(const struct vm_heap *w, uint32_t process)
 {

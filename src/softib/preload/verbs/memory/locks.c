@@ -1,12 +1,12 @@
-/* Locks in shared memory, and whether their owners live. */
+/* Locks in shared memory, and the check that their owners live. */
 #include "locks.h"
 #include "identity.h"
 #include "processor.h"
 
 #include <sched.h>
 
-#ifndef SPINS /* tests explore every order of steps, and need no patience */
-#define SPINS 1000 /* then the processor is given away: the owner may wait for it */
+#ifndef SPINS /* tests that explore every order of steps do not spin */
+#define SPINS 1000 /* then yield the processor: the owner may wait for it */
 #endif
 
 bool vm_owner_lives(struct vm_heap *w, uint32_t owner)
@@ -21,7 +21,7 @@ bool vm_lives(struct vm_heap *w, uint32_t process)
 
     if (!__atomic_load_n(&p->alive, __ATOMIC_ACQUIRE))
         return false;
-    return !vm_same_namespace(w, process) || vm_runs(p); /* of one in another namespace the daemon alone knows */
+    return !vm_same_namespace(w, process) || vm_runs(p); /* only the daemon sees a death in another namespace */
 }
 
 bool vm_lock_slow(struct vm_heap *w, uint32_t *lock)
@@ -31,7 +31,7 @@ bool vm_lock_slow(struct vm_heap *w, uint32_t *lock)
 
         if (owner && spins % SPINS == 0) {
             sched_yield();
-            if (spins % (2 * SPINS) == 0 && !vm_owner_lives(w, owner) && /* a yield is long on a busy machine */
+            if (spins % (2 * SPINS) == 0 && !vm_owner_lives(w, owner) && /* a yield takes long on a busy machine */
                 __atomic_compare_exchange_n(lock, &owner, w->owner, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
                 return true;
         }

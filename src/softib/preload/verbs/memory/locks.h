@@ -5,11 +5,11 @@
 #include "heap/shared_heap.h"
 
 bool vm_lives(struct vm_heap *w, uint32_t process);
-/* Of who holds a lock. */
+/* The holder of a lock. */
 bool vm_owner_lives(struct vm_heap *w, uint32_t owner);
 bool vm_lock_slow(struct vm_heap *w, uint32_t *lock);
 
-/* True: it was taken over from a dead owner, which may have left its data half changed. */
+/* True: taken over from a dead owner, which may have left an incomplete change. */
 static inline bool vm_lock(struct vm_heap *w, uint32_t *lock)
 {
     uint32_t none = 0;

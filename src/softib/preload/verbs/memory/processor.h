@@ -1,4 +1,4 @@
-/* What a thread says to the processor that runs it. */
+/* Hints to the processor. */
 #ifndef SOFTIB_VERBS_MEMORY_PROCESSOR_H
 #define SOFTIB_VERBS_MEMORY_PROCESSOR_H
 
@@ -13,10 +13,10 @@ static inline void vm_relax(void)
 #endif
 }
 
-/* The line that holds `at` will be written soon: it is fetched from any cache. Any address may be given. */
+/* Prefetch the cache line of `at` for a write. Any address is allowed. */
 static inline void vm_soon(uintptr_t at)
 {
-#if defined(__x86_64__) /* the compiler makes a read of __builtin_prefetch, for want of -mprfchw */
+#if defined(__x86_64__) /* without -mprfchw the compiler turns __builtin_prefetch for writing into one for reading */
     __asm__ volatile("prefetchw (%0)" : : "r"(at));
 #else
     __builtin_prefetch((const void *)at, 1);

@@ -1,4 +1,4 @@
-/* Orders copies from other processes, which execute them. */
+/* Order copies from other processes, which execute them. */
 #include "orders.h"
 #include "../memory/libc_calls.h"
 #include "../memory/locks.h"
@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #define POLLER_NS 3000u         /* a thread that polls takes an order within this time */
-#define AWAKE_NS 60000u         /* who orders sleeps after this time */
-#define LOOK_NS 1000000u        /* … and looks so often whether the owner lives */
-#define UNTAKEN_NS 500000000u   /* an owner that takes no order for so long is stopped */
-#define SERVES_NS 5000000u      /* one that polls begins to serve within this time */
-#define LOOKS 64 /* looks between two at the clock */
+#define AWAKE_NS 60000u         /* the requester sleeps after this time */
+#define LOOK_NS 1000000u        /* … and checks at this interval whether the owner lives */
+#define UNTAKEN_NS 500000000u   /* an owner that takes no order for this long counts as stopped */
+#define SERVES_NS 5000000u      /* an owner that polls starts to serve within this time */
+#define LOOKS 64 /* spins between two reads of the clock */
 
 void vp_futex_wait(uint32_t *word, uint32_t seen, uint64_t ns)
 {
@@ -45,7 +45,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* -- finding who serves -- */
+/* -- find the server -- */
 
 static struct softib_service *service_of(struct vm_heap *w, uint32_t process)
 {
@@ -70,7 +70,7 @@ static bool try_lock(struct vm_heap *w, uint32_t *lock)
     return __atomic_compare_exchange_n(lock, &none, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* One that no one uses; its number. */
+/* Lock a free order; returns its number. */
 static unsigned lock_order(struct vm_heap *w, struct softib_service *service)
 {
     struct softib_order *orders = vp_orders(service);
@@ -83,7 +83,7 @@ static unsigned lock_order(struct vm_heap *w, struct softib_service *service)
     return mine;
 }
 
-/* Of an order that is locked: most owners never have more than one at a time. */
+/* Data of a locked order: most owners never have more than one at a time. */
 static bool data_exists(struct vm_heap *w, struct softib_service *service, unsigned order)
 {
     if (__atomic_load_n(&service->there, __ATOMIC_RELAXED) >> order & 1)
@@ -94,7 +94,7 @@ static bool data_exists(struct vm_heap *w, struct softib_service *service, unsig
     return true;
 }
 
-/* -- giving an order, and waiting for its end -- */
+/* -- give an order, and wait for its end -- */
 
 static bool is_in(const struct softib_order *order, uint32_t state)
 {
@@ -106,7 +106,8 @@ static bool moves(struct softib_order *order, uint32_t from, uint32_t to)
     return __atomic_compare_exchange_n(&order->state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* A thread that polled took the last one, and will take this one soon; else the one that sleeps is woken at once. */
+/* If a polling thread took the last order, it will take this one soon; otherwise wake the sleeping
+ * thread at once. */
 static void wake(struct softib_service *service)
 {
     if (__atomic_load_n(&service->sleeps, __ATOMIC_SEQ_CST))
@@ -154,13 +155,13 @@ static int wait_for(struct vm_heap *w, uint32_t process, struct softib_service *
         if (now - began > UNTAKEN_NS && moves(order, SOFTIB_ORDER_GIVEN, SOFTIB_ORDER_NONE))
             return -EAGAIN;
         if (now - began > 4ull * UNTAKEN_NS && !is_in(order, SOFTIB_ORDER_DONE))
-            return -EAGAIN; /* stopped in the middle: the order stays taken until the owner goes on */
+            return -EAGAIN; /* stopped during the copy: the order stays taken until the owner continues */
     }
     __atomic_store_n(&order->state, SOFTIB_ORDER_NONE, __ATOMIC_RELAXED);
     return order->error;
 }
 
-/* `order` is locked, and no one executes what was in it. */
+/* `order` is locked, and its previous content is not being executed. */
 static int give(struct vm_heap *w, uint32_t process, struct softib_service *service, struct softib_order *order, uint32_t kind)
 {
     order->kind = kind;
@@ -171,7 +172,7 @@ static int give(struct vm_heap *w, uint32_t process, struct softib_service *serv
     return wait_for(w, process, service, order);
 }
 
-/* Its former owner may have been killed, or have abandoned it. False: it is still executed. */
+/* Its former owner may have been killed, or have abandoned it. False: it is still being executed. */
 static bool settle(struct softib_order *order)
 {
     if (moves(order, SOFTIB_ORDER_GIVEN, SOFTIB_ORDER_NONE) || moves(order, SOFTIB_ORDER_DONE, SOFTIB_ORDER_NONE))
@@ -179,9 +180,9 @@ static bool settle(struct softib_order *order)
     return is_in(order, SOFTIB_ORDER_NONE);
 }
 
-/* -- copies: in pieces, each behind the one before -- */
+/* -- copies: in pieces, in order -- */
 
-/* Between `data` and the next `n` octets of `here`, which is used up. */
+/* Copy between `data` and the next `n` bytes of `here`, which is advanced. */
 static void bounce(char *data, struct iovec **here, size_t n, bool put)
 {
     while (n) {
@@ -201,7 +202,7 @@ static void bounce(char *data, struct iovec **here, size_t n, bool put)
     }
 }
 
-/* Names the next octets of `there`, at most a piece of them; returns how many. */
+/* Describe the next bytes of `there`, at most one piece; returns their number. */
 static size_t name_parts(struct softib_order *order, struct iovec **there, unsigned *n, size_t most)
 {
     size_t named = 0;
@@ -261,7 +262,7 @@ int vp_order_copy(struct vm_heap *w, uint32_t process, bool put, struct iovec *t
 
 bool vp_files_address(const struct vm_heap *w, uint32_t number, struct sockaddr_un *at)
 {
-    at->sun_family = AF_UNIX; /* of the names that the daemon removes with their process; no completion channel is number 0 */
+    at->sun_family = AF_UNIX; /* a name that the daemon removes with its process; no completion channel has number 0 */
     return (size_t)snprintf(at->sun_path, sizeof at->sun_path, "%s/wake-%u-0", w->folder, number) < sizeof at->sun_path;
 }
 
@@ -295,7 +296,7 @@ int vp_order_file(struct vm_heap *w, uint32_t process, uint32_t key)
     from = vm_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC);
     if (from < 0)
         return -1;
-    unlink(at.sun_path); /* of an earlier process with this number */
+    unlink(at.sun_path); /* left by an earlier process with this number */
     order = &vp_orders(service)[lock_order(w, service)];
     if (!bind(from, (struct sockaddr *)&at, sizeof at) && settle(order)) {
         order->key = key;

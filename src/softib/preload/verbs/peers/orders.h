@@ -1,7 +1,8 @@
 /*
- * Copies that the owner of the memory executes: for peers in another PID or user namespace (a container), and where the system lets
- * no one copy from process to process. The two sides share a bounce buffer in the heap of the owner, and wake each
- * other by futexes, which no namespace separates. A thread of the library serves (vp_serve_begin), or any thread that polls.
+ * Copies executed by the owner of the memory: for peers in another PID or user namespace (a
+ * container), and if the system does not permit copies between processes. The two sides share a
+ * bounce buffer in the heap of the owner, and wake each other by futexes, which no namespace
+ * separates. A thread of the library serves (vp_serve_begin), or any thread that polls.
  */
 #ifndef SOFTIB_VERBS_PEERS_ORDERS_H
 #define SOFTIB_VERBS_PEERS_ORDERS_H
@@ -10,33 +11,35 @@
 
 #include "../memory/heap/shared_heap.h"
 
-/* -- who orders; the process is held -- */
+/* -- the requester; the process is held -- */
 
 /*
- * Octets between `here` and memory of `process`, in ascending order; `there` is used up. 0, -EFAULT, -ESRCH: it has ended; -EAGAIN:
- * it does not answer (it is stopped), -EXDEV: it does not serve, -ENOMEM: there is no room for what is copied.
+ * Copy between `here` and memory of `process`, in ascending order; `there` is advanced. 0, -EFAULT,
+ * -ESRCH: it has ended; -EAGAIN: it does not answer (stopped); -EXDEV: it does not serve; -ENOMEM:
+ * no room for the data.
  */
 int vp_order_copy(struct vm_heap *w, uint32_t process, bool put, struct iovec *there, unsigned there_n, const struct iovec *here,
                   unsigned here_n);
-/* A descriptor of the file behind `key` of `process`; -1: it cannot be had. `w->lock` is held. */
+/* Get a descriptor of the file of `key` of `process`; -1: not available. `w->lock` is held. */
 int vp_order_file(struct vm_heap *w, uint32_t process, uint32_t key);
 
-/* -- who serves -- */
+/* -- the server -- */
 
-/* Peers that cannot copy to and from this process may order from now on. */
+/* Start to serve peers that cannot copy to and from this process. */
 void vp_serve_begin(struct vm_heap *w);
-/* The system lets this process copy from and to `process`, and most likely the reverse. */
+/* Return whether the system permits this process to copy from and to `process`, and most likely the
+ * reverse. */
 bool vp_copies(const struct vm_heap *w, uint32_t process);
-/* Threads that serve: 0 or 1. They write to registered memory alone. */
+/* Number of service threads: 0 or 1. They write only to registered memory. */
 unsigned vp_serve_threads(void);
-/* Returns when no order that was taken before is executed any more. */
+/* Wait until all orders taken before the call are finished. */
 void vp_serve_quiesce(void);
 void vp_serve_slow(struct vm_heap *w);
 
-extern const struct softib_service *vp_service; /* of this process; NULL: it does not serve */
-extern uint32_t vp_served;                      /* its bell, when it was last looked at */
+extern const struct softib_service *vp_service; /* service of this process; NULL: it does not serve */
+extern uint32_t vp_served;                      /* last value read of its bell */
 
-/* A thread that polls serves, too: sooner than one that must wake up. */
+/* A polling thread also serves, sooner than a thread that must wake up. */
 static inline void vp_serve(struct vm_heap *w)
 {
     const struct softib_service *service = __atomic_load_n(&vp_service, __ATOMIC_ACQUIRE);
@@ -46,7 +49,7 @@ static inline void vp_serve(struct vm_heap *w)
         vp_serve_slow(w);
 }
 
-/* -- between the two -- */
+/* -- both -- */
 
 static inline struct softib_order *vp_orders(struct softib_service *service)
 {
@@ -63,7 +66,7 @@ static inline char *vp_order_data(struct softib_service *service, unsigned order
 
 void vp_futex_wait(uint32_t *word, uint32_t seen, uint64_t ns);
 void vp_futex_wake(uint32_t *word);
-/* The socket to which files for process `number` are sent. False: its name is too long. */
+/* Path of the socket that receives files for process `number`. False: the path is too long. */
 struct sockaddr_un;
 bool vp_files_address(const struct vm_heap *w, uint32_t number, struct sockaddr_un *at);
 

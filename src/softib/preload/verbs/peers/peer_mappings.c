@@ -1,6 +1,6 @@
 /*
- * Files behind keys of other processes, mapped here. A mapping whose key is gone is unmapped when no one copies there any
- * more, for memory that its owner gave back is not free before.
+ * Files of keys of other processes, mapped here. A mapping whose key was removed is unmapped after
+ * the last copy, because memory released by its owner is not freed before.
  */
 #include "peer_mappings.h"
 #include "orders.h"
@@ -16,14 +16,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct vm_old {                     /* a mapping that is not found any more */
+struct vm_old {                     /* a mapping that lookups no longer return */
     char *address;
     uint64_t length;
-    uint64_t seen[SOFTIB_VERBS_HAZARDS]; /* who may have found it before */
+    uint64_t seen[SOFTIB_VERBS_HAZARDS]; /* threads that may have looked it up before */
     struct vm_old *next;
 };
 
-/* A key comes round some day, and then opens something else. */
+/* A key may be reused later for other memory. */
 static bool is_of(const struct vm_map *map, const struct softib_file *file)
 {
     return map->from == file->from && map->to == file->to && map->at == file->at && map->device == file->device &&
@@ -37,8 +37,8 @@ static bool is_the_file(const struct stat *info, const struct softib_file *file)
 }
 
 /*
- * By its name, or by the owner's descriptor where a pid leads to it, else from the owner: names and pids lead elsewhere in another
- * namespace. -1: it cannot be had.
+ * Open by name, or through the owner's descriptor if its pid is valid here, otherwise get it from
+ * the owner: names and pids differ in other namespaces. -1: not available.
  */
 static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t process, uint32_t key)
 {
@@ -47,7 +47,7 @@ static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t
     struct stat info;
 
     snprintf(link, sizeof link, "/proc/%u/fd/%d", vm_process(w, process)->pid, file->fd);
-    /* Looked at before it is opened: a number may be a device's or a pipe's by now. */
+    /* Checked before it is opened: the number may now belong to a device or a pipe. */
     if ((file->fd < 0 || vm_same_namespace(w, process)) && !stat(path, &info) && is_the_file(&info, file)) {
         int fd = open(path, O_RDWR | O_CLOEXEC | (file->fd < 0 ? O_NOFOLLOW : 0));
 
@@ -57,7 +57,7 @@ static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t
     return vp_order_file(w, process, key);
 }
 
-/* Its first octet is what the owner has at `from`. NULL: it cannot be had. */
+/* Map it; the first byte is the owner's memory at `from`. NULL: not available. */
 static char *map_file(struct vm_heap *w, const struct softib_file *file, uint32_t process, uint32_t key)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = file->at / page * page;
@@ -72,7 +72,7 @@ static char *map_file(struct vm_heap *w, const struct softib_file *file, uint32_
     return address == MAP_FAILED ? NULL : address + (file->at - start);
 }
 
-/* -- mappings that are not needed any more; `w->lock` is held -- */
+/* -- unused mappings; `w->lock` is held -- */
 
 static void retire(struct vm_heap *w, struct vm_map *map)
 {
@@ -121,7 +121,7 @@ void vp_maps_tidy_slow(struct vm_heap *w)
     VM_KEEP_ERRNO;
 
     if (pthread_mutex_trylock(&w->lock))
-        return; /* somebody maps one, or tidies */
+        return; /* another thread is mapping or unmapping */
     for (unsigned i = 0; drops != w->drops && w->maps_n && i < VM_MAPS; i++)
         if (w->maps[i].key && is_closed(w, w->maps[i].key))
             retire(w, &w->maps[i]);
@@ -130,7 +130,7 @@ void vp_maps_tidy_slow(struct vm_heap *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* -- finding -- */
+/* -- lookup -- */
 
 static void fill(struct vm_heap *w, struct vm_map *map, const struct softib_file *file, uint32_t key)
 {
@@ -151,7 +151,7 @@ static char *map_slow(struct vm_heap *w, struct vm_map *map, const struct softib
 
     pthread_mutex_lock(&w->lock);
     if (map->key && (map->key != key ? is_closed(w, map->key) : !is_of(map, file)))
-        retire(w, map); /* the place of a key that lives stays: the other is copied to by the kernel */
+        retire(w, map); /* the slot of a live key is kept: the other key is copied through the kernel */
     if (!map->key)
         fill(w, map, file, key);
     address = map->key == key ? map->address : NULL;
@@ -168,7 +168,7 @@ char *vp_map_of(struct vm_heap *w, const struct softib_file *file, uint32_t key)
         char *address = map->address;
 
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&map->key, __ATOMIC_RELAXED) == key) /* not another's in between */
+        if (__atomic_load_n(&map->key, __ATOMIC_RELAXED) == key) /* not reused by another key in between */
             return address;
     }
     return map_slow(w, map, file, key);

@@ -4,11 +4,12 @@
 
 #include "../memory/heap/shared_heap.h"
 
-/* `file` of a key of another process, mapped here, from its `from` on; NULL where that cannot be. The process is held. */
+/* Return the mapping of `file` of a key of another process, starting at its `from`; NULL if not
+ * available. The process is held. */
 char *vp_map_of(struct vm_heap *w, const struct softib_file *file, uint32_t key);
 void vp_maps_tidy_slow(struct vm_heap *w);
 
-/* Unmaps what belongs to keys that are gone. */
+/* Unmap the files of removed keys. */
 static inline void vp_maps_tidy(struct vm_heap *w)
 {
     if ((w->maps_n && w->drops != __atomic_load_n(&vm_head(w)->drops, __ATOMIC_RELAXED)) || w->old)

@@ -1,4 +1,5 @@
-/* Executes what peers order: copies between this process's memory and a bounce buffer, and the handing over of files. */
+/* Execute orders of peers: copy between this process's memory and a bounce buffer, and send file
+ * descriptors. */
 #include "orders.h"
 #include "../memory/identity.h"
 #include "../memory/heap/key_table.h"
@@ -17,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AWAKE_NS 30000u /* the thread looks for the next order so long before it sleeps: one follows another in a long message */
-#define LOOKS 64 /* looks before the processor is given away */
+#define AWAKE_NS 30000u /* the thread polls for the next order this long before it sleeps: a long message consists of several */
+#define LOOKS 64 /* polls before it yields the processor */
 
 const struct softib_service *vp_service;
 uint32_t vp_served;
@@ -29,8 +30,9 @@ static unsigned threads;
 /* -- one order -- */
 
 /*
- * The system copies: it respects the rights of pages, and what is not there is an error, not a signal. Parts are in ascending order,
- * and the last 8 octets of a message one by themselves (engine/copy.c).
+ * Copy with a system call: it respects page protection, and an unmapped page is an error, not a
+ * signal. Parts are in ascending order, and the last 8 bytes of a message are a separate part
+ * (engine/copy.c).
  */
 static int copy(struct vm_heap *w, struct softib_order *order, char *data)
 {
@@ -86,7 +88,8 @@ static int send_file(struct vm_heap *w, uint32_t process, int fd)
     return error;
 }
 
-/* Its own key's alone. A program that closes all descriptors has closed this one too, and it may be another file's by now. */
+/* Only for a key of this process. A program that closes all descriptors has closed this one too;
+ * the number may now belong to another file. */
 static int hand_over(struct vm_heap *w, const struct softib_order *order)
 {
     const struct softib_key *k = vm_key_is_there(w, order->key) ? vm_key(w, order->key) : NULL;
@@ -121,7 +124,7 @@ static bool execute(struct vm_heap *w, unsigned number)
     return true;
 }
 
-/* `serving` is held. True: there was something to do. */
+/* `serving` is held. True: an order was executed. */
 static bool serve_all(struct vm_heap *w, bool polls)
 {
     bool any = false;
@@ -232,7 +235,7 @@ unsigned vp_serve_threads(void)
     return threads;
 }
 
-/* A forked child has no thread of this, and must not execute its parent's orders in memory of its own. */
+/* A forked child has no service thread, and must not execute its parent's orders in its own memory. */
 static void forget(void)
 {
     vp_service = service = NULL;

@@ -1,1 +1,1 @@
-"""The packet layer's kernels, a file a mechanism."""
+"""The packet layer's kernels, one file per mechanism."""

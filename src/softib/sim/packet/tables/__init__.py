@@ -1,9 +1,9 @@
-"""The tables of the packet layer. Kernels take two: :data:`Net`, what does not change while packets
-move, and :data:`State`.
+"""The tables of the packet layer. Kernels take two: :data:`Net`, which does not change during a run,
+and :data:`State`.
 
 Times are int64 picoseconds. A *port* is a row of the fabric's port arrays; a *port VL* is row
-``port * vls + vl`` of the data VLs in use; a *virtual output queue* holds what came in by one port
-for one output port and VL; a *stream* is ``2 * queue pair``, + 1 for what its destination sends.
+``port * vls + vl`` of the data VLs in use; a *virtual output queue* holds packets from one input
+port for one output port and VL; a *stream* is ``2 * queue pair``, + 1 for packets from its destination.
 Rows of packets, credits and events come from free lists; row 0 of each is unused, so that zeroed
 memory is empty and untouched pages stay so.
 """

@@ -1,4 +1,4 @@
-"""How fast a namespace is: random offsets, a stated queue depth, data verified."""
+"""Measurement of a namespace: random offsets, a given queue depth, data verification."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from softib.ulp.nvmeof.host.disk import Disk
 __all__ = ["Measurement", "fill", "measure"]
 
 BATCH = 4096
-"""Requests between two looks at the clock."""
+"""Requests between two reads of the clock."""
 
 
 def first_word(units: np.ndarray, size: int, generation: np.ndarray | int) -> np.ndarray:
-    """The first word of the pattern of units (pieces of ``size`` bytes) in a generation: no two
-    words of a disk are equal within a generation."""
+    """Return the first word of the pattern of units (pieces of ``size`` bytes) in a generation:
+    all words of a disk differ within a generation."""
     index = np.asarray(units, np.int64) * (size // 8) + 1
     return index * layout.STEP + np.asarray(generation, np.int64) * 0x5851F42D4C957F2D
 
 
 @dataclass
 class Measurement:
-    """What was measured."""
+    """The results of a measurement."""
 
     seconds: float
     commands: int
@@ -41,7 +41,7 @@ class Measurement:
 
 
 class _Worker(threading.Thread):
-    """Random commands on one queue, over units of its own."""
+    """Random commands on one queue, over a separate set of units."""
 
     def __init__(
         self, disk: Disk, queue: int, units: np.ndarray, size: int, reads: float, verified: bool, until_s: float
@@ -55,7 +55,7 @@ class _Worker(threading.Thread):
         self.problem: BaseException | None = None
 
     def run(self) -> None:
-        """Until the time is over."""
+        """Run until the time limit."""
         try:
             random = np.random.default_rng(self.queue)
             order = random.permutation(len(self.units))
@@ -112,9 +112,9 @@ def fill(disk: Disk, size: int) -> None:
 
 
 def measure(disk: Disk, size: int, seconds: float, reads: float, verified: bool) -> Measurement:
-    """Random commands of ``size`` bytes on all queues, ``reads`` of them (0 to 1) reads; ``verified``:
-    data is the pattern, and reads are compared with it. Raises :class:`InputError` for a size that
-    does not fit."""
+    """Run random commands of ``size`` bytes on all queues, a share ``reads`` (0 to 1) of them reads;
+    ``verified``: data is the pattern, and reads are compared with it. Raises :class:`InputError` for a
+    size that does not fit."""
     block = 1 << disk.shift
     if size % block or not block <= size <= disk.piece or size > disk.size:
         raise InputError(f"size {size:,}: use a multiple of {block:,} up to {min(disk.piece, disk.size):,}")

@@ -29,7 +29,7 @@ from softib.ulp.nvmeof.work_requests import BATCH, FAILURE, rings_of
 __all__ = ["COMMAND_S", "CommandError", "CommandQueue", "Host", "prepare"]
 
 COMMAND_S = 30.0
-"""For a command to be answered."""
+"""Time limit of a command."""
 SGL = 0x40
 WC_STATUS = {
     5: "flushed",
@@ -48,7 +48,7 @@ class CommandError(PeerError):
 
 
 class Host:
-    """Who this initiator is."""
+    """The identity of this initiator."""
 
     def __init__(self, nqn: str, identity: bytes):
         self.nqn, self.identity = nqn, identity
@@ -56,8 +56,8 @@ class Host:
 
 @cache
 def prepare() -> None:
-    """Compile what queues need: no target waits for it. Raises :class:`InputError` without an RDMA
-    device."""
+    """Compile the kernels of queues before a target waits. Raises :class:`InputError` without an
+    RDMA device."""
     rdma.bind_first_device()
     columns = layout.columns_of(2, 4096, rdma.Memory(0, layout.size_of(2, 4096)), 0, 0)
     compile_all(rings_of(None, 2), columns, layout.requests(0), np.zeros((BATCH, 3), np.int64))
@@ -82,7 +82,7 @@ class CommandQueue:
                 raise PeerError(f"{self.where}: cannot post receives")
             accepted = read_structure(CM_ACCEPT, finish())
             if int(accepted["crqsize"]) < depth:
-                raise PeerError(f"{self.where}: the target receives {int(accepted['crqsize'])} commands at once")
+                raise PeerError(f"{self.where}: the target receives only {int(accepted['crqsize'])} commands at once")
         except rdma.Rejected as rejected:
             self.pair.close()
             raise self._refusal(rejected) from None
@@ -101,7 +101,7 @@ class CommandQueue:
         return PeerError(f"{self.where} refused queue {self.qid} of depth {self.depth}: {reason}")
 
     def lost(self) -> PeerError:
-        """Why nothing more comes."""
+        """Return why no more responses will arrive."""
         status = int(self.rings.n[FAILURE])
         if not status:
             return PeerError(f"{self.where}: no response within {COMMAND_S:g} s")
@@ -113,8 +113,8 @@ class CommandQueue:
         return row
 
     def submit(self, command: np.ndarray, data: bytes = b"", size: int = 0) -> int:
-        """Send a command with ``data`` for the target, or room for ``size`` bytes; its slot. Raises
-        :class:`PeerError`."""
+        """Send a command with ``data`` for the target, or room for ``size`` bytes; return its slot.
+        Raises :class:`PeerError`."""
         columns = self.columns
         if not columns.n[layout.FREE]:
             raise PeerError(f"{self.where}: too many commands at once")
@@ -135,29 +135,29 @@ class CommandQueue:
         return slot
 
     def responses(self) -> list[tuple[int, int, int]]:
-        """Slots, statuses and results of the responses that were there; the slots are free again once
-        :meth:`release` is called. Raises :class:`PeerError` where the connection is lost."""
+        """Return slots, statuses and results of pending responses; :meth:`release` frees the slots.
+        Raises :class:`PeerError` if the connection is lost."""
         count = take_responses(self.rings, self.columns, self._responses)
         if count < 0:
             raise self.lost()
         return [tuple(int(v) for v in row) for row in self._responses[:count]]  # type: ignore[misc]
 
     def release(self, slot: int) -> None:
-        """The data of the slot is not needed any more."""
+        """Free a slot whose data is no longer needed."""
         self.columns.free[self.columns.n[layout.FREE]] = slot
         self.columns.n[layout.FREE] += 1
 
     def sleep(self, timeout_s: float) -> None:
-        """Until a response may be there, or the time is over; a caller looks for responses behind
-        :meth:`~softib.ulp.nvmeof.rdma.QueuePair.arm` first."""
+        """Sleep until a response may have arrived, or the time is over; the caller must check for
+        responses after :meth:`~softib.ulp.nvmeof.rdma.QueuePair.arm` first."""
         waits = select.poll()
         waits.register(self.pair.channel_fd, select.POLLIN)
         waits.poll(timeout_s * 1000)
         self.pair.take_events()
 
     def execute(self, what: str, command: np.ndarray, data: bytes = b"", size: int = 0) -> tuple[int, bytes]:
-        """Execute one command alone on the queue: its result and data. Raises :class:`CommandError`
-        for an error status, :class:`PeerError` without a response."""
+        """Execute one command alone on the queue; return its result and data. Raises
+        :class:`CommandError` for an error status, :class:`PeerError` without a response."""
         slot, until = self.submit(command, data, size), time.monotonic() + COMMAND_S
         while True:
             if not self.pair.armed:
@@ -174,7 +174,8 @@ class CommandQueue:
             self.sleep(0.1)
 
     def connect(self, host: Host, nqn: str, cntlid: int, kato_ms: int) -> int:
-        """The Connect command: the number of the controller. Raises :class:`PeerError`."""
+        """Execute the Connect command; return the number of the controller. Raises
+        :class:`PeerError`."""
         data = one(
             CONNECT_DATA, hostid=np.void(host.identity), cntlid=cntlid, subnqn=nqn.encode(), hostnqn=host.nqn.encode()
         )
@@ -195,5 +196,5 @@ class CommandQueue:
 
 
 def command(opcode: int, nsid: int = 0, **fields: Any) -> np.ndarray:
-    """A command."""
+    """Return a command."""
     return one(COMMAND, opcode=opcode, nsid=nsid, **fields)

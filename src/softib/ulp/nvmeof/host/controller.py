@@ -1,4 +1,4 @@
-"""A controller as the initiator sees it: the admin queue with its keep-alive and notices, and I/O
+"""The initiator's side of a controller: the admin queue with keep-alive and notices, and I/O
 queues."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class HostController:
         self._closing = False
         self.problem: PeerError | None = None
         self.states_stale = True
-        """A notice said that the asymmetric access states have changed."""
+        """A notice reported changed asymmetric access states."""
         try:
             self.admin = CommandQueue(self._channel, address, port, 0, ADMIN_DEPTH, ADMIN_PIECE)
         except PeerError:
@@ -64,8 +64,8 @@ class HostController:
     # -- admin commands --
 
     def execute(self, what: str, command: np.ndarray, size: int = 0) -> tuple[int, bytes]:
-        """Execute a command of the admin queue; its result and data. Raises :class:`CommandError` and
-        :class:`PeerError`."""
+        """Execute a command of the admin queue; return its result and data. Raises
+        :class:`CommandError` and :class:`PeerError`."""
         if self._thread is None:
             return self.admin.execute(what, command, b"", size)
         until = time.monotonic() + COMMAND_S
@@ -109,11 +109,11 @@ class HostController:
         self.execute("Property Set", put)
 
     def identify(self, cns: int, nsid: int) -> bytes:
-        """A page of Identify."""
+        """Return a page of Identify."""
         return self.execute("Identify", command(Admin.IDENTIFY, nsid, cdw10=cns), PAGE)[1]
 
     def log_page(self, page: int, size: int, nsid: int = 0) -> bytes:
-        """A log page, in parts of what a command carries here."""
+        """Return a log page, read in parts of the size of a command."""
         parts = []
         for offset in range(0, size, PAGE):
             length = min(PAGE, size - offset)
@@ -125,12 +125,12 @@ class HostController:
         return b"".join(parts)
 
     def namespaces(self) -> dict[int, np.void]:
-        """The active namespaces by number."""
+        """Return the active namespaces by number."""
         numbers = np.frombuffer(self.identify(Cns.ACTIVE_NAMESPACES, 0), "<u4")
         return {int(n): read_structure(NAMESPACE, self.identify(Cns.NAMESPACE, int(n))) for n in numbers[numbers > 0]}
 
     def access_states(self) -> dict[int, AnaState]:
-        """The asymmetric access state of each group on this path."""
+        """Return the asymmetric access state of each group on this path."""
         self.states_stale = False
         groups = int(self.identity["nanagrpid"])
         size = ANA_HEADER.itemsize + groups * ANA_GROUP.itemsize + 4 * int(self.identity["nn"])
@@ -145,10 +145,10 @@ class HostController:
     # -- I/O queues --
 
     def open_queues(self, count: int, depth: int, piece: int) -> list[CommandQueue]:
-        """I/O queues, as many of ``count`` as the target grants. Raises :class:`PeerError`."""
+        """Open I/O queues, as many of ``count`` as the target grants. Raises :class:`PeerError`."""
         most = (self._capabilities & 0xFFFF) + 1
         if depth >= most:
-            raise PeerError(f"{self.admin.where}: a queue depth of {depth} is too deep; at most {most - 1}")
+            raise PeerError(f"{self.admin.where}: a queue depth of {depth} is too deep; use at most {most - 1}")
         if int(self.identity["mdts"]):
             piece = min(piece, PAGE << int(self.identity["mdts"]))
         wanted = command(Admin.SET_FEATURES, cdw10=Feature.NUMBER_OF_QUEUES, cdw11=(count - 1) | (count - 1) << 16)
@@ -221,7 +221,7 @@ class HostController:
         self._channel.close()
 
     def as_dict(self) -> dict[str, Any]:
-        """What Identify said, in words."""
+        """Return the data from Identify as a dict."""
         names = {
             name: bytes(self.identity[name]).decode(errors="replace").strip()
             for name in ("serial", "model", "firmware", "subnqn")

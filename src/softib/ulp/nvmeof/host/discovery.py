@@ -1,4 +1,4 @@
-"""What a target offers: its discovery log page."""
+"""Discovery of a target's subsystems: its discovery log page."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NVM_SUBSYSTEM = 2
 RDMA, IPV4 = 1, 1
 MOST_ENTRIES = 1024
 NAMESPACE_OF_HOSTS = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
-"""RFC 9562: names that are OIDs; a node's place is one of softib's own."""
+"""Namespace of RFC 9562 for OIDs; the OID of a node is softib's own."""
 
 
 def this_host() -> Host:
-    """The host that this process is: one for each node of a fabric."""
+    """Return the identity of this host: one for each node of a fabric."""
     place = os.environ.get("SOFTIB_PLACE", "") or os.uname().nodename
     identity = uuid.uuid5(NAMESPACE_OF_HOSTS, f"softib {place}")
     return Host(f"nqn.2014-08.org.nvmexpress:uuid:{identity}", identity.bytes)
@@ -41,7 +41,7 @@ class Entry:
 
 
 def discover(address: str, port: int, host: Host) -> list[Entry]:
-    """The NVM subsystems of a target and the ports on which they are, over RDMA. Raises
+    """Return the NVM subsystems of a target and their ports, over RDMA. Raises
     :class:`InputError`, :class:`PeerError`."""
     controller = HostController(address, port, DISCOVERY_NQN, host, discovery=True)
     try:

@@ -1,5 +1,5 @@
-"""A namespace of a target as the initiator uses it: over one path or several, with reads and writes
-of any length."""
+"""A namespace of a target for the initiator: over one or several paths, with reads and writes of any
+length."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from softib.ulp.nvmeof.host.queue_kernels import CORRUPT, DONE, STOPPED, transfe
 __all__ = ["CorruptData", "Disk"]
 
 RETRY_S = 30.0
-"""For a command without a usable path."""
+"""Time limit of a command without a usable path."""
 PAUSE_S = 0.1
 PATH_RELATED = 3
-"""Status code type of statuses that another path may not have (NVMe 1.4, 8.20)."""
+"""Status code type of errors that may not occur on another path (NVMe 1.4, 8.20)."""
 PREFERENCE = (AnaState.OPTIMIZED, AnaState.NON_OPTIMIZED)
 LARGEST_ZEROES = 1 << 16
 """Blocks of one Write Zeroes."""
 
 
 class CorruptData(PeerError):
-    """A read found other data than was written."""
+    """A read returned other data than was written."""
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class _Path:
 class Disk:
     """Namespace ``nsid`` over ``controllers`` of one subsystem, each with ``queues`` I/O queues of
     ``depth`` commands of up to ``piece`` bytes. Raises :class:`InputError` for a namespace that does
-    not exist, :class:`PeerError` where a controller refuses."""
+    not exist, :class:`PeerError` if a controller refuses."""
 
     def __init__(
         self,
@@ -80,20 +80,20 @@ class Disk:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the size in bytes."""
         return self.blocks << self.shift
 
     @property
     def queue_count(self) -> int:
-        """I/O queues of a path."""
+        """Return the number of I/O queues of a path."""
         return min(len(path.queues) for path in self.paths)
 
     # -- requests --
 
     def run(self, requests: Any, queue: int = 0) -> None:
-        """Execute requests on queue number ``queue`` of the best path, and what fails with a path on
-        another. Each request has a status then. Raises :class:`CorruptData`, and :class:`PeerError`
-        where no path is left for 30 s."""
+        """Execute requests on queue number ``queue`` of the best path, and repeat those that fail with
+        a path on another one. Each request then has a status. Raises :class:`CorruptData`, and
+        :class:`PeerError` if there is no path for 30 s."""
         until = time.monotonic() + RETRY_S
         while True:
             path = self._best()
@@ -121,7 +121,7 @@ class Disk:
         return layout.Requests(**{name: getattr(requests, name)[rows].copy() for name in requests._fields})
 
     def _after(self, path: _Path, code: int, queue: int, requests: Any) -> None:
-        """What the end of a transfer means for its path."""
+        """Update the path after the end of a transfer."""
         if code == CORRUPT:
             bad = int(np.flatnonzero(requests.bad)[0])
             raise CorruptData(f"{path.address}: block {int(requests.lba[bad])} has other data than was written")
@@ -132,7 +132,7 @@ class Disk:
         self._fail(path, problem or path.queues[queue].lost())
 
     def _fail(self, path: _Path, problem: PeerError) -> None:
-        """Use the path no more."""
+        """Mark the path as failed."""
         with self._lock:
             if path.broken is None:
                 path.broken = problem
@@ -141,7 +141,7 @@ class Disk:
                     self._notice(f"{problem}; {counted(others, 'other path')} left")
 
     def _best(self) -> _Path | None:
-        """The path to use now."""
+        """Return the path to use now."""
         with self._lock:
             alive = [path for path in self.paths if path.broken is None]
         for path in alive:
@@ -204,7 +204,7 @@ class Disk:
             raise CommandError(f"{name} at byte {lba << self.shift:,}", status)
 
     def read(self, offset: int, size: int) -> bytes:
-        """``size`` bytes from ``offset``. Raises :class:`InputError`, :class:`PeerError`."""
+        """Read ``size`` bytes from ``offset``. Raises :class:`InputError`, :class:`PeerError`."""
         self._blocks(offset, size)
         data = np.empty(size, np.uint8)
         self._transfer(Io.READ, offset, data)
@@ -215,7 +215,7 @@ class Disk:
         self._transfer(Io.WRITE, offset, np.frombuffer(data, np.uint8), layout.FUA if through else 0)
 
     def compare(self, offset: int, data: bytes) -> bool:
-        """Does the disk hold ``data`` there? The target compares."""
+        """Return whether the disk has ``data`` at this offset; the target compares."""
         try:
             self._transfer(Io.COMPARE, offset, np.frombuffer(data, np.uint8))
         except CommandError as error:
@@ -239,7 +239,7 @@ class Disk:
         self._check(requests, Io.WRITE_ZEROES)
 
     def flush(self) -> None:
-        """Have all that was written reach the medium."""
+        """Write all cached data to the medium."""
         requests = layout.requests(1, opcode=int(Io.FLUSH))
         self.run(requests)
         self._check(requests, Io.FLUSH)

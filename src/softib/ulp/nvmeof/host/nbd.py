@@ -34,12 +34,13 @@ ERRORS = {Status.WRITE_PROTECTED: EPERM, Status.CAPACITY_EXCEEDED: ENOSPC, Statu
 
 
 class NbdServer:
-    """Serves ``disk`` on the Unix socket ``path``. Raises :class:`InputError` where it cannot be made."""
+    """Serves ``disk`` on the Unix socket ``path``. Raises :class:`InputError` if the socket cannot be
+    created."""
 
     def __init__(self, disk: Disk, path: str | os.PathLike[str], notice: Callable[[str], None]):
         self.disk, self.path, self._notice = disk, Path(path), notice
         self._one = threading.Lock()
-        """The disk's queue is one: a request of one client at a time."""
+        """The disk has one queue: requests of clients run one at a time."""
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             if self.path.is_socket() and not _answers(self.path):
@@ -60,7 +61,7 @@ class NbdServer:
                 threading.Thread(target=self._client, args=(client,), daemon=True).start()
 
     def close(self) -> None:
-        """Take the socket away."""
+        """Remove the socket."""
         self._socket.close()
         self.path.unlink(missing_ok=True)
 
@@ -89,7 +90,7 @@ class NbdServer:
                 return option == OPT_GO
 
     def _option(self, client: socket.socket, option: int, data: bytes) -> bool:
-        """Answer an option; True where negotiation ends with it."""
+        """Answer an option; return True if it ends negotiation."""
 
         def reply(kind: int, payload: bytes = b"") -> None:
             client.sendall(struct.pack(">QIII", REPLY_MAGIC, option, kind, len(payload)) + payload)
@@ -128,7 +129,7 @@ class NbdServer:
         return True
 
     def _execute(self, kind: int, flags: int, offset: int, length: int, data: bytes) -> tuple[int, bytes]:
-        """An errno (0: none) and what was read."""
+        """Return an errno (0: none) and the data read."""
         try:
             with self._one:
                 if kind == READ:
@@ -154,7 +155,7 @@ class NbdServer:
 
 
 def _receive(client: socket.socket, size: int) -> bytes:
-    """Exactly ``size`` bytes. Raises :class:`EOFError`."""
+    """Return exactly ``size`` bytes. Raises :class:`EOFError`."""
     parts = bytearray()
     while len(parts) < size:
         part = client.recv(size - len(parts))

@@ -49,12 +49,12 @@ IO_READ, IO_WRITE, COMPARE, ZEROES = int(Io.READ), int(Io.WRITE), int(Io.COMPARE
 SGL = 0x40
 """Flags of a command whose data is described by an SGL."""
 YIELD_AFTER, LOOK_EVERY = 2000, 64
-"""Polls without a completion before the processor is given to others; between looks at the clock."""
+"""Polls without a completion before the thread yields, and between reads of the clock."""
 
 
 @inner
 def now_ns(q):
-    """CLOCK_MONOTONIC."""
+    """Return CLOCK_MONOTONIC in ns."""
     clock_gettime(MONOTONIC, q.n[CLOCK_AT])
     return q.clock[0] * 1_000_000_000 + q.clock[1]
 
@@ -69,7 +69,7 @@ def fill(q, slot, count, pattern):
 
 @inner
 def differs(q, slot, count, pattern):
-    """Is the slot's data another than the pattern?"""
+    """Return whether the slot's data differs from the pattern."""
     row = q.data64[slot]
     different = 0
     for i in range(count):
@@ -79,7 +79,7 @@ def differs(q, slot, count, pattern):
 
 @inner
 def submit(r, q, req, i):
-    """Send request ``i``. True where the queue pair took it."""
+    """Send request ``i``. Returns True if the queue pair accepted it."""
     n = q.n
     n[FREE] -= 1
     slot = q.free[n[FREE]]
@@ -125,14 +125,14 @@ def submit(r, q, req, i):
 
 @inner
 def receive(r, q, slot):
-    """Have slot ``slot`` of the responses receive."""
+    """Post a receive for slot ``slot`` of the responses."""
     return post_receive(r, slot << 8 | RECEIVED, q.n[RESPONSES_AT] + slot * RESPONSE, RESPONSE, q.n[LKEY])
 
 
 @inner
 def finish(q, req, row):
-    """The response in ``row`` ends its request: -1 for one that belongs to none, 1 for data that is
-    not the expected, else 0."""
+    """End the request of the response in ``row``; return -1 if there is none, 1 for wrong data, else
+    0."""
     slot = q.response16[row, 6]
     if slot >= q.n[ENTRIES]:
         return -1
@@ -159,7 +159,7 @@ def finish(q, req, row):
 
 @kernel(_nrt=False)
 def transfer(r, q, req):
-    """Execute requests, as many at once as the queue has entries."""
+    """Execute requests, up to the queue depth at once."""
     count = len(req.opcode)
     following, done, idle = 0, 0, 0
     last_ns = 0
@@ -201,7 +201,7 @@ def transfer(r, q, req):
 
 @kernel(_nrt=False)
 def post_all(r, q):
-    """Have all responses receive, and forget the requests of slots."""
+    """Post receives for all responses, and clear the requests of slots."""
     if r.n[PAIR] == 0:
         return False
     for slot in range(q.n[ENTRIES]):
@@ -224,7 +224,7 @@ def send_capsule(r, q, slot):
 
 @kernel(_nrt=False)
 def take_responses(r, q, out):
-    """Responses that were there: ``out[:n]`` int64[BATCH, 3] (slot, status, result) and n; -1 where the
+    """Return pending responses: ``out[:n]`` int64[BATCH, 3] (slot, status, result) and n; -1 if the
     connection is lost."""
     if r.n[PAIR] == 0:
         return -1
@@ -249,7 +249,7 @@ def take_responses(r, q, out):
 
 
 def compile_all(r, q, req, out):
-    """Compile what queues need, by columns of no queue pair and no requests."""
+    """Compile the kernels of queues, with columns without a queue pair and without requests."""
     transfer(r, q, req)
     post_all(r, q)
     send_capsule(r, q, 0)

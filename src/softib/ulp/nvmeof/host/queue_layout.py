@@ -27,11 +27,11 @@ CAPSULE, RESPONSE = 64, 16
     TIMEOUT_NS,
     CLOCK_AT,
 ) = range(14)
-"""Of ``HostQueueColumns.n``. ``PIECE``: bytes of a slot's data; ``IN_CAPSULE_MAX``: writes up to this
-travel in their capsule; ``STOP``: set by another thread when the association is lost; ``CLOCK_AT``: address of
-a ``timespec``."""
+"""Indices of ``HostQueueColumns.n``. ``PIECE``: bytes of a slot's data; ``IN_CAPSULE_MAX``: writes up
+to this travel in their capsule; ``STOP``: set by another thread when the association is lost;
+``CLOCK_AT``: address of a ``timespec``."""
 STEP = -7046029254386353131
-"""From one word of a pattern to the next: 2^64 divided by the golden ratio, odd."""
+"""Difference of consecutive words of a pattern: 2^64 divided by the golden ratio, odd."""
 
 HostQueueColumns = table(
     "HostQueueColumns",
@@ -39,16 +39,16 @@ HostQueueColumns = table(
 )
 """Rows of ``capsule`` and ``data64`` are slots (commands); of ``response``: receives."""
 Requests = table("Requests", "opcode lba blocks flags memory pattern status result ns bad")
-"""Requests of one call. ``memory``: where data comes from or goes to (0: see ``pattern``);
-``pattern``: the first word of a pattern that a write writes and a read must find, word i being
+"""Requests of one call. ``memory``: address of the data (0: see ``pattern``); ``pattern``:
+the first word of the pattern that a write writes and a read must return, word i being
 ``pattern`` + i · ``STEP`` (1 in ``flags``); ``status``: -1 until it has one; ``ns``: from its start
-to its end; ``bad``: 1 for a read that found other data."""
+to its end; ``bad``: 1 for a read with other data."""
 PATTERN, FUA, DEALLOCATE = 1, 2, 4
 """``Requests.flags``."""
 
 
 def columns_of(depth: int, piece: int, memory: Any, lkey: int, rkey: int) -> Any:
-    """Columns over ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`) of ``size_of`` bytes."""
+    """Return columns over ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`) of ``size_of`` bytes."""
     data, receives = depth * piece, depth + 1
     at = memory.address
     n, clock = np.zeros(14, np.int64), np.zeros(2, np.int64)
@@ -78,12 +78,12 @@ def columns_of(depth: int, piece: int, memory: Any, lkey: int, rkey: int) -> Any
 
 
 def size_of(depth: int, piece: int) -> int:
-    """Bytes of registered memory of a queue."""
+    """Return the bytes of registered memory of a queue."""
     return depth * (piece + CAPSULE + RESPONSE) + RESPONSE
 
 
 def requests(count: int, **columns: Any) -> Any:
-    """``count`` requests with these columns; the others are 0."""
+    """Return ``count`` requests with these columns; the others are 0."""
     arrays = {name: np.zeros(count, np.int64) for name in Requests._fields}
     for name, values in columns.items():
         arrays[name][:] = values

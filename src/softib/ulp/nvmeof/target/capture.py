@@ -21,7 +21,8 @@ WORD, PSN_MASK = 4, 0xFFFFFF
 
 
 class CapsuleCapture:
-    """Writes the messages of all queues to ``path``. Raises :class:`InputError` where it cannot."""
+    """Writes the messages of all queues to ``path``. Raises :class:`InputError` if the file cannot be
+    written."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self._file, self._lock = PcapFile(path), threading.Lock()
@@ -40,7 +41,7 @@ class CapsuleCapture:
 
 
 def _packets(kind: int, message: np.ndarray, psn: int, path: Path) -> list[np.ndarray]:
-    """The packets of a SEND."""
+    """Return the packets of a SEND."""
     ends = (path.peer_lid, path.lid, path.qpn) if kind == INCOMING else (path.lid, path.peer_lid, path.peer_qpn)
     parts = [message[at : at + path.mtu] for at in range(0, len(message), path.mtu)]
     packets = []

@@ -1,5 +1,5 @@
-"""Controllers of a subsystem: Connect, properties, and the commands of the admin queue. Sans I/O:
-a command and its data come in, a reply goes out."""
+"""Controllers of a subsystem: Connect, properties, and the commands of the admin queue. Without
+I/O: a command and its data in, a reply out."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ CC_SIZES_MASK, CC_PAGE_SIZE = 0xFF << 16, 0xF << 7
 CSTS_READY, CSTS_FATAL, CSTS_SHUT_DOWN = 1, 2, 2 << 2
 DYNAMIC = 0xFFFF
 IN_DATA = 1 << 16
-"""Of Connect's result: the invalid parameter is in the data."""
+"""Bit of Connect's result: the invalid parameter is in the data."""
 DNR = 0x4000
 NOTICE = 2
 NAMESPACE_NOTICE, ANA_NOTICE = 0x00, 0x03
 KEEP_ALIVE_GRACE = 2.0
-"""Of the time that a host gives: a busy machine runs it late."""
+"""Factor on the host's keep-alive time, for a busy machine."""
 
 
 @dataclass
@@ -58,20 +58,20 @@ class Reply:
 
 
 def refuse(status: int, result: int = 0) -> Reply:
-    """A response of failure that the host need not try again."""
+    """Return an error response that the host need not retry."""
     return Reply(DNR | status, result)
 
 
 class Queue(Protocol):
-    """What a controller asks of its queues."""
+    """Interface of a queue for its controller."""
 
     qid: int
 
     def counts(self) -> np.ndarray:
-        """Its totals, as :data:`COUNTS` names them."""
+        """Return its totals, by name of :data:`COUNTS`."""
 
     def newest_error(self) -> tuple[int, bytes]:
-        """The number of its errors, and an entry of the log page for the newest."""
+        """Return the number of its errors, and a log page entry for the newest."""
 
 
 COUNTS = ("read_bytes", "written_bytes", "reads", "writes", "errors")
@@ -94,19 +94,19 @@ class Controller:
     csts: int = 0
     io_queues: int = MAX_IO_QUEUES
     queues: dict[int, Queue | None] = field(default_factory=dict)
-    """By number; None while the connection is new."""
+    """Queues by number; None while the connection is new."""
     past: np.ndarray = field(default_factory=lambda: np.zeros(len(COUNTS), np.int64))
     """Totals of queues that have ended."""
     events_wanted: int = 0
     awaiting: list[int] = field(default_factory=list)
-    """Slots of Async Event Requests without an answer."""
+    """Slots of unanswered Async Event Requests."""
     events: list[tuple[int, int]] = field(default_factory=list)
-    """Notices (information, log page) that no request was there for."""
+    """Notices (information, log page) that wait for a request."""
     masked: set[int] = field(default_factory=set)
-    """Log pages whose notice was sent, until they are read."""
+    """Log pages with a notice sent, until they are read."""
 
     def expired(self, now_s: float) -> bool:
-        """Has the host been silent for too long?"""
+        """Return whether the host has exceeded its keep-alive time."""
         return self.kato_ms > 0 and now_s - self.seen_s > self.kato_ms / 1000 * KEEP_ALIVE_GRACE
 
     # -- notices --
@@ -118,7 +118,7 @@ class Controller:
             self.events.append((information, page))
 
     def due_events(self) -> list[tuple[int, int]]:
-        """Slots of requests to be answered now, each with its result."""
+        """Return slots of requests to answer now, each with its result."""
         due = []
         while self.events and self.awaiting:
             information, page = self.events.pop(0)
@@ -154,7 +154,7 @@ class Controller:
             self.awaiting.append(slot)
             return None
         if opcode == Admin.ABORT and not self.discovery:
-            return Reply(result=1)  # commands end before their abort comes
+            return Reply(result=1)  # commands end before their abort arrives
         return refuse(Status.INVALID_OPCODE)
 
     def _fabrics(self, command: np.void) -> Reply:
@@ -172,7 +172,7 @@ class Controller:
         return refuse(Status.COMMAND_SEQUENCE_ERROR if kind == Fabrics.CONNECT else Status.INVALID_OPCODE)
 
     def _configure(self, cc: int) -> None:
-        """The host wrote CC."""
+        """Handle a write of CC by the host."""
         enables, was_enabled = bool(cc & CC_ENABLE), bool(self.cc & CC_ENABLE)
         self.cc = cc
         if enables and not was_enabled:
@@ -197,7 +197,7 @@ class Controller:
         return Reply(data=data[offset : offset + length].ljust(length, b"\0"))
 
     def _page(self, page: int, specific: int) -> bytes | None:
-        """A whole log page; None if no page has this number."""
+        """Return a whole log page; None if no page has this number."""
         if self.discovery:
             return self.subsystem.discovery_page() if page == LogPage.DISCOVERY else None
         if page == LogPage.ANA:
@@ -334,7 +334,7 @@ class Controllers:
         return Reply(result=controller.cntlid), controller
 
     def leave(self, controller: Controller, qid: int) -> None:
-        """A queue of ``controller`` has ended; with the admin queue the association ends."""
+        """Remove an ended queue of ``controller``; with the admin queue the association ends."""
         with self._lock:
             queue = controller.queues.pop(qid, None)
             if queue is not None:
@@ -343,11 +343,11 @@ class Controllers:
                 self.by_number.pop(controller.cntlid, None)
 
     def all(self) -> list[Controller]:
-        """Those that are there now."""
+        """Return the present controllers."""
         with self._lock:
             return list(self.by_number.values())
 
     def notify(self, information: int, page: int) -> None:
-        """A notice for all hosts."""
+        """Send a notice to all hosts."""
         for controller in self.all():
             controller.notify(information, page)

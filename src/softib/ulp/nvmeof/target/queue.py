@@ -25,12 +25,12 @@ __all__ = ["TargetQueue"]
 
 SLEEP_MS = 1000
 TO_TARGET = 1
-"""Low bits of an opcode whose data comes from the host."""
+"""Low bits of an opcode with data from the host."""
 
 
 class TargetQueue:
-    """A connection that a host has asked for. Raises :class:`PeerError` where it cannot be made.
-    ``ended`` is called in its thread when it has ended."""
+    """A connection requested by a host. Raises :class:`PeerError` if it fails. ``ended`` is called
+    in its thread when it has ended."""
 
     def __init__(
         self,
@@ -75,27 +75,27 @@ class TargetQueue:
         self._thread.start()
 
     def call(self, ending: bool = False) -> None:
-        """Have its thread end, or look for notices that are due. Any thread may."""
+        """Make its thread end, or check for due notices. Any thread may call it."""
         self._ending = self._ending or ending
         self.columns.n[layout.STOP] = 1
         os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """Wait for its thread, and destroy what it had."""
+        """Wait for its thread, and destroy its resources."""
         if self._thread.is_alive():
             self._thread.join()
         self.pair.close()
         os.close(self._wake)
 
     def newest_error(self) -> tuple[int, bytes]:
-        """When (a count of this queue) and what the newest error was, as an entry of the log page."""
+        """Return the newest error as (count of this queue, entry of the log page)."""
         count, cid, status, lba, nsid = (int(v) for v in self.columns.error64)
         entry = one(ERROR_ENTRY, count=count, sqid=self.qid, cid=cid, status=status << 1 & 0xFFFF, location=0xFFFF)
         entry["lba"], entry["nsid"] = np.int64(lba).astype(np.uint64), nsid & 0xFFFFFFFF
         return count, entry.tobytes()
 
     def counts(self) -> np.ndarray:
-        """Its totals."""
+        """Return its totals."""
         return self.columns.done.copy()
 
     # -- the thread --
@@ -114,7 +114,8 @@ class TargetQueue:
             self._ended(self)
 
     def _step(self) -> bool:
-        """Serve until something is for Python, and do it. False where the connection has ended."""
+        """Serve until an event needs Python, and handle it. Returns False if the connection has
+        ended."""
         rings, columns = self.rings, self.columns
         result = serve(rings, columns, self._pending)
         self._write_trace()
@@ -172,7 +173,7 @@ class TargetQueue:
         return reply
 
     def _data(self, command: np.void, slot: int) -> bytes:
-        """What the host sent with a command."""
+        """Return the data that the host sent with a command."""
         opcode = int(command["fctype"] if command["opcode"] == Admin.FABRICS else command["opcode"])
         if opcode & 3 != TO_TARGET:
             return b""

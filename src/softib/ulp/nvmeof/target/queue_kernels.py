@@ -1,6 +1,6 @@
 """The loop of a queue of the target: capsules in, data by RDMA, responses out.
 
-A command for the admin queue, or of fabrics, goes to Python once its data has come; Python answers by
+An admin or fabrics command goes to Python when its data has arrived; Python answers with
 :func:`respond`.
 """
 
@@ -70,13 +70,13 @@ EINTR, ENOSPC, EDQUOT, EFBIG = 4, 28, 122, 27
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 0x10
 
 IDLE, COMMAND, BROKEN, CALLED = range(4)
-"""How :func:`serve` ends: nothing came for a while; slot ``SLOT`` is for Python; the connection
-failed; another thread set ``STOP``, or the trace is half full."""
+"""Return values of :func:`serve`: nothing arrived for a while; slot ``SLOT`` is for Python; the
+connection failed; another thread set ``STOP``, or the trace is half full."""
 REALTIME, YIELD_AFTER = 0, 2000
-"""A clock; polls without a completion before the processor is given to others."""
+"""A clock; polls without a completion before the thread yields."""
 RECEIVED, DATA, ANSWERED = range(3)
-"""Low bits of wr_id: what has completed. Above them, from bit 8: the slot; of ANSWERED the buffer + 1,
-and from bit 24 the number of work requests."""
+"""Low bits of wr_id: the kind of completion. From bit 8: the slot; for ANSWERED the buffer + 1, and
+from bit 24 the number of work requests."""
 FLUSH, IO_WRITE, IO_READ, COMPARE, ZEROES = (int(opcode) for opcode in Io)
 FABRICS = int(Admin.FABRICS)
 DNR = 0x4000
@@ -97,27 +97,27 @@ STATE_INACCESSIBLE, STATE_LOSS, STATE_CHANGE = (
 
 @inner
 def error_number(q):
-    """The errno of the last call."""
+    """Return the errno of the last call."""
     memcpy(q.n[ERRNO_AT], errno_location(), 4)
     return q.errno[0]
 
 
 @inner
 def key_of(q, slot):
-    """The remote key of a keyed SGL."""
+    """Return the remote key of a keyed SGL."""
     return (q.capsule32[slot, 8] >> 24) | ((q.capsule32[slot, 9] & 0xFFFFFF) << 8)
 
 
 @inner
 def length_of(q, slot):
-    """Bytes of data that the SGL of a command is for."""
+    """Return the bytes of data described by the SGL of a command."""
     length = int(q.capsule32[slot, 8])
     return length if q.capsule8[slot, 39] == IN_CAPSULE else length & 0xFFFFFF
 
 
 @inner
 def is_keyed(q, slot):
-    """Is its data in the host's memory?"""
+    """Return whether its data is in the host's memory."""
     return q.capsule8[slot, 39] == KEYED or q.capsule8[slot, 39] == KEYED_INVALIDATE
 
 
@@ -128,7 +128,7 @@ def buffer_at(q, buffer):
 
 @inner
 def take_buffer(q, slot):
-    """Give the slot a buffer."""
+    """Assign a buffer to the slot."""
     q.n[FREE] -= 1
     q.slot_buffer[slot] = q.free[q.n[FREE]]
 
@@ -141,13 +141,13 @@ def give_back(q, buffer):
 
 @inner
 def packets(q, length):
-    """Packets of a message (IBA 9.7.2: one for an empty one)."""
+    """Return the packets of a message (IBA 9.7.2: an empty one has one)."""
     return max(1, (length + q.n[MTU] - 1) // q.n[MTU])
 
 
 @inner
 def trace(q, outgoing, psn, address, length):
-    """Keep a capsule or response for the capture."""
+    """Store a capsule or response for the capture."""
     if q.n[TRACED] < q.n[TRACE_ROOM]:
         row = q.trace[q.n[TRACED]]
         clock_gettime(REALTIME, q.n[CLOCK_AT])
@@ -159,8 +159,8 @@ def trace(q, outgoing, psn, address, length):
 
 @inner
 def answer(r, q, slot, status, result, length):
-    """Send the response of the command in ``slot``, behind ``length`` bytes of its buffer, and have
-    the slot receive again. True where the queue pair took both."""
+    """Send the response of the command in ``slot``, after ``length`` bytes of its buffer, and post
+    the receive of the slot again. Returns True if the queue pair accepted both."""
     n = q.n
     n[HEAD] = (n[HEAD] + 1) % n[ENTRIES]
     q.response64[0] = result
@@ -207,7 +207,7 @@ def answer(r, q, slot, status, result, length):
 
 @inner
 def note_error(q, slot, status):
-    """Keep the error for the log page."""
+    """Store the error for the log page."""
     q.done[N_ERRORS] += 1
     q.error64[0] = q.done[N_ERRORS]
     q.error64[1] = q.capsule16[slot, 1]
@@ -218,7 +218,7 @@ def note_error(q, slot, status):
 
 @inner
 def fetch(r, q, slot, length):
-    """Have ``length`` bytes of the host's memory read into the slot's buffer."""
+    """Start to read ``length`` bytes of the host's memory into the slot's buffer."""
     set_segment(r, 0, buffer_at(q, q.slot_buffer[slot]), length, q.n[LKEY])
     set_request(r, 0, READ, SIGNALED, 1, slot << 8 | DATA)
     r.send64[0, 5] = q.capsule64[slot, 3]
@@ -230,7 +230,7 @@ def fetch(r, q, slot, length):
 
 @inner
 def read_file(q, fd, address, length, offset):
-    """Read into memory; a status."""
+    """Read into memory; return a status."""
     done = 0
     while done < length:
         got = pread(fd, address + done, length - done, offset + done)
@@ -244,7 +244,7 @@ def read_file(q, fd, address, length, offset):
 
 @inner
 def write_file(q, fd, address, length, offset):
-    """Write to the file; a status."""
+    """Write to the file; return a status."""
     done = 0
     while done < length:
         wrote = pwrite(fd, address + done, length - done, offset + done)
@@ -259,7 +259,7 @@ def write_file(q, fd, address, length, offset):
 
 @inner
 def write_zeroes(q, fd, offset, length, deallocate):
-    """Zero a range of the file; a status."""
+    """Zero a range of the file; return a status."""
     how = KEEP_SIZE | (PUNCH_HOLE if deallocate else ZERO_RANGE)
     if fallocate(fd, how, offset, length) == 0:
         return OK
@@ -275,7 +275,7 @@ def write_zeroes(q, fd, offset, length, deallocate):
 
 @inner
 def refusal(q, slot, opcode):
-    """The status of a command that must not be executed, or OK."""
+    """Return the status of a command that must not be executed, or OK."""
     if q.capsule8[slot, 1] & 3:  # fused
         return INVALID_FIELD
     if opcode != FLUSH and opcode != IO_WRITE and opcode != IO_READ and opcode != COMPARE and opcode != ZEROES:
@@ -308,7 +308,7 @@ def refusal(q, slot, opcode):
 
 @inner
 def wrong_segment(q, slot, opcode, size):
-    """The status of an SGL that is not for ``size`` bytes, or OK."""
+    """Return the status of an SGL that is not for ``size`` bytes, or OK."""
     if size > MAX_DATA:
         return INVALID_FIELD
     if is_keyed(q, slot):
@@ -324,7 +324,7 @@ def wrong_segment(q, slot, opcode, size):
 
 @inner
 def with_data(q, slot, opcode, address):
-    """Execute a command that has its data at ``address``; a status."""
+    """Execute a command with its data at ``address``; return a status."""
     nsid = q.capsule32[slot, 1]
     fd, shift = q.fd[nsid], q.shift[nsid]
     offset, length = q.capsule64[slot, 5] << shift, (int(q.capsule16[slot, 24]) + 1) << shift
@@ -344,7 +344,7 @@ def with_data(q, slot, opcode, address):
 
 @inner
 def execute(r, q, slot):
-    """Begin the I/O command in ``slot``, which has a buffer. True where the connection lives."""
+    """Begin the I/O command in ``slot``, which has a buffer. Returns False if the connection failed."""
     opcode = q.capsule8[slot, 0]
     status = refusal(q, slot, opcode)
     nsid = q.capsule32[slot, 1]
@@ -369,14 +369,14 @@ def execute(r, q, slot):
 
 @inner
 def for_python(q, slot):
-    """Does Python execute the command?"""
+    """Return whether Python executes the command."""
     return q.n[ADMIN] != 0 or q.capsule8[slot, 0] == FABRICS
 
 
 @inner
 def begin(r, q, slot):
-    """Begin the command in ``slot``: -1 where the connection failed, 1 where it is for Python now, 0
-    otherwise. It waits for a buffer and room in the send queue."""
+    """Begin the command in ``slot`` when there are a buffer and room in the send queue; return -1 if
+    the connection failed, 1 if the command is for Python now, 0 otherwise."""
     if q.n[FREE] == 0 or r.n[SQ_ROOM] < 2:
         q.held[(q.n[HELD_FIRST] + q.n[HELD]) % q.n[ENTRIES]] = slot
         q.n[HELD] += 1
@@ -393,7 +393,8 @@ def begin(r, q, slot):
 
 @inner
 def data_came(r, q, slot):
-    """The data of the command in ``slot`` is in its buffer; the same results as :func:`begin`."""
+    """Continue the command in ``slot``, whose data is in its buffer; the same results as
+    :func:`begin`."""
     if for_python(q, slot):
         q.n[SLOT] = slot
         return 1
@@ -404,7 +405,7 @@ def data_came(r, q, slot):
 
 @inner
 def completed(r, q, k):
-    """One completion; the same results as :func:`begin`."""
+    """Handle one completion; the same results as :func:`begin`."""
     wr_id = r.wc64[k, 0]
     if failed(r, k):
         return -1
@@ -430,7 +431,7 @@ def completed(r, q, k):
 @kernel(_nrt=False)
 def serve(r, q, pending):
     """Serve the queue until one of ``IDLE``, ``COMMAND``, ``BROKEN``, ``CALLED``. ``pending``
-    int64[2]: the completion to go on with, and how many there are."""
+    int64[2]: the completion to continue with, and their number."""
     idle = 0
     while True:
         if q.n[STOP] or (q.n[TRACE_ROOM] and 2 * q.n[TRACED] > q.n[TRACE_ROOM]):
@@ -470,7 +471,7 @@ def respond(r, q, slot, status, result, length):
 
 @kernel(_nrt=False)
 def post_all(r, q):
-    """Have every slot receive."""
+    """Post receives for all slots."""
     if r.n[PAIR] == 0:
         return False
     for slot in range(q.n[ENTRIES]):
@@ -480,7 +481,7 @@ def post_all(r, q):
 
 
 def compile_all(r, q, pending):
-    """Compile what serves queues, by columns of no queue pair."""
+    """Compile the kernels that serve queues, with columns without a queue pair."""
     q.n[STOP] = 1
     serve(r, q, pending)
     respond(r, q, 0, 0, 0, 0)

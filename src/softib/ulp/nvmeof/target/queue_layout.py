@@ -13,32 +13,29 @@ from softib.ulp.nvmeof.work_requests import rings_of
 __all__ = ["BUFFERS", "IN_CAPSULE_SIZE", "MAX_DATA", "MAX_ENTRIES", "TargetQueueColumns", "columns_of"]
 
 MAX_ENTRIES = 256
-"""Entries of a queue, at most (CAP.MQES + 1)."""
+"""Largest number of entries of a queue (CAP.MQES + 1)."""
 MAX_DATA = 1 << 17
-"""Bytes of a command's data, at most (MDTS)."""
+"""Largest data of a command in bytes (MDTS)."""
 IN_CAPSULE_SIZE = 4096
 CAPSULE = 64 + IN_CAPSULE_SIZE
 BUFFERS = 8
-"""Commands of a queue whose data is on its way; used in the order last in, first out, so that it
-stays in the cache."""
+"""Buffers of a queue for data in transit; used last in, first out, so that they stay in the cache."""
 SPINS = 4000
 """Polls without a completion before the thread sleeps."""
 
 ENTRIES, ADMIN, LKEY, CAPSULES_AT, BUFFERS_AT, RESPONSE_AT, SCRATCH_AT, ZEROES_AT, ERRNO_AT = range(9)
 FREE, HELD, HELD_FIRST, HEAD, SLOT, STOP, WAIT, NUMBER_OF_NAMESPACES = range(9, 17)
 TRACE_ROOM, TRACED, TRACE_AT, CLOCK_AT, MTU, PSN_IN, PSN_OUT = range(17, 24)
-"""Of ``TargetQueue.n``: entries; 1 while all commands go to Python (before Connect, and in an
-admin queue); the local key;
-addresses; free buffers; held capsules and the first of them; SQHD; the slot of a command for Python;
-set by others: end or look up; polls without a completion before the thread sleeps; namespaces;
-address of errno's copy. For a trace: rows of ``trace``
-(0: none is kept), rows that are used, its address and that of a ``timespec``, and where both
-directions stand."""
+"""Indices of ``TargetQueue.n``: entries; 1 while all commands go to Python (before Connect, and in an
+admin queue); the local key; addresses; free buffers; held capsules and the first of them; SQHD; the
+slot of a command for Python; set by other threads: end or check for notices; polls without a completion
+before the thread sleeps; namespaces; address of errno's copy. For a trace: rows of ``trace`` (0: none),
+rows in use, its address and that of a ``timespec``, and the position of both directions."""
 SPAN = 4 + CAPSULE // 8
 """Words of a row of ``trace``: direction, bytes, PSN, ns; then the capsule or response."""
 TRACE_ROWS = 256
 N_READ, N_WRITTEN, N_READS, N_WRITES, N_ERRORS = range(5)
-"""Of ``TargetQueue.done``: bytes and commands."""
+"""Indices of ``TargetQueue.done``: bytes and commands."""
 
 TargetQueueColumns = table(
     "TargetQueueColumns",
@@ -46,16 +43,16 @@ TargetQueueColumns = table(
     "fd blocks shift refuse writable state done errno error64 trace clock",
 )
 """Rows of ``capsule``, ``received``, ``slot_buffer`` are slots (receives); ``free`` is a stack of
-buffers, ``held`` a ring of slots that wait for one. By namespace: ``fd``, ``blocks``, ``shift`` (log2
-of the block), ``refuse`` (a status that all its commands get, or 0), ``writable``, ``state`` (its ANA
-state on this port). ``error64``: the newest error (count, slot's cid, status, LBA, nsid)."""
+buffers, ``held`` a ring of slots that wait for a buffer. By namespace: ``fd``, ``blocks``, ``shift``
+(log2 of the block), ``refuse`` (the error status of all its commands, or 0), ``writable``, ``state``
+(its ANA state on this port). ``error64``: the newest error (count, slot's cid, status, LBA, nsid)."""
 
 
 def columns_of(
     pair: QueuePair | None, entries: int, shared: dict[str, Any], traced: bool
 ) -> tuple[Any, Any, Memory, np.ndarray]:
-    """The rings, the columns, the registered memory and the scratch memory of a queue. ``shared``:
-    the columns by namespace."""
+    """Return the rings, the columns, the registered memory and the scratch memory of a queue.
+    ``shared``: the columns by namespace."""
     capsules, buffers = entries * CAPSULE, BUFFERS * MAX_DATA
     size = capsules + buffers + 64
     memory = Memory(0, size) if pair is None else pair.memory(size)

@@ -1,4 +1,4 @@
-"""The target: it listens on all ports of its node, and watches its hosts and files."""
+"""The target server: it listens on all ports of its node, and monitors its hosts and files."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from softib.ulp.nvmeof.target.subsystem import Namespace, Subsystem, TargetPort
 __all__ = ["TargetServer"]
 
 LOOK_S = 0.5
-"""Between looks at the files and the hosts."""
+"""Interval of the checks of files and hosts."""
 CONNECT_S = 10.0
-"""For a connection to send its Connect command."""
+"""Time limit of a new connection to send its Connect command."""
 
 
 class TargetServer:
@@ -73,7 +73,7 @@ class TargetServer:
         self._lock = threading.Lock()
 
     def serve(self, until: Callable[[], bool]) -> None:
-        """Serve until ``until`` is true, which is asked twice a second."""
+        """Serve until ``until`` returns true; it is called twice a second."""
         look_s = 0.0
         while not until():
             event = self._channel.get(LOOK_S)
@@ -98,7 +98,7 @@ class TargetServer:
             self._capture.close()
 
     def set_state(self, number: int, state: AnaState) -> None:
-        """Change the asymmetric access state on a port, and tell the hosts. Raises
+        """Change the asymmetric access state on a port, and notify the hosts. Raises
         :class:`InputError`."""
         self.subsystem.set_state(number, state)
         self.controllers.notify(ANA_NOTICE, LogPage.ANA)
@@ -150,7 +150,7 @@ class TargetServer:
         request.reject(one(CM_REJECT, status=int(reason)).tobytes())
 
     def _queue_ended(self, queue: TargetQueue) -> None:
-        """In the thread of the queue."""
+        """Handle the end of a queue, in its thread."""
         with self._lock:
             self._ended.append(queue)
         controller = queue.controller
@@ -166,7 +166,7 @@ class TargetServer:
             if self._queues.pop(queue.address, None) is not None:
                 queue.close()
 
-    # -- looking after --
+    # -- periodic checks --
 
     def _look(self) -> None:
         changes = self.subsystem.look()
@@ -192,7 +192,7 @@ class TargetServer:
 
 
 def state_of(text: str) -> AnaState:
-    """The state that a user names. Raises :class:`InputError`."""
+    """Return the state named by the user. Raises :class:`InputError`."""
     names = {state.name.lower().replace("_", "-"): state for state in AnaState}
     if text not in names:
         raise InputError(f"access state {shown(text)!r} does not exist; use one of {', '.join(names)}")

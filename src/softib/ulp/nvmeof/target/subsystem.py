@@ -1,5 +1,5 @@
 """A subsystem: its namespaces, its ports with their asymmetric access states, and the pages that
-describe them. Pure, but for the files of the namespaces."""
+describe them. Without I/O, except for the files of the namespaces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["ADMIN_ENTRIES", "DEFAULT_NQN", "Namespace", "Subsystem", "TargetPort
 DEFAULT_NQN = "nqn.2026-11.softib:target"
 LONGEST_NQN = 223
 BLOCK_SHIFT = 12
-"""Namespaces have blocks of 4,096 bytes, files of other sizes blocks of 512."""
+"""Namespaces have blocks of 4,096 bytes, or of 512 if the file size is not a multiple."""
 ADMIN_ENTRIES = 32
 VERSION = 0x0001_0400
 MODEL, FIRMWARE = b"softib".ljust(40), b"1".ljust(8)
@@ -62,7 +62,7 @@ class Namespace:
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str]) -> Namespace:
-        """Open ``path``, for reading where it cannot be written. Raises :class:`InputError`."""
+        """Open ``path``, read-only if it cannot be written. Raises :class:`InputError`."""
         where = Path(path)
         try:
             try:
@@ -87,7 +87,7 @@ class Namespace:
         return cls(where, fd, size >> shift, shift, writable, (kind.st_dev, kind.st_ino))
 
     def look(self) -> str | None:
-        """Refuse commands while the file is away or too short; what has changed about it, in words."""
+        """Refuse commands while the file is missing or too short; return its changes as text."""
         before = self.refuse
         try:
             there = os.stat(self.path)
@@ -108,7 +108,7 @@ class Namespace:
 
 @dataclass
 class TargetPort:
-    """An address at which the subsystem is reached, and the state of its namespaces there."""
+    """An address of the subsystem, and the state of its namespaces there."""
 
     number: int
     address: str
@@ -117,7 +117,7 @@ class TargetPort:
 
 @dataclass
 class Subsystem:
-    """A subsystem and the discovery subsystem beside it."""
+    """A subsystem and its discovery subsystem."""
 
     nqn: str
     namespaces: list[Namespace]
@@ -125,7 +125,7 @@ class Subsystem:
     service: int
     columns: dict[str, np.ndarray] = field(init=False)
     changes: int = 0
-    """How often an asymmetric access state has changed."""
+    """Number of changes of asymmetric access states."""
 
     def __post_init__(self) -> None:
         if not self.nqn.startswith("nqn.") or len(self.nqn.encode()) > LONGEST_NQN:
@@ -146,11 +146,12 @@ class Subsystem:
         return np.full(len(self.namespaces) + 1, int(port.state), np.int64)
 
     def shared_columns(self, port: TargetPort) -> dict[str, Any]:
-        """Columns by namespace of a queue on ``port``; they follow what changes here."""
+        """Return the columns by namespace of a queue on ``port``, which are updated with later
+        changes."""
         return {**self.columns, "state": self._states[port.number]}
 
     def port_at(self, address: str) -> TargetPort | None:
-        """The port with this address."""
+        """Return the port with this address."""
         return next((port for port in self.ports if port.address == address), None)
 
     def set_state(self, number: int, state: AnaState) -> None:
@@ -164,7 +165,7 @@ class Subsystem:
         self.changes += 1
 
     def look(self) -> list[str]:
-        """Look after the files; what has changed, in words."""
+        """Check the files; return changes as text."""
         changes = [text for n in self.namespaces if (text := n.look()) is not None]
         self.columns["refuse"][1:] = [n.refuse for n in self.namespaces]
         return changes
@@ -177,7 +178,7 @@ class Subsystem:
     # -- pages --
 
     def identify(self, cns: int, nsid: int, cntlid: int, discovery: bool) -> tuple[int, bytes]:
-        """A status and the page that Identify returns."""
+        """Return a status and the page of Identify."""
         if cns == Cns.CONTROLLER:
             return Status.SUCCESS, self._controller(cntlid, discovery).tobytes()
         if discovery:
@@ -201,7 +202,7 @@ class Subsystem:
         return self._digest[:12] + nsid.to_bytes(4, "big")
 
     def _uuid(self, nsid: int) -> bytes:
-        """Version 8 (RFC 9562), from the subsystem and the number."""
+        """Return a UUID of version 8 (RFC 9562), from the subsystem and the number."""
         octets = bytearray(hashlib.sha256(self._digest + nsid.to_bytes(4, "big")).digest()[:16])
         octets[6], octets[8] = octets[6] & 0x0F | 0x80, octets[8] & 0x3F | 0x80
         return bytes(octets)
@@ -264,14 +265,14 @@ class Subsystem:
         )
 
     def ana_page(self, port: TargetPort, groups_only: bool) -> bytes:
-        """The log page of asymmetric namespace access, as seen on ``port``."""
+        """Return the log page of asymmetric namespace access for ``port``."""
         nsids = [] if groups_only else list(range(1, len(self.namespaces) + 1))
         group = one(ANA_GROUP, group=ANA_GROUP_ID, namespaces=len(nsids), chgcnt=self.changes, state=int(port.state))
         head = one(ANA_HEADER, chgcnt=self.changes, groups=1)
         return head.tobytes() + group.tobytes() + np.array(nsids, "<u4").tobytes()
 
     def discovery_page(self) -> bytes:
-        """The discovery log page: an entry a port."""
+        """Return the discovery log page, with one entry per port."""
         entries = np.zeros(len(self.ports), DISCOVERY_ENTRY)
         for entry, port in zip(entries, self.ports, strict=True):
             entry["trtype"], entry["adrfam"], entry["subtype"] = 1, 1, 2

@@ -1,4 +1,4 @@
-/* Completions and events, in whosever process they belong to. */
+/* Completions and events, delivered to the process that owns the object. */
 #include "complete.h"
 #include "events.h"
 #include "poll_batch.h"
@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A socket that writes to it; -1: none. Made when somebody sleeps: rare. */
+/* The socket for sending to it; -1: none. Opened only when a thread sleeps, which is rare. */
 static int writer(struct ve_engine *e, uint32_t process, uint32_t number)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -64,8 +64,9 @@ bool ve_owes_notification(struct softib_cq *cq)
 }
 
 /*
- * One datagram per event: poll(2) must not report a channel readable without an event. The reader sends the missing
- * ones when the socket is empty. It may have been read empty just before `unsent` was counted up: then it has room again.
+ * One datagram per event: poll(2) must not report a channel readable without an event. The reader
+ * sends the missing ones when the socket is empty. If it emptied the socket just before `unsent`
+ * was incremented, there is room to send now.
  */
 void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)
 {
@@ -76,7 +77,7 @@ void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)
     }
 }
 
-/* Its last one is there, but does not count yet. */
+/* The last completion is written, but not yet counted. */
 void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
 {
     const struct softib_cqe *ring;
@@ -88,7 +89,7 @@ void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
         __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
 }
 
-/* `seq` comes last; the slot has an old one, or none, until then. */
+/* `seq` is written last; until then the slot has an old one or none. */
 static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const struct softib_cqe *cqe)
 {
     memcpy(to, cqe, offsetof(struct softib_cqe, seq));
@@ -98,11 +99,11 @@ static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const 
     __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
 }
 
-#define AHEAD 128 /* places that a ring gets pages before it needs them */
+#define AHEAD 128 /* entries for which a ring gets pages in advance */
 
 /*
- * The entry has pages, and after this call so has the next one, which the owner reads before it is written. If there
- * is no room, the ring keeps its size from the next time that it is empty.
+ * The entry has pages. After this call the next one also has pages, because the owner reads it
+ * before it is written. Without room, the ring stops growing from the next time that it is empty.
  */
 static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
 {
@@ -115,7 +116,7 @@ static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
         return entries - place > 1;
     while (size > entries)
         size /= 2;
-    __atomic_store_n(&cq->size, size, __ATOMIC_RELEASE); /* an owner that looks by the old size sees an old completion */
+    __atomic_store_n(&cq->size, size, __ATOMIC_RELEASE); /* an owner that still uses the old size sees an old completion */
     return true;
 }
 
@@ -146,7 +147,7 @@ bool ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     } else {
         write_completion(cq, &ring[producer & (cq->size - 1)], cqe);
     }
-    if (cq->channel) /* else no one can arm it */
+    if (cq->channel) /* otherwise it can never be armed */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
     if (armed == 2 || (armed == 1 && (solicited || cqe->status != IBV_WC_SUCCESS))) {
@@ -175,7 +176,7 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
         vm_lock(&e->w, &cq->polling);
     ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
-    to = cq->producer; /* the others move up: what is purged takes no room */
+    to = cq->producer; /* the others move up, so purged completions take no room */
     for (uint32_t i = cq->producer; i != cq->consumer; i--) {
         if (ring[(i - 1) & (cq->size - 1)].owner == qpn) {
             ve_free_place(&ring[(i - 1) & (cq->size - 1)]);

@@ -3,8 +3,8 @@
  * that do not fit wait in the list of the process, like in the kernel's list of an open device, and the process that
  * reads the socket sends them. The order is kept; an unread socket does not block others.
  *
- * A waiting event was recorded first and then found the socket full, so a reader of the socket will send it. A
- * sender killed between the datagram and the mark sends its event twice.
+ * An event is put in the list before the socket is tried, so the process that reads the socket will
+ * send it. If a sender is killed between the datagram and the mark, its event is sent twice.
  */
 #include "events.h"
 #include "complete.h"
@@ -23,7 +23,7 @@ static struct softib_pending_event *entry(struct softib_events *list, uint32_t i
     return (struct softib_pending_event *)(list + 1) + (i & (SOFTIB_VERBS_EVENTS - 1));
 }
 
-/* What waits for `socket` is sent as far as there is room, or forgotten. The list is locked. */
+/* Send the events that wait for `socket` while there is room, or drop them. The list is locked. */
 static void settle(struct ve_engine *e, uint32_t process, struct softib_events *list, uint32_t socket, bool forget)
 {
     uint32_t first = list->first;
@@ -47,7 +47,7 @@ void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t t
 {
     struct softib_events *list = list_of(e, process);
 
-    if (!list) { /* it could not get the memory */
+    if (!list) { /* out of memory */
         const struct softib_event event = { .type = type, .element = element };
 
         ve_notify(e, process, socket, &event, sizeof event);
@@ -64,7 +64,7 @@ void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t t
     vm_unlock(&list->lock);
 }
 
-/* -- who reads -- */
+/* -- the reader -- */
 
 bool ve_events_open(struct ve_engine *e)
 {

@@ -1,7 +1,8 @@
 /*
- * CQs that this thread polls between ibv_start_poll and ibv_end_poll, holding their lock `polling`. A thread that
- * destroys or resets a QP meanwhile must not wait for itself. (mlx5 does wait, except for single-threaded CQs,
- * IBV_CREATE_CQ_ATTR_SINGLE_THREADED: programs that work there must work here.)
+ * CQs that this thread polls between ibv_start_poll and ibv_end_poll, holding their lock `polling`.
+ * A thread that destroys or resets a QP meanwhile must not wait for itself. (mlx5 waits, except for
+ * single-threaded CQs, IBV_CREATE_CQ_ATTR_SINGLE_THREADED; programs that work there must work
+ * here.)
  */
 #ifndef SOFTIB_VERBS_BATCH_H
 #define SOFTIB_VERBS_BATCH_H
@@ -10,7 +11,7 @@
 
 struct softib_cq;
 
-#define VE_BATCHES 8 /* of one thread at a time; more are not noted */
+#define VE_BATCHES 8 /* CQs that one thread can hold; more are not tracked */
 
 extern __thread struct ve_batches {
     unsigned n;

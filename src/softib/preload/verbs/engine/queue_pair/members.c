@@ -7,7 +7,7 @@
 #include <string.h>
 
 
-/* The GID lies on a boundary of 4 octets. */
+/* The GID lies on a boundary of 4 bytes. */
 static uint32_t *gid_dwords(struct softib_member *at)
 {
     return (uint32_t *)(void *)at->gid;

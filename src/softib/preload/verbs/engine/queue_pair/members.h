@@ -4,9 +4,10 @@
 
 #include "../../memory/heap/shared_heap.h"
 
-/* A free place gets a member; the file's member lock is held. It leaves when `qpn` becomes 0. */
+/* Store a member in a free entry; the file's member lock is held. The member leaves when `qpn` is
+ * set to 0. */
 void ve_write_member(struct softib_member *at, const struct softib_member *member);
-/* False: there is none, or it is changing just now. */
+/* False: the entry is free, or is changing now. */
 bool ve_read_member(struct softib_member *at, struct softib_member *member);
 
 #endif

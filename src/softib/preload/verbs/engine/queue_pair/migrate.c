@@ -1,11 +1,12 @@
 /*
- * Automatic path migration (IBA 17.2.8). A QP with an alternate path is set to REARM; when a packet passes between two
- * that both were, they are ARMED. An armed QP migrates when it is modified to MIGRATED, when its retries are exhausted,
- * or when a request arrives from a QP that has migrated: the alternate path replaces the primary one, once, with event
- * PATH_MIG.
+ * Automatic path migration (IBA 17.2.8). A QP with an alternate path is set to REARM; when a packet
+ * passes between two QPs in REARM, both become ARMED. An armed QP migrates when it is modified to
+ * MIGRATED, when its retries are exhausted, or when a request arrives from a QP that has migrated:
+ * the alternate path replaces the primary one, once, with event PATH_MIG.
  *
- * State, port and the data for peers are shared, so the process that detects the reason migrates the QP under its
- * lock; address and timeout belong to the owner, which updates them before the next request.
+ * State, port and the data for peers are in shared memory, so the process that detects the reason
+ * migrates the QP under its lock. Address and timeout belong to the owner, which updates them
+ * before the next request.
  */
 #include "migrate.h"
 #include "../completion/events.h"
@@ -20,7 +21,7 @@ void ve_move(struct ve_engine *e, struct softib_qp *s)
     s->lid = s->alt_lid;
     s->pkey_index = s->alt_pkey_index;
     sv_port_pkey(s->port, s->pkey_index, &s->pkey);
-    s->alt_lid = 0; /* another must be loaded before it is armed again */
+    s->alt_lid = 0; /* a new path must be loaded before it can be armed again */
     __atomic_store_n(&s->mig, IBV_MIG_MIGRATED, __ATOMIC_RELAXED);
     __atomic_store_n(&s->moves, (uint16_t)(s->moves + 1), __ATOMIC_RELEASE);
     ve_event(e, s->process, s->async, IBV_EVENT_PATH_MIG, s->user);

@@ -4,13 +4,14 @@
 
 #include "qp.h"
 
-/* `s` migrates; it is locked. */
+/* Migrate `s`, which is locked. */
 void ve_move(struct ve_engine *e, struct softib_qp *s);
-/* What moved in the shared part is taken over. `q->lock` is held. */
+/* Apply a migration of the shared part to `q`. `q->lock` is held. */
 void ve_adopt(struct ve_qp *q);
-/* Retries are spent: false where there is no armed alternate path. `q->lock` is held. */
+/* Migrate when retries are exhausted; false: no armed alternate path. `q->lock` is held. */
 bool ve_migrate(struct ve_qp *q);
-/* A request of `q` reaches `peer`, which is locked, and one of them has to do with migration. False: it is dropped. */
+/* Handle migration when a request of `q` reaches `peer`, which is locked. False: the request is
+ * dropped. */
 bool ve_migration(struct ve_qp *q, struct softib_qp *peer);
 
 #endif

@@ -100,7 +100,7 @@ static bool is_rate(uint8_t rate)
     return rate == IBV_RATE_MAX || (rate >= IBV_RATE_2_5_GBPS && rate <= IBV_RATE_1200_GBPS);
 }
 
-/* The port of the primary path is the QP's own; where the send queue is drained the path may bring another. */
+/* The port of the primary path must be the QP's port; in SQD the path may change the port. */
 static bool is_path(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
 {
     const struct ibv_ah_attr *ah = &a->ah_attr;
@@ -121,7 +121,7 @@ static bool is_alternate_path(struct ve_qp *q, const struct ibv_qp_attr *a)
            is_rate(a->alt_ah_attr.static_rate) && !sv_port_pkey(port, a->alt_pkey_index, &pkey);
 }
 
-/* What the attributes say must be possible. */
+/* Check that the values of the attributes are possible. */
 static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
 {
     uint32_t port = mask & IBV_QP_PORT ? sv_port_row(q->device, a->port_num) : q->s->port;
@@ -136,7 +136,7 @@ static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, enum ib
     if ((mask & IBV_QP_AV && !is_path(q, a, mask, to)) || (mask & IBV_QP_ALT_PATH && !is_alternate_path(q, a)))
         return EINVAL;
     if (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED &&
-        (a->path_mig_state != IBV_MIG_REARM || !(mask & IBV_QP_ALT_PATH || q->s->alt_lid))) /* ARMED comes of itself (17.2.8.1.1) */
+        (a->path_mig_state != IBV_MIG_REARM || !(mask & IBV_QP_ALT_PATH || q->s->alt_lid))) /* the hardware sets ARMED (17.2.8.1.1) */
         return EINVAL;
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > 16) ||
         (mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > 16))
@@ -156,7 +156,7 @@ static void take_address(struct ve_qp *q, const struct ibv_qp_attr *a)
     q->attr.ah_attr = ve_path_bits(ah);
 }
 
-/* mlx5 holds the logarithm. */
+/* mlx5 stores the logarithm. */
 static uint8_t as_power_of_two(uint8_t n)
 {
     uint8_t power = 1;
@@ -166,12 +166,12 @@ static uint8_t as_power_of_two(uint8_t n)
     return power;
 }
 
-/* Copies what `mask` names. */
+/* Copy the attributes in `mask`. */
 static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
 {
     struct softib_qp *s = q->s;
     struct ibv_qp_attr *mine = &q->attr;
-    bool moves = mask & IBV_QP_AV && q->state == IBV_QPS_SQD; /* a drained queue's port follows its path */
+    bool moves = mask & IBV_QP_AV && q->state == IBV_QPS_SQD; /* in SQD the port follows the path */
     uint8_t port = mask & IBV_QP_PORT ? a->port_num : a->ah_attr.port_num;
 
     if (mask & IBV_QP_PORT || moves)
@@ -223,7 +223,7 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
     }
 }
 
-/* Everything is forgotten; completions that no one has polled: purge. */
+/* Reset all state; the completions not polled yet are removed by purge. */
 static void reset(struct ve_qp *q)
 {
     struct softib_qp *s = q->s;
@@ -259,7 +259,7 @@ int ve_qp_walk(struct ve_qp *q)
     uint32_t qp[2] = { s->qpn, s->dest_qpn };
 
     q->write_target.rkey = 0;
-    sv_port_pkey(s->port, s->pkey_index, &s->pkey); /* an SM may have changed the table */
+    sv_port_pkey(s->port, s->pkey_index, &s->pkey); /* the SM may have changed the table */
     q->route.port = s->port;
     q->route.pkey = s->pkey;
     if (s->type == IBV_QPT_UC || sv_path_walk(&sv_shared_fabric, &q->route, &path) != SV_OK)
@@ -271,7 +271,8 @@ int ve_qp_walk(struct ve_qp *q)
     return sv_flow_walk(&q->flow, &q->route, &q->return_route, qp);
 }
 
-/* A peer that cannot copy to this process will order copies of it. Whom datagrams come from is not known. */
+/* A peer that cannot copy to this process will order copies from it. For datagrams the senders are
+ * unknown. */
 static void serve_peer(struct ve_qp *q)
 {
     struct vm_heap *w = &q->e->w;
@@ -329,7 +330,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
         ve_break(q);
     } else if (!error) {
         vm_lock(&q->e->w, &q->s->lock);
-        if (to != IBV_QPS_RESET && q->s->state == IBV_QPS_ERR) { /* a peer broke it just now */
+        if (to != IBV_QPS_RESET && q->s->state == IBV_QPS_ERR) { /* a peer has just set it to ERR */
             error = EINVAL;
         } else {
             if (to == IBV_QPS_RESET)

@@ -1,10 +1,10 @@
-/* States of a queue pair (IBA 10.3.1) and what a change of them takes. */
+/* States of a queue pair (IBA 10.3.1) and the attributes of each transition. */
 #ifndef SOFTIB_VERBS_ENGINE_MODIFY_H
 #define SOFTIB_VERBS_ENGINE_MODIFY_H
 
 #include "qp.h"
 
-/* Widths of the wire's fields: like mlx5's queue context, a QP holds these bits of a value. */
+/* Widths of the wire's fields: like mlx5's queue context, a QP keeps only these bits of a value. */
 enum { VE_SL_BITS = 15, VE_TIMER_BITS = 31, VE_RETRY_BITS = 7, VE_PATH_BITS = 127 };
 
 static inline struct ibv_ah_attr ve_path_bits(const struct ibv_ah_attr *ah)
@@ -16,7 +16,7 @@ static inline struct ibv_ah_attr ve_path_bits(const struct ibv_ah_attr *ah)
     return held;
 }
 
-/* What a change of state takes; false: there is no such change. */
+/* Return the attributes of a transition; false: no such transition. */
 bool ve_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int *required, int *optional);
 /* An XRC target may have been modified in another process. `q->lock` is held. */
 void ve_catch_up(struct ve_qp *q);

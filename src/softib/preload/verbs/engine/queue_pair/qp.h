@@ -1,5 +1,5 @@
-/* A queue pair of this process: its sending half, and the application's view. The receiving half is shared:
- * softib_qp. */
+/* A queue pair of this process: its send side, and the application's view. The receiving half is
+ * shared: softib_qp. */
 #ifndef SOFTIB_VERBS_ENGINE_QP_H
 #define SOFTIB_VERBS_ENGINE_QP_H
 
@@ -13,13 +13,13 @@
 #include "../work_request.h"
 #include "../../fabric/fabric.h"
 
-struct ve_write_target {            /* write_fastpath.c: where the last write went */
-    uint32_t rkey;                  /* 0: none is remembered */
+struct ve_write_target {            /* write_fastpath.c: target of the last write */
+    uint32_t rkey;                  /* 0: none */
     uint32_t domain, qpn, mtu;
     uint64_t version;               /* of the key */
     uint64_t named;                 /* the responder's entry in the table of numbers */
     uint64_t epoch;                 /* of the flow */
-    uint64_t from, length;          /* what is mapped, by remote addresses */
+    uint64_t from, length;          /* mapped range, in remote addresses */
     char *here;                     /* `from`, in this process */
     uint64_t request, answer;       /* dwords on the wire, without payload */
 };
@@ -37,38 +37,38 @@ struct ve_qp {
     uint32_t sq_psn;
     uint32_t max_send, max_sges, max_inline, max_recv;
     struct ve_slot *slots;
-    uint32_t head, tail;            /* requests that wait */
+    uint32_t head, tail;            /* pending requests */
     uint32_t completed;             /* requests so far */
-    uint32_t freed;                 /* of them, those whose WQEs are free again: their completion, or a later one, was polled */
+    uint32_t freed;                 /* requests whose WQEs are free again: their completion, or a later one, was polled */
     uint32_t receives_freed;        /* receives so far whose completion was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
-    bool completed_first;           /* the request in hand: its completion was written before the receive's */
+    bool completed_first;           /* current request: its completion was written before the receive's */
     bool overran;                   /* send_cq has, and a completion is lost */
-    bool early;                     /* the head is tried before its time: a receive was posted, or the program polls */
+    bool early;                     /* retry the head early: a receive was posted, or the program polls */
     bool listed;                    /* in e->waiting */
     uint8_t state;                  /* enum ibv_qp_state of the sending half; the application's `state` moves in modify and query only */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
-    uint64_t tried_ns;              /* VE_RNR: when it last found no receive */
-    uint64_t looked_ns;             /* VE_RNR: when it was last looked whether the responder lives */
+    uint64_t tried_ns;              /* VE_RNR: time of the last attempt without a receive */
+    uint64_t looked_ns;             /* VE_RNR: time of the last check that the responder lives */
     bool corrupted;                 /* VE_LOST: by a bit error */
     uint8_t resends;                /* for that reason */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */
     uint64_t rng_state;             /* loss.c */
-    bool executed;                  /* the first that waits: its ACK was lost, not the request; what the ACK would say: */
+    bool executed;                  /* the first pending request: its ACK was lost, not the request; contents of the ACK: */
     struct sv_wire_size sent, answer;
     uint32_t answer_len;
-    uint16_t moves;                 /* of s->moves, those that `attr` and `route` know */
+    uint16_t moves;                 /* value of s->moves that `attr` and `route` include */
     struct ve_sq_sched *sched;           /* sq_sched.c; NULL: nothing was ever deferred */
-    uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
-    struct ve_sge_bounce *sge_bounce; /* sge_bounce.c: of the request in hand */
-    struct ve_rendezvous *rendezvous;           /* tag matching: rendezvous that the responder is in the middle of */
-    uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
+    uint32_t events;                /* asynchronous events fetched but not acknowledged */
+    struct ve_sge_bounce *sge_bounce; /* sge_bounce.c: of the current request */
+    struct ve_rendezvous *rendezvous;           /* tag matching: unfinished rendezvous of the responder */
+    uint8_t owns;                   /* 0: a handle for another process's QP (XRC open_qp) */
     struct ve_qp *next_of_process, *previous_of_process; /* of e->qps */
-    uint32_t in_qps;                       /* e->qps_begun when it was put there; 0: it is not */
+    uint32_t in_qps;                       /* e->qps_begun when it was inserted; 0: not in the list */
     struct ve_write_target write_target;
 };
 

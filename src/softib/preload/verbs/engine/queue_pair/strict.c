@@ -1,4 +1,5 @@
-/* SOFTIB_STRICT: scrambled fields, shuffled receives, and the warnings. What they are about: strict_checks.c. */
+/* SOFTIB_STRICT: scrambled fields, shuffled receives, and the warnings. Their conditions:
+ * strict_checks.c. */
 #include "strict.h"
 #include "../scheduling/sq_sched_internal.h"
 
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 #define FRAMES 24
-#define CALLS 256 /* warnings that are distinguished by their call; those beyond repeat */
+#define CALLS 256 /* call sites that are remembered; warnings from further ones repeat */
 
 static uint64_t rng_state, seed;
 static char this_library[1];
@@ -23,7 +24,7 @@ void ve_strict_begin(void)
 
     seed = value ? strtoull(value, NULL, 0) : 0;
     rng_state = seed * 0x9E3779B97F4A7C15u;
-    backtrace(frame, 1); /* it loads a library at its first call: now, while no lock is held */
+    backtrace(frame, 1); /* its first call loads a library: do that now, while no lock is held */
 }
 
 /* splitmix64 (Steele, Lea, Flood, 2014): a counter, so threads share it without a lock. */
@@ -41,7 +42,7 @@ uint32_t ve_strict_roll(void)
 
 /* -- warnings -- */
 
-/* Frames from the first that is not of this library, which is where the program called. */
+/* Frames from the first one outside this library, which is the caller in the program. */
 static int theirs(void **frames, int n)
 {
     Dl_info here, there;
@@ -88,11 +89,11 @@ void ve_warn(const char *format, ...)
     backtrace_symbols_fd(frames + from, n - from, STDERR_FILENO);
 }
 
-/* -- what is undefined -- */
+/* -- undefined fields -- */
 
 void ve_scramble(struct softib_cqe *cqe)
 {
-    cqe->opcode ^= IBV_WC_RECV | (ve_strict_roll() & 7); /* so that what was sent looks like received */
+    cqe->opcode ^= IBV_WC_RECV | (ve_strict_roll() & 7); /* so that a send looks like a receive */
     cqe->byte_len = ve_strict_roll() | 0x40000000;
     cqe->imm = ve_strict_roll();
     cqe->src_qp = ve_strict_roll() & 0xFFFFFF;
@@ -134,7 +135,7 @@ void ve_shuffle(struct ve_engine *e, struct softib_srq *srq)
     char hold[sizeof(struct softib_receive) + VE_SGES * sizeof(struct softib_sge)];
 
     if (n < 2 || srq->shuffled == head + 1 || octets > sizeof hold)
-        return; /* drawn already, in an attempt that could not end */
+        return; /* already drawn, in an attempt that did not complete */
     other = head + mixed(((uint64_t)srq->shuffles << 32) + head) % n;
     b = ring + (other & (srq->size - 1)) * octets;
     srq->shuffled = head + 1;

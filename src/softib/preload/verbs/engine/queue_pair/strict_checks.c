@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE_NS 500000000u /* without a receive, with rnr_retry 7 */
+#define PATIENCE_NS 500000000u /* time without a receive, with rnr_retry 7 */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ve_qp **qps; /* of this process */
@@ -60,16 +60,17 @@ static void refused(struct ve_qp *q, enum ibv_qp_state from, enum ibv_qp_state t
 
     if (!ve_transition(q->s->type, from, to, &required, &optional)) {
         if (to != IBV_QPS_RESET && to != IBV_QPS_ERR)
-            ve_warn("ibv_modify_qp: a QP of this type does not go from %s to %s", state_name(from), state_name(to));
+            ve_warn("ibv_modify_qp: a QP of this type cannot change from %s to %s", state_name(from), state_name(to));
         return;
     }
     mask &= ~IBV_QP_STATE;
     if ((mask & required) != required || mask & ~(required | optional))
-        ve_warn("ibv_modify_qp from %s to %s: missing:%s; not taken there:%s", state_name(from), state_name(to),
+        ve_warn("ibv_modify_qp from %s to %s: missing:%s; not allowed:%s", state_name(from), state_name(to),
                 names(required & ~mask, missing, sizeof missing), names(mask & ~(required | optional), beyond, sizeof beyond));
 }
 
-/* Values that the wire's fields cannot hold, as text: mlx5 cuts them off, as here; other adapters refuse them. */
+/* Values that the wire's fields cannot hold, as text: mlx5 truncates them, as here; other adapters
+ * reject them. */
 struct cut {
     char text[256];
     size_t length;
@@ -91,7 +92,7 @@ static void note_path(struct cut *c, const struct ibv_ah_attr *ah)
 static void report_cut(const char *call, const struct cut *c)
 {
     if (c->length)
-        ve_warn("%s: values that do not fit are cut:%s", call, c->text);
+        ve_warn("%s: values that do not fit are truncated:%s", call, c->text);
 }
 
 void ve_strict_address(const struct ibv_ah_attr *ah)
@@ -141,13 +142,13 @@ void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, 
     }
     report_cut_attributes(a, mask);
     if (to == IBV_QPS_SQD && from != IBV_QPS_SQD)
-        ve_warn("ibv_modify_qp to SQD: mlx5 has no such state and says EINVAL");
+        ve_warn("ibv_modify_qp to SQD: mlx5 does not support this state and returns EINVAL");
     ignored |= mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
     if (ignored)
         ve_warn("ibv_modify_qp from %s to %s:%s has no effect on this QP", state_name(from), state_name(to),
                 names(ignored, text, sizeof text));
     if (mask & IBV_QP_TIMEOUT && !(a->timeout & VE_TIMER_BITS))
-        ve_warn("ibv_modify_qp: timeout 0 waits for ever when an answer is lost");
+        ve_warn("ibv_modify_qp: timeout 0 waits for ever if an answer is lost");
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && !a->max_dest_rd_atomic && q->s->access & one_sided)
         ve_warn("ibv_modify_qp: the QP allows remote reads or atomics, but max_dest_rd_atomic is 0: they will fail");
 }
@@ -188,11 +189,11 @@ void ve_strict_not_posted(const struct ve_qp *q, const struct ibv_send_wr *wr, i
     for (int i = 0; wr->send_flags & IBV_SEND_INLINE && i < wr->num_sge; i++)
         octets += wr->sg_list[i].length;
     if (q->state != IBV_QPS_RTS && q->state != IBV_QPS_SQD && q->state != IBV_QPS_ERR && q->state != IBV_QPS_SQE)
-        ve_warn("ibv_post_send: errno %d: QP %u is in %s, which takes no requests", error, q->s->qpn, state_name(q->state));
+        ve_warn("ibv_post_send: errno %d: QP %u is in %s, which accepts no requests", error, q->s->qpn, state_name(q->state));
     else if (wr->num_sge > 0 && (uint32_t)wr->num_sge > q->max_sges)
         ve_warn("ibv_post_send: errno %d: %d SGEs, QP %u has max_send_sge %u", error, wr->num_sge, q->s->qpn, q->max_sges);
     else if (octets > q->max_inline)
-        ve_warn("ibv_post_send: errno %d: %llu octets inline, QP %u has max_inline_data %u", error, (unsigned long long)octets,
+        ve_warn("ibv_post_send: errno %d: %llu bytes inline, QP %u has max_inline_data %u", error, (unsigned long long)octets,
                 q->s->qpn, q->max_inline);
     else if (error == ENOMEM)
         ve_warn("ibv_post_send: no room in the send queue of QP %u (%u requests)", q->s->qpn, q->max_send);
@@ -212,7 +213,7 @@ void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32
 
 /* -- objects destroyed too early -- */
 
-/* The list, locked. A forked child begins an empty one: its parent's QPs are not its own. */
+/* Lock and return the list. A forked child starts an empty one: it does not own its parent's QPs. */
 static void hold(void)
 {
     static uint64_t owner;
@@ -240,7 +241,7 @@ void ve_strict_made(struct ve_qp *q)
     pthread_mutex_unlock(&lock);
 }
 
-/* Completions of `qpn` (0: of any) that no one has polled. */
+/* Count the completions of `qpn` (0: of any QP) that were not polled. */
 static unsigned unpolled(struct ve_engine *e, uint64_t at, uint32_t qpn)
 {
     struct softib_cq *cq = ve_cq(e, at);
@@ -271,7 +272,7 @@ void ve_strict_destroyed(struct ve_qp *q)
     waiting = q->state == IBV_QPS_RTS ? q->tail - q->head : 0;
     ve_spin_unlock(&q->lock);
     if (waiting)
-        ve_warn("ibv_destroy_qp: QP %u has %u requests that were not executed yet", q->s->qpn, waiting);
+        ve_warn("ibv_destroy_qp: QP %u has %u requests that were not executed", q->s->qpn, waiting);
     if (q->send_cq)
         n = unpolled(q->e, q->send_cq, q->s->qpn);
     if (q->s->recv_cq && q->s->recv_cq != q->send_cq)
@@ -291,10 +292,10 @@ void ve_strict_cq_ends(struct ve_engine *e, uint64_t at)
 void ve_strict_cq_polled(struct ve_engine *e, uint64_t at)
 {
     struct softib_cq *cq = ve_cq(e, at);
-    int32_t n = (int32_t)(__atomic_load_n(&cq->producer, __ATOMIC_ACQUIRE) - cq->consumer); /* the last may be polled already */
+    int32_t n = (int32_t)(__atomic_load_n(&cq->producer, __ATOMIC_ACQUIRE) - cq->consumer); /* the last may already be polled */
 
     if (cq->overrun)
-        ve_warn("a CQ of %u completions has overrun: completions are lost, and its QPs with them", cq->size - 1);
+        ve_warn("a CQ of %u completions has overrun: completions are lost, and its QPs fail", cq->size - 1);
     else if (n >= (int32_t)(cq->size - cq->size / 8))
         ve_warn("%d completions wait in a CQ of %u: it is close to overrun", n, cq->size - 1);
 }
@@ -307,7 +308,7 @@ static bool names_key(const struct ibv_sge *sge, uint32_t n, uint32_t key)
     return false;
 }
 
-/* Requests and receives of `q` that name `key`. */
+/* Count the requests and receives of `q` that use `key`. */
 static unsigned posted_with(struct ve_qp *q, uint32_t key)
 {
     struct softib_qp *s = q->s;
@@ -343,7 +344,7 @@ void ve_strict_dereg(uint32_t key)
         n = posted_with(qps[i], key);
         ve_spin_unlock(&qps[i]->lock);
         if (n)
-            ve_warn("ibv_dereg_mr: %u requests or receives of QP %u still name the region", n, qps[i]->s->qpn);
+            ve_warn("ibv_dereg_mr: %u requests or receives of QP %u still use the region", n, qps[i]->s->qpn);
     }
     pthread_mutex_unlock(&lock);
 }

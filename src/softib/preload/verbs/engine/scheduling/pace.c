@@ -1,11 +1,11 @@
 /*
- * --pace: a message arrives when its bytes, including headers and CRCs, have passed every link of its path, and
- * completes when its acknowledgement is back. READ responses use the reverse path. The charged bytes are those counted
- * according to docs/verbs.md.
+ * --pace: a message arrives when its bytes, including headers and CRCs, have passed every link of
+ * its path, and completes when its acknowledgement arrives. READ responses use the reverse path.
+ * Bytes are charged as they are counted (docs/verbs.md).
  *
- * A READ is executed when its request arrives, as the responder reads its memory from then on (9.7.5.1.2), and
- * completed when its responses are through. So its copy takes no time in addition to the wire's, and later requests
- * wait for it only with a fence (10.8.3.3).
+ * A READ is executed when its request arrives, as the responder reads its memory from then on
+ * (9.7.5.1.2), and completed when its responses have arrived. So its copy adds no time to the
+ * wire's, and later requests wait for it only with a fence (10.8.3.3).
  *
  * The reverse path is also charged when the request is posted: a link reserved for a future message would be idle
  * until then. Repeated messages (RNR, bit errors) are charged once.
@@ -25,7 +25,7 @@ static const struct { uint8_t there, back; bool reads; } kinds[] = {
     [IBV_WR_ATOMIC_WRITE] = { SV_MSG_ATOMIC_WRITE, SV_MSG_ACK, false },
 };
 
-/* Octets on the wire: the VCRC of each packet takes time, though PortXmitData does not count it. */
+/* Bytes on the wire, with the VCRC of each packet, which PortXmitData does not count. */
 static uint64_t octets_of(unsigned message, unsigned flags, uint64_t payload, uint32_t mtu)
 {
     struct sv_wire_size size = sv_wire_size_of(message, flags, payload, mtu);
@@ -43,7 +43,7 @@ static bool lay_one(struct sv_timed_path *timed, const struct sv_route_key *rout
     return sv_timed_path_lay(timed, path.egress, path.links);
 }
 
-/* Multicast: the sender's own link alone. */
+/* Multicast: only the sender's link. */
 static bool lay_group(struct ve_qp *q, struct ve_sq_sched *l)
 {
     uint32_t egress[1] = { q->s->port };
@@ -77,7 +77,7 @@ static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
     return lay_one(&l->paths[1], &route, &none);
 }
 
-/* The current path; false: there is none, which the request itself will report. */
+/* Look up the current path; false: no path, which the request itself will report. */
 static bool paths(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
 {
     uint64_t epoch = sv_shared_fabric_epoch(&sv_shared_fabric);
@@ -112,7 +112,7 @@ void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, str
     back = sv_timed_path_pass(&l->paths[1], when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + l->paths[0].latency_ns;
     when->done = (back > when->run ? back : when->run) + l->paths[1].latency_ns;
     if (kinds[wr->opcode].reads && ve_modes & VE_STRICT)
-        when->run = when->done; /* the data is not here before */
+        when->run = when->done; /* the data does not arrive earlier */
     if (wr->flags & IBV_SEND_FENCE && when->run < l->last_read) {
         when->done += l->last_read - when->run;
         when->run = l->last_read;

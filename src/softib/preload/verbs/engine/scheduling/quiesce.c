@@ -1,10 +1,10 @@
 /*
- * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread that executes it
- * (a posting, polling or timer thread). They raise no hazard, which would cost an atomic operation per request.
- * Instead each QP counts them in softib_qp.copies, which is odd during a copy. A thread that removes memory waits
- * for the counts of all QPs, after a barrier in every running thread (membarrier(2)), so that a copy needs no
- * barrier. The counts are in shared memory: a process that deregisters an imported region waits for those of the
- * region's owner.
+ * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread
+ * that executes it (a posting, polling or timer thread). A hazard would cost an atomic operation
+ * per request. Instead each QP counts its copies in softib_qp.copies, which is odd during a copy. A
+ * thread that removes memory issues a barrier in every running thread (membarrier(2)), then waits
+ * for the counts of all QPs, so that a copy needs no barrier. The counts are in shared memory: a
+ * process that deregisters an imported region waits for those of the region's owner.
  */
 #include "quiesce.h"
 #include "../../memory/hazards.h"
@@ -21,7 +21,7 @@
 #define SPINS 1000
 #endif
 
-bool ve_fences = true; /* until the system is known to have the other barrier */
+bool ve_fences = true; /* until membarrier is known to be available */
 
 static bool barrier(int command)
 {
@@ -51,7 +51,7 @@ void ve_quiesce_add(struct ve_qp *q)
 void ve_quiesce_drop(struct ve_qp *q)
 {
     pthread_mutex_lock(&q->e->qps_lock);
-    if (q->in_qps == q->e->qps_begun) { /* a forked child has none of its parent's */
+    if (q->in_qps == q->e->qps_begun) { /* a forked child has none of its parent's QPs */
         if (q->next_of_process)
             q->next_of_process->previous_of_process = q->previous_of_process;
         *(q->previous_of_process ? &q->previous_of_process->next_of_process : &q->e->qps) = q->next_of_process;
@@ -78,7 +78,7 @@ void ve_quiesce(struct ve_engine *e)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     pthread_mutex_lock(&e->qps_lock);
     for (struct ve_qp *q = e->qps; q; q = q->next_of_process) {
-        if (!fenced) { /* the system took the barrier away (seccomp) */
+        if (!fenced) { /* membarrier is no longer permitted (seccomp) */
             ve_spin_lock(&q->lock);
             ve_spin_unlock(&q->lock);
         }
@@ -89,9 +89,10 @@ void ve_quiesce(struct ve_engine *e)
     vm_quiesce(&e->w);
 }
 
-/* -- another process's -- */
+/* -- of another process -- */
 
-/* `number` leads to a QP of `process` that is executing a request: what its word says. 0: it does not. */
+/* Return the copy count of QP `number` if it belongs to `process` and is executing a request; else
+ * 0. */
 static uint32_t copies_of(struct ve_engine *e, uint32_t number, uint32_t process)
 {
     uint64_t *hazard;
@@ -105,7 +106,7 @@ static uint32_t copies_of(struct ve_engine *e, uint32_t number, uint32_t process
         return 0;
     if (s->is == SOFTIB_IS_QP && s->process == process)
         copies = __atomic_load_n(&s->copies, __ATOMIC_ACQUIRE);
-    vm_hazard_end(hazard); /* its request may be one that waits until no one holds anything of it: LOCAL_INV */
+    vm_hazard_end(hazard); /* its request may itself be waiting here for others: LOCAL_INV */
     return copies % 2 ? copies : 0;
 }
 

@@ -18,14 +18,14 @@ void ve_quiesce(struct ve_engine *e);
 /* The same for an imported region of another `process`, also waiting for that process's requests. */
 void ve_quiesce_of(struct ve_engine *e, uint32_t process);
 
-/* Between the two keys may be looked at and memory copied. `q->lock` is held. */
+/* Between these two calls keys may be looked up and memory copied. `q->lock` is held. */
 static inline void ve_copies_begin(struct ve_qp *q)
 {
     __atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELAXED);
     if (__builtin_expect(ve_fences, false))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the waiter does the rest */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the waiter has the barrier */
 }
 
 static inline void ve_copies_end(struct ve_qp *q)

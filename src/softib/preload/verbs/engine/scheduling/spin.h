@@ -1,8 +1,8 @@
 /*
- * A lock between threads of one process, held for less than a microsecond. While the process has one thread, as most
- * posting processes do, a plain store takes it: a locked instruction would wait until earlier stores are visible,
- * which takes as long as fetching a cache line from another processor. The word is still set, so that a thread
- * started meanwhile finds it held.
+ * A lock between threads of one process, held for less than a microsecond. While the process has
+ * one thread, as most posting processes do, a plain store takes it: a locked instruction would wait
+ * until earlier stores are visible, which takes as long as fetching a cache line from another
+ * processor. The plain store still sets the word, so a thread started meanwhile sees it held.
  */
 #ifndef SOFTIB_VERBS_SPIN_H
 #define SOFTIB_VERBS_SPIN_H
@@ -28,7 +28,7 @@ static inline void ve_spin_init(struct ve_spin *lock)
     __atomic_store_n(&lock->held, 0, __ATOMIC_RELAXED);
 }
 
-/* False: somebody has it. */
+/* False: it is held. */
 static inline bool ve_spin_try(struct ve_spin *lock)
 {
     if (!VE_ONE_THREAD)

@@ -1,4 +1,4 @@
-/* When a posted request is executed, when it is completed, and which thread looks at it. */
+/* When a posted request is executed, when it completes, and which thread checks it. */
 #include "sq_sched.h"
 #include "../completion/complete.h"
 #include "sq_sched_internal.h"
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAZY_NS 200000u     /* who polled within it will do so again: the timer thread leaves everything to that thread meanwhile */
-#define HOLD_NS 50000u      /* strict: at the latest now; a program that neither polls nor sleeps gets it this late each time */
-#define SHORT_NS 20000u     /* no one sleeps for less */
-#define BASE_MOST 150.0     /* ns: a request of few octets takes no longer here, only a thread that was interrupted does */
-#define MOST_POLLS 4u       /* strict: so many polls may find a request unexecuted */
+#define LAZY_NS 200000u     /* the timer thread leaves all work to a thread that polled within this time */
+#define HOLD_NS 50000u      /* strict: latest execution time, reached by programs that neither poll nor sleep */
+#define SHORT_NS 20000u     /* shortest sleep */
+#define BASE_MOST 150.0     /* ns: a small request takes longer only if its thread was interrupted */
+#define MOST_POLLS 4u       /* strict: number of polls for which a request may stay unexecuted */
 
 unsigned ve_modes;
 
@@ -48,7 +48,7 @@ static struct ve_sq_sched *sched_of(struct ve_qp *q)
         free(l);
         return NULL;
     }
-    l->byte_ns = 0.1; /* until some were copied */
+    l->byte_ns = 0.1; /* until a few copies were measured */
     l->base_ns = 100;
     l->epoch = UINT64_MAX;
     return q->sched = l;
@@ -81,7 +81,7 @@ void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
     ve_looked_at(q->e, q);
 }
 
-/* How long before its time a request begins, so that its data is there in time. */
+/* How early a request starts, so that its data arrives on time. */
 static uint64_t lead(const struct ve_sq_sched *l, const struct ve_when *when)
 {
     double takes = l->base_ns + l->byte_ns * (double)when->octets, most = (double)(when->run - when->posted);
@@ -107,8 +107,8 @@ bool ve_is_due(struct ve_qp *q, uint64_t now)
 }
 
 /*
- * What a copy takes here is learnt from those before, from the quick ones sooner than from those that were interrupted: a copy
- * that starts early completes early.
+ * The cost of a copy is estimated from earlier ones, with more weight on quick ones than on
+ * interrupted ones: a copy that starts early completes early.
  */
 static void learn(double *mean, double seen)
 {
@@ -140,7 +140,7 @@ bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe)
 
     if (!l || (l->held_head == l->held_tail && l->done <= ve_now_ns()))
         return false;
-    if (l->held_tail - l->held_head >= q->max_send) { /* more than a right program ever has */
+    if (l->held_tail - l->held_head >= q->max_send) { /* more than a correct program ever has */
         q->overran |= !ve_complete(q->e, q->send_cq, &l->held[l->held_head % q->max_send].cqe, false);
         l->held_head++;
     }
@@ -227,7 +227,8 @@ bool ve_polled(struct ve_engine *e)
 {
     uint64_t now = ve_now_ns();
 
-    /* Who has armed a CQ polls again, and then sleeps: the first poll says nothing yet. */
+    /* After arming a CQ a program polls again and then sleeps, so a single poll does not show
+     * that it spins. */
     __atomic_store_n(&e->polled_ns, __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) ? now : 1, __ATOMIC_RELAXED);
     if (!(ve_modes & VE_STRICT))
         return now >= __atomic_load_n(&e->due_ns, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-/* Work that waits: a list, and a thread that lives only while there is some. */
+/* Pending work: a list, and a thread that exists only while the list is not empty. */
 #include "timer.h"
 #include "../send.h"
 #include "sq_sched.h"
@@ -11,10 +11,10 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#define IDLE_NS 1000000000u /* with nothing to wait for, the thread ends after this time */
-#define RNDV_LOOK_NS 50000000u   /* the senders of rendezvous are looked at so often, to see whether they live */
-#define PAUSE_NS 2000u      /* so many receives may come together meanwhile */
-#define SOON_NS 1000000u    /* what waits is looked at so often at least: a path may be back, a peer gone */
+#define IDLE_NS 1000000000u /* an idle thread ends after this time */
+#define RNDV_LOOK_NS 50000000u   /* interval of the check that senders of rendezvous live */
+#define PAUSE_NS 2000u      /* lets several receives be posted meanwhile */
+#define SOON_NS 1000000u    /* pending work is checked at least this often: a path may return, a peer may die */
 
 static void *run(void *argument);
 
@@ -34,7 +34,7 @@ void ve_timer_begin(struct ve_engine *e)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Who adds work makes sure that somebody looks. `q->lock` is held, `e->lock` is taken. */
+/* Add work, and make sure that a thread checks it. `q->lock` is held; takes `e->lock`. */
 void ve_list(struct ve_qp *q)
 {
     struct ve_engine *e = q->e;
@@ -58,7 +58,7 @@ void ve_unlist(struct ve_qp *q)
     pthread_mutex_lock(&e->lock);
     for (struct ve_qp **at = &e->waiting; *at; at = &(*at)->next) {
         if (*at == q) {
-            __atomic_store_n(at, q->next, __ATOMIC_RELAXED); /* ve_progress looks at the first without the lock */
+            __atomic_store_n(at, q->next, __ATOMIC_RELAXED); /* ve_progress reads the first without the lock */
             break;
         }
     }
@@ -67,8 +67,9 @@ void ve_unlist(struct ve_qp *q)
 }
 
 /*
- * `e->lock` is held, so a QP cannot go; the holder of a QP's lock may wait for `e->lock`, so that one is only tried. A waiter that
- * `polls` looks for a receive at most every PAUSE_NS: each look takes the line where the responder counts them away from it.
+ * `e->lock` is held, so no QP is destroyed. A QP's lock is only tried, since its holder may wait
+ * for `e->lock`. A waiter that `polls` looks for a receive at most every PAUSE_NS: each look takes
+ * the cache line with the responder's count away from the responder.
  */
 static bool go_on(struct ve_engine *e, uint64_t now, bool woken, bool polls)
 {
@@ -119,7 +120,7 @@ void ve_before_event(struct ve_engine *e)
     for (unsigned i = 0; i < 2 && __atomic_load_n(&e->waiting, __ATOMIC_ACQUIRE); i++) {
         if (i && !ve_waits_awake(e))
             return;
-        pthread_mutex_lock(&e->lock); /* who holds it may have been interrupted in the middle */
+        pthread_mutex_lock(&e->lock); /* its holder may have been descheduled */
         go_on(e, ve_now_ns(), true, false);
         pthread_mutex_unlock(&e->lock);
     }

@@ -6,11 +6,11 @@
 
 uint64_t ve_now_ns(void);
 
-/* The timer's thread runs. `e->lock` is held. */
+/* Return whether the timer thread runs. `e->lock` is held. */
 void ve_timer_begin(struct ve_engine *e);
 void ve_list(struct ve_qp *q);
 void ve_unlist(struct ve_qp *q);
-/* Goes on with all work that is due; called by poll_cq. */
+/* Continue all due work; called by poll_cq. */
 void ve_progress(struct ve_engine *e);
 
 #endif

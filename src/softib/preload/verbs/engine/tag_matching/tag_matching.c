@@ -1,8 +1,9 @@
 /*
- * Tag matching at the responder (rdma-core's Documentation/tag_matching.md, ibv_post_srq_ops(3)): the first entry of
- * the list with TMH.tag & mask == tag gets the message, without its header. An unmatched message goes to an ordinary
- * receive of the SRQ, including its header, and is counted: entries added later do not match until the owner
- * confirms that it has seen as many.
+ * Tag matching at the responder (rdma-core's Documentation/tag_matching.md, ibv_post_srq_ops(3)):
+ * the first entry of the list with TMH.tag & mask == tag gets the message, without its header. An
+ * unmatched message goes to an ordinary receive of the SRQ, including its header, and is counted:
+ * entries added later do not match until the owner confirms that it has seen all unexpected
+ * messages.
  */
 #include "tag_matching.h"
 #include "../completion/complete.h"
@@ -23,7 +24,8 @@ struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *t
     return (struct softib_tag *)((char *)vm_at(&e->w, tags->ring) + (index & (tags->size - 1)) * octets);
 }
 
-/* The receive and the count are two stores: one of a process that died in between counts where the receive is taken. */
+/* The receive and the count are two stores. If a process dies between them, the count is corrected
+ * when the receive is taken. */
 uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq)
 {
     struct softib_tags *tags = vm_at(&e->w, srq->tags);
@@ -44,7 +46,7 @@ void ve_unexpected(struct ve_engine *e, struct softib_srq *srq)
     __atomic_store_n(&tags->unexpected, n << 48 | WAITS | (srq->head + 1), __ATOMIC_RELEASE);
 }
 
-/* The first octets of a message. */
+/* The first bytes of a message. */
 static void peek(const struct iovec *iov, unsigned n, char *to, size_t octets)
 {
     for (unsigned i = 0; i < n && octets; i++) {
@@ -89,7 +91,7 @@ static void take(struct ve_engine *e, struct softib_tags *tags, struct softib_ta
         __atomic_store_n(&tags->head, tags->head + 1, __ATOMIC_RELEASE);
 }
 
-/* To the matched buffer. */
+/* Deliver to the matched buffer. */
 static struct ve_outcome deliver(struct ve_qp *q, struct softib_qp *peer, struct softib_srq *srq,
                                  const struct softib_tag *entry, const struct iovec *iov, unsigned n, uint64_t length,
                                  bool rendezvous)
@@ -148,7 +150,7 @@ enum ve_tagged ve_match(struct ve_qp *q, const struct ve_wr *wr, struct softib_q
     cqe.wr_id = entry->wr_id;
     cqe.status = outcome->status;
     cqe.byte_len = (uint32_t)length;
-    cqe.vendor_err = outcome->status == IBV_WC_SUCCESS ? tmh->app_ctx : 0; /* opaque: as it came */
+    cqe.vendor_err = outcome->status == IBV_WC_SUCCESS ? tmh->app_ctx : 0; /* opaque: returned unchanged */
     memcpy((char *)&cqe + offsetof(struct softib_cqe, sl), &tag, sizeof tag);
     cqe.flags = IBV_WC_TM_MATCH | (rendezvous ? 0 : IBV_WC_TM_DATA_VALID);
     if (wr->opcode == IBV_WR_SEND_WITH_IMM) {

@@ -1,7 +1,8 @@
 /*
- * Rendezvous (rdma-core's Documentation/tag_matching.md): the responder of a matched request reads the data, answers
- * with a FIN message and completes again. Here the requester does all three, since it holds the data: a list of
- * outstanding steps, in order. A FIN needs a receive on the requester; it waits until there is one.
+ * Rendezvous (rdma-core's Documentation/tag_matching.md): the responder of a matched request reads
+ * the data, answers with a FIN message and completes again. Here the requester does all three,
+ * since it holds the data: a list of outstanding steps, in order. A FIN needs a receive on the
+ * requester, and waits for one.
  */
 #include "../completion/complete.h"
 #include "../completion/events.h"
@@ -24,11 +25,11 @@
 struct ve_rendezvous {
     struct ve_rendezvous *next;
     struct ibv_tmh fin;
-    uint64_t address;               /* of the data, as its key has it */
+    uint64_t address;               /* remote address of the data */
     uint32_t rkey, length;
     bool fetched;
-    struct softib_rndv_record *record;     /* for the receiver, in case that this process is killed */
-    struct softib_receive receive;  /* where it goes: the tag's buffer */
+    struct softib_rndv_record *record;     /* record for the receiver, in case this process is killed */
+    struct softib_receive receive;  /* destination: the tag's buffer */
     struct softib_sge sge[];
 };
 
@@ -42,7 +43,7 @@ int ve_rndv_begin(struct ve_qp *q, const struct softib_qp *peer, struct softib_s
         return ENOMEM;
     memcpy(&rendezvous->fin, header, sizeof rendezvous->fin);
     memcpy(&rvh, header + sizeof rendezvous->fin, sizeof rvh);
-    rendezvous->fin.opcode = IBV_TMH_FIN; /* tag and the sender's own octets go back as they came */
+    rendezvous->fin.opcode = IBV_TMH_FIN; /* tag and application context are returned unchanged */
     rendezvous->address = be64toh(rvh.va);
     rendezvous->rkey = be32toh(rvh.rkey);
     rendezvous->length = be32toh(rvh.len);
@@ -80,7 +81,7 @@ static void settle(struct ve_qp *q, const struct softib_qp *peer, const struct s
     ve_rndv_log_close(q->rendezvous->record);
 }
 
-/* The responder's RDMA READ. What it counts goes the way of an answer. */
+/* The responder's RDMA READ. Its packets are counted on the reverse path. */
 static enum ibv_wc_status fetch(struct ve_qp *q, struct softib_qp *peer, struct softib_srq *srq)
 {
     struct ve_rendezvous *rendezvous = q->rendezvous;
@@ -98,7 +99,7 @@ static enum ibv_wc_status fetch(struct ve_qp *q, struct softib_qp *peer, struct 
     if (!ve_receive_parts(q->e, peer, srq, &rendezvous->receive, rendezvous->length, parts, &room) || rendezvous->length > room)
         return IBV_WC_LOC_PROT_ERR;
     if (rendezvous->length && (!source.here || source.key))
-        return IBV_WC_REM_ACCESS_ERR; /* another process's */
+        return IBV_WC_REM_ACCESS_ERR; /* of another process */
     from = (struct iovec){ rendezvous->length ? source.here : NULL, rendezvous->length };
     if (rendezvous->length && ve_put(q->e, srq->process, parts, rendezvous->receive.sges, &from, 1))
         return IBV_WC_LOC_PROT_ERR;
@@ -145,7 +146,8 @@ static bool answer(struct ve_qp *q, const struct softib_qp *peer)
     return receive != NULL;
 }
 
-/* A rendezvous fails as the READ it is made of: its requester breaks, and at a wrong key its responder, too. */
+/* A rendezvous fails like its READ: the requester's QP fails, and with a wrong key the responder's
+ * QP, too. */
 static void fail(struct ve_qp *q, struct softib_qp *peer, struct softib_srq *srq)
 {
     settle(q, peer, srq, IBV_WC_TM_RNDV_INCOMPLETE);
@@ -155,7 +157,7 @@ static void fail(struct ve_qp *q, struct softib_qp *peer, struct softib_srq *srq
     vm_unlock(&peer->lock);
 }
 
-/* The QP at the other end, held, where it still belongs to this connection. */
+/* Return the peer QP, held, if it still belongs to this connection. */
 static struct softib_qp *hold_peer(struct ve_qp *q, uint64_t **hazard)
 {
     struct softib_qp *peer = vm_number_hold(&q->e->w, q->s->dest_qpn, hazard);

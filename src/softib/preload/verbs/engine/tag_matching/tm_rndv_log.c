@@ -1,6 +1,7 @@
 /*
- * What the senders of matched rendezvous owe, written down with the list of tags: a sender may be killed between the match and
- * the FIN, and then the receiver completes the request itself, as its HCA would when the READ is answered no more.
+ * A log, next to the tag list, of matched rendezvous that their senders must still complete. If a
+ * sender is killed between the match and the FIN, the receiver completes the request itself, like
+ * an HCA whose READ is no longer answered.
  */
 #include "../completion/complete.h"
 #include "../receive.h"
@@ -24,7 +25,7 @@ static struct softib_rndv_record *record(struct ve_engine *e, const struct softi
     return (struct softib_rndv_record *)vm_at(&e->w, tags->rndv_log) + i;
 }
 
-/* -- the sender: it holds the SRQ's lock when it opens, and its process is held when it closes -- */
+/* -- the sender: the SRQ's lock is held on open, the receiver's process on close -- */
 
 struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *what)
 {
@@ -37,14 +38,14 @@ struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct so
                                                          (i + 1) * sizeof *o))
             return NULL;
         if (i >= tags->rndv_log_high)
-            tags->rndv_log_high = i + 1; /* first: it must be found when we are killed */
+            tags->rndv_log_high = i + 1; /* first: must be visible if this process is killed */
         if (__atomic_load_n(&o->owner, __ATOMIC_ACQUIRE))
             continue;
         memcpy((char *)o + sizeof o->owner, (const char *)what + sizeof o->owner, sizeof *o - sizeof o->owner);
         __atomic_store_n(&o->owner, e->w.owner, __ATOMIC_RELEASE);
         return o;
     }
-    return NULL; /* that many are open: this one is lost if we die, as where the log has no more room */
+    return NULL; /* the log is full: this rendezvous is lost if this process is killed */
 }
 
 void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *o)
@@ -63,7 +64,7 @@ void ve_rndv_log_close(struct softib_rndv_record *o)
 
 /* -- the receiver -- */
 
-/* Did the sender complete it, and was killed before it could close the record? */
+/* Return whether the sender completed it, and was killed before it closed the record. */
 static bool is_completed(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *o)
 {
     struct softib_cq *cq = ve_cq(e, srq->cq);
@@ -86,7 +87,7 @@ static bool is_completed(struct ve_engine *e, const struct softib_srq *srq, cons
     return found;
 }
 
-/* It was killed after it had written the record and before it took the tag: no message came. */
+/* The sender was killed after it wrote the record and before it took the tag: no message arrived. */
 static bool is_still_in_the_list(struct ve_engine *e, const struct softib_tags *tags, uint32_t handle)
 {
     for (uint32_t i = tags->head; i != tags->tail; i++) {
@@ -98,7 +99,7 @@ static bool is_still_in_the_list(struct ve_engine *e, const struct softib_tags *
     return false;
 }
 
-/* A READ that is answered no more is the end of its connection (9.9.2.4.2). */
+/* An unanswered READ ends its connection (9.9.2.4.2). */
 static void complete_for(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *o)
 {
     uint64_t *hazard;

@@ -1,8 +1,9 @@
 /*
- * The heap: chunks of SOFTIB_VERBS_CHUNK octets, each owned by one process. Objects larger than a chunk get several
- * chunks. Others come from slabs: chunks with objects of one size, whose head counts those in use. When the last one
- * of a slab is freed its chunk goes back, and its pages to the system, but for one slab of each size: a program that
- * makes and destroys one object alternately keeps its memory.
+ * The heap: chunks of SOFTIB_VERBS_CHUNK bytes, each owned by one process. An object larger than a
+ * chunk gets several chunks. Smaller ones come from slabs: chunks with objects of one size, whose
+ * head counts those in use. When the last object of a slab is freed, its chunk is released, and its
+ * pages are returned to the system, except for one slab of each size: a program that alternately
+ * creates and destroys one object keeps its memory.
  */
 #include "shared_heap.h"
 
@@ -28,7 +29,8 @@ static bool owners_exist(struct vm_heap *w, uint64_t first, uint64_t n)
                               first, n);
 }
 
-/* Claims chunks first .. first + n - 1. Returns how many there were before one of somebody else: then none is claimed. */
+/* Claim chunks first .. first + n - 1. Returns the number of free chunks before one of another
+ * process; if fewer than n, none is claimed. */
 static uint64_t claim(struct vm_heap *w, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -71,12 +73,12 @@ static uint64_t take_chunks(struct vm_heap *w, uint64_t n)
     while (high < first + n &&
            !__atomic_compare_exchange_n(&head->chunk_high, &high, first + n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         ;
-    if (n == 1 || first == hint) /* no free one was skipped; a concurrent free decides */
+    if (n == 1 || first == hint) /* no free chunk was skipped; a concurrent free resets this */
         __atomic_compare_exchange_n(&head->chunk_hint, &hint, first + n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     return SOFTIB_VERBS_HEAP + first * SOFTIB_VERBS_CHUNK;
 }
 
-/* Their memory goes back and is zero for the process that takes them next. */
+/* Their memory is returned to the system, and is zero for the process that claims them next. */
 static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
 {
     struct softib_verbs *head = vm_head(w);
@@ -92,14 +94,14 @@ static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
         ;
 }
 
-/* -- slabs: w->lock is held; only the owner of the chunk looks at its head -- */
+/* -- slabs: w->lock is held; only the owner of the chunk reads its head -- */
 
 struct slab {
     uint64_t next, before; /* slabs of this size that have room */
-    uint64_t free;         /* first free object; each names the next */
-    uint32_t used;         /* octets, from the start, that were ever given out */
+    uint64_t free;         /* first free object; each links to the next */
+    uint32_t used;         /* bytes, from the start, that were ever allocated */
     uint32_t live;         /* objects in use */
-    uint32_t reserved;     /* octets, from the start, whose pages exist */
+    uint32_t reserved;     /* bytes, from the start, whose pages exist */
     uint8_t rest[28];
 };
 _Static_assert(sizeof(struct slab) == 64, "objects begin with a cache line");
@@ -138,8 +140,8 @@ static void strike(struct vm_heap *w, uint64_t at, size_t class)
         slab_at(w, s->next)->before = s->before;
 }
 
-/* Do the first `octets` of a slab exist? What it has is doubled, so that a slab is reserved in a few pieces, of which at most half
- * stays unused. */
+/* Make the pages of the first `octets` bytes of a slab exist. The reserved size is doubled each
+ * time, so a slab is reserved in a few steps, and at most half of it stays unused. */
 static bool has_pages(struct vm_heap *w, uint64_t chunk, uint32_t octets)
 {
     struct slab *s = slab_at(w, chunk);

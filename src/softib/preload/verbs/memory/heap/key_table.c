@@ -1,4 +1,4 @@
-/* The table of keys: every process takes blocks of them, and releases empty ones. */
+/* The table of keys: every process claims blocks of keys, and releases empty blocks. */
 #include "key_table.h"
 
 #include <fcntl.h>
@@ -7,7 +7,8 @@
 
 #define BLOCK_OCTETS (SOFTIB_VERBS_BLOCK_KEYS * sizeof(struct softib_key))
 
-/* Keys of the block's previous owner stay invalid for a while, and cached versions of them do not match. */
+/* Continue tags and versions, so that keys of the block's previous owner stay invalid for a while,
+ * and cached versions do not match. */
 static void begin_block(struct vm_heap *w, uint32_t block)
 {
     struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);
@@ -19,7 +20,7 @@ static void begin_block(struct vm_heap *w, uint32_t block)
     }
 }
 
-/* One more block for this process. False: none left, or no memory. */
+/* Claim another block for this process. False: none left, or out of memory. */
 static bool take_block(struct vm_heap *w)
 {
     struct softib_verbs *head = vm_head(w);
@@ -55,7 +56,7 @@ static bool take_block(struct vm_heap *w)
     return false;
 }
 
-/* A free one among the next of this process's, round robin: a key that was given back is not taken again at once. */
+/* Find a free key, round robin over this process's blocks: a released key is not reused at once. */
 static struct softib_key *free_key(struct vm_heap *w, uint32_t *index)
 {
     uint32_t n = w->blocks_n * SOFTIB_VERBS_BLOCK_KEYS;
@@ -91,7 +92,7 @@ struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key)
 
 void vm_key_publish(struct softib_key *entry, uint32_t key)
 {
-    entry->tag = (uint8_t)key; /* windows have moved it on */
+    entry->tag = (uint8_t)key; /* binding windows has advanced it */
     __atomic_store_n(&entry->version, entry->version + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&entry->key, key, __ATOMIC_SEQ_CST);
 }
@@ -102,7 +103,7 @@ void vm_key_give(struct softib_key *entry)
 }
 
 #define KEPT 16     /* empty blocks that a process keeps */
-#define LOOKS 4096  /* it is looked for empty ones when so many keys were given back, or half of all */
+#define LOOKS 4096  /* empty blocks are released after this many released keys, or half of all */
 
 static bool is_empty(struct vm_heap *w, uint32_t block)
 {

@@ -1,4 +1,4 @@
-/* L_Keys and R_Keys, unique in the fabric. What they open: engine/keys.h. */
+/* L_Keys and R_Keys, unique in the fabric. Lookup: engine/keys.h. */
 #ifndef SOFTIB_VERBS_MEMORY_KEY_TABLE_H
 #define SOFTIB_VERBS_MEMORY_KEY_TABLE_H
 
@@ -9,7 +9,8 @@ static inline struct softib_key *vm_key(const struct vm_heap *w, uint32_t key)
     return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
 }
 
-/* Does its block belong to a process? Else a look would take memory, which may not be there: the file is sparse. */
+/* Return whether its block belongs to a process. If not, a read would allocate pages, for which
+ * there may be no room: the file is sparse. */
 static inline bool vm_key_is_there(const struct vm_heap *w, uint32_t key)
 {
     const uint32_t *owners = (const uint32_t *)vm_at(w, SOFTIB_VERBS_BLOCKS);
@@ -18,12 +19,14 @@ static inline bool vm_key_is_there(const struct vm_heap *w, uint32_t key)
     return block < __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_RELAXED) && __atomic_load_n(&owners[block], __ATOMIC_ACQUIRE);
 }
 
-/* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */
+/* Return the entry of a free key; NULL: none left. vm_key_publish sets `key` last. The entry is
+ * free again when `process` is 0. */
 struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
-/* It can no longer be looked up; see vm_quiesce. */
+/* Remove the key, so that lookups fail; see vm_quiesce. */
 void vm_key_give(struct softib_key *entry);
-/* One of this process's own is free again: from time to time blocks of free keys go back, and their pages to the system. */
+/* A key of this process is free again. From time to time blocks of free keys are released, and
+ * their pages returned to the system. */
 void vm_key_left(struct vm_heap *w, struct softib_key *entry);
 
 #endif

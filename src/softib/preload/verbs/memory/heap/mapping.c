@@ -48,7 +48,8 @@ static void make_head(struct softib_verbs *head)
     memcpy(head->magic, magic, sizeof magic);
 }
 
-/* From the second namespace on, programs count with peers whom only they themselves can serve. */
+/* Once there is a second namespace, programs must serve copies for peers that cannot access their
+ * memory. */
 static void note_namespace(struct softib_verbs *head, uint64_t pid_ns)
 {
     uint64_t first = 0;
@@ -94,7 +95,7 @@ int vm_open(struct vm_heap *w, const char *folder, int fd, uint32_t number)
         close(w->fd);
         return error;
     }
-    for (int i = 0; !made && i < 2000; i++) { /* a page of a file without length is SIGBUS */
+    for (int i = 0; !made && i < 2000; i++) { /* access beyond the length of a file is SIGBUS */
         struct stat info;
 
         if (!fstat(w->fd, &info) && info.st_size == SOFTIB_VERBS_SIZE)

@@ -2,8 +2,8 @@
 #include "number_table.h"
 #include "../hazards.h"
 
-/* Numbers are allocated cyclically, so that one is not reused soon, but only in a part of the table, since used
- * parts take memory. */
+/* Numbers are allocated cyclically, so that a number is not reused soon, but only in a part of the
+ * table, since used parts take memory. */
 #define ROUND 0x100000
 
 uint32_t vm_number_take(struct vm_heap *w, uint64_t object)
@@ -20,7 +20,7 @@ uint32_t vm_number_take(struct vm_heap *w, uint64_t object)
         if (!vm_reserve_entries(w, SOFTIB_VERBS_NUMBERS, sizeof none, __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED),
                                 number, 1))
             return 0;
-        vm_raise(&vm_head(w)->number_high, number + 1); /* first: the daemon must find it when we are killed */
+        vm_raise(&vm_head(w)->number_high, number + 1); /* first: the daemon must find it if this process is killed */
         if (__atomic_compare_exchange_n(vm_number(w, number), &none, value, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
             return number;
     }
@@ -33,7 +33,7 @@ static void *hold(struct vm_heap *w, uint32_t number, uint64_t **hazard, enum vm
     uint32_t process;
 
     if (number >= __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED))
-        return NULL; /* unowned, and a look would take memory: the file is sparse */
+        return NULL; /* unowned, and a read would allocate pages: the file is sparse */
     value = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     process = vm_number_process(value);
     if (!value || !__atomic_load_n(&vm_process(w, process)->alive, __ATOMIC_RELAXED))

@@ -1,6 +1,6 @@
 /*
- * Pages of the file `verbs`, allocated before anything touches them. The file is sparse and usually on a tmpfs: a
- * first write or read with a full file system is a SIGBUS.
+ * Allocation of pages of the file `verbs` before their first access. The file is sparse and usually
+ * on a tmpfs: a first write or read with a full file system is a SIGBUS.
  */
 #include "../libc_calls.h"
 #include "shared_heap.h"
@@ -22,7 +22,7 @@ static void say_full(const struct vm_heap *w, int error)
     if ((quiet && *quiet && strcmp(quiet, "0")) ||
         !__atomic_compare_exchange_n(&reported, &before, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
-    fprintf(stderr, "softib: %s/verbs: no room for more RDMA objects (%s): calls fail with ENOMEM, and CQs stay as long as they are; "
+    fprintf(stderr, "softib: %s/verbs: no room for more RDMA objects (%s): calls fail with ENOMEM, and CQs do not grow; "
             "enlarge this file system (docker run --shm-size, mount -o remount,size=) or set XDG_RUNTIME_DIR to a larger one before 'softib up'\n",
             w->folder, strerror(error));
 }
@@ -32,7 +32,7 @@ static int populate(const struct vm_heap *w, uint64_t from, uint64_t octets)
 {
     int error;
 
-    do /* libsoftib's own madvise is for the memory of programs */
+    do /* libsoftib's madvise handles the memory of programs */
         error = syscall(SYS_madvise, vm_at(w, from), octets, POPULATE_WRITE) ? errno : 0;
     while (error == EINTR || error == EAGAIN);
     return error == EFAULT ? ENOSPC : error; /* EFAULT: it would have been a SIGBUS */
@@ -45,7 +45,7 @@ static int allocate(const struct vm_heap *w, uint64_t from, uint64_t octets)
     do
         error = fallocate(w->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)octets) ? errno : 0;
     while (error == EINTR);
-    return error == EOPNOTSUPP || error == ENOSYS ? 0 : error; /* a file system that cannot tell */
+    return error == EOPNOTSUPP || error == ENOSYS ? 0 : error; /* a file system without support */
 }
 
 bool vm_reserve(const struct vm_heap *w, uint64_t at, uint64_t octets)

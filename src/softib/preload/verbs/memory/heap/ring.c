@@ -1,6 +1,7 @@
 /*
- * Queues in the heap. Most programs ask for more entries than they ever have in use, so a ring longer than a chunk
- * starts with its first pages, and further ones are allocated before an entry in them is written or read.
+ * Queues in the heap. Most programs request more entries than they ever use, so a ring longer than
+ * a chunk starts with its first pages; further pages are allocated before an entry in them is
+ * accessed.
  */
 #include "shared_heap.h"
 

@@ -1,4 +1,5 @@
-/* The shared memory of verbs, as one process has mapped it. A struct vm_heap is one process's: a test may have two in one. */
+/* The shared memory of verbs as mapped by one process. A struct vm_heap represents one process; a
+ * test may have two of them. */
 #ifndef SOFTIB_VERBS_MEMORY_SHARED_HEAP_H
 #define SOFTIB_VERBS_MEMORY_SHARED_HEAP_H
 
@@ -9,7 +10,7 @@
 
 #include "shared.h"
 
-#define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
+#define VM_CLASSES 1024 /* size classes: multiples of 64 bytes up to a chunk */
 
 #define VM_MAPS 4096
 
@@ -29,12 +30,12 @@ struct vm_heap {
     char folder[256];
     pthread_mutex_t lock;
     uint64_t slabs[VM_CLASSES]; /* heap.c: chunks with room for an object of a size */
-    uint32_t *blocks;          /* of keys: its own */
+    uint32_t *blocks;          /* blocks of keys owned by this process */
     uint32_t blocks_n, blocks_room, key_cursor;
-    uint32_t keys_left;        /* since it was last looked which blocks are empty */
+    uint32_t keys_left;        /* since the last search for empty blocks */
     struct vm_map *maps;       /* by key index modulo VM_MAPS */
-    uint32_t maps_n, drops;    /* those in use; what of the head's `drops` they know */
-    struct vm_old *old;        /* mappings of keys that are gone */
+    uint32_t maps_n, drops;    /* mappings in use; value of the head's `drops` at the last check */
+    struct vm_old *old;        /* mappings of removed keys */
 };
 
 static inline void *vm_at(const struct vm_heap *w, uint64_t offset)
@@ -57,7 +58,7 @@ static inline struct softib_member *vm_members(const struct vm_heap *w)
     return (struct softib_member *)(w->base + SOFTIB_VERBS_MEMBERS);
 }
 
-/* Raises a count of `high` to `to`; others may raise it meanwhile. */
+/* Raise a count of `high` to `to`; other processes may raise it concurrently. */
 static inline void vm_raise(uint32_t *high, uint32_t to)
 {
     uint32_t now = __atomic_load_n(high, __ATOMIC_RELAXED);
@@ -68,20 +69,22 @@ static inline void vm_raise(uint32_t *high, uint32_t to)
 
 /* -- mapping.c -- */
 
-/* Maps `fd`, the file `folder`/verbs, as process `number`; with -1 it opens the file, making it where it is not. 0 or -errno. */
+/* Map `fd`, the file `folder`/verbs, as process `number`; with -1, open the file, and create it if
+ * it does not exist. 0 or -errno. */
 int vm_open(struct vm_heap *w, const char *folder, int fd, uint32_t number);
-/* The version that the head of `folder`/verbs names; 0: it cannot be read. */
+/* Version in the head of `folder`/verbs; 0: it cannot be read. */
 uint32_t vm_version(const char *folder);
-/* After a fork: the child is `number` and owns nothing of what is there. */
+/* After a fork: the child is process `number` and owns none of the existing objects. */
 void vm_renumber(struct vm_heap *w, uint32_t number);
 void vm_close(struct vm_heap *w);
 
 /* -- reserve.c -- */
 
-/* Makes the pages of these octets of the file exist. False: there is no room, which is reported once on stderr. */
+/* Allocate the pages of these bytes of the file. False: no room, which is reported once on stderr. */
 bool vm_reserve(const struct vm_heap *w, uint64_t at, uint64_t octets);
 
-/* The same for entries first .. first + n - 1 of a table at `table`, as far as they lie behind the first `high`, which exist. */
+/* The same for entries first .. first + n - 1 of a table at `table`, except the first `high`
+ * entries, which exist. */
 static inline bool vm_reserve_entries(const struct vm_heap *w, uint64_t table, uint64_t size, uint64_t high, uint64_t first, uint64_t n)
 {
     return first + n <= high || vm_reserve(w, table + high * size, (first + n - high) * size);
@@ -91,18 +94,19 @@ static inline bool vm_reserve_entries(const struct vm_heap *w, uint64_t table, u
 
 /* Zeroed memory in the heap; 0: none left. */
 uint64_t vm_alloc(struct vm_heap *w, size_t octets);
-/* More than a chunk, without pages: the caller reserves them. */
+/* Allocate more than a chunk, without pages: the caller reserves them. */
 uint64_t vm_alloc_sparse(struct vm_heap *w, size_t octets);
 void vm_free(struct vm_heap *w, uint64_t offset, size_t octets);
 
 /* -- ring.c: queues, whose entries are used in order. One longer than a chunk gets its pages as it fills -- */
 
-/* Like vm_alloc; `there`: how many of its octets have pages. */
+/* Like vm_alloc; `there`: number of bytes that have pages. */
 uint64_t vm_alloc_ring(struct vm_heap *w, size_t octets, uint32_t *there);
-/* Pages up to `end` and some more, of a ring of `octets` at `ring`. False: there is no room. */
+/* Allocate pages up to `end` and some more, of a ring of `octets` bytes at `ring`. False: no room. */
 bool vm_extend_ring(const struct vm_heap *w, uint64_t ring, size_t octets, uint32_t *there, size_t end);
 
-/* Do the octets before `end` have pages? Asked before the first touch, with the lock of those that add. */
+/* Return whether the bytes before `end` have pages. Call it before the first access, with the lock
+ * for adding. */
 static inline bool vm_ring_reaches(const struct vm_heap *w, uint64_t ring, size_t octets, uint32_t *there, size_t end)
 {
     return end <= *there || vm_extend_ring(w, ring, octets, there, end);

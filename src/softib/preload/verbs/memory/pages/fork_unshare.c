@@ -1,4 +1,5 @@
-/* In a forked child: what the parent moved to memory files becomes private memory again, with the parent's octets. */
+/* In a forked child: pages that the parent moved to memory files become private memory again, with
+ * the parent's data. */
 #include "mmap_calls.h"
 #include "remap.h"
 #include "vma.h"
@@ -17,7 +18,7 @@ struct copying {
     bool failed;
 };
 
-/* Copies the pages that there are: a look at another would make it. */
+/* Copy only the pages that exist: reading another page would allocate it. */
 static void copy_there(const struct copying *c, char *to, char *from, uint64_t length)
 {
     static unsigned char in_memory[PAGES];
@@ -49,7 +50,7 @@ static bool replace(const struct vm_vma *g, void *of)
     new = vm_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (new == MAP_FAILED || (g->rights[0] != 'r' && vm_mprotect(old, n, PROT_READ))) {
         c->failed = true;
-        vm_munmap(old, n); /* rather none than the parent's */
+        vm_munmap(old, n); /* no memory rather than the parent's */
         return true;
     }
     copy_there(c, new, old, n);
@@ -68,5 +69,5 @@ void vm_make_private(const char *path)
     if (!vm_vmas(replace, &c))
         c.failed = true;
     if (c.failed)
-        fprintf(stderr, "softib: a forked process gets no copy of its parent's registered memory: no memory for it\n");
+        fprintf(stderr, "softib: a forked process gets no copy of its parent's registered memory: out of memory\n");
 }

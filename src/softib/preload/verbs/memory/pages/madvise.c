@@ -1,6 +1,6 @@
 /*
- * madvise of memory that was moved. MADV_DONTNEED makes private memory zero, and allocators rely on it; a shared mapping
- * would keep its octets. So the pages are taken out of the file.
+ * madvise of memory that was moved to a file. MADV_DONTNEED zeroes private memory, and allocators
+ * rely on that; a shared mapping would keep its data. So the pages are removed from the file.
  */
 #include "remap.h"
 #include "vma.h"
@@ -12,7 +12,8 @@
 
 #define SPANS 1024
 
-/* Where memory was ever moved; it may be something else by now. More of them widen the last. Read without a lock. */
+/* Address ranges ever moved to a file; they may have been remapped since. When the list is full,
+ * the last range is widened. Read without a lock. */
 static struct { uint64_t from, to; } spans[SPANS];
 static unsigned spans_n;
 
@@ -44,7 +45,7 @@ static bool was_moved(uint64_t from, uint64_t to)
 }
 
 struct advised {
-    uint64_t from, to, done; /* behind `done` no one was asked yet */
+    uint64_t from, to, done; /* not handled yet from `done` on */
     int advice;
     long result;
     char path[80];

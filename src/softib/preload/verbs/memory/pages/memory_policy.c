@@ -1,6 +1,7 @@
 /*
- * What a program asked for private memory, and a file mapped in its place would not have: that it stays in memory (mlock(2)), and on
- * which NUMA nodes (mbind(2)). Both need a system call, which costs little without policies or locks.
+ * Properties of private memory that a file mapped in its place would lose: locks (mlock(2)) and
+ * NUMA policies (mbind(2)). Each is read with a system call, which is cheap without policies or
+ * locks.
  */
 #include "memory_policy.h"
 #include "vma.h"
@@ -53,7 +54,7 @@ static bool bind_part(const struct vm_vma *g, void *of)
     part = mmap(NULL, to - from, PROT_READ, MAP_SHARED | MAP_NORESERVE, p->fd, (off_t)(p->at + from - p->from));
     if (part == MAP_FAILED)
         return true;
-    syscall(SYS_mbind, part, to - from, mode, mask, (unsigned long)NODES, 0u); /* the file's, for every mapping */
+    syscall(SYS_mbind, part, to - from, mode, mask, (unsigned long)NODES, 0u); /* set on the file, for every mapping */
     munmap(part, to - from);
     return true;
 }
@@ -67,7 +68,7 @@ void vm_keep_policies(uint64_t from, uint64_t to, int fd, uint64_t at)
 
 /* -- locks -- */
 
-/* Calls `each` for every line of a file in /proc. */
+/* Call `each` for every line of a file in /proc. */
 static void lines(const char *path, void (*each)(const char *line, void *of), void *of)
 {
     char text[4096];
@@ -87,7 +88,7 @@ static void lines(const char *path, void (*each)(const char *line, void *of), vo
         used -= (size_t)(line - text);
         memmove(text, line, used);
         if (used == sizeof text - 1)
-            used = 0; /* no such line is ours */
+            used = 0; /* not a line that matters here */
     }
     if (fd >= 0)
         close(fd);
@@ -146,6 +147,6 @@ void vm_relock(const struct vm_locks *l, uint64_t to)
         void *from = (void *)(uintptr_t)l->at[i].from;
 
         if (l->at[i].from < end && (l->at[i].all ? mlock(from, end - l->at[i].from) : mlock2(from, end - l->at[i].from, MLOCK_ONFAULT)))
-            fprintf(stderr, "softib: memory that was registered is not locked any more: mlock: %s\n", strerror(errno));
+            fprintf(stderr, "softib: registered memory is no longer locked: mlock: %s\n", strerror(errno));
     }
 }

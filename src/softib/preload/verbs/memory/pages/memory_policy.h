@@ -1,29 +1,30 @@
-/* What private memory keeps when its pages are moved to a file: locks and NUMA policies. */
+/* Keep locks and NUMA policies of private memory when its pages are moved to a file. */
 #ifndef SOFTIB_VERBS_KEEP_H
 #define SOFTIB_VERBS_KEEP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VM_LOCKS 64 /* mappings of one region; those beyond lose theirs */
+#define VM_LOCKS 64 /* mappings of one region; further ones lose their locks */
 
 struct vm_locks {
     uint64_t from, to;
     unsigned n;
     struct {
         uint64_t from, to;
-        bool all; /* every page is in memory: mlock; else those that are touched: MLOCK_ONFAULT */
+        bool all; /* all pages: mlock; otherwise on first access: MLOCK_ONFAULT */
     } at[VM_LOCKS];
 };
 
-/* What is locked of [from, to). */
+/* Collect the locked parts of [from, to). */
 void vm_keep_locks(struct vm_locks *locks, uint64_t from, uint64_t to);
-/* The same is locked again, up to `to`. */
+/* Lock the same parts again, up to `to`. */
 void vm_relock(const struct vm_locks *locks, uint64_t to);
 
-/* The memory there has a policy of its own (mbind), not only its process's. */
+/* Return whether the memory has its own policy (mbind), in addition to that of its process. */
 bool vm_has_policy(uint64_t address);
-/* The policies of [from, to) become those of `fd` from `at` on. Before it has pages. */
+/* Apply the policies of [from, to) to the file `fd` from `at` on. Call it before the file has
+ * pages. */
 void vm_keep_policies(uint64_t from, uint64_t to, int fd, uint64_t at);
 
 #endif

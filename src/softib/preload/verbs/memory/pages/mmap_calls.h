@@ -1,8 +1,9 @@
 /*
- * mmap, mremap, mprotect and munmap as the system has them. Communication libraries put hooks before the C library's (UCX's ucm,
- * OpenMPI's patcher): such a hook would take the move of registered pages for an munmap of the program, may write to pages
- * whose writers are stopped, may wait in a forked child for a lock of a thread that is not there, and UCX's of mremap (1.13)
- * loses the address of MREMAP_FIXED.
+ * mmap, mremap, mprotect and munmap as system calls. Communication libraries hook the C library's
+ * functions (UCX's ucm, OpenMPI's patcher). Such a hook would take the move of registered pages for
+ * an munmap of the program, may write to write-protected pages, may wait in a forked child for a
+ * lock of a thread that does not exist there, and UCX's mremap hook (1.13) loses the address of
+ * MREMAP_FIXED.
  */
 #ifndef SOFTIB_VERBS_MMAP_CALLS_H
 #define SOFTIB_VERBS_MMAP_CALLS_H
@@ -17,7 +18,7 @@ static inline void *vm_mmap(void *at, size_t length, int rights, int flags, int 
     return (void *)syscall(SYS_mmap, at, length, rights, flags, fd, from);
 }
 
-/* To `at` where `flags` have MREMAP_FIXED. */
+/* To `at` if `flags` have MREMAP_FIXED. */
 static inline void *vm_mremap(void *old, size_t old_length, size_t length, int flags, void *at)
 {
     return (void *)syscall(SYS_mremap, old, old_length, length, flags, at);

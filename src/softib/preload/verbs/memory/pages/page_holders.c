@@ -1,14 +1,16 @@
 /*
- * The kernel and drivers write to pages that they hold (Documentation/core-api/pin_user_pages.rst): O_DIRECT reads, libaio and
- * io_uring as long as the I/O is in flight, GPUs and VFIO for longer. When the mapping is replaced meanwhile, the data arrives in a
- * page that no one sees any more. No system call says which pages are held, so the process is searched for anything that could
- * hold some. The caller has write-protected the pages before, so that no I/O that begins later holds the old ones.
+ * The kernel and drivers write to pages that they hold (Documentation/core-api/pin_user_pages.rst):
+ * O_DIRECT reads, libaio and io_uring while the I/O is in flight, GPUs and VFIO for longer. If the
+ * mapping is replaced meanwhile, the data arrives in a page that is no longer mapped. No system
+ * call reports held pages, so the process is searched for anything that could hold pages. The
+ * caller has write-protected the pages first, so that no I/O that starts later holds the old ones.
  *
- * Descriptors are many, so they are looked at again when open(2) or fcntl(2) of the C library has made one with O_DIRECT, and else
- * in a tenth of the time at most.
+ * A process may have many descriptors, so they are read again when open(2) or fcntl(2) of the C
+ * library has created one with O_DIRECT, and otherwise for at most a tenth of the time.
  *
- * What is not found: I/O whose descriptor was closed while it is in flight; a descriptor that a bare system call has made within ten
- * times the time of the last look; and pages that another process holds for an instant (process_vm_writev).
+ * Not detected: I/O whose descriptor was closed while it is in flight; a descriptor created by a
+ * direct system call within ten times the duration of the last scan; and pages that another process
+ * holds for an instant (process_vm_writev).
  */
 #include "page_holders.h"
 #include "vma.h"
@@ -24,7 +26,7 @@
 
 #define IO_URING "anon_inode:[io_uring]"
 
-/* What is mapped by who may hold pages. */
+/* Mappings of devices that may hold pages. */
 static bool look_at_mapping(const struct vm_vma *vma, void *of)
 {
     static const struct { const char *path; enum vm_holder holder; } known[] = {
@@ -42,8 +44,8 @@ static bool look_at_mapping(const struct vm_vma *vma, void *of)
 enum { A_RING = 1, A_DIRECT_FILE = 2 };
 
 /*
- * Pipes use O_DIRECT for packets (pipe(2)). The descriptor of an io_uring, whose rings need not be mapped (IORING_SETUP_NO_MMAP), has no
- * file type, and /proc alone names it.
+ * Pipes use O_DIRECT for packets (pipe(2)). The descriptor of an io_uring, whose rings need not be
+ * mapped (IORING_SETUP_NO_MMAP), has no file type; only /proc shows its name.
  */
 static unsigned kind_of(int fd)
 {
@@ -67,7 +69,7 @@ struct entry { /* struct linux_dirent64 (getdents64(2)) */
     char name[];
 };
 
-/* Which kinds there are among the descriptors; all, where they cannot be listed. */
+/* Return the kinds of holders among the descriptors; all kinds if the descriptors cannot be listed. */
 static unsigned kinds_of_descriptors(void)
 {
     int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -96,7 +98,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static bool noted; /* a descriptor with O_DIRECT was made since the last look */
+static bool noted; /* a descriptor with O_DIRECT was created since the last scan */
 
 void vm_note_direct_file(void)
 {
@@ -121,6 +123,6 @@ enum vm_holder vm_page_holder(uint64_t memory_device, bool threads)
     enum vm_holder found = VM_NO_HOLDER;
 
     if (!vm_shared_files(memory_device, look_at_mapping, &found))
-        return VM_HELD_BY_DEVICE; /* not to be known */
+        return VM_HELD_BY_DEVICE; /* unknown */
     return found == VM_NO_HOLDER && a_descriptor_may_hold(threads) ? VM_HELD_BY_IO : found;
 }

@@ -1,4 +1,5 @@
-/* Who may hold pages of this process and write to them without a page fault: then they must not be replaced. */
+/* Find what may hold pages of this process and write to them without a page fault: such pages must
+ * not be replaced. */
 #ifndef SOFTIB_VERBS_MEMORY_PAGE_HOLDERS_H
 #define SOFTIB_VERBS_MEMORY_PAGE_HOLDERS_H
 
@@ -8,15 +9,15 @@
 enum vm_holder {
     VM_NO_HOLDER,
     VM_HELD_BY_IO,          /* O_DIRECT, an AIO context, an io_uring: pages of I/O in flight */
-    VM_HELD_BY_DEVICE,      /* a GPU, VFIO: pages that its driver was given */
+    VM_HELD_BY_DEVICE,      /* a GPU, VFIO: pages passed to its driver */
 };
 
 /*
- * `threads`: another thread may be inside a system call. Mappings of files on `memory_device` are not looked at. Without malloc.
- * One thread at a time.
+ * `threads`: another thread may be inside a system call. Mappings of files on `memory_device` are
+ * ignored. Does not call malloc. One thread at a time.
  */
 enum vm_holder vm_page_holder(uint64_t memory_device, bool threads);
-/* The program opens a file with O_DIRECT: the next call above looks at its descriptors. Any thread. */
+/* The program opened a file with O_DIRECT: the next call above reads its descriptors. Any thread. */
 void vm_note_direct_file(void);
 
 #endif

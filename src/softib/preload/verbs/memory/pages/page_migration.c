@@ -1,4 +1,4 @@
-/* Moves pages of private memory to a file, such that no write to them is lost. */
+/* Move pages of private memory to a file without losing a write to them. */
 #include "mmap_calls.h"
 #include "remap.h"
 
@@ -13,14 +13,15 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#define PIECE (32ul << 20) /* moved at a time: so much memory is there twice */
-#define ENTRIES 512        /* of the pagemap, read at a time */
+#define PIECE (32ul << 20) /* moved at a time: this much memory exists twice */
+#define ENTRIES 512        /* pagemap entries read at a time */
 #define THERE (3ull << 62) /* a page is in memory, or swapped out (Documentation/admin-guide/mm/pagemap.rst) */
 
 /*
- * Is this the pagemap's entry of a page that was never touched? Since Linux 6.4 a guard's write protection leaves a marker in it, which
- * the pagemap shows as a page of swap device 31, which no device has (PTE_MARKER_UFFD_WP and SWP_PTE_MARKER of include/linux/swapops.h).
- * Bits 55 to 58 do not say whether there is a page.
+ * Return whether this is the pagemap entry of a page that was never accessed. Since Linux 6.4 write
+ * protection leaves a marker in it, which the pagemap shows as a page of the nonexistent swap
+ * device 31 (PTE_MARKER_UFFD_WP and SWP_PTE_MARKER of include/linux/swapops.h). Bits 55 to 58 do
+ * not show whether there is a page.
  */
 static bool is_untouched(uint64_t entry)
 {
@@ -29,7 +30,7 @@ static bool is_untouched(uint64_t entry)
     return !(entry & THERE) || (entry & ~(15ull << 55)) == marker;
 }
 
-/* Writes octets [from, to), of which every page is there, to the file. */
+/* Write bytes [from, to), all of whose pages exist, to the file. */
 static bool put(int fd, uint64_t from, uint64_t to, uint64_t at)
 {
     while (from < to) {
@@ -51,8 +52,8 @@ bool vm_may_swap(void)
 }
 
 /*
- * Copies the pages that were ever touched: the others are zero in the file, too, and take no memory. Private ones are known
- * by the pagemap, those of a file by mincore, except what is swapped out.
+ * Copy the pages that were ever accessed: the others are zero in the file, too, and take no memory.
+ * The pagemap shows private pages; mincore shows those of a file, except swapped-out ones.
  */
 static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool all)
 {
@@ -83,13 +84,14 @@ static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at
                    (off_t)at) != MAP_FAILED;
 }
 
-/* -- with other threads: they wait at their next write until their page has moved -- */
+/* -- with other threads: each waits at its next write until the page has moved -- */
 
 #ifndef UFFD_FEATURE_WP_UNPOPULATED
 #define UFFD_FEATURE_WP_UNPOPULATED (1 << 13) /* Linux 6.4; older headers */
 #endif
 
-/* A userfaultfd that also stops writes which the system does for a program; -1 where the user may not have one. */
+/* A userfaultfd that also stops writes made by the kernel for the program; -1 if the user has no
+ * permission. */
 static int guard(void)
 {
     struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_UNPOPULATED };
@@ -110,7 +112,7 @@ static bool protect(int guard_fd, uint64_t from, uint64_t length)
     return !ioctl(guard_fd, UFFDIO_REGISTER, &area) && !ioctl(guard_fd, UFFDIO_WRITEPROTECT, &stop);
 }
 
-/* Who waited tries again: at the new page, or at the old one where nothing was moved. */
+/* Waiting threads retry their write: on the new page, or on the old one if nothing was moved. */
 static void release(int guard_fd, uint64_t from, uint64_t length, bool moved)
 {
     struct uffdio_range area = { from, length };

@@ -20,26 +20,28 @@
  */
 #define ROOM (1ull << 44)
 
-/* Places in memory and in the file are the same modulo this: what a huge page's mapping takes (MADV_COLLAPSE, shmem_enabled). */
+/* Addresses and file offsets are equal modulo this, as a mapping with huge pages requires
+ * (MADV_COLLAPSE, shmem_enabled). */
 #define HUGE_PAGE (2ull << 20)
 
 struct vm_moved { /* one file; while regions use it */
-    uint64_t from; /* the address of the file's first octet */
+    uint64_t from; /* the address of the file's first byte */
     uint64_t device, inode;
     int fd;
     unsigned users;
     struct vm_moved *next;
 };
 
-/* Recursive: a handler of pthread_atfork that is older than ours may deregister while ours holds it. */
+/* Recursive: a pthread_atfork handler registered before softib's may deregister while softib's
+ * holds the lock. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct vm_region *regions;
-static unsigned begun = 1; /* a forked child begins a list of its own */
+static unsigned begun = 1; /* a forked child starts a new list */
 static struct vm_moved *files;
 static unsigned files_n;
-static bool moved_ever; /* a child has something to copy */
+static bool moved_ever; /* a forked child has pages to copy */
 
-/* A pid is one process's in its namespace alone. */
+/* A pid identifies a process only inside its namespace. */
 static void name_memory(char name[48])
 {
     snprintf(name, 48, "softib-memory-%d-%llx", (int)getpid(), (unsigned long long)vm_pid_ns());
@@ -53,19 +55,19 @@ void vm_memory_path(char path[80])
     snprintf(path, 80, "/memfd:%s (deleted)", name);
 }
 
-/* -- what of a region is shared, or could be -- */
+/* -- the part of a region that is or can become shared -- */
 
-struct run { /* of pages that are one file's, or can become one */
+struct run { /* pages that belong to one file, or can be moved to one */
     uint64_t from, to;
     struct vm_moved *moved;
-    bool moved_before; /* part of it was moved before, to a file that has no name any more */
+    bool moved_before; /* part of it was moved before, to a file that is now unlinked */
 };
 
 struct search {
     uint64_t from, to; /* whole pages */
     char path[80];
     struct run now, best;
-    bool policies; /* NUMA: some of it has one of its own */
+    bool policies; /* NUMA: part of it has its own policy */
 };
 
 static void end_run(struct search *s)
@@ -84,7 +86,8 @@ static void add(struct search *s, uint64_t from, uint64_t to, struct vm_moved *m
     s->now.to = to;
 }
 
-/* Private pages of a region that is registered already stay so: peers may be copying to them by the kernel. */
+/* Private pages of a region that is already registered stay private: peers may be copying to them
+ * through the kernel. */
 static void add_private(struct search *s, uint64_t from, uint64_t to, bool moved_before)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -141,7 +144,7 @@ static bool few_files(void)
     return !getrlimit(RLIMIT_NOFILE, &most) && files_n < most.rlim_cur / 4;
 }
 
-/* A descriptor above those that a program numbers its own by. */
+/* Move the descriptor above the numbers that programs use. */
 static int high_descriptor(int fd)
 {
     struct rlimit most;
@@ -171,7 +174,8 @@ static int make_file(uint64_t length)
     return fd;
 }
 
-/* A program that closes all descriptors has closed this one too, and it may be another file's by now. */
+/* A program that closes all descriptors has closed this one too; the number may now belong to
+ * another file. */
 static void close_file(const struct vm_moved *m)
 {
     struct stat info;
@@ -181,25 +185,25 @@ static void close_file(const struct vm_moved *m)
 }
 
 /*
- * -- fork: the child gets pages of its own while the parent waits --
- *
- * Handlers are registered when the library is loaded, before a program can have told its own: the last to take a lock, the first in the
- * child. Otherwise a registration cache's handler (UCX's rcache) would wait for a thread that registers and waits for ours.
+ * -- fork: the child gets private pages while the parent waits -- * Handlers are registered when
+ * the library is loaded, before those of the program: so this one takes its lock last, and runs
+ * first in the child. Otherwise a registration cache's handler (UCX's rcache) would wait for a
+ * thread that registers memory and waits for this lock.
  */
 
 static int gate[2] = { -1, -1 };
-static char parent[80]; /* its files' path */
+static char parent[80]; /* path of its files */
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&lock); /* until this fork is over: no other child inherits the gate */
+    pthread_mutex_lock(&lock); /* held until this fork ends: no other child inherits the pipe */
     if (moved_ever)
         vm_memory_path(parent);
     if (!moved_ever || pipe2(gate, O_CLOEXEC))
         gate[0] = gate[1] = -1;
 }
 
-/* The child says that it is ready, or is no more. */
+/* Wait until the child is ready or has ended. */
 static void in_parent(void)
 {
     char byte;
@@ -247,7 +251,7 @@ static bool on_this_stack(const struct run *run)
     return here >= run->from && here < run->to;
 }
 
-/* Makes a file of `run`, or of the first part of it. NULL: it stays as it is. */
+/* Move `run`, or its first part, to a file. NULL: it stays private. */
 static struct vm_moved *move(struct vm_region *r, struct run *run, bool policies, unsigned helpers)
 {
     struct vm_moved *m = on_this_stack(run) || !few_files() ? NULL : calloc(1, sizeof *m);

@@ -1,4 +1,5 @@
-/* Reads /proc/self/maps, whole: others may map and unmap meanwhile, and a forked child has no malloc to rely on. */
+/* Reads /proc/self/maps as a whole, because other threads may map and unmap meanwhile, and without
+ * malloc, because a forked child cannot rely on it. */
 #include "vma.h"
 #include "mmap_calls.h"
 
@@ -12,7 +13,7 @@
 
 #define FIRST 65536
 
-/* The file, with a 0 behind it; `room` is its memory's size. NULL: it cannot be read. */
+/* Return the file with a 0 at the end; `room` is the size of the buffer. NULL: cannot be read. */
 static char *slurp(size_t *room)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* What lies where in this process: /proc/self/maps. */
+/* The mappings of this process: /proc/self/maps. */
 #ifndef SOFTIB_VERBS_VMA_H
 #define SOFTIB_VERBS_VMA_H
 
@@ -7,16 +7,18 @@
 
 struct vm_vma {
     uint64_t start, end;
-    uint64_t offset, device, inode; /* of its file; inode 0: none */
+    uint64_t offset, device, inode; /* device and inode of its file; inode 0: none */
     char rights[8];                 /* "rw-p" */
     const char *path;               /* "" for anonymous memory; "[heap]", "[stack]" … */
 };
 
-/* Calls `each` for every mapping, in ascending order, until it says false. Without malloc. False where it cannot be read. */
+/* Call `each` for every mapping, in ascending order, until it returns false. Does not call malloc.
+ * False if the mappings cannot be read. */
 bool vm_vmas(bool (*each)(const struct vm_vma *vma, void *of), void *of);
-/* The same for those that have something in [from, to), or for more of them: `each` looks itself. */
+/* The same for mappings that overlap [from, to), possibly also for others: `each` must check. */
 bool vm_vmas_between(uint64_t from, uint64_t to, bool (*each)(const struct vm_vma *vma, void *of), void *of);
-/* The same for all shared mappings of files, but those of device `but`; or for more of them. */
+/* The same for all shared mappings of files, except those of device `but`; possibly also for
+ * others. */
 bool vm_shared_files(uint64_t but, bool (*each)(const struct vm_vma *vma, void *of), void *of);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * What lies in a part of this process: asked of the system by address (PROCMAP_QUERY, Linux 6.11; fs/proc/task_mmu.c), which takes no
- * longer where a program has many mappings. An older system tells all of them.
+ * The mappings of a part of this process, queried by address (PROCMAP_QUERY, Linux 6.11;
+ * fs/proc/task_mmu.c), which is not slower with many mappings. On an older system all mappings are
+ * read.
  */
 #include "vma.h"
 
@@ -20,10 +21,10 @@ struct query { /* struct procmap_query of <linux/fs.h>, which older headers do n
 
 #define NAME 4096
 
-_Static_assert(sizeof(struct query) == 104, "as the system has it");
+_Static_assert(sizeof(struct query) == 104, "size of the kernel's structure");
 
 #define QUERY _IOWR('f', 17, struct query)
-/* Rights, and as flags of a query: only such mappings. */
+/* Access rights; as flags of a query, a filter. */
 enum { READS = 1, WRITES = 2, EXECUTES = 4, IS_SHARED = 8, OR_THE_NEXT = 16, OF_FILES = 32 };
 
 static struct vm_vma vma_of(const struct query *q, const char *name)
@@ -36,7 +37,8 @@ static struct vm_vma vma_of(const struct query *q, const char *name)
     };
 }
 
-/* The mapping at `from`, or the next, of those that have `flags`; `name`: room for its path, NULL: it takes long. 0 or an errno. */
+/* The mapping at `from`, or the next one, with `flags`; `name`: buffer for its path, NULL: none,
+ * since the path is slow. 0 or an errno. */
 static int ask(int fd, uint64_t from, uint64_t flags, char *name, struct vm_vma *g)
 {
     struct query q = { .size = sizeof q, .flags = OR_THE_NEXT | flags, .address = from, .name = (uintptr_t)name,
@@ -65,7 +67,7 @@ bool vm_vmas_between(uint64_t from, uint64_t to, bool (*each)(const struct vm_vm
     }
     if (fd >= 0)
         close(fd);
-    if (fd < 0 || (error && error != ENOENT)) /* ENOENT: nothing is behind */
+    if (fd < 0 || (error && error != ENOENT)) /* ENOENT: no further mapping */
         return vm_vmas(each, of);
     return true;
 }

@@ -1,8 +1,8 @@
-"""The congestion control table of a channel adapter (IBA annex A10), as class 0x21 programs it.
-
-A packet with BECN (:mod:`~softib.sim.packet.kernels.congestion.fecn_becn`) raises the flow's CCTI:
-the index into the table that says how long the source waits after each packet, as a multiple of the
-packet's own time. A timer lowers it again.
+"""The congestion control table of a channel adapter (IBA annex A10), programmed with class 0x21.
+A
+packet with BECN (:mod:`~softib.sim.packet.kernels.congestion.fecn_becn`) raises the flow's CCTI,
+the index into the table. The entry is the source's delay after each packet, as a multiple of the
+packet's own time. A timer lowers the CCTI again.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from softib.sim.packet.kernels.engine.events import push, word
 
 @inner
 def backward(net, state, port, stream, now):
-    """A packet with BECN arrived for the flow ``stream``: it waits longer after each packet (annex
+    """Handle a packet with BECN for the flow ``stream``: raise its delay after each packet (annex
     A10, channel adapters)."""
     state.port[port].rcv_becn += 1
     row = state.flow[stream]
@@ -29,7 +29,7 @@ def backward(net, state, port, stream, now):
 
 @inner
 def timer_over(net, state, port, stream, now):
-    """CCTI_Timer: the flow's CCTI falls by one, down to CCTI_Min."""
+    """CCTI_Timer: lower the flow's CCTI by one, down to CCTI_Min."""
     row = state.flow[stream]
     setting = net.throttling[port, state.qp[stream >> 1].sl]
     state.throttle[row].timed = 0
@@ -44,15 +44,15 @@ def timer_over(net, state, port, stream, now):
 
 @inner
 def static_rate(state, stream):
-    """Time from the begin of a packet of ``stream`` to the next, in thousandths of the packet's
-    own; 0: no limit."""
+    """Return the time from the begin of a packet of ``stream`` to the next, in thousandths of the
+    packet's own time; 0: no limit."""
     return state.qp[stream >> 1].back_ps_packet if stream & 1 else state.qp[stream >> 1].ps_packet
 
 
 @inner
 def paced_until(net, state, stream, start, end):
-    """When ``stream``, whose packet is on the wire from ``start`` to ``end``, may send again; 0
-    where its CCTI does not slow it."""
+    """Return when ``stream``, whose packet is on the wire from ``start`` to ``end``, may send
+    again; 0 if its CCTI does not slow it."""
     if net.opt.cc:
         delay = state.throttle[state.flow[stream]].delay
         if delay:
@@ -62,9 +62,9 @@ def paced_until(net, state, stream, start, end):
 
 @inner
 def waits_until(net, state, stream, start, end):
-    """When ``stream``, whose packet is on the wire from ``start`` to ``end``, may send again; 0
-    where neither static rate nor congestion control slows it. A response's packets are slowed at
-    their own sender, by what was noticed of the stream of responses."""
+    """Return when ``stream``, whose packet is on the wire from ``start`` to ``end``, may send
+    again; 0 if neither static rate nor congestion control slows it. Packets of responses are slowed at
+    their sender, according to notices about the stream of responses."""
     gap = static_rate(state, stream)
     t = start + (end - start) * gap // 1000 if gap else np.int64(0)
     return max(t, paced_until(net, state, stream, start, end))
@@ -72,11 +72,11 @@ def waits_until(net, state, stream, start, end):
 
 @inner
 def no_pace(net, state, stream, start, end):
-    """In place of :func:`paced_until`: nothing slows ``stream``."""
+    """Replaces :func:`paced_until`: nothing slows ``stream``."""
     return np.int64(0)
 
 
 @inner
 def not_noticed(net, state, port, stream, now):
-    """In place of :func:`backward`: the sender ignores notices."""
+    """Replaces :func:`backward`: the sender ignores notices."""
     state.port[port].rcv_becn += 1

@@ -3,11 +3,11 @@
 Notification point: a receiver answers marked packets of a flow with a CNP, at most one every CNP
 interval. Reaction point: a CNP cuts the rate by alpha / 2 and raises alpha; without CNPs alpha
 falls, timer and byte counter raise the rate: halfway back to the target (fast recovery), then the
-target by R_AI (additive), then by R_HAI (hyper increase). The sender counts what was due when it
-sends next or a CNP comes: the rate in between moves no packet.
-
-A flow is a stream: a queue pair's requests, or its responses to READs, whose rate is kept too (what
-sends them decides whether it obeys).
+target by R_AI (additive), then by R_HAI (hyper increase). The sender applies overdue timer steps
+when it next sends or receives a CNP, since no packet depends on
+the
+rate in between. A flow is a stream: a queue pair's requests, or its responses to READs. The rate of
+responses is computed too; the responder decides whether to use it.
 """
 
 import numpy as np
@@ -21,12 +21,12 @@ from softib.sim.packet.kernels.hca.acks import control
 CNP_OCTETS = 78
 """Ethernet 14 and FCS 4, IPv4 20, UDP 8, BTH 12, 16 reserved, ICRC 4 (IBA annex A17.9.3)."""
 PS_KBPS = 8_000_000_000
-"""Octets * this / rate in kb/s are ps."""
+"""Bytes * this / rate in kb/s = ps."""
 
 
 @inner
 def notification_point(net, state, port, k):
-    """A marked packet arrived at ``port``. Returns the port to look at, -1 where no CNP is due."""
+    """Handle a marked packet at ``port``. Returns the port to check, -1 if no CNP is due."""
     state.port[port].rcv_fecn += 1
     stream, now = np.int64(state.packet[k].stream), state.reg.now
     q = stream >> 1
@@ -45,7 +45,7 @@ def notification_point(net, state, port, k):
 
 @inner
 def increase(net, state, stream, line):
-    """A step of timer or byte counter: the rate rises."""
+    """Raise the rate after a step of timer or byte counter."""
     flow = state.cc[stream]
     most, least = max(flow.time_steps, flow.byte_steps), min(flow.time_steps, flow.byte_steps)
     if least > net.cc.fast_recovery:
@@ -59,7 +59,7 @@ def increase(net, state, stream, line):
 
 @inner
 def catch_up(net, state, stream, line, now):
-    """What timers did to ``stream`` until ``now``."""
+    """Apply the timer steps of ``stream`` until ``now``."""
     flow = state.cc[stream]
     while flow.alpha > 0 and flow.alpha_at <= now:
         flow.alpha -= (flow.alpha * net.cc.gain + MILLION - 1) // MILLION
@@ -72,7 +72,7 @@ def catch_up(net, state, stream, line, now):
 
 @inner
 def reaction_point(net, state, port, stream, now):
-    """A CNP arrived at ``port`` for the flow ``stream``: the rate falls."""
+    """Handle a CNP at ``port`` for the flow ``stream``: lower the rate."""
     state.port[port].rcv_becn += 1
     flow, line = state.cc[stream], net.buffer[port].line_kbps
     flow.cnps += 1
@@ -96,14 +96,14 @@ def reaction_point(net, state, port, stream, now):
 
 @inner
 def sender_of(state, stream):
-    """The port that sends ``stream``."""
+    """Return the port that sends ``stream``."""
     return state.qp[stream >> 1].dst if stream & 1 else state.qp[stream >> 1].src
 
 
 @inner
 def limited_until(net, state, stream, start, end):
-    """When ``stream`` may send again after a packet that was on the wire from ``start`` to ``end``;
-    0 where DCQCN does not limit it."""
+    """Return when ``stream`` may send again after a packet that was on the wire from ``start`` to
+    ``end``; 0 if DCQCN does not limit it."""
     flow = state.cc[stream]
     if not flow.limited:
         return np.int64(0)
@@ -124,8 +124,8 @@ PS_PER_US = 1_000_000
 
 
 def derived(options, gbps):
-    """Settings for hosts of ``gbps``; additive and hyper increase grow with it where no option states
-    them."""
+    """Return the settings for hosts of ``gbps``; additive and hyper increase scale with it unless an
+    option sets them."""
     scale = gbps / REFERENCE_GBPS
     return {
         "cnp_ps": round(options["cnp_us"] * PS_PER_US),
@@ -150,7 +150,7 @@ DCQCN = CongestionControl(
         Option("byte_counter", 10_000_000, "bytes", "Byte counter.", low=1),
         Option("gain", 1 / 256, "1", "g, the gain of alpha.", low=1e-6, most=1),
         Option("rate_ai_mbps", 0.0, "Mb/s", "Additive increase; 0: 40 at 40 Gb/s, scaled with the rate."),
-        Option("rate_hai_mbps", 0.0, "Mb/s", "Hyper increase; 0: ten times additive, as adapters have it."),
+        Option("rate_hai_mbps", 0.0, "Mb/s", "Hyper increase; 0: ten times additive, as in adapters."),
         Option("fast_recovery", 5, "steps", "F, steps of fast recovery.", low=1),
         Option("rate_min_mbps", 40.0, "Mb/s", "Smallest rate.", low=0.001),
     ),

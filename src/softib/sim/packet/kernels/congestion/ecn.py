@@ -1,8 +1,8 @@
-"""Explicit congestion notification: a switch marks packets by the length of the egress queue that
-they join (RFC 3168, RED).
-
-Below Kmin none is marked, from Kmax on every one, between them a share that grows to Pmax (Zhu et
-al., SIGCOMM 2015, section 3.1). What is drawn is a hash of packet, port and time, so it does not
+"""Explicit congestion notification: a switch marks packets depending on the length of their egress
+queue (RFC 3168, RED). Below
+Kmin
+no packet is marked, from Kmax on every packet, between them a share that grows to Pmax (Zhu et al.,
+SIGCOMM 2015, section 3.1). The random number is a hash of packet, port and time, so it does not
 depend on the order of events elsewhere.
 """
 
@@ -15,7 +15,7 @@ from softib.sim.packet.kernels.engine.rng import mixed
 
 @inner
 def drawn(net, state, k, out, now):
-    """A number below a million."""
+    """Return a pseudo-random number below a million."""
     z = mixed(np.uint64(now) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(out + 1))
     z = mixed(
         z
@@ -28,7 +28,7 @@ def drawn(net, state, k, out, now):
 
 @inner
 def mark_ecn(net, state, k, out, row, now):
-    """Packet ``k`` was queued at port VL ``row`` of ``out``: is its CE codepoint set?"""
+    """Return whether to set the CE codepoint of packet ``k``, queued at port VL ``row`` of ``out``."""
     queued, least = state.queue[row].egress, net.buffer[out].k_min
     if not net.ethernet.ecn or queued <= least:
         return

@@ -1,8 +1,8 @@
 """FECN and BECN of InfiniBand (IBA annex A10).
 
-A switch marks packets with FECN where more is queued for an output VL than its threshold allows; a
-port that has no credits is a victim and marks only where VictimMask says so. The destination
-answers with a packet that carries BECN.
+A switch marks packets with FECN if the queue of an output VL exceeds its threshold; a port without
+credits is a victim and marks only if its VictimMask bit is set. The destination answers with a
+packet that carries BECN.
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ from softib.sim.packet.kernels.link.credits import has_credit
 
 @inner
 def mark(net, state, k, out, row):
-    """Packet ``k`` was queued for port VL ``row`` of ``out``: does the switch set its FECN bit?
-    (annex A10, switches)"""
+    """Return whether the switch sets FECN in packet ``k``, queued for port VL ``row`` of ``out``
+    (annex A10, switches)."""
     threshold = net.marking[out].threshold
     octets = np.int64(state.packet[k].octets)
     if threshold == 0 or state.vl[row].queued < threshold or octets < net.marking[out].packet_size:
@@ -32,8 +32,7 @@ def mark(net, state, k, out, row):
 
 @inner
 def forward_notice(net, state, port, k):
-    """A packet with FECN arrived at ``port``: a packet with BECN goes back. Returns the port to
-    look at."""
+    """Answer a packet with FECN at ``port`` with a packet with BECN. Returns the port to check."""
     state.port[port].rcv_fecn += 1
     stream = np.int64(state.packet[k].stream)
     q = stream >> 1
@@ -45,6 +44,6 @@ def forward_notice(net, state, port, k):
 
 @inner
 def no_notice(net, state, port, k):
-    """In place of :func:`forward_notice`: the receiver sends no notice."""
+    """Replaces :func:`forward_notice`: the receiver sends no notice."""
     state.port[port].rcv_fecn += 1
     return np.int64(-1)

@@ -1,11 +1,11 @@
-"""Packet spraying: each packet of a queue pair takes its own of the equal paths, and the receiver puts
+"""Packet spraying: the packets of a queue pair take different equal-cost paths, and the receiver puts
 them in order (Dixit et al., "On the impact of packet spraying in data center networks", INFOCOM 2013).
 
-The number of a packet chooses its path, one digit at each switch on the way up, as a sender does that
-goes through a list of all paths (NDP, Handley et al., SIGCOMM 2017). Of as many packets in a row as a
-switch has paths each takes another one, and the order changes from one such round to the next. The
-receiver's bitmap holds what came ahead (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
-Windows are Swift's.
+The number of a packet determines its path, one digit at each switch on the way up, like a sender that
+cycles through a list of all paths (NDP, Handley et al., SIGCOMM 2017). Consecutive packets, as many as
+a switch has paths, all take different paths, and the order changes from one such round to the next. The
+receiver's bitmap holds packets that arrived early
+(:mod:`~softib.sim.packet.kernels.congestion.round_trips`). Windows are Swift's.
 """
 
 from dataclasses import replace
@@ -21,8 +21,8 @@ from softib.sim.packet.kernels.ethernet.ecmp import hashed_path, path_seed
 
 @inner
 def sprayed_path(net, state, k, switch, paths):
-    """Which of ``paths`` packet ``k`` takes at ``switch``; acknowledgements keep to the path of their
-    queue pair."""
+    """Return which of ``paths`` packet ``k`` takes at ``switch``; acknowledgements keep the path of
+    their queue pair."""
     kind = state.packet[k].kind
     if kind != DATA and kind != READ_RESPONSE:
         return hashed_path(net, state, k, switch, paths)
@@ -36,7 +36,7 @@ def sprayed_path(net, state, k, switch, paths):
 SPRAY = replace(
     SWIFT,
     name="spray",
-    text="each packet takes its own path, the receiver reorders; windows are Swift's (Dixit et al., INFOCOM 2013)",
+    text="packets take different paths, the receiver reorders; windows are Swift's (Dixit et al., INFOCOM 2013)",
     path=sprayed_path,
     reorders=True,
 )

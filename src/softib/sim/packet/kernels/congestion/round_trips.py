@@ -1,14 +1,14 @@
-"""Acknowledgements that measure: the round trip of a packet, the receiver's part of it, switches on
-the way, and marks. And receivers that take packets in any order.
+"""Acknowledgements that measure the round trip of a packet, the receiver's part of it, switches on
+the path, and marks; and receivers that accept packets in any order.
 
-A data packet carries the time at which it began to leave. Its acknowledgement echoes that time, moved
-by what the receiver took, and how long the receiver took (as the timestamps of Swift, SIGCOMM 2020,
-section 3.4). Each switch counts up the hops of a packet (its TTL). Marks come back as ECN echo.
+A data packet carries the time at which it began to leave. Its acknowledgement echoes that time, shifted
+by the receiver's delay, and that delay (like the timestamps of Swift, SIGCOMM 2020, section 3.4).
+Each switch increments the hop count of a packet (its TTL). Marks are returned as ECN echo.
 
-Where packets take different paths, one that comes ahead of others is placed and acknowledged at once.
-One that is missing for ``reorder_us`` counts as lost, and is the only one that is sent again; an
-acknowledgement that then stops at another hole asks for that one (as partial acknowledgements, RFC
-6582). A queue pair has at most as many packets under way as the receiver's bitmap has bits.
+If packets take different paths, one that arrives before earlier ones is placed and acknowledged at
+once. A packet that is missing for ``reorder_us`` counts as lost, and only that packet is resent;
+an acknowledgement that then stops at another hole requests that one (like partial acknowledgements,
+RFC 6582). A queue pair has at most as many packets in flight as the receiver's bitmap has bits.
 """
 
 import numpy as np
@@ -27,8 +27,8 @@ LONGEST_NS = (1 << 31) - 1
 
 @inner
 def within_measured_window(net, state, q):
-    """May ``q`` have one more packet under way? Unreliable services have no acknowledgements, and READs
-    a limit of their own."""
+    """Return whether ``q`` may have one more packet in flight. Unreliable services have no
+    acknowledgements, and READs have a separate limit."""
     if state.qp[q].service != RC or state.message[state.order[state.qp[q].current_message]].opcode >= READ_OP:
         return True
     most = window(net, state, 2 * q)
@@ -39,8 +39,8 @@ def within_measured_window(net, state, q):
 
 @inner
 def stamp(net, state, q, k, start, end):
-    """Packet ``k`` of ``q`` carries the time at which it begins to leave. After a missing packet was
-    sent again, the requests go on where they were."""
+    """Store in packet ``k`` of ``q`` the time at which it begins to leave. After a missing packet was
+    resent, continue the requests at the former position."""
     trip = state.round_trip[q]
     state.packet[k].entered = start
     state.packet[k].out = 0
@@ -54,7 +54,7 @@ def stamp(net, state, q, k, start, end):
 
 @inner
 def note_arrival(net, state, q, k, in_memory, now):
-    """What the next acknowledgement of ``q`` says of packet ``k``."""
+    """Store the values of packet ``k`` that the next acknowledgement of ``q`` reports."""
     trip = state.round_trip[q]
     trip.stamp = state.packet[k].entered + 1
     trip.came = now
@@ -65,7 +65,7 @@ def note_arrival(net, state, q, k, in_memory, now):
 
 @inner
 def echo(net, state, port, q, now):
-    """The acknowledgement of ``q`` that ``port`` has just queued says what was noted."""
+    """Write the stored values into the acknowledgement of ``q`` that ``port`` has just queued."""
     trip = state.round_trip[q]
     k = state.vl_more[port * net.opt.vls + state.qp[q].back_vl].last_control
     state.packet[k].entered = -1
@@ -81,7 +81,7 @@ def echo(net, state, port, q, now):
 
 @inner
 def measure(net, state, q, k, before, now):
-    """Acknowledgement ``k`` of ``q`` came back. Returns the port to look at, -1 for none."""
+    """Handle acknowledgement ``k`` of ``q``. Returns the port to check, -1 for none."""
     trip = state.round_trip[q]
     acked, sent = state.rc[q].acked, state.packet[k].entered
     packets = max(acked - before, np.int64(0))
@@ -103,8 +103,8 @@ def measure(net, state, q, k, before, now):
 
 @inner
 def repeat_first(state, q):
-    """The next packet of ``q`` is the first that is not acknowledged; those after it have come, or
-    are on their way."""
+    """Set the next packet of ``q`` to the first unacknowledged one; later ones have arrived, or are
+    in flight."""
     trip = state.round_trip[q]
     trip.resume = state.qp[q].next_psn
     skip_to(state, q, state.rc[q].acked)
@@ -113,8 +113,7 @@ def repeat_first(state, q):
 
 @inner
 def repeat_missing(net, state, q, now):
-    """Send the first packet again that is not acknowledged (takes the place of going back to it).
-    Returns the port to look at."""
+    """Resend only the first unacknowledged packet (replaces go-back-N). Returns the port to check."""
     if state.rc[q].acked < state.qp[q].next_psn:
         state.round_trip[q].recover = state.qp[q].next_psn
         lost(net, state, 2 * q, state.rc[q].tries, now)
@@ -126,8 +125,8 @@ def repeat_missing(net, state, q, now):
 
 @inner
 def is_missing_long(net, state, port, q, ahead, now):
-    """A packet came ``ahead`` of the one that ``q`` expects, and is acknowledged: does that one count
-    as lost?"""
+    """Return whether the packet that ``q`` expects counts as lost when one arrives ``ahead`` of it, and
+    is acknowledged."""
     trip = state.round_trip[q]
     expected = state.rc[q].expected
     if trip.hole != expected + 1:

@@ -1,15 +1,16 @@
 """Swift (Kumar et al., SIGCOMM 2020): windows that keep the delay at a target.
 
-Below the target a window grows by ``increase`` a round trip; above it falls, at most once a round
-trip, by ``decrease`` times the share of the delay that exceeds the target, and by ``most_decrease``
-at most (algorithm 1). The fabric and the receiver's host have a window each, and the smaller one
-holds (section 3.4). The target of the fabric is larger for longer paths, and for smaller windows, so
-that flows that have less get more (section 3.5). Below one packet a window becomes a pause.
-
-Here an acknowledgement does not wait for the receiver's memory, so a round trip is the fabric's.
-
-The paper does not publish the constants of its production. The ones here are softib's, for links of
-100 to 400 Gb/s and packets of 4 KiB.
+While the delay is below the target, a window grows by ``increase`` per round trip; above it, the window
+shrinks at most once per round trip, by ``decrease`` times the share of the delay that exceeds the
+target, and by at most ``most_decrease`` (algorithm 1). The fabric and the receiver's host each have a
+window, and the smaller one applies (section 3.4). The target of the fabric is larger for longer paths,
+and for smaller windows, so that flows with small windows get more (section 3.5). A window below one
+packet becomes a
+pause
+between packets. Here an acknowledgement does not wait for the receiver's memory, so a round trip
+contains
+only the fabric. The paper does not publish its production constants. The ones here are softib's, for
+links of 100 to 400 Gb/s and packets of 4 KiB.
 """
 
 import math
@@ -26,13 +27,14 @@ PS_PER_US = 1_000_000
 
 @inner
 def window(net, state, stream):
-    """The smaller window of ``stream``, in packets."""
+    """Return the smaller window of ``stream``, in packets."""
     return min(state.cc[stream].fabric, state.cc[stream].host)
 
 
 @inner
 def fabric_target(net, packets, hops):
-    """Target of the fabric's delay (ps) for a window of ``packets`` and ``hops`` switches."""
+    """Return the target of the fabric's delay (ps) for a window of ``packets`` and ``hops``
+    switches."""
     scale = net.cc.flow_range_us / (1 / math.sqrt(net.cc.flow_least) - 1 / math.sqrt(net.cc.flow_most))
     flow = scale / math.sqrt(packets) - scale / math.sqrt(net.cc.flow_most)
     flow = max(0.0, min(flow, net.cc.flow_range_us))
@@ -41,13 +43,13 @@ def fabric_target(net, packets, hops):
 
 @inner
 def limited(net, packets):
-    """A window within its limits."""
+    """Return a window clamped to its limits."""
     return min(max(packets, net.cc.least_window), net.cc.most_window)
 
 
 @inner
 def reacted(net, packets, arrived, delay, target, may_fall):
-    """The window after ``arrived`` more packets had ``delay`` (ps)."""
+    """Return the window after ``arrived`` more packets with ``delay`` (ps)."""
     if delay < target:
         return limited(net, packets + net.cc.increase * arrived / max(packets, 1.0))
     if may_fall:
@@ -58,7 +60,7 @@ def reacted(net, packets, arrived, delay, target, may_fall):
 
 @inner
 def acknowledged(net, state, stream, packets, rtt, host, hops, marked, now):
-    """Both windows react to their delay."""
+    """Adapt both windows to their delay."""
     flow = state.cc[stream]
     before = window(net, state, stream)
     may_fall = now - flow.fell >= flow.rtt
@@ -71,7 +73,7 @@ def acknowledged(net, state, stream, packets, rtt, host, hops, marked, now):
 
 @inner
 def lost(net, state, stream, timeouts, now):
-    """Packets were lost: the windows fall, once a round trip; after several timeouts to the least."""
+    """Shrink the windows after a loss, once per round trip; after several timeouts to the minimum."""
     flow = state.cc[stream]
     keeps = 1.0
     if timeouts >= net.cc.timeouts_to_reset:
@@ -86,7 +88,7 @@ def lost(net, state, stream, timeouts, now):
 
 @inner
 def paced_until(net, state, stream, start, end):
-    """Below one packet: the round trip over the window after ``start``."""
+    """With a window below one packet: wait for the round trip divided by the window, from ``start``."""
     packets = window(net, state, stream)
     if stream & 1 or packets >= 1:  # responses to READs are not acknowledged
         return np.int64(0)
@@ -94,7 +96,7 @@ def paced_until(net, state, stream, start, end):
 
 
 def checked(options, gbps):
-    """``options``, if the windows between which the target falls are two."""
+    """Check ``options``: the two windows between which the target falls must differ."""
     if options["flow_least"] >= options["flow_most"]:
         raise InputError("flow_least of swift must be less than flow_most")
     return options
@@ -105,25 +107,25 @@ SWIFT = CongestionControl(
     text="windows that keep the delay at a target, by hops and by window (Kumar et al., SIGCOMM 2020)",
     options=(
         Option("base_target_us", 25.0, "us", "Target of the fabric's round trip without switches."),
-        Option("hop_us", 1.0, "us", "What each switch on the way adds to it."),
+        Option("hop_us", 1.0, "us", "Addition to the target for each switch on the path."),
         Option("host_target_us", 50.0, "us", "Target of the receiver's part."),
-        Option("flow_range_us", 50.0, "us", "What a small window adds to the target at most."),
-        Option("flow_least", 0.1, "packets", "Window from which down it adds all of it.", low=0.001),
-        Option("flow_most", 100.0, "packets", "Window from which up it adds nothing.", low=0.001),
-        Option("increase", 1.0, "packets", "Growth of a window in a round trip.", low=0.001),
-        Option("decrease", 0.8, "1", "Fall of a window: times the share of the delay above the target.", most=1),
-        Option("most_decrease", 0.5, "1", "Share that a window loses at most.", most=0.999),
+        Option("flow_range_us", 50.0, "us", "Largest addition to the target for a small window."),
+        Option("flow_least", 0.1, "packets", "Window up to which the whole addition applies.", low=0.001),
+        Option("flow_most", 100.0, "packets", "Window from which on there is no addition.", low=0.001),
+        Option("increase", 1.0, "packets", "Growth of a window per round trip.", low=0.001),
+        Option("decrease", 0.8, "1", "Decrease of a window, times the share of the delay above the target.", most=1),
+        Option("most_decrease", 0.5, "1", "Largest decrease of a window, as a share.", most=0.999),
         Option("start_window", 32.0, "packets", "Window at the begin.", low=0.001),
         Option("least_window", 0.01, "packets", "Smallest window.", low=0.001),
         Option("most_window", 256.0, "packets", "Largest window.", low=0.001),
-        Option("timeouts_to_reset", 5.0, "count", "ACK timeouts in a row that make the window smallest."),
+        Option("timeouts_to_reset", 5.0, "count", "Consecutive ACK timeouts after which the window is the smallest."),
     ),
     flow=Rows(
         "Swift's windows.",
         f8("fabric", "packets", "Window by the fabric's delay."),
         f8("host", "packets", "Window by the receiver's delay."),
         i8("rtt", "ps", "Last round trip, without the receiver's part."),
-        i8("fell", "ps", "When a window last fell."),
+        i8("fell", "ps", "Time of the last decrease of a window."),
     ),
     derived=checked,
     first={"fabric": "start_window", "host": "start_window"},

@@ -2,11 +2,11 @@
 for events added to it, a heap for distant events, and one for timeouts.
 
 An event is (time, what); ``what`` is entity, kind and payload in one number, so the order of
-simultaneous events does not depend on their insertion. Timeouts are separate: a network with only
-timeouts left is at a standstill.
-
-The events of a bucket are sorted by insertion where they are few, and by digits of eight bits, the
-lowest first, where they are many.
+simultaneous events does not depend on the order of insertion. Timeouts are separate: a network with
+only timeouts left is at a
+standstill.
+A bucket with few events is sorted by insertion, one with many by digits of eight bits, the lowest
+first.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from softib.sim.packet.constants import BUCKETS, EVENTS_A_BLOCK, NEVER
 from softib.sim.packet.kernels.engine.prefetching import CROWDED, fetch_first
 
 FEW = 48
-"""Events that insertion sorts faster."""
+"""Number of events up to which insertion sort is faster."""
 DIGIT = 8
 
 
@@ -36,7 +36,7 @@ def insert_each(events, n):
 
 @inner
 def varying(events, n, of_time):
-    """The bits in which the times (else what the events are) of the ``n`` rows differ."""
+    """Return the bits in which the times (or the event numbers) of the ``n`` rows differ."""
     first = digits_of(events, 0, of_time)
     bits = first ^ first
     for i in range(1, n):
@@ -46,14 +46,14 @@ def varying(events, n, of_time):
 
 @inner
 def digits_of(events, i, of_time):
-    """What row ``i`` is sorted by: its time, or what the event is."""
+    """Return the sort key of row ``i``: its time, or its event number."""
     return events[i].time if of_time else events[i].what
 
 
 @inner
 def by_digit(events, to, digits, n, of_time, shift):
-    """Put the ``n`` rows of ``events`` into ``to``, by eight bits of the time (else of what the
-    event is); those of one digit stay in their order."""
+    """Put the ``n`` rows of ``events`` into ``to``, sorted by eight bits of the time (or of the
+    event number); stable."""
     for d in range(1 << DIGIT):
         digits[d] = 0
     for i in range(n):
@@ -73,7 +73,7 @@ def by_digit(events, to, digits, n, of_time, shift):
 
 @inner
 def sort_due(state, n):
-    """Sort the ``n`` events of ``State.due`` by time, those of one time by what they are."""
+    """Sort the ``n`` events of ``State.due`` by time, then by event number."""
     if n <= FEW:
         insert_each(state.due, n)
         return
@@ -97,12 +97,12 @@ MASK = BUCKETS - 1
 BITMAPS = BUCKETS // 64
 FROM_DUE, FROM_HEAP, FROM_TIMERS = range(3)
 CROWD = 1000
-"""Events that are worth it to look for the buckets after the next."""
+"""Events in a bucket from which on prefetching for the next two buckets pays off."""
 
 
 @inner
 def word(entity, kind, payload):
-    """The number of an event's entity (31 bits), kind (4) and payload (28)."""
+    """Return the event number of entity (31 bits), kind (4) and payload (28)."""
     return np.int64(entity) << 32 | np.int64(kind) << 28 | np.int64(payload)
 
 
@@ -123,7 +123,7 @@ def heap_push(heap, n, t, event):
 
 @inner
 def heap_pop(heap, n):
-    """Take the first of ``n`` entries away; it is in ``h[n - 1]`` then."""
+    """Remove the first of ``n`` entries and store it in ``h[n - 1]``."""
     first_t, first_what = heap[0].time, heap[0].what
     last = n - 1
     t, event = heap[last].time, heap[last].what
@@ -172,7 +172,7 @@ def into_bucket(state, b, t, event):
 
 @inner
 def push(state, t, event):
-    """Let ``event`` happen at ``t``."""
+    """Schedule ``event`` at ``t``."""
     b = t >> state.reg.width
     ahead = b - state.reg.bucket
     if ahead <= 0:
@@ -187,14 +187,14 @@ def push(state, t, event):
 
 @inner
 def push_timer(state, t, event):
-    """Let a timeout happen at ``t``."""
+    """Schedule a timeout at ``t``."""
     heap_push(state.timer, state.reg.timer_n, t, event)
     state.reg.timer_n += 1
 
 
 @inner
 def lowest_bit(x):
-    """Number of the lowest bit of ``x`` (uint64, not 0)."""
+    """Return the number of the lowest set bit of ``x`` (uint64, not 0)."""
     at = np.int64(0)
     for half in (32, 16, 8, 4, 2, 1):
         if x & ((np.uint64(1) << np.uint64(half)) - np.uint64(1)) == 0:
@@ -205,7 +205,7 @@ def lowest_bit(x):
 
 @inner
 def next_used(state, b):
-    """The first bucket after ``b`` that has events; there is one."""
+    """Return the first bucket after ``b`` that has events; one must exist."""
     at = (b + 1) & MASK
     w = at >> 6
     bits = state.used[w] >> np.uint64(at & 63)
@@ -221,8 +221,8 @@ def next_used(state, b):
 
 @inner
 def send_scouts(state, b):
-    """Memory is fetched for the two buckets after ``b``, where there are so many events that caches
-    do not hold what they touch."""
+    """Start prefetching for the two buckets after ``b``, if there are more events than caches can
+    hold the data of."""
     state.reg.first_scout = 0
     state.reg.second_scout = 0
     state.reg.next_block = 0
@@ -238,8 +238,8 @@ def send_scouts(state, b):
 
 @inner
 def load(net, state, b):
-    """Make ``b`` the current bucket: its events are due, in their order. Those that come to it
-    later go to the heap."""
+    """Make ``b`` the current bucket: its events are due, in order. Events added to it later go
+    to the heap."""
     state.reg.bucket = b
     while state.reg.later_n > 0 and (state.later[0].time >> state.reg.width) - b < BUCKETS:
         heap_pop(state.later, state.reg.later_n)
@@ -272,7 +272,7 @@ def load(net, state, b):
 
 @inner
 def advance(net, state):
-    """Have the next events due; False when there are none (timeouts aside)."""
+    """Make the next events due; False if none are left except timeouts."""
     while state.reg.heap_n == 0 and state.reg.due_at == state.reg.due_n:
         if state.reg.pending > 0:
             load(net, state, next_used(state, state.reg.bucket))
@@ -285,8 +285,8 @@ def advance(net, state):
 
 @inner
 def first_of(state):
-    """(where the next event is, its time, what it is): FROM_DUE, FROM_HEAP or FROM_TIMERS; its time
-    is NEVER where there is none."""
+    """Return (source, time, event number) of the next event; the source is FROM_DUE, FROM_HEAP or
+    FROM_TIMERS, the time NEVER if there is none."""
     source, t, event = FROM_TIMERS, np.int64(NEVER), np.int64(state.timer[0].what)
     if state.reg.timer_n > 0:
         t = state.timer[0].time
@@ -300,7 +300,7 @@ def first_of(state):
 
 @inner
 def take_first_of(state, source):
-    """Take the next event away, which is in ``source``."""
+    """Remove the next event, which is in ``source``."""
     if source == FROM_DUE:
         state.reg.due_at += 1
     elif source == FROM_HEAP:

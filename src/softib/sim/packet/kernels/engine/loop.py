@@ -1,4 +1,4 @@
-"""The loop: take events in order and pass each to its mechanism."""
+"""The event loop: take events in order and pass each to its mechanism."""
 
 import numpy as np
 
@@ -43,8 +43,7 @@ from softib.sim.packet.kernels.transport.retransmission import timeout
 
 @inner
 def compute(net, state, m, now):
-    """Computation ``m`` can begin: its processor (a row of ``qp``) takes it when it is free.
-    Returns -1."""
+    """Begin computation ``m`` when its processor (a row of ``qp``) is free. Returns -1."""
     q = state.message[m].qp
     began = max(now, state.qp[q].not_before)
     over = began + state.message[m].length
@@ -57,7 +56,7 @@ def compute(net, state, m, now):
 
 @inner
 def posted(net, state, m, now):
-    """A program posts message ``m``. Returns the port to look at."""
+    """Post message ``m``. Returns the port to check."""
     if state.message[m].opcode == COMPUTE_OP:
         return compute(net, state, m, now)
     state.message[m].began = now
@@ -75,7 +74,7 @@ def posted(net, state, m, now):
 
 @inner
 def handle(net, state, entity, kind, payload, now):
-    """One event."""
+    """Handle one event."""
     port = np.int64(-1)
     if kind == ARRIVE:
         port = arrive(net, state, entity, payload, now)
@@ -111,7 +110,7 @@ def handle(net, state, entity, kind, payload, now):
 
 @kernel
 def start(net, state):
-    """Put the messages that wait for none at their time."""
+    """Schedule the messages without dependencies."""
     for m in range(state.message.shape[0]):
         if state.message[m].needs == 0:
             push(state, state.message[m].start, word(state.qp[state.message[m].qp].src, POSTED, m))
@@ -119,8 +118,8 @@ def start(net, state):
 
 @inner
 def ended(net, state, until, now, has_events):
-    """Does the run end before the event of ``now``? GOES_ON, or why. While links change and MADs
-    travel the caller says when all is done, and what stands still may go on after a timeout."""
+    """Return GOES_ON, or the reason why the run ends before the event of ``now``. While links change
+    and MADs are sent, the caller decides when all is done, and a standstill may end with a timeout."""
     if net.management.on:
         if now == NEVER:
             return np.int64(STUCK)
@@ -135,7 +134,7 @@ def ended(net, state, until, now, has_events):
 @kernel
 def run(net, state, until, most):
     """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait
-    for each other for ever), GROW (a pool is short: make it larger and call again), TIME_OVER or
+    for each other for ever), GROW (a pool is nearly empty: make it larger and call again), TIME_OVER or
     MANAGED (a MAD waits in the inbox)."""
     for _ in range(most):
         if short(state):
@@ -159,6 +158,5 @@ def run(net, state, until, most):
 
 @inner
 def link_event(net, state, port, kind, payload, now):
-    """An event at ``port`` of a kind that the loop does not know. Returns the port to look at, -1
-    for none."""
+    """Hook for link-layer events at ``port``. Returns the port to check, -1 for none."""
     return np.int64(-1)

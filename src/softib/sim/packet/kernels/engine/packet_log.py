@@ -1,9 +1,9 @@
 """Log of packets as rows, for captures (``--pcap``) and timelines (``--trace``).
 
-Off, ``Net.watch_port`` is empty and each hook is one comparison. On, the packets of watched ports
-and of watched queue pairs are written down when they are sent (MADs with all their octets), are
-whole at an end port or are lost, and watched ports when a VL lacks credits. A row holds data of its
-own node; rows of several nodes are later sorted by time and port, not by their position here.
+When off, ``Net.watch_port`` is empty and each hook is one comparison. When on, packets of watched ports
+and of watched queue pairs are logged when they are sent (MADs with all their bytes), have fully arrived
+at an end port or are lost; watched ports are also logged when a VL lacks credits. A row holds data of
+its own node; rows of several nodes are later sorted by time and port, not by their position here.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ from softib.sim.packet.constants import (
 
 @inner
 def watched(net, state, port, k):
-    """Is packet ``k`` at ``port`` to be written down?"""
+    """Return whether to log packet ``k`` at ``port``."""
     q = np.int64(state.packet[k].stream) >> 1
     of_qp = state.packet[k].kind < SMP and q < net.watch_qp.shape[0] and net.watch_qp[q] != 0
     return net.watch_port[port] != 0 or of_qp
@@ -33,7 +33,7 @@ def watched(net, state, port, k):
 
 @inner
 def new_row(state, kind, port, now):
-    """A new row of the log, with its first columns."""
+    """Add a row to the log and fill its first columns."""
     row = state.reg.log_rows + 1
     state.reg.log_rows = row
     state.log[row].place = np.int64(port) << 4 | kind
@@ -43,7 +43,7 @@ def new_row(state, kind, port, now):
 
 @inner
 def describe(state, row, k, vl):
-    """Write packet ``k`` into the columns of its fields."""
+    """Fill the columns that describe packet ``k``."""
     stream, psn = np.int64(state.packet[k].stream), np.int64(state.packet[k].psn)
     if state.packet[k].kind >= SMP:
         stream, psn = np.int64(-1), np.int64(0)
@@ -62,7 +62,7 @@ def describe(state, row, k, vl):
 @inner
 def log_sent(net, state, port, vl, k, now, start, end):
     """``port`` decides at ``now`` to send packet ``k`` on ``vl``: from ``start`` on, until its last
-    octet has left at ``end``. An end port whose link is down sends nothing (it discards: IBA
+    byte has left at ``end``. An end port whose link is down sends nothing (it discards: IBA
     chapter 7, link states)."""
     if watched(net, state, port, k) and (vl == VL15 or net.port[port].peer >= 0):
         row = new_row(state, LOG_SENT, port, now)
@@ -77,8 +77,8 @@ def log_sent(net, state, port, vl, k, now, start, end):
 
 @inner
 def write_mad(state, port, now, mad):
-    """The octets of the MAD in row ``mad``, as they are now, in rows behind that of its packet; the
-    first octet is the lowest of a number."""
+    """Write the present bytes of the MAD in row ``mad`` to rows after that of its packet, little
+    endian."""
     at = 0
     for _ in range(LOG_MAD_ROWS):
         row = new_row(state, LOG_MAD, port, now)
@@ -93,8 +93,8 @@ def write_mad(state, port, now, mad):
 
 @inner
 def log_received(net, state, port, k, now, in_memory, written):
-    """Packet ``k`` is whole at end port ``port``; it has left the receive buffer at ``in_memory``
-    and is in memory at ``written``."""
+    """Log packet ``k``, fully arrived at end port ``port``; it has left the receive buffer at
+    ``in_memory`` and is in memory at ``written``."""
     if watched(net, state, port, k):
         row = new_row(state, LOG_RECEIVED, port, now)
         describe(state, row, k, state.packet[k].vl)
@@ -104,7 +104,7 @@ def log_received(net, state, port, k, now, in_memory, written):
 
 @inner
 def log_lost(net, state, port, k, reason, now):
-    """Packet ``k`` is lost at ``port`` for ``reason``."""
+    """Log that packet ``k`` is lost at ``port`` for ``reason``."""
     if watched(net, state, port, k):
         row = new_row(state, LOG_LOST, port, now)
         describe(state, row, k, state.packet[k].vl)
@@ -113,7 +113,7 @@ def log_lost(net, state, port, k, reason, now):
 
 @inner
 def log_starved(net, state, port, vl, now):
-    """VL ``vl`` of ``port`` has a packet and no credits for it."""
+    """Log that VL ``vl`` of ``port`` has a packet but no credits for it."""
     if net.watch_port[port] != 0:
         row = new_row(state, LOG_STARVED, port, now)
         state.log[row].fields = np.int64(vl) << 36

@@ -6,7 +6,7 @@ from softib.sim.packet.constants import MARGIN
 
 @inner
 def blank_packet(state):
-    """A packet; its columns are those of the one before."""
+    """Allocate a packet; its columns still have the values of its predecessor."""
     k = state.reg.free_packet
     following = state.packet[k].next
     prefetch(state.packet, following, 0)
@@ -42,7 +42,7 @@ def free_packet(state, k):
 
 @inner
 def short(state):
-    """Is a pool nearly used up? What is far may come into the calendar all at once."""
+    """Return whether a pool is nearly empty. All distant events may enter the calendar at once."""
     return (
         state.reg.spare_events - state.reg.later_n < MARGIN
         or state.reg.spare_packets < MARGIN

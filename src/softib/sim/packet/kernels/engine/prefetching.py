@@ -1,13 +1,13 @@
-"""Memory is fetched ahead of events: in a large network each event touches a dozen rows that no
-cache has.
-
-What an event names leads to rows that lead to others, so there are six steps, each with time before
-the next: what it names; what the packet or the port leads to; the output port, or the queue or
+"""Prefetching of memory for later events: in a large network each event accesses a dozen rows
+that are in
+no
+cache. Rows refer to further rows, so there are six steps with some time between them: the rows that
+the event names; the rows that its packet or port refers to; the output port, or the queue or
 message whose turn it is; the queue that a packet may have to wait in, or the packet that is sent
-next; the port that this one came in by; and who gets credits for it. The events of a bucket are
-sorted, so each step goes a few events ahead in their order (:func:`fetch_due`). Where buckets hold
-few, the first two steps look at the next two buckets (:func:`scout`). None of it changes what
-happens, or when.
+next; the port through which that packet entered; and the port that gets credits for it. The
+events of a bucket are sorted, so each step runs a few events ahead in that order
+(:func:`fetch_due`). If buckets hold few events, the first two steps run in the next two buckets
+(:func:`scout`). Prefetching never changes a result.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from softib.sim.packet.constants import (
 CREDITS_AHEAD, INPUT_AHEAD, QUEUE_AHEAD, OUTPUT_AHEAD, PACKET_AHEAD, NAMED_AHEAD = 1, 2, 4, 7, 10, 14
 """Events between a step and its event."""
 CROWDED = 64
-"""Events of a bucket from which on they are fetched in their order."""
+"""Events in a bucket from which on prefetching follows their order."""
 
 
 @inner
@@ -38,7 +38,7 @@ def fetch_qp(state, q):
 
 @inner
 def output_of(net, state, entity, k):
-    """The port that the forwarding table has for packet ``k``, which came in by ``entity``; -1 for
+    """Return the forwarding table's port for packet ``k``, which entered through ``entity``; -1 for
     none."""
     dlid = np.int64(state.packet[k].dlid)
     if dlid >= net.lft.shape[1]:
@@ -65,8 +65,8 @@ def fetch_named(net, state, event):
 
 @inner
 def fetch_of_packet(net, state, event):
-    """Second step: what its packet leads to, and the sender of its link; the queue that had the
-    last turn at a port."""
+    """Second step: the rows that its packet refers to, and the sender of its link; the queue that
+    had the last turn at a port."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         dlid = np.int64(state.packet[payload].dlid)
@@ -92,7 +92,7 @@ def fetch_of_packet(net, state, event):
 
 @inner
 def fetch_message(state, q, at):
-    """Fetch the message whose place in the order is ``at``."""
+    """Fetch the message at ``at`` in the order of sending."""
     if 0 <= q < state.qp.shape[0] and 0 <= at < state.qp[q].end_message:
         m = state.order[at]
         prefetch(state.message, m, 0)
@@ -101,7 +101,7 @@ def fetch_message(state, q, at):
 
 @inner
 def fetch_output(net, state, event):
-    """Third step: the output port; what a port has to send."""
+    """Third step: the output port; the data that a port has to send."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
@@ -125,7 +125,7 @@ def fetch_output(net, state, event):
 
 @inner
 def next_packet(net, state, entity):
-    """The packet that switch port ``entity`` sends next on its first VL, 0 for none."""
+    """Return the packet that switch port ``entity`` sends next on its first VL, 0 for none."""
     last = np.int64(state.vl[entity * net.opt.vls].ring)
     return np.int64(state.voq[state.voq[last - 1].next - 1].head) if last else np.int64(0)
 
@@ -149,7 +149,7 @@ def fetch_queue(net, state, event):
 
 @inner
 def fetch_input(net, state, event):
-    """Fifth step: the port that the packet which is sent next came in by."""
+    """Fifth step: the port through which the next packet entered."""
     entity = event >> 32
     if event >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
         came_in = state.packet[next_packet(net, state, entity)].came_in
@@ -159,7 +159,7 @@ def fetch_input(net, state, event):
 
 @inner
 def fetch_credits(net, state, event):
-    """Sixth step: who gets credits when the packet that is sent next has left."""
+    """Sixth step: the port that gets credits when the next packet has left."""
     entity = event >> 32
     if event >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
         came_in = state.packet[next_packet(net, state, entity)].came_in
@@ -168,7 +168,7 @@ def fetch_credits(net, state, event):
 
 @inner
 def next_place(state, at):
-    """The event after ``at`` (4 × block + place) in the list of its bucket, 0 for none."""
+    """Return the event after ``at`` (4 × block + index) in the list of its bucket, 0 for none."""
     e = at >> 2
     if (at & 3) + 1 < state.event[e].count:
         return at + 1
@@ -178,8 +178,8 @@ def next_place(state, at):
 
 @inner
 def scout(net, state):
-    """Go one event on in each of the next two buckets; the lists are as
-    :func:`~softib.sim.packet.kernels.engine.events.load` found them."""
+    """Advance one event in each of the next two buckets; the lists must be as
+    :func:`~softib.sim.packet.kernels.engine.events.load` left them."""
     at = state.reg.first_scout
     if at:
         state.reg.first_scout = next_place(state, at)
@@ -192,8 +192,8 @@ def scout(net, state):
 
 @inner
 def fetch_first(net, state):
-    """Fetch the outputs of the first events of a bucket, which no event of it is ahead of; where it
-    holds few, of all."""
+    """Fetch the outputs of a bucket's first events, for which no earlier event can do it; with few
+    events, of all."""
     many = state.reg.due_n
     for i in range(many if many < CROWDED else OUTPUT_AHEAD):
         fetch_output(net, state, state.due[i].what)
@@ -201,7 +201,7 @@ def fetch_first(net, state):
 
 @inner
 def fetch_due(net, state):
-    """Fetch for the events that follow in this bucket, each step so many events before its own."""
+    """Fetch for later events of this bucket, each step its own number of events ahead."""
     at = state.reg.due_at
     left = state.reg.due_n - at
     if state.reg.due_n < CROWDED:

@@ -1,7 +1,7 @@
 """Random numbers of the packet layer: splitmix64 (Steele, Lea, Flood, OOPSLA 2014) of the seed, the
 port and the time.
 
-A number depends on nothing that happened elsewhere, so that ports may be looked at in any order.
+A number does not depend on events elsewhere, so ports may be processed in any order.
 """
 
 import numpy as np
@@ -11,13 +11,13 @@ from softib.jit import inner
 
 @inner
 def draw(state, port, now):
-    """The number in [0, 1) of ``port`` at ``now``."""
+    """Return the number in [0, 1) of ``port`` at ``now``."""
     return draw_for(state, port, np.int64(0), now)
 
 
 @inner
 def draw_for(state, port, of, now):
-    """The same of one of several at ``port`` (``of``: its number)."""
+    """Return one of several such numbers of ``port`` (``of``: its index)."""
     z = state.rng[0] + mixed(
         np.uint64(now) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(port) * np.uint64(0xD1342543DE82EF95)
     )

@@ -1,8 +1,8 @@
 """Equal-cost multipath: a switch hashes a flow to one of the ports on shortest paths (RFC 2992).
 
-The flow is the 5-tuple: addresses, protocol and ports. RoCEv2 gives each queue pair a UDP source
-port of its own, TCP each connection, so the hash takes the stream (queue pair and direction); each
-switch adds a seed of its own, or all would choose alike.
+The flow is the 5-tuple: addresses, protocol and ports. RoCEv2 gives each queue pair its own UDP
+source port, TCP each connection its own port, so the hash is over the stream (queue pair and
+direction). Each switch adds its own seed, so that switches choose differently.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from softib.sim.packet.kernels.switch.switch import by_table
 
 @inner
 def next_hop(net, state, k, came_in, now):
-    """The output port of packet ``k``; -1: there is none."""
+    """Return the output port of packet ``k``; -1: none."""
     dlid = np.int64(state.packet[k].dlid)
     switch = np.int64(net.port[came_in].switch)
     base = np.int64(net.port[came_in].port_0)
@@ -29,7 +29,7 @@ def next_hop(net, state, k, came_in, now):
 
 @inner
 def path_seed(net, state, k, switch):
-    """Hash of the flow of packet ``k`` at ``switch``."""
+    """Return the hash of the flow of packet ``k`` at ``switch``."""
     return mixed(
         np.uint64(state.packet[k].stream) << np.uint64(24)
         ^ np.uint64(switch)
@@ -39,11 +39,12 @@ def path_seed(net, state, k, switch):
 
 @inner
 def chosen_path(net, state, k, switch, paths):
-    """Which of ``paths`` packet ``k`` takes at ``switch``: by default all of its flow take one."""
+    """Return which of ``paths`` packet ``k`` takes at ``switch``: by default the same for all packets
+    of its flow."""
     return hashed_path(net, state, k, switch, paths)
 
 
 @inner
 def hashed_path(net, state, k, switch, paths):
-    """Which of ``paths`` the flow of packet ``k`` takes at ``switch``."""
+    """Return which of ``paths`` the flow of packet ``k`` takes at ``switch``."""
     return np.int64(mixed(path_seed(net, state, k, switch) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % paths

@@ -1,8 +1,8 @@
 """Ethernet switches: one memory for all ports, a FIFO for each egress port and priority, drop-tail
 or priority flow control.
 
-The priority of a frame is its service level (SL 0 to 7, as PCP or DSCP class). A frame is taken as
-a whole when its header is through the switch.
+The priority of a frame is its service level (SL 0 to 7, as PCP or DSCP class). A frame is accepted
+as a whole when its header has passed the switch.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ from softib.sim.packet.kernels.switch.switch import take_first
 
 @inner
 def dropped(state, k, port, reason):
-    """Packet ``k`` is lost for ``reason``, and ``port`` counts it. Returns -1."""
+    """Drop packet ``k`` for ``reason``, and count it at ``port``. Returns -1."""
     count_loss(state, port, reason)
     free_packet(state, k)
     return np.int64(-1)
@@ -37,8 +37,8 @@ def dropped(state, k, port, reason):
 
 @inner
 def arrive_ethernet(net, state, port, k, now):
-    """The header of packet ``k``, which came in by ``port``, is through the switch. Returns the
-    output port that it waits for, -1 where there is none to look at."""
+    """The header of packet ``k``, which entered through ``port``, has passed the switch. Returns
+    the output port that it waits for, -1 if none must be checked."""
     octets = np.int64(state.packet[k].octets)
     if corrupted(net, state, port, octets, now):
         return dropped(state, k, port, RCV_ERRORS)
@@ -74,7 +74,7 @@ def arrive_ethernet(net, state, port, k, now):
 
 @inner
 def queue_changes(net, state, out, row, octets, now):
-    """The egress queue of port VL ``row`` grows (or shrinks) by ``octets``."""
+    """Change the length of the egress queue of port VL ``row`` by ``octets``."""
     state.queue[row].queue_area += (state.queue[row].egress * (now - state.queue[row].queue_since)) >> 10
     state.queue[row].queue_since = now
     state.queue[row].egress += octets
@@ -84,8 +84,8 @@ def queue_changes(net, state, out, row, octets, now):
 
 @inner
 def join_queue(net, state, k, out, vl, row, now):
-    """Put packet ``k`` at the end of the FIFO of ``out`` and ``vl``: the queue that InfiniBand has
-    for input 0 (port 0)."""
+    """Put packet ``k`` at the end of the FIFO of ``out`` and ``vl``, which is stored as InfiniBand's
+    queue of input 0 (port 0)."""
     voq = net.port[out].voq + vl
     state.packet[k].next = 0
     state.vl[row].queued += blocks_of(np.int64(state.packet[k].octets))
@@ -104,8 +104,8 @@ def join_queue(net, state, k, out, vl, row, now):
 
 @inner
 def forward_ethernet(net, state, out, vl, row, voq, now):
-    """Send the first packet of the queue. It may begin to leave before it has come in whole, but
-    not faster than it comes in."""
+    """Send the first packet of the queue. It may begin to leave before it has fully arrived, but
+    not faster than it arrives."""
     k = take_first(net, state, out, vl, row, voq, now)
     octets, came = np.int64(state.packet[k].octets), np.int64(state.packet[k].came_in)
     start = max(now, state.packet[k].tail - wire_ps(net, out, octets + net.opt.gap))
@@ -119,8 +119,8 @@ def forward_ethernet(net, state, out, vl, row, voq, now):
 
 @inner
 def cross_ethernet(net, state, out, vl, k, start):
-    """Packet ``k`` is on the cable of ``out``: at a switch its header matters (its last octet where
-    switches store and forward), at an end port its last octet."""
+    """Schedule the arrival of packet ``k``, on the cable of ``out``: at a switch, of its header
+    (with store and forward, of its last byte); at an end port, of its last byte."""
     peer = net.port[out].peer
     state.packet[k].came_in = peer
     state.packet[k].vl = vl

@@ -1,13 +1,13 @@
-"""Priority flow control (IEEE 802.1Qbb, 802.1Q clause 36): an ingress port whose share of the
-buffer is used up asks the other end of its link to pause a priority.
-
-Octets count for the port that they came in by until they leave the switch. Above XOFF a pause frame
-goes back with the most quanta (65,535 of 512 bit times); it waits for the frame that is being sent,
-crosses the cable, and takes the other end its reaction time. Headroom above XOFF holds what comes
-meanwhile. Half of the quanta later the frame is sent again; at XON one with 0 quanta ends the
-pause. So a pause never runs out while its cause lasts, and the sender waits for the end alone. A
-pause frame under way, and a pause that an adapter has to end, are in the network: a run is not over
-before.
+"""Priority flow control (IEEE 802.1Qbb, 802.1Q clause 36): an ingress port that has used its
+share of the buffer requests the other end of its link to pause a
+priority.
+Bytes count for their ingress port until they leave the switch. Above XOFF a pause frame with the
+maximum quanta (65,535 of 512 bit times) is sent; it waits for the frame being sent, crosses the
+cable, and takes effect after the other end's reaction time. Headroom above XOFF holds the bytes
+that arrive until then. After half of the quanta the pause frame is repeated; at XON one with 0
+quanta ends the pause. So a pause never expires while its cause lasts, and the sender waits only
+for its explicit end. A run does not end while a pause frame is in transit, or while an adapter still
+has to end a pause.
 """
 
 import numpy as np
@@ -18,13 +18,13 @@ from softib.sim.packet.kernels.engine.events import push, push_timer, word
 from softib.sim.packet.kernels.link.credits import wire_ps
 
 PAUSE_OCTETS = 84
-"""A MAC control frame of 64 octets, preamble and gap of 20 (IEEE 802.3 clause 31)."""
+"""A MAC control frame of 64 bytes, preamble and gap of 20 (IEEE 802.3 clause 31)."""
 
 
 @inner
 def ask(net, state, port, vl, pauses, now):
-    """``port`` sends a pause frame for ``vl`` (or one that ends a pause) to the other end of its
-    link."""
+    """Send a pause frame for ``vl`` (or one that ends a pause) from ``port`` to the other end of
+    its link."""
     row = port * net.opt.vls + vl
     state.queue[row].xoff_sent = pauses
     state.queue[row].pauses_sent += 1
@@ -40,7 +40,7 @@ def ask(net, state, port, vl, pauses, now):
 
 @inner
 def refresh(net, state, port, vl, now):
-    """A pause that still lasts is asked for again."""
+    """Repeat the request for a pause that still lasts."""
     row = port * net.opt.vls + vl
     if state.queue[row].xoff_sent and state.queue[row].refresh_at == now:
         ask(net, state, port, vl, np.int64(1), now)
@@ -48,23 +48,23 @@ def refresh(net, state, port, vl, now):
 
 @inner
 def dynamic_threshold(net, state, port):
-    """What one queue of the switch of ``port`` may hold: a share of what is free (Choudhury and
-    Hahne, 1998)."""
+    """Return how much one queue of the switch of ``port`` may hold: a share of the free buffer
+    (Choudhury and Hahne, 1998)."""
     used = state.queue[net.port[port].port_0 * net.opt.vls].egress
     return max(net.buffer[port].shared - used, np.int64(0)) * net.ethernet.share // MILLION
 
 
 @inner
 def xoff_of(net, state, port):
-    """Octets above which ``port`` asks for a pause."""
+    """Return the number of bytes above which ``port`` requests a pause."""
     fixed = net.buffer[port].xoff
     return fixed if fixed else dynamic_threshold(net, state, port)
 
 
 @inner
 def has_room(net, state, port, vl, octets):
-    """May ``octets`` more that came in by ``port`` be kept? Once it asked for a pause only the
-    headroom is left."""
+    """Return whether there is room for ``octets`` more bytes from ``port``. After it has
+    requested a pause only the headroom is left."""
     row = port * net.opt.vls + vl
     return (
         not state.queue[row].xoff_sent
@@ -74,7 +74,7 @@ def has_room(net, state, port, vl, octets):
 
 @inner
 def came_in(net, state, port, vl, octets, now):
-    """``octets`` that came in by ``port`` are in the buffer."""
+    """Count ``octets`` bytes from ``port`` into the buffer."""
     row = port * net.opt.vls + vl
     held = state.queue[row].ingress + octets
     state.queue[row].ingress = held
@@ -86,7 +86,7 @@ def came_in(net, state, port, vl, octets, now):
 
 @inner
 def went_out(net, state, port, vl, octets, now):
-    """``octets`` that came in by ``port`` leave the buffer."""
+    """Count ``octets`` bytes from ``port`` out of the buffer."""
     row = port * net.opt.vls + vl
     state.queue[row].ingress -= octets
     if state.queue[row].xoff_sent and state.queue[row].ingress <= max(
@@ -97,7 +97,7 @@ def went_out(net, state, port, vl, octets, now):
 
 @inner
 def pause_frame(net, state, port, payload, now):
-    """A pause frame is obeyed at ``port``. Returns the port to look at, -1 where it must wait."""
+    """A pause frame takes effect at ``port``. Returns the port to check, -1 if it must wait."""
     row = port * net.opt.vls + (payload >> 1)
     state.reg.in_network -= 1
     state.queue[row].pauses_received += 1
@@ -114,23 +114,23 @@ def pause_frame(net, state, port, payload, now):
 
 @inner
 def not_paused(state, row, octets):
-    """May a packet be sent on port VL ``row``? (takes the place of the test for credits)"""
+    """Return whether a packet may be sent on port VL ``row`` (replaces the test for credits)."""
     return state.queue[row].paused == 0
 
 
 @inner
 def nobody_waits(state, port, row):
-    """Takes the place of waiting for credits: the end of a pause is an event."""
+    """Replaces waiting for credits: the end of a pause is an event."""
 
 
 @inner
 def nothing_to_take(state, row, now):
-    """Takes the place of taking credits."""
+    """Replaces taking credits."""
 
 
 @inner
 def received(net, state, port, vl, octets, t):
-    """An adapter has a packet that is in memory at ``t`` (takes the place of granting credits): its
+    """An adapter has received a packet, which is in memory at ``t`` (replaces granting credits): its
     own buffer may fill."""
     if net.port[port].kind != END_PORT or not net.ethernet.pfc or net.opt.rx_fs == 0 or net.port[port].peer == port:
         return
@@ -140,7 +140,7 @@ def received(net, state, port, vl, octets, t):
     state.queue[row].peak_ingress = max(state.queue[row].peak_ingress, held)
     if held > net.buffer[port].xoff and not state.queue[row].xoff_sent:
         ask(net, state, port, vl, np.int64(1), now)
-        state.reg.in_network += 1  # until the pause has its end
+        state.reg.in_network += 1  # until the pause ends
         push(
             state,
             t - (net.buffer[port].xoff - net.buffer[port].xon_gap) * net.opt.rx_fs // 1000,
@@ -150,7 +150,8 @@ def received(net, state, port, vl, octets, t):
 
 @inner
 def drained(net, state, port, vl, now):
-    """The adapter's buffer was to be down to XON by now: it ends the pause, or looks again."""
+    """The adapter's buffer was expected to be down to XON by now: end the pause, or check again
+    later."""
     row = port * net.opt.vls + vl
     at = state.port[port].rx_free - (net.buffer[port].xoff - net.buffer[port].xon_gap) * net.opt.rx_fs // 1000
     if at > now:
@@ -163,7 +164,7 @@ def drained(net, state, port, vl, now):
 
 @inner
 def roce_event(net, state, port, kind, payload, now):
-    """A pause frame, or the time to send one again. Returns the port to look at, -1 for none."""
+    """Handle a pause frame, or the time to repeat one. Returns the port to check, -1 for none."""
     if kind == PAUSE_FRAME:
         return pause_frame(net, state, port, payload, now)
     if payload < 8:

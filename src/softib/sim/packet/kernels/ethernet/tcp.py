@@ -1,12 +1,11 @@
-"""TCP as a sender: segments, the window, and what the kernel's stack costs (RFC 9293, 5681, 6298).
-
-Each queue pair is an open connection. A message is one write to the socket: it takes the sender's
-CPU a fixed time and a time for each octet, segment after segment, ahead of the window. A segment is
-of one message; its number stands for its octets. A flow may have as many segments under way as its
-congestion window, and two more after duplicate acknowledgements (limited transmit, RFC 3042).
-
-Acknowledgements and silence change the window: slow start and congestion avoidance (RFC 5681), fast
-retransmit and recovery (NewReno, RFC 6582), the retransmission timeout (RFC 6298), DCTCP (RFC 8257).
+"""TCP as a sender: segments, the window, and the CPU cost of the operating system's stack (RFC 9293,
+5681, 6298). Each queue pair is an open connection. A message is one write to the socket: it costs the
+sender's CPU a fixed time and a time per byte, segment after segment, independent of the window. A
+segment belongs to one message; its number represents its bytes. A flow may have as many segments in
+flight as its congestion window, and two more after duplicate acknowledgements (limited transmit, RFC
+3042). Acknowledgements and timeouts change the window: slow start and congestion avoidance (RFC 5681),
+fast retransmit and recovery (NewReno, RFC 6582), the retransmission timeout (RFC 6298), DCTCP (RFC
+8257).
 """
 
 import numpy as np
@@ -31,9 +30,9 @@ LIMITED_TRANSMIT = 2
 
 @inner
 def tcp_posted(net, state, m, now):
-    """A program writes message ``m`` to its socket: when its octets begin to be in the socket's
+    """A program writes message ``m`` to its socket: set when its bytes begin to be in the socket's
     buffer. One core serves a connection, and all connections of a host share its cores. Returns the
-    port to look at."""
+    port to check."""
     if state.message[m].opcode == COMPUTE_OP:
         return compute(net, state, m, now)
     q = state.message[m].qp
@@ -51,7 +50,7 @@ def tcp_posted(net, state, m, now):
 
 @inner
 def next_segment(state, q):
-    """(message, number) of the segment that ``q`` sends next."""
+    """Return (message, number) of the segment that ``q`` sends next."""
     repeated = state.tcp[q].retransmit
     if repeated:
         return state.order[sender_message(state, q, repeated - 1)], repeated - 1
@@ -60,7 +59,8 @@ def next_segment(state, q):
 
 @inner
 def sender_message(state, q, psn):
-    """The place in its order of the message of ``q`` that segment ``psn`` belongs to."""
+    """Return the index, in order of sending, of the message of ``q`` that segment ``psn`` belongs
+    to."""
     at = min(state.qp[q].current_message, state.qp[q].end_message - 1)
     while psn < state.message[state.order[at]].psn:
         at -= 1
@@ -71,20 +71,20 @@ def sender_message(state, q, psn):
 
 @inner
 def segment_octets(state, q):
-    """Octets of the frame of the next segment of ``q``."""
+    """Return the bytes of the frame of the next segment of ``q``."""
     m, psn = next_segment(state, q)
     return max(SEGMENT_HEADERS + payload_of(state, q, m, psn), np.int64(LEAST_FRAME))
 
 
 @inner
 def stream_segment_octets(state, stream):
-    """:func:`segment_octets` by stream."""
+    """Return :func:`segment_octets` by stream."""
     return segment_octets(state, stream >> 1)
 
 
 @inner
 def window_of(net, state, q):
-    """Segments that ``q`` may have under way."""
+    """Return how many segments ``q`` may have in flight."""
     connection = state.tcp[q]
     window = connection.window // 1000
     if connection.recover == 0:
@@ -94,8 +94,8 @@ def window_of(net, state, q):
 
 @inner
 def segment_not_before(net, state, q):
-    """When the connection may send its next segment, -1 while it waits for a message or an
-    acknowledgement."""
+    """Return when the connection may send its next segment, -1 while it waits for a message
+    or an acknowledgement."""
     if state.tcp[q].retransmit:
         return state.qp[q].not_before
     at = state.qp[q].current_message
@@ -113,8 +113,8 @@ def segment_not_before(net, state, q):
 
 @inner
 def settle(net, state, q, now):
-    """What the connection may send has changed: it takes its turns, or no more. Returns a port to
-    look at."""
+    """Add the connection to the ring of senders, or remove it, after a change of what it may send.
+    Returns a port to look at."""
     if state.qp[q].in_ring and segment_not_before(net, state, q) < 0:
         port, vl = state.qp[q].src, state.qp[q].out_vl
         leave_ring(state, port, vl, port * net.opt.vls + vl, 2 * q)
@@ -123,7 +123,7 @@ def settle(net, state, q, now):
 
 @inner
 def set_rto(state, q, at):
-    """The retransmission timer of ``q`` is to run out at ``at`` (0: it stops)."""
+    """Set the retransmission timer of ``q`` to expire at ``at`` (0: stop it)."""
     state.tcp[q].rto_at = at
     if at and (state.rc[q].timed == 0 or at + 1 < state.rc[q].timed):
         state.rc[q].timed = at + 1
@@ -132,7 +132,7 @@ def set_rto(state, q, at):
 
 @inner
 def send_segment(net, state, port, vl, row, now):
-    """A segment of the connection whose turn it is leaves; returns the octets of its frame."""
+    """Send a segment of the connection whose turn it is; return the bytes of its frame."""
     stream = first_stream(state, row)
     q = stream >> 1
     connection = state.tcp[q]
@@ -167,14 +167,14 @@ def send_segment(net, state, port, vl, row, now):
 
 
 DUPLICATES = 3
-"""Duplicate acknowledgements that mean a loss (RFC 5681)."""
+"""Number of duplicate acknowledgements that indicate a loss (RFC 5681)."""
 ONE = 1000
 """A segment of the window."""
 
 
 @inner
 def measured(net, connection, rtt):
-    """A round trip was ``rtt``: the new RTO (RFC 6298, section 2)."""
+    """Compute the new RTO after a round trip of ``rtt`` (RFC 6298, section 2)."""
     if connection.srtt == 0:
         connection.srtt = rtt
         connection.rttvar = rtt // 2
@@ -186,8 +186,8 @@ def measured(net, connection, rtt):
 
 @inner
 def tcp_ack(net, state, q, k, sent, now):
-    """Acknowledgement ``k`` of all segments below its number, which echoes the time ``sent``.
-    Returns a port to look at."""
+    """Handle acknowledgement ``k`` of all segments below its number, which echoes the time ``sent``.
+    Returns a port to check."""
     connection, upto, before = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].acked
     if net.ethernet.jitter_ps and state.qp[q].not_before <= now:
         z = mixed(np.uint64(now) ^ np.uint64(q) << np.uint64(40) ^ np.uint64(net.ethernet.seed))
@@ -213,8 +213,8 @@ def tcp_ack(net, state, q, k, sent, now):
 
 @inner
 def grows(net, connection, upto, many, flight):
-    """``many`` more segments were acknowledged: the window grows where it was used (RFC 5681 3.1;
-    RFC 7661)."""
+    """Grow the window after ``many`` more segments were acknowledged, if the window was used (RFC
+    5681 3.1; RFC 7661)."""
     if connection.window < connection.threshold:
         if 2 * ONE * flight >= connection.window:
             connection.window += many * ONE
@@ -225,9 +225,9 @@ def grows(net, connection, upto, many, flight):
 
 @inner
 def duplicate(state, q, connection, upto, flight):
-    """A duplicate acknowledgement: the third means that segment ``upto`` is lost. More duplicates
-    than segments were under way when it was sent again come of later ones: it was lost again (as
-    stacks with SACK find out)."""
+    """Handle a duplicate acknowledgement: the third means that segment ``upto`` is lost. If there
+    are more duplicates than segments were in flight at its retransmission, they are for later
+    segments, so it was lost again (which stacks with SACK detect)."""
     connection.dup_acks += 1
     if connection.recover:
         connection.window += ONE
@@ -244,8 +244,8 @@ def duplicate(state, q, connection, upto, flight):
 
 @inner
 def recovers(connection, upto, many, flight):
-    """In fast recovery: a partial acknowledgement names the next hole, a full one ends it (RFC
-    6582, section 3.2)."""
+    """In fast recovery, a partial acknowledgement shows the next hole; a full one ends the
+    recovery (RFC 6582, section 3.2)."""
     if upto + 1 >= connection.recover:
         connection.window = min(connection.threshold, (max(flight - many, np.int64(1)) + 1) * ONE)
         connection.recover = 0
@@ -259,8 +259,8 @@ def recovers(connection, upto, many, flight):
 
 @inner
 def dctcp(net, state, q, upto, many, marked):
-    """``many`` segments were acknowledged, ``marked`` or not: alpha once a window, and at most one
-    cut in it (RFC 8257, section 3.3)."""
+    """Handle the acknowledgement of ``many`` segments, ``marked`` or not: update alpha once per
+    window, with at most one reduction (RFC 8257, section 3.3)."""
     connection = state.tcp[q]
     connection.all_acks += many
     if marked:
@@ -281,10 +281,10 @@ def dctcp(net, state, q, upto, many, marked):
 
 @inner
 def retransmission_timeout(net, state, port, q, now):
-    """The retransmission timer: back to the first segment that is not acknowledged, with a window
-    of one and twice the RTO (RFC 6298 5.4 to 5.7). Returns a port to look at."""
+    """The retransmission timer has expired: go back to the first unacknowledged segment, with a
+    window of one and twice the RTO (RFC 6298 5.4 to 5.7). Returns a port to check."""
     if state.rc[q].timed != now + 1:
-        return np.int64(-1)  # another one was started since
+        return np.int64(-1)  # another timer was started since
     state.rc[q].timed = 0
     connection = state.tcp[q]
     if connection.rto_at == 0:
@@ -302,5 +302,5 @@ def retransmission_timeout(net, state, port, q, now):
     connection.dup_acks = 0
     connection.retransmit = 0
     skip_to(state, q, state.rc[q].acked)
-    connection.rto_at = 0  # starts with the segment that is sent now
+    connection.rto_at = 0  # starts with the segment sent now
     return settle(net, state, q, now)

@@ -1,13 +1,13 @@
-"""TCP as a receiver: what the stack costs, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3,
+"""TCP as a receiver: CPU cost of the stack, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3,
 RFC 5681 4.2), ECN echo (RFC 8257).
 
 With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt) a frame waits for
-the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time for each
-octet, one core a connection; only then the transport sees it. Every second segment is acknowledged
-at once, and so is one out of order, one that fills a hole or a part of one (RFC 5681 4.2) and one
-that ends a message (its push flag wakes the program, and reading sends the acknowledgement, as
-Linux does; here it does not wait for the program, so a sender may see a message completed before
-the other program has it); a single one after the delay.
+the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time per byte,
+with one core per connection; only then does the transport process it. These segments are
+acknowledged at once: every second one, one out of order, one that fills a hole or a part of one
+(RFC 5681 4.2), and one that ends a message. (In Linux the push flag wakes the program, whose
+read sends the acknowledgement; here it does not wait for the program, so a sender may see a
+message completed before the other program has it.) A single segment is acknowledged after the delay.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ SECOND = 2
 
 @inner
 def tcp_receive(net, state, port, k, now):
-    """Frame ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
+    """Handle frame ``k``, fully arrived at end port ``port``. Returns a port to check, -1 for none."""
     octets = np.int64(state.packet[k].octets)
     if state.packet[k].came_in == port and corrupted(net, state, port, octets, now):
         return dropped(state, k, port, RCV_ERRORS)
@@ -63,8 +63,8 @@ def tcp_receive(net, state, port, k, now):
 
 @inner
 def interrupt(net, state, port, now):
-    """When the processor sees a frame that is there ``now``: at an interrupt that waits already,
-    else at one that keeps the distance to the last."""
+    """Return when the processor sees a frame that arrived ``now``: at the pending interrupt, or at
+    a new one that keeps the minimum distance to the last."""
     gap = net.ethernet.interrupt_ps
     if gap == 0:
         return now
@@ -77,7 +77,7 @@ def interrupt(net, state, port, now):
 
 @inner
 def segment(net, state, port, k, now):
-    """The transport has segment ``k``. Returns a port to look at."""
+    """Pass segment ``k`` to the transport. Returns a port to check."""
     q = np.int64(state.packet[k].stream) >> 1
     connection, psn, expected = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].expected
     flags, sent = np.int64(state.packet[k].marks), state.packet[k].entered
@@ -108,7 +108,7 @@ def segment(net, state, port, k, now):
 
 @inner
 def in_order(net, state, port, q, psn, flags, now):
-    """Segment ``psn`` is the next one; those behind it that are there already follow."""
+    """Deliver segment ``psn``, the expected one, and later segments that have already arrived."""
     delivered(net, state, port, q, psn, flags & LAST_OF_MESSAGE, now)
     while kept(state, 2 * q, state.rc[q].expected):
         at = state.rc[q].expected
@@ -119,7 +119,7 @@ def in_order(net, state, port, q, psn, flags, now):
 
 @inner
 def delivered(net, state, port, q, psn, last, now):
-    """The program gets segment ``psn``; the last of a message wakes it."""
+    """Deliver segment ``psn`` to the program; the last of a message wakes it."""
     state.rc[q].expected = psn + 1
     if last:
         at = message_of(state, q, psn)
@@ -130,7 +130,7 @@ def delivered(net, state, port, q, psn, last, now):
 
 @inner
 def acknowledge(net, state, port, q):
-    """Acknowledge all that came in order. Returns the port to look at."""
+    """Acknowledge all segments received in order. Returns the port to check."""
     connection = state.tcp[q]
     connection.unacked = 0
     connection.delayed_at = 0
@@ -144,7 +144,7 @@ def acknowledge(net, state, port, q):
 
 @inner
 def tcp_event(net, state, port, kind, payload, now):
-    """An acknowledgement was delayed long enough. Returns the port to look at."""
+    """Send an acknowledgement whose delay has ended. Returns the port to check."""
     q = payload - 16
     if state.tcp[q].delayed_at == now and state.tcp[q].unacked:
         return acknowledge(net, state, port, q)

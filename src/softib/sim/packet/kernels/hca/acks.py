@@ -1,4 +1,4 @@
-"""Packets without payload: acknowledgements and congestion notices, sent before the streams of
+"""Packets without payload: acknowledgements and congestion notices, sent ahead of the streams of
 their port."""
 
 import numpy as np
@@ -19,8 +19,7 @@ def control(net, state, port, stream, kind, psn, dlid, vl):
 
 @inner
 def before_streams(net, state, port, k, vl):
-    """Queue packet ``k`` at end port ``port``: it is sent on ``vl`` before the streams. Returns the
-    port."""
+    """Queue packet ``k`` at end port ``port`` on ``vl``, ahead of the streams. Returns the port."""
     row = port * net.opt.vls + vl
     if state.vl_more[row].control:
         state.packet[state.vl_more[row].last_control].next = k

@@ -1,10 +1,11 @@
-"""Channel adapters as senders: streams of queue pairs take turns, a packet at a time.
+"""Channel adapters as senders: streams of queue pairs take turns, one packet at a time.
 
 A queue pair has two streams: requests (``2 * qp``) and, at the other end, responses to READs (``2 *
 qp + 1``). A message is cut into packets of the path MTU. Its data is fetched from memory while
 earlier packets are on the wire.
 
-Streams that have something to send form a ring at their port and VL; ``State.vl`` has its last one.
+Streams with data to send form a ring at their port and VL; ``State.vl`` has the last stream of the
+ring.
 """
 
 import numpy as np
@@ -32,13 +33,13 @@ from softib.sim.packet.kernels.switch.switch import cross
 
 @inner
 def next_stream(state, stream):
-    """The stream after ``stream`` in its ring, + 1."""
+    """Return the stream after ``stream`` in its ring, + 1."""
     return state.rc[stream >> 1].response_next if stream & 1 else state.qp[stream >> 1].ring_next
 
 
 @inner
 def link_stream(state, stream, following):
-    """Let ``following`` (a stream + 1) come after ``stream`` in its ring."""
+    """Set the successor of ``stream`` in its ring to ``following`` (a stream + 1)."""
     if stream & 1:
         state.rc[stream >> 1].response_next = following
     else:
@@ -47,7 +48,7 @@ def link_stream(state, stream, following):
 
 @inner
 def join_ring(net, state, stream):
-    """The stream has something to send: it takes turns at its port. Returns the port."""
+    """Add a stream with data to send to the ring of its port. Returns the port."""
     q = stream >> 1
     if stream & 1:
         port, vl = state.qp[q].dst, state.qp[q].back_vl
@@ -69,13 +70,13 @@ def join_ring(net, state, stream):
 
 @inner
 def first_stream(state, row):
-    """The stream whose turn it is at port VL ``row``."""
+    """Return the stream whose turn it is at port VL ``row``."""
     return next_stream(state, np.int64(state.vl[row].ring) - 1) - 1
 
 
 @inner
 def rotate(state, port, vl, row, stream, stays):
-    """The stream had its turn; it ``stays`` as the last, or leaves the ring."""
+    """End the turn of the stream: it ``stays`` as the last, or leaves the ring."""
     if stays:
         state.vl[row].ring = stream + 1
         return
@@ -94,7 +95,7 @@ def rotate(state, port, vl, row, stream, stays):
 
 @inner
 def leave_ring(state, port, vl, row, stream):
-    """Take the stream out of the ring, wherever its turn is."""
+    """Remove the stream from any position of the ring."""
     last = state.vl[row].ring
     while first_stream(state, row) != stream:
         state.vl[row].ring = first_stream(state, row) + 1
@@ -104,12 +105,12 @@ def leave_ring(state, port, vl, row, stream):
 
 
 SLOWED = 2
-"""Of ``RESPONSE_RING``: there are responses to send, and they are slowed."""
+"""Value of ``RESPONSE_RING``: there are responses to send, but they are delayed."""
 
 
 @inner
 def not_before(net, state, q):
-    """When the queue pair may send its next request, -1 while it must wait for something else: a
+    """Return when the queue pair may send its next request, -1 while it waits for another event: a
     message to be posted, a READ to end."""
     at = state.qp[q].current_message
     if at >= state.qp[q].end_message:
@@ -128,8 +129,8 @@ def not_before(net, state, q):
 
 @inner
 def activate(net, state, q, now):
-    """Let the requests of ``q`` take turns as soon as they may. Returns the port to look at, -1
-    where there is none."""
+    """Add the requests of ``q`` to the ring as soon as permitted. Returns the port to check, -1
+    for none."""
     if state.qp[q].in_ring:
         return np.int64(-1)
     t = not_before(net, state, q)
@@ -145,7 +146,7 @@ def activate(net, state, q, now):
 
 @inner
 def send_stream(net, state, port, vl, row, now):
-    """Send a packet of the stream whose turn it is; returns its octets."""
+    """Send a packet of the stream whose turn it is; return its bytes."""
     stream = first_stream(state, row)
     if stream & 1:
         return send_response(net, state, port, vl, row, stream, now)
@@ -154,15 +155,15 @@ def send_stream(net, state, port, vl, row, now):
 
 @inner
 def memory_fs(net, state, q, m, psn):
-    """fs an octet that a packet of message ``m`` takes from or to memory."""
+    """Return fs per byte of a packet of message ``m`` from or to memory."""
     return net.opt.ramp_fs if (psn - state.message[m].psn) * state.qp[q].payload < net.opt.ramp else net.opt.dma_fs
 
 
 @inner
 def fetched(net, state, port, since, octets, fs):
-    """(when ``octets`` more of a message are fetched at its own rate, ``fs`` an octet, if the
-    octets before them were at ``since``; when the adapter of ``port`` has them: all messages
-    together come at most at the port's rate)"""
+    """Return two times: when ``octets`` more bytes of a message are fetched at its own rate,
+    ``fs`` per byte, if earlier bytes were fetched at ``since``; and when the adapter of ``port``
+    has them, since all messages together are fetched at most at the port's rate."""
     alone = since + (octets * fs + 500) // 1000
     together = max(state.port[port].dma_free, since) + (octets * net.opt.dma_fs + 500) // 1000
     state.port[port].dma_free = together
@@ -171,7 +172,7 @@ def fetched(net, state, port, since, octets, fs):
 
 @inner
 def send_request(net, state, port, vl, row, stream, now):
-    """A packet of requests: data, or one that asks for data."""
+    """Send a packet of requests: data, or a request for data."""
     q = stream >> 1
     m, psn = state.order[state.qp[q].current_message], state.qp[q].next_psn
     octets = request_octets(state, q)
@@ -215,7 +216,8 @@ def send_request(net, state, port, vl, row, stream, now):
         push_timer(state, now + net.opt.timeout_ps, word(port, TIMER, q))
     pace(net, state, q, k, start, end)
     t = not_before(net, state, q)
-    # What may go on when the link is free keeps its turn; what comes back later must not hold up the others.
+    # A stream that can continue when the link is free keeps its turn; one that is delayed longer must
+    # not block the others.
     rotate(state, port, vl, row, stream, 0 <= t <= end)
     if t > end:
         activate(net, state, q, now)
@@ -224,8 +226,8 @@ def send_request(net, state, port, vl, row, stream, now):
 
 @inner
 def pace(net, state, q, k, start, end):
-    """When the requests of ``q`` may go on after packet ``k``: their static rate, and what congestion
-    control adds."""
+    """Return when the requests of ``q`` may continue after packet ``k``, with their static rate and
+    congestion control."""
     packet_sent(net, state, q, k, start, end)
     until = waits_until(net, state, 2 * q, start, end)
     if until:
@@ -234,8 +236,8 @@ def pace(net, state, q, k, start, end):
 
 @inner
 def resume(net, state, port, q, now):
-    """A stream of ``q`` at ``port`` may go on: responses that were slowed, or requests. Returns the
-    port to look at."""
+    """Resume a stream of ``q`` at ``port``: delayed responses, or requests. Returns the
+    port to check."""
     if state.qp[q].dst == port and state.rc[q].response_ring == SLOWED and state.rc[q].back_not_before <= now:
         join_ring(net, state, 2 * q + 1)
         if state.qp[q].src != port:
@@ -247,14 +249,14 @@ def resume(net, state, port, q, now):
 
 @inner
 def slow_response(net, state, q):
-    """Responses of ``q`` wait outside the ring for their time, so that they hold up no one."""
+    """Take delayed responses of ``q`` out of the ring, so that they do not block others."""
     state.rc[q].response_ring = SLOWED
     push(state, state.rc[q].back_not_before, word(state.qp[q].dst, STREAM, q))
 
 
 @inner
 def send_response(net, state, port, vl, row, stream, now):
-    """A packet of the answer to a READ or atomic."""
+    """Send a packet of the response to a READ or atomic."""
     q = stream >> 1
     m, psn = state.order[state.rc[q].response], state.rc[q].response_psn
     octets = response_octets(state, q)

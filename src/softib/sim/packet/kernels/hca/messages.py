@@ -1,5 +1,5 @@
-"""Messages from posting to completion, those that wait for others, and the sizes of their packets
-(IBA 5.2, 9.2 to 9.4)."""
+"""Messages from posting to completion, their dependencies, and the sizes of their packets (IBA 5.2,
+9.2 to 9.4)."""
 
 from softib.jit import inner
 from softib.sim.packet.constants import POSTED
@@ -15,14 +15,14 @@ RC, UC, UD = 0, 1, 2
 
 @inner
 def payload_of(state, q, m, psn):
-    """Octets of payload in the packet ``psn`` of message ``m``."""
+    """Return the bytes of payload in the packet ``psn`` of message ``m``."""
     mtu = state.qp[q].payload
     return min(mtu, state.message[m].length - (psn - state.message[m].psn) * mtu)
 
 
 @inner
 def request_octets(state, q):
-    """Octets of the next packet of requests of ``q``."""
+    """Return the bytes of the next packet of requests of ``q``."""
     m, psn = state.order[state.qp[q].current_message], state.qp[q].next_psn
     opcode = state.message[m].opcode
     if opcode == READ_OP:
@@ -43,8 +43,8 @@ def request_octets(state, q):
 
 @inner
 def response_octets(state, q):
-    """Octets of the next packet of responses of ``q``: the first and the last have an AETH (IBA
-    chapter 9)."""
+    """Return the bytes of the next packet of responses of ``q``: the first and the last have an
+    AETH (IBA chapter 9)."""
     m, psn = state.order[state.rc[q].response], state.rc[q].response_psn
     if state.message[m].opcode == ATOMIC_OP:
         return HEADERS + AETH + ATOMIC_ACK_ETH
@@ -57,13 +57,13 @@ def response_octets(state, q):
 
 @inner
 def stream_octets(state, stream):
-    """Octets of the next packet of a stream."""
+    """Return the bytes of the next packet of a stream."""
     return response_octets(state, stream >> 1) if stream & 1 else request_octets(state, stream >> 1)
 
 
 @inner
 def release(net, state, first, waiting, m, t):
-    """What waits for message ``m`` may go on at ``t``."""
+    """Release, at ``t``, the messages that wait for message ``m``."""
     for i in range(first[m], first[m + 1]):
         d = waiting[i]
         state.message[d].after = max(state.message[d].after, t)
@@ -75,7 +75,7 @@ def release(net, state, first, waiting, m, t):
 
 @inner
 def arrived(net, state, m, t):
-    """The last octet of message ``m`` is in the destination's memory at ``t``."""
+    """The last byte of message ``m`` is in the destination's memory at ``t``."""
     if state.message[m].arrived < 0:
         state.message[m].arrived = t
         state.reg.last = max(state.reg.last, t)

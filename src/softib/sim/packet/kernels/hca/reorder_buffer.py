@@ -1,5 +1,5 @@
-"""Packets that come out of order and are placed where they belong, as receivers of adaptively
-routed traffic do."""
+"""Packets that arrive out of order and are placed directly, as in receivers of adaptively
+routed traffic."""
 
 import numpy as np
 
@@ -9,8 +9,8 @@ from softib.sim.packet.constants import ASKS_ACK, WINDOW_PACKETS
 
 @inner
 def keep(state, row, psn, flags):
-    """Packet ``psn`` came ahead of others and is in its place: two bits say so, and whether it asks
-    for an acknowledgement."""
+    """Record in two bits that packet ``psn`` arrived early and is placed, and whether it requests an
+    acknowledgement."""
     at = psn & (WINDOW_PACKETS - 1)
     state.place[row, at >> 6] |= np.uint64(1) << np.uint64(at & 63)
     if flags & ASKS_ACK:
@@ -19,15 +19,14 @@ def keep(state, row, psn, flags):
 
 @inner
 def kept(state, row, psn):
-    """Has packet ``psn`` come already?"""
+    """Return whether packet ``psn`` has already arrived."""
     at = psn & (WINDOW_PACKETS - 1)
     return state.place[row, at >> 6] >> np.uint64(at & 63) & np.uint64(1) != 0
 
 
 @inner
 def forget(state, row, psn):
-    """Packet ``psn`` is no longer ahead of others. Returns 1 if it asked for an acknowledgement,
-    else 0."""
+    """Remove the record of packet ``psn``. Returns 1 if it requested an acknowledgement, else 0."""
     at = psn & (WINDOW_PACKETS - 1)
     bit = np.uint64(1) << np.uint64(at & 63)
     state.place[row, at >> 6] &= ~bit

@@ -1,1 +1,1 @@
-"""Links: credits, arbitration of VLs, discards, links that change."""
+"""Links: credits, VL arbitration, discards, link state changes."""

@@ -1,9 +1,9 @@
-"""Links: credits, the time that a packet takes on the wire, and ticks of waiting (IBA chapter 7,
-flow control; 16.1.3.5).
+"""Links: credits, the time of a packet on the wire, and ticks of waiting (IBA chapter 7, flow
+control; 16.1.3.5).
 
-A receiver grants credits in blocks of 64 octets for each VL: FCCL, the block up to which the sender
-may send. The sender counts blocks in FCTBS. Both have 12 bits. Each packet that leaves a receive
-buffer is a flow-control packet back; its octets are sent before the next packet of that direction.
+A receiver grants credits in blocks of 64 bytes for each VL: FCCL, the block up to which the sender may
+send. The sender counts blocks in FCTBS. Both have 12 bits. Each packet that leaves a receive buffer
+causes a flow-control packet to the sender, which is sent before the next packet of that direction.
 
 ``opt.by_sl`` adds the optional counters of IBA 16.1.4: PortXmitDataSL and PortRcvDataSL by SL,
 PortVLXmitWait by VL.
@@ -30,7 +30,8 @@ VCRC = 2
 
 @inner
 def count_sent(net, state, port, row, k, start, end):
-    """Packet ``k`` leaves by port VL ``row`` of ``port`` from ``start`` to ``end``."""
+    """Count packet ``k``, which leaves through port VL ``row`` of ``port`` from ``start`` to
+    ``end``."""
     state.by_sl[port, state.packet[k].sl].sent += (state.packet[k].octets - VCRC) // 4
     waits_no_longer(net, state, port, row, start)
     state.vl_wait[row].busy = end
@@ -38,13 +39,13 @@ def count_sent(net, state, port, row, k, start, end):
 
 @inner
 def count_received(state, port, k):
-    """Packet ``k`` came in by ``port``."""
+    """Count packet ``k``, which entered through ``port``."""
     state.by_sl[port, state.packet[k].sl].received += (state.packet[k].octets - VCRC) // 4
 
 
 @inner
 def waits_no_longer(net, state, port, row, now):
-    """Port VL ``row`` waited until ``now``: whole ticks count."""
+    """End the wait of port VL ``row`` at ``now``: count whole ticks."""
     since = state.vl_wait[row].since
     if since:
         state.vl_wait[row].since = 0
@@ -53,7 +54,7 @@ def waits_no_longer(net, state, port, row, now):
 
 @inner
 def note_waiting(net, state, port, now):
-    """VLs of ``port`` with data wait from now on, or from when their own packet has left."""
+    """Start the wait of VLs of ``port`` with data: now, or when their own packet has left."""
     for vl in range(net.opt.vls):
         row = port * net.opt.vls + vl
         if not state.port[port].ready >> vl & 1:
@@ -64,19 +65,19 @@ def note_waiting(net, state, port, now):
 
 @inner
 def blocks_of(octets):
-    """Blocks of credit that a packet takes."""
+    """Return the credit blocks of a packet."""
     return (octets + BLOCK - 1) // BLOCK
 
 
 @inner
 def wire_ps(net, port, octets):
-    """Picoseconds that ``octets`` take on the link of ``port``."""
+    """Return the time in ps of ``octets`` bytes on the link of ``port``."""
     return (octets * net.port[port].fs + 500) // 1000
 
 
 @inner
 def arm(state, port, t):
-    """Let ``port`` look at ``t`` what it can send, unless it does so earlier."""
+    """Schedule a check at ``t`` of what ``port`` can send, unless one is scheduled earlier."""
     armed = state.port[port].armed
     if armed == 0 or t + 1 < armed:
         state.port[port].armed = t + 1
@@ -85,13 +86,14 @@ def arm(state, port, t):
 
 @inner
 def has_credit(state, row, octets):
-    """May a packet of ``octets`` be sent on port VL ``row``? (FCCL - FCTBS, IBA chapter 7)"""
+    """Return whether credits allow a packet of ``octets`` bytes on port VL ``row`` (FCCL - FCTBS, IBA
+    chapter 7)."""
     return (state.vl[row].fccl - state.vl[row].fctbs - blocks_of(octets)) & WRAP <= WINDOW
 
 
 @inner
 def take_credits(state, row, now):
-    """Take what flow-control packets brought to port VL ``row`` until ``now``."""
+    """Apply the flow-control packets that reached port VL ``row`` until ``now``."""
     while state.vl[row].first_blocks and state.vl[row].first_at <= now:
         state.vl[row].fccl = (state.vl[row].fccl + state.vl[row].first_blocks) & WRAP
         state.vl[row].first_blocks = state.vl[row].second_blocks
@@ -106,7 +108,7 @@ def take_credits(state, row, now):
 
 @inner
 def forget_credit(state, row, c):
-    """Credit ``c``, the first of the list of port VL ``row``, is one no more."""
+    """Remove credit ``c``, the first of the list of port VL ``row``."""
     following = state.credit[c].next
     state.credit[c].next = state.reg.free_credit
     state.reg.free_credit = c
@@ -118,7 +120,7 @@ def forget_credit(state, row, c):
 
 @inner
 def starve(state, port, row):
-    """Port VL ``row`` of ``port`` waits for credits: it looks again when the next ones arrive."""
+    """Port VL ``row`` of ``port`` lacks credits: check again when the next ones arrive."""
     state.vl[row].waits |= STARVED
     if state.vl[row].first_blocks:
         arm(state, port, state.vl[row].first_at)
@@ -126,7 +128,7 @@ def starve(state, port, row):
 
 @inner
 def grant(net, state, port, vl, octets, t):
-    """At ``t`` a packet has left the receive buffer of ``port``: a flow-control packet tells the
+    """A packet has left the receive buffer of ``port`` at ``t``: send a flow-control packet to the
     sender."""
     sender = net.port[port].peer
     if sender < 0:  # the link went down meanwhile: credits restart when it is up
@@ -141,8 +143,8 @@ def grant(net, state, port, vl, octets, t):
 
 @inner
 def credited(state, sender, row, blocks, t):
-    """At ``t`` port VL ``row`` of ``sender`` has ``blocks`` more to send; if it waits for them it
-    looks then."""
+    """Give port VL ``row`` of ``sender`` ``blocks`` more credits at ``t``; if it waits for them,
+    schedule a check then."""
     if state.vl[row].first_blocks and state.vl[row].first_at <= t:
         after_first(state, row, blocks, t)
         return
@@ -156,7 +158,7 @@ def credited(state, sender, row, blocks, t):
 
 @inner
 def after_first(state, row, blocks, t):
-    """Put a credit that does not come first to port VL ``row`` where its time is."""
+    """Insert a credit that is not the first of port VL ``row``, by time."""
     if state.vl[row].second_blocks:
         if state.vl[row].second_at <= t:
             into_list(state, row, blocks, t)
@@ -168,7 +170,7 @@ def after_first(state, row, blocks, t):
 
 @inner
 def into_list(state, row, blocks, t):
-    """Put a credit that comes after two others into the list of port VL ``row``."""
+    """Insert a credit after two others into the list of port VL ``row``."""
     c = np.int64(state.reg.free_credit)
     state.reg.free_credit = state.credit[c].next
     state.reg.spare_credits -= 1
@@ -188,15 +190,15 @@ def into_list(state, row, blocks, t):
 
 @inner
 def dropped_from_buffer(net, state, port, tail, now):
-    """When the octets of a packet that is dropped leave the receive buffer of ``port``: it has come
-    in whole, and the time of the smallest packet has passed."""
+    """Return when a dropped packet leaves the receive buffer of ``port``: it has fully arrived, and
+    the time of the smallest packet has passed."""
     return max(now + wire_ps(net, port, net.opt.smallest), tail)
 
 
 @inner
 def drained(net, state, port, octets, t):
-    """When the buffer of ``port`` is free of a packet that could leave it at ``t``: a slow port
-    drains one after another."""
+    """Return when a packet that could leave the buffer of ``port`` at ``t`` has left it: a slow
+    port drains packets one after another."""
     if net.drain[port] == 0:
         return t
     done = max(t, state.arbiter[port].drained) + (octets * net.drain[port] + 500) // 1000
@@ -206,8 +208,8 @@ def drained(net, state, port, octets, t):
 
 @inner
 def insert(state, row, c, t):
-    """Put credit ``c`` where its time is: a packet on a slower output leaves the buffer later than
-    one that began after it."""
+    """Insert credit ``c`` by time: a packet on a slower output leaves the buffer later than one that
+    began after it."""
     at = np.int64(state.vl[row].credits)
     if state.credit[at].time > t:
         state.credit[c].next = at
@@ -221,10 +223,10 @@ def insert(state, row, c, t):
 
 @inner
 def put_on_wire(net, state, port, row, k, start):
-    """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
+    """Send packet ``k`` from ``start`` on; return when its last byte has left."""
     octets = state.packet[k].octets
     end = start + wire_ps(net, port, octets + net.opt.gap)
-    if state.port[port].debt:  # flow-control packets: those that the link did not send while it was idle go first
+    if state.port[port].debt:  # flow-control packets not yet sent while the link was idle go first
         end += max(wire_ps(net, port, state.port[port].debt) - max(start - state.port[port].free_at, 0), 0)
         state.port[port].debt = 0
     state.port[port].free_at = end
@@ -247,14 +249,14 @@ def put_on_wire(net, state, port, row, k, start):
 
 @inner
 def waits_from(state, port, now):
-    """``port`` has data and sends none from ``now`` on."""
+    """Note that ``port`` has data but sends none from ``now`` on."""
     if state.port[port].waiting == 0:
         state.port[port].waiting = now + 1
 
 
 @inner
 def waits_no_more(net, state, port, now):
-    """The whole ticks of waiting count as PortXmitWait."""
+    """Count whole ticks of waiting as PortXmitWait."""
     since = state.port[port].waiting
     if since:
         state.port[port].waiting = 0

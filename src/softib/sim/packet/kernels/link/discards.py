@@ -14,8 +14,8 @@ from softib.sim.packet.kernels.link.credits import dropped_from_buffer, grant
 
 @inner
 def corrupted(net, state, port, octets, now):
-    """Return whether a packet received at ``port`` has a bit error. The port's law: 1 - exp(-(a +
-    b L)) of L octets."""
+    """Return whether a packet received at ``port`` has a bit error. The probability is 1 - exp(-(a
+    + b L)) for L bytes, with a and b of the port."""
     a, b = net.loss[port].packet, net.loss[port].byte
     if a == 0.0 and b == 0.0:
         return False
@@ -24,7 +24,7 @@ def corrupted(net, state, port, octets, now):
 
 @inner
 def count_loss(state, port, reason):
-    """``port`` counts a packet that is lost for ``reason``."""
+    """Count a packet lost at ``port`` for ``reason``."""
     if reason == RCV_ERRORS:
         state.port[port].rcv_errors += 1
     elif reason == RELAY_ERRORS:
@@ -37,15 +37,15 @@ def count_loss(state, port, reason):
 
 @inner
 def discard(net, state, k, port, reason, now):
-    """Packet ``k`` is lost for ``reason``, and ``port`` counts it. Returns -1."""
+    """Drop packet ``k`` for ``reason``, and count it at ``port``. Returns -1."""
     count_loss(state, port, reason)
     return drop(net, state, k, port, reason, now)
 
 
 @inner
 def drop(net, state, k, port, reason, now):
-    """Packet ``k``, whatever it carries, is lost at ``port`` for ``reason``; its buffer is free
-    when it has come in whole. Returns -1."""
+    """Drop packet ``k``, with any payload, at ``port`` for ``reason``; its buffer is free when it
+    has fully arrived. Returns -1."""
     if net.watch_port.shape[0]:
         log_lost(net, state, port, k, reason, now)
     came_in = state.packet[k].came_in
@@ -77,7 +77,7 @@ def lose(state, k):
 
 @inner
 def check(net, state, port, k, now):
-    """Packet ``k`` came in by ``port``, its cable's end: count it if it is marked as bad, or
+    """Check packet ``k``, which arrived at ``port``: count it if it is marked as bad, or
     damaged here."""
     if state.packet[k].marks & BAD:
         state.rare_count[port].remote_errors += 1
@@ -88,14 +88,14 @@ def check(net, state, port, k, now):
 
 @inner
 def known_bad(state, k, now):
-    """Has packet ``k``, which waits in a switch, come in whole and been found bad?"""
+    """Return whether packet ``k``, which waits in a switch, has fully arrived and is bad."""
     return state.packet[k].marks & BAD != 0 and state.packet[k].tail <= now
 
 
 @inner
 def refuse(net, state, port, k, now):
-    """Packet ``k`` is whole at end port ``port`` and bad: its buffer is free. Returns -1."""
-    if state.packet[k].came_in == port:  # port 0 of a switch: the port that it came in by has counted it
+    """Drop packet ``k``, fully arrived at end port ``port`` and bad: its buffer is free. Returns -1."""
+    if state.packet[k].came_in == port:  # port 0 of a switch: the ingress port has counted it
         state.port[port].rcv_octets += state.packet[k].octets
         state.port[port].rcv_packets += 1
     return drop(net, state, k, port, RCV_ERRORS, now)

@@ -1,4 +1,4 @@
-"""How long a packet may live: HOQLife at the head of an output queue, VLStallCount, and the switch's
+"""Limits of a packet's lifetime: HOQLife at the head of an output queue, VLStallCount, and the switch's
 LifeTimeValue (IBA chapter 18, 14.2.5.4 and 14.2.5.6)."""
 
 import numpy as np
@@ -10,16 +10,16 @@ from softib.sim.packet.kernels.link.credits import arm
 LIFE_UNIT_PS, FOREVER = 4_096_000, 19
 """HOQLife and LifeTimeValue: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.4, 14.2.5.6)."""
 STALLED_TIMES_HOQ = 8
-"""A VL that is stalled discards what comes for eight times HOQLife (VLStallCount, IBA chapter 18)."""
+"""A stalled VL discards arriving packets for eight times HOQLife (VLStallCount, IBA chapter 18)."""
 
 
 @inner
 def overdue_since(net, state, port, row, k, now):
-    """When packet ``k``, at the head of port VL ``row`` of a switch, was to be discarded; -1 if it
-    is not. Counts it.
-
-    A port whose link is busy looks when the link is free. What was overdue before that went when
-    its time was over, and the packet behind it was at the head from then on.
+    """Return when packet ``k``, at the head of port VL ``row`` of a switch, should have been
+    discarded, and count it;
+    -1
+    if it is not overdue. A port with a busy link checks only when the link is free. An overdue packet
+    counts as discarded at its deadline, and the next packet as at the head from then on.
     """
     if state.vl[row].waits & STALLED:
         if state.vl_more[row].stalled > now:
@@ -52,7 +52,7 @@ def head_of_queue_discard(net, state, port, row, at, hoq_ps):
 
 @inner
 def ends_discards(state, row):
-    """Port VL ``row`` sends a packet: discards of HOQLife before it are no longer sequential."""
+    """Port VL ``row`` sends a packet: reset its count of sequential HOQLife discards."""
     if state.vl[row].waits & DISCARDED:
         state.vl[row].waits &= ~DISCARDED
         state.vl_more[row].stalls = 0
@@ -60,7 +60,7 @@ def ends_discards(state, row):
 
 @inner
 def await_deadline(net, state, port, row, k):
-    """Let ``port`` look again when the packet at the head of port VL ``row`` is overdue."""
+    """Schedule a check of ``port`` at the deadline of the packet at the head of port VL ``row``."""
     hoq, life = np.int64(net.port[port].hoq), np.int64(net.port[port].life)
     if hoq <= FOREVER:
         arm(state, port, state.vl[row].head_since + (LIFE_UNIT_PS << hoq))

@@ -1,12 +1,12 @@
 """Links that go down and come up, and switches that lose their power, between two events (IBA
 chapter 7, link states; 16.1.3.5).
 
-A cable that is pulled loses what is on it; the receiver never sees it whole. The port that faces it
-discards what waits for it and what still comes for it (PortXmitDiscards, as of an inactive port).
-What has come in whole goes on. When the link is up again credits restart: the receiver grants
-what its buffer has free. A packet that cuts through, and whose head has left the next switch when
-its tail is cut off, goes on whole: at most one a direction. All rows of a change are those of the
-two nodes at the link.
+A pulled cable loses the packets on it; the receiver never gets them completely. The sending port
+discards packets that wait for it and those that still arrive for it (PortXmitDiscards, as of an
+inactive port). Packets that have fully arrived continue. When the link is up again credits
+restart: the receiver grants the free space of its buffer. A cut-through packet whose head has left
+the next switch when its tail is cut off continues as a whole: at most one per direction. A change
+only touches rows of the two nodes at the link.
 """
 
 import numpy as np
@@ -35,20 +35,20 @@ from softib.sim.packet.kernels.management.smi import VL15_READY, leave_buffer, p
 from softib.sim.packet.kernels.switch.switch import copy_leaves, first_voq, leaves_input, take_first
 
 DOWN, DEAD = 1, 2
-"""What happens to a port: its link goes down; its node loses its power."""
+"""Changes of a port: its link goes down; its node loses its power."""
 KIND_BITS = 15 << 28
 
 
 @inner
 def of_switch(net, port):
-    """Is ``port`` an external port of a switch?"""
+    """Return whether ``port`` is an external port of a switch."""
     return net.port[port].kind == SWITCH_PORT
 
 
 @inner
 def cut_event(net, state, event, change, now):
-    """The event ``event``, or what becomes of it: a packet on a cable that is pulled, or in a switch
-    without power, is gone."""
+    """Return the event ``event`` or its replacement: a packet on a pulled cable, or in a switch
+    without power, disappears."""
     entity, kind, k = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if change[entity] == 0 or (
         kind != ARRIVE and kind != RECEIVE and kind != ENTER and kind != MANAGE and kind != AGENT
@@ -73,16 +73,14 @@ def cut_event(net, state, event, change, now):
 
 @inner
 def cut_events(net, state, change, now):
-    """All events that wait: those of packets that are gone say so."""
+    """Update all pending events: those of lost packets become removals."""
     for b in range(BUCKETS):
         e = state.bucket[b]
         while e:
             for i in range(state.event[e].count):
                 state.event[e].what[i] = cut_event(net, state, state.event[e].what[i], change, now)
             e = state.event[e].next
-    for i in range(
-        state.reg.due_at, state.reg.due_n
-    ):  # the order of those that are due may change, so they go to the heap
+    for i in range(state.reg.due_at, state.reg.due_n):  # the order of due events may change, so they go to the heap
         state.heap[state.reg.heap_n].time = state.due[i].time
         state.heap[state.reg.heap_n].what = state.due[i].what
         state.reg.heap_n += 1
@@ -93,7 +91,7 @@ def cut_events(net, state, change, now):
         state.later[i].what = cut_event(net, state, state.later[i].what, change, now)
     for i in range(state.reg.timer_n):
         state.timer[i].what = cut_event(net, state, state.timer[i].what, change, now)
-    for i in range(state.reg.heap_n):  # what an event is decides its place among those of its time
+    for i in range(state.reg.heap_n):  # the event number decides the order among events of one time
         heap_push(state.heap, i, state.heap[i].time, state.heap[i].what)
     for i in range(state.reg.later_n):
         heap_push(state.later, i, state.later[i].time, state.later[i].what)
@@ -103,14 +101,14 @@ def cut_events(net, state, change, now):
 
 @inner
 def voq_of(net, came_in, out, vl):
-    """The queue of input ``came_in`` for ``vl`` of ``out``, two ports of one switch."""
+    """Return the queue of input ``came_in`` for ``vl`` of ``out``, two ports of one switch."""
     vls = net.opt.vls
     return np.int64(net.port[out].voq) + np.int64(net.port[came_in].num) * vls + vl
 
 
 @inner
 def unlink_last(net, state, out, vl, voq):
-    """Take the last packet out of ``voq``. Returns it."""
+    """Remove the last packet of ``voq`` and return it."""
     row = out * net.opt.vls + vl
     k = np.int64(state.voq[voq].tail)
     state.vl[row].queued -= blocks_of(state.packet[k].octets)
@@ -137,8 +135,7 @@ def unlink_last(net, state, out, vl, voq):
 
 @inner
 def cut_arriving(net, state, port, now):
-    """The packet that was coming in by switch port ``port``, with its head in a queue already, is
-    lost."""
+    """Drop the packet that was arriving at switch port ``port``, with its head already in a queue."""
     base = np.int64(net.port[port].port_0)
     for out in range(base, base + net.port[port].ports):
         for vl in range(net.opt.vls):
@@ -155,8 +152,8 @@ def cut_arriving(net, state, port, now):
 
 @inner
 def flush(net, state, port, dead, now):
-    """What waits for ``port`` of a switch is discarded: PortXmitDiscards; of a switch without power
-    no one counts."""
+    """Discard the packets that wait for ``port`` of a switch (PortXmitDiscards; a switch without
+    power does not count)."""
     for vl in range(net.opt.vls):
         row = port * net.opt.vls + vl
         while state.vl[row].ring:
@@ -174,7 +171,7 @@ def flush(net, state, port, dead, now):
 
 @inner
 def flush_vl15(net, state, port, dead):
-    """The same of VL15."""
+    """The same for VL15."""
     while state.smi[port].head:
         k = state.smi[port].head
         state.smi[port].head = state.packet[k].next
@@ -189,8 +186,8 @@ def flush_vl15(net, state, port, dead):
 
 @inner
 def no_credits(net, state, port):
-    """Credits and flow-control packets of ``port`` are no more; an end port needs none for what it
-    discards."""
+    """Remove credits and flow-control packets of ``port``; an end port needs none for packets that
+    it discards."""
     for vl in range(net.opt.vls):
         row = port * net.opt.vls + vl
         while state.vl[row].credits:
@@ -206,8 +203,8 @@ def no_credits(net, state, port):
 
 @kernel
 def links_down(net, state, change, now):
-    """The links of the ports that ``change`` (uint8[ports]) marks have gone down at ``now``: DOWN,
-    or DEAD of a node without power. ``Net.port`` and ``Net.wire`` have no peers for them any more."""
+    """Take down, at ``now``, the links of the ports marked in ``change`` (uint8[ports]): DOWN, or
+    DEAD for a node without power. ``Net.port`` and ``Net.wire`` must no longer have peers for them."""
     cut_events(net, state, change, now)
     for port in range(len(change)):
         if change[port] and of_switch(net, port):
@@ -228,11 +225,11 @@ def links_down(net, state, change, now):
 
 @inner
 def held_blocks(net, state, port, vl):
-    """Blocks of packets that wait in the receive buffer of ``vl`` of switch port ``port``; copies
-    of one multicast packet have one place."""
+    """Return the blocks of packets that wait in the receive buffer of ``vl`` of switch port
+    ``port``; copies of one multicast packet count once."""
     held = np.int64(0)
     base = np.int64(net.port[port].port_0)
-    for marks in range(2):  # marks the packets whose copies wait, and takes the marks away
+    for marks in range(2):  # the first round marks the packets whose copies wait, the second removes the marks
         for out in range(base, base + net.port[port].ports):
             for level in range(net.opt.vls):
                 k = np.int64(state.voq[voq_of(net, port, out, level)].head)
@@ -248,8 +245,8 @@ def held_blocks(net, state, port, vl):
 
 @inner
 def holds_place(state, k, marks):
-    """Is the place of packet ``k`` in its receive buffer to be counted? Of copies that of the first
-    that is met; in the second round of none."""
+    """Return whether to count the buffer space of packet ``k``: of copies only the first one met, and
+    none in the second round."""
     if state.packet[k].marks & COPY == 0:
         return marks == 0
     whole = state.packet[k].behind
@@ -260,8 +257,8 @@ def holds_place(state, k, marks):
 
 @kernel
 def link_up(net, state, port, now):
-    """The link of ``port`` carries data from ``now`` on: its peer grants what its receive buffers
-    have free (IBA chapter 7, flow control)."""
+    """Bring up the link of ``port`` for data at ``now``: its peer grants the free space of its
+    receive buffers (IBA chapter 7, flow control)."""
     no_credits(net, state, port)
     peer = np.int64(net.port[port].peer)
     for vl in range(net.opt.vls):
@@ -273,7 +270,7 @@ def link_up(net, state, port, now):
 
 @kernel
 def post_mad(net, state, port, row, dlid, level, vl, now):
-    """The end port ``port`` sends the MAD in ``row``: on VL15 (``vl`` 15, or -1: to itself by LID)
+    """Send the MAD in ``row`` from end port ``port``: on VL15 (``vl`` 15, or -1: to itself by LID)
     or on data VL ``vl``."""
     if vl < 0 or vl == 15:
         look = post_smp(net, state, port, row, dlid, vl < 0, now)

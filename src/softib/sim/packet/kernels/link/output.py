@@ -1,4 +1,4 @@
-"""Sending at a port: VLs with data and credits, arbitration among them, one packet."""
+"""Sending at a port: collect the VLs with data and credits, arbitrate, send one packet."""
 
 import numpy as np
 
@@ -34,8 +34,8 @@ from softib.sim.packet.kernels.switch.switch import cross, draw_first, first_voq
 
 @inner
 def clear_overdue(net, state, port, vl, row, now):
-    """Discard what is overdue at the head of port VL ``row`` of a switch; the VOQ whose turn it is
-    then, -1 when it is empty."""
+    """Discard overdue packets at the head of port VL ``row`` of a switch; return the VOQ whose turn
+    it is then, -1 if empty."""
     while state.vl[row].ring:
         voq = first_voq(state, row)
         k = np.int64(state.voq[voq].head)
@@ -70,7 +70,7 @@ def send_control(net, state, port, vl, row, now):
 
 @inner
 def next_octets(net, state, port, vl, row, now):
-    """Octets of the packet that VL ``vl`` of ``port`` would send, 0 for none."""
+    """Return the bytes of the packet that VL ``vl`` of ``port`` would send, 0 for none."""
     if net.port[port].kind == END_PORT:
         if state.vl_more[row].control:
             return state.packet[state.vl_more[row].control].octets
@@ -85,8 +85,8 @@ def next_octets(net, state, port, vl, row, now):
 
 @inner
 def able_vls(net, state, port, now):
-    """Bits of the VLs that have a packet and the credits for it. The others look again when that
-    changes."""
+    """Return the bit mask of VLs that have a packet and credits for it. The others are checked
+    again when that changes."""
     able, left = np.int64(0), state.port[port].ready
     vl = np.int64(0)
     while left >> vl:
@@ -110,7 +110,7 @@ def able_vls(net, state, port, now):
 
 @inner
 def send_of(net, state, port, vl, now):
-    """Send a packet of ``vl``; returns its octets."""
+    """Send a packet of ``vl``; return its bytes."""
     row = port * net.opt.vls + vl
     if net.port[port].kind == END_PORT:
         if state.vl_more[row].control:
@@ -146,7 +146,7 @@ def look(net, state, port, now):
             arm(state, port, state.port[port].free_at)
     elif state.port[port].ready:
         waits_from(state, port, now)
-    else:  # what waited was overdue
+    else:  # the waiting packets were overdue
         waits_no_more(net, state, port, now)
     if net.opt.by_sl:
         note_waiting(net, state, port, now)
@@ -154,8 +154,8 @@ def look(net, state, port, now):
 
 @inner
 def looks(net, state, port, now):
-    """The event that :func:`~softib.sim.packet.kernels.link.credits.arm` put: of several only the
-    one that is due counts."""
+    """Handle an event of :func:`~softib.sim.packet.kernels.link.credits.arm`: of several, only the
+    one at the recorded time is valid."""
     if state.port[port].armed == now + 1:
         state.port[port].armed = 0
         look(net, state, port, now)

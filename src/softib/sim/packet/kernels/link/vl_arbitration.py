@@ -1,9 +1,9 @@
-"""Which VL sends next: the two tables of VLArbitrationTable and the limit of high priority (IBA
+"""VL arbitration: the two tables of VLArbitrationTable and the limit of high priority (IBA
 7.6.9).
-
-An entry of a table is a VL and a weight in units of 64 octets. A VL sends as long as something of
-the weight is left; what a packet takes beyond it is not carried over. High priority sends first,
-until it has sent its limit while low priority waits.
+An
+entry of a table is a VL and a weight in units of 64 bytes. A VL sends while some of the weight is
+left; an excess of the last packet is not carried over. High priority sends first, until it has
+sent its limit while low priority waits.
 """
 
 import numpy as np
@@ -12,25 +12,25 @@ from softib.jit import inner
 from softib.sim.packet.constants import BLOCK
 
 TABLE = 32
-"""Entries of a block of VLArbitrationTable, two octets each."""
+"""Entries of a block of VLArbitrationTable, two bytes each."""
 HIGH_BLOCK, LOW_BLOCK = 2, 0
 
 
 @inner
 def entry_vl(net, port, block, i):
-    """VL of entry ``i`` of the table that begins with ``block``."""
+    """Return the VL of entry ``i`` of the table that begins with ``block``."""
     return np.int64(net.vl_arb[port, block + i // TABLE, 2 * (i % TABLE)]) & 15
 
 
 @inner
 def entry_weight(net, port, block, i):
-    """Its weight in octets."""
+    """Return its weight in bytes."""
     return np.int64(net.vl_arb[port, block + i // TABLE, 2 * (i % TABLE) + 1]) * BLOCK
 
 
 @inner
 def next_of_table(net, state, port, block, cap, cursor, able):
-    """The VL of ``able`` (bits) that is next by a table, -1 where it names none of them.
+    """Return the next VL of ``able`` (bits) in a table, -1 if the table has none of them.
     ``cursor``: the row of ``State.arbitration``."""
     i = state.arbitration[cursor].entry
     if state.arbitration[cursor].left > 0 and able >> entry_vl(net, port, block, i) & 1:
@@ -47,7 +47,7 @@ def next_of_table(net, state, port, block, cap, cursor, able):
 
 @inner
 def any_of(state, port, able):
-    """The next of ``able`` in turn: of a port whose tables were never written."""
+    """Return the next of ``able`` in turn, for a port whose tables were never written."""
     for step in range(1, 17):
         vl = (state.arbitration[2 * port].entry + step) & 15
         if able >> vl & 1:
@@ -58,8 +58,8 @@ def any_of(state, port, able):
 
 @inner
 def arbitrate(net, state, port, able):
-    """The VL that sends next, of those with a packet and the credits for it (bits, at least one);
-    -1: no table has one of them."""
+    """Return the VL that sends next, of those with a packet and credits for it (bits, at least
+    one); -1: no table has any of them."""
     high_cap, low_cap, limit = net.rare[port].high_cap, net.rare[port].low_cap, net.rare[port].high_limit
     if high_cap == 0 and low_cap == 0:
         return any_of(state, port, able)
@@ -81,7 +81,7 @@ def arbitrate(net, state, port, able):
 
 @inner
 def account(net, state, port, octets):
-    """The VL that :func:`arbitrate` chose sent a packet."""
+    """Account a packet sent by the VL that :func:`arbitrate` chose."""
     blocks = (octets + BLOCK - 1) // BLOCK * BLOCK
     if state.arbiter[port].chosen:
         state.arbitration[2 * port + 1].left -= blocks

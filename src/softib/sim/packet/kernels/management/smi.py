@@ -1,12 +1,12 @@
 """Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA
 14.2.1, 14.2.2; chapters 7, VL15, and 13).
 
-SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped where a port's VL15
-buffer is full (VL15Dropped, 16.1.3.5). Directed ones visit the management processor of each switch
-on their way, which writes the return path; LID-routed ones follow the forwarding table, cut
-through. Everything else is a packet of a data VL, with credits. A device has one processor, which
-takes MADs one after another. What has reached its destination waits in ``State.inbox`` until the
-caller of the loop answers it.
+SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped if a port's VL15
+buffer is full (VL15Dropped, 16.1.3.5). The management processor of each switch on the path processes
+directed ones and writes the return path; LID-routed ones follow the forwarding table, cut
+through. All other MADs are packets of a data VL, with credits. A device has one processor, which
+handles MADs one after another. A MAD at its destination waits in ``State.inbox`` until the caller
+of the loop answers it.
 """
 
 import numpy as np
@@ -42,24 +42,25 @@ from softib.sim.packet.kernels.switch.switch import by_table
 
 SUBN_DR = int(MgmtClass.SUBN_DR)
 DIRECTION = DR_DIRECTION >> 8
-"""In the first byte of the status: the SMP is on its way back (IBA 14.2.2)."""
+"""Bit in the first byte of the status: the SMP is a response on its return path (IBA 14.2.2)."""
 
 
 @inner
 def directed(mad):
-    """Is the SMP ``mad`` a directed one?"""
+    """Return whether the SMP ``mad`` is directed."""
     return mad[CLASS_AT] == SUBN_DR
 
 
 @inner
 def permissive(mad, at):
-    """Is the LID at ``at`` of the SMP the permissive one?"""
+    """Return whether the LID at ``at`` of the SMP is the permissive LID."""
     return mad[at] == 0xFF and mad[at + 1] == 0xFF
 
 
 @inner
 def passes_on(mad):
-    """Must a directed SMP that came to a switch go on? Its way out has hops left, or its way back."""
+    """Return whether a directed SMP at a switch must be forwarded: its outbound or return path has hops
+    left."""
     hops, at = np.int64(mad[HOP_COUNT_AT]), np.int64(mad[HOP_POINTER_AT])
     if mad[STATUS_AT] & DIRECTION:
         return at > 1
@@ -68,9 +69,9 @@ def passes_on(mad):
 
 @inner
 def next_hop(net, mad, came_in):
-    """The port by which a directed SMP leaves the node that it came to by ``came_in``; -1: it is
-    where it shall be; -2: its path leads nowhere (IBA 14.2.2). Moves the hop pointer and writes the
-    return path."""
+    """Return the port through which a directed SMP leaves the node that it entered through
+    ``came_in``; -1: it is at its destination; -2: its path is invalid (IBA 14.2.2). Updates the hop
+    pointer and the return path."""
     hops, at = np.int64(mad[HOP_COUNT_AT]), np.int64(mad[HOP_POINTER_AT])
     if mad[STATUS_AT] & DIRECTION:
         if at <= 1:
@@ -94,8 +95,8 @@ def next_hop(net, mad, came_in):
 
 @inner
 def first_hop(net, mad, port):
-    """The port by which a directed SMP leaves the node of ``port`` that sends it (-1: it is for
-    that node; -2: its path leads nowhere). An answer goes back where it came from."""
+    """Return the port through which a directed SMP leaves the node of its sender ``port`` (-1: it
+    is for that node; -2: its path is invalid). A response follows the return path."""
     hops = np.int64(mad[HOP_COUNT_AT])
     if mad[STATUS_AT] & DIRECTION:
         mad[HOP_POINTER_AT] = hops
@@ -120,7 +121,7 @@ VL15_READY = 1 << VL15
 
 @inner
 def new_mad_packet(state, row, kind, dlid, level):
-    """A packet for the MAD in ``row``."""
+    """Allocate a packet for the MAD in ``row``."""
     k = new_packet(state, 0, row, MAD_OCTETS, dlid, level, kind, 0)
     state.mads.sent += 1
     return k
@@ -128,8 +129,8 @@ def new_mad_packet(state, row, kind, dlid, level):
 
 @inner
 def on_vl15(net, state, out, k):
-    """Packet ``k`` waits for VL15 of ``out``. Where that link is down it is lost, and ``out``
-    counts it. Returns the port to look at, -1 for none."""
+    """Queue packet ``k`` for VL15 of ``out``. If that link is down the packet is lost, and
+    ``out`` counts it. Returns the port to check, -1 for none."""
     if net.wire[out] < 0:
         state.port[out].inactive += 1
         leave_buffer(state, k)
@@ -147,8 +148,8 @@ def on_vl15(net, state, out, k):
 
 @inner
 def leave_buffer(state, k):
-    """Packet ``k`` leaves the VL15 receive buffer of the port that it came in by; its VL says
-    whether it is in one."""
+    """Remove packet ``k`` from the VL15 receive buffer of its ingress port, if its VL shows
+    that it is in one."""
     if state.packet[k].vl == VL15:
         state.smi[state.packet[k].came_in].held -= 1
         state.packet[k].vl = 0
@@ -156,7 +157,7 @@ def leave_buffer(state, k):
 
 @inner
 def send_smp(net, state, port, now):
-    """Send the first packet that waits for VL15 of ``port``: it has priority over all data VLs and
+    """Send the first packet in the VL15 queue of ``port``: it has priority over all data VLs and
     needs no credits (IBA 7.6.9; chapter 7, flow control)."""
     k = state.smi[port].head
     following = np.int64(state.packet[k].next)
@@ -189,7 +190,7 @@ def send_smp(net, state, port, now):
 
 @inner
 def at_port(net, state, port, k, now):
-    """A packet on VL15 has come to ``port``. Returns the port to look at, -1 for none."""
+    """Handle a packet on VL15 that reached ``port``. Returns the port to check, -1 for none."""
     if state.packet[k].marks & CUT:
         removed(state, k)
         return np.int64(-1)
@@ -224,7 +225,7 @@ def at_port(net, state, port, k, now):
 
 @inner
 def removed(state, k):
-    """The event of a packet that was cut: it is no more. (It was counted when it was cut.)"""
+    """Free a packet that was cut off. (It was counted when it was cut.)"""
     if state.packet[k].kind >= SMP:
         lose_mad(state, k)
     else:
@@ -233,14 +234,14 @@ def removed(state, k):
 
 @inner
 def for_client(mad):
-    """Is it for a program at an adapter, not for the adapter's agent?"""
+    """Return whether the MAD is for a program at an adapter, not for the adapter's agent."""
     return mad[METHOD_AT] & RESPONSE or mad[METHOD_AT] == TRAP or mad[METHOD_AT] == TRAP_REPRESS
 
 
 @inner
 def to_processor(net, state, port, k, now):
-    """Packet ``k``, which came in by ``port`` (a row; where it begins, the end port itself), waits
-    for the node's management processor."""
+    """Queue packet ``k``, which entered through ``port`` (at its source: the end port itself), for
+    the node's management processor."""
     end = np.int64(net.port[port].port_0) if net.port[port].switch >= 0 else port
     m = state.mad[state.packet[k].psn]
     here = max(now, state.packet[k].tail)
@@ -257,8 +258,8 @@ def to_processor(net, state, port, k, now):
 
 @inner
 def processed(net, state, end, k, now):
-    """The management processor behind ``end`` is done with packet ``k``: it goes on, or waits in
-    the inbox. Returns the port to look at, -1 for none."""
+    """The management processor of ``end`` has finished packet ``k``: forward it, or put it into
+    the inbox. Returns the port to check, -1 for none."""
     if state.packet[k].marks & CUT:
         removed(state, k)
         return np.int64(-1)
@@ -279,8 +280,8 @@ def processed(net, state, end, k, now):
 
 @inner
 def post_smp(net, state, port, row, dlid, to_self, now):
-    """The end port ``port`` sends the SMP in ``row``; ``to_self``: it is for that port itself.
-    Returns the port to look at, -1 for none."""
+    """Send the SMP in ``row`` from end port ``port``; ``to_self``: to that port itself.
+    Returns the port to check, -1 for none."""
     k = new_mad_packet(state, row, SMP, dlid, 0)
     state.packet[k].came_in = port
     state.packet[k].vl = 0
@@ -305,15 +306,15 @@ def post_smp(net, state, port, row, dlid, to_self, now):
 
 @inner
 def post_gmp(net, state, port, row, dlid, level, vl):
-    """The end port ``port`` sends the MAD in ``row`` on a data VL, before its streams. Returns the
-    port to look at."""
+    """Send the MAD in ``row`` from end port ``port`` on a data VL, ahead of its streams. Returns the
+    port to check."""
     k = new_mad_packet(state, row, GMP, dlid, level)
     return before_streams(net, state, port, k, vl)
 
 
 @inner
 def gmp_arrived(net, state, port, k, now):
-    """A MAD on a data VL is whole at end port ``port``; its buffer is free already."""
+    """Handle a MAD on a data VL, fully arrived at end port ``port``; its buffer is already free."""
     state.packet[k].vl = 0
     state.packet[k].came_in = port
     state.packet[k].tail = now

@@ -1,9 +1,9 @@
-"""Adaptive routing: of the ports of a LID's group a switch takes the one with the least queued.
+"""Adaptive routing: of the ports of a LID's group a switch uses the one with the shortest queue.
 
-The manager's tables give each LID a state and a group (:mod:`softib.iba.vendor.ar`). FREE: each packet
-chooses; BOUNDED: a flow keeps its port until it paused for the ageing time; STATIC, or an empty
-group: the forwarding table alone. Ties go to the next port after one that depends on the packet, so
-that they spread.
+The manager's tables give each LID a state and a group (:mod:`softib.iba.vendor.ar`). FREE: a choice for
+each packet; BOUNDED: a flow keeps its port until it pauses for the ageing time; STATIC, or an
+empty group: only the forwarding table. Ties are broken by the packet, so that they spread over the
+ports.
 """
 
 import numpy as np
@@ -16,14 +16,14 @@ BOUNDED, FREE, STATIC = 0, 1, 2
 STATE_SHIFT, GROUP_MASK = 14, 0x0FFF
 BLOCK = 64
 REPAIR = 20
-"""Bit of ``ar_on``: a port that is down gives way to another of the LID's group."""
+"""Bit of ``ar_on``: a port that is down is replaced by another one of the LID's group."""
 NO_CREDIT = 1 << 30
-"""Octets that the lack of credits counts for: such a port is taken when all others lack them too."""
+"""Penalty in bytes for a port without credits: it is chosen only if all others lack credits too."""
 
 
 @inner
 def backlog(net, state, port, row, octets, now):
-    """Octets that are ahead of a packet at ``port``: queued, and on the wire."""
+    """Return the bytes ahead of a packet at ``port``: queued, and on the wire."""
     ahead = state.vl[row].queued * BLOCK
     busy = state.port[port].free_at - now
     if busy > 0:
@@ -35,7 +35,7 @@ def backlog(net, state, port, row, octets, now):
 
 @inner
 def least(net, state, k, base, group, vl, now):
-    """The portnum of ``group`` with the least backlog, -1 where none of its links is up."""
+    """Return the portnum of ``group`` with the smallest backlog, -1 if none of its links is up."""
     octets, vls = np.int64(state.packet[k].octets), net.opt.vls
     begin = (np.int64(state.packet[k].stream) * 7919 + state.packet[k].psn) & 0xFF
     best, best_ahead = np.int64(-1), np.int64(0)
@@ -56,8 +56,8 @@ def least(net, state, k, base, group, vl, now):
 
 @inner
 def choose(net, state, k, switch, base, static, vl, now):
-    """The portnum that packet ``k`` leaves ``switch`` by; ``static`` is that of its forwarding
-    table, ``vl`` the packet's."""
+    """Return the portnum through which packet ``k`` leaves ``switch``; ``static`` is the one of
+    its forwarding table, ``vl`` the packet's VL."""
     num = wanted(net, state, k, switch, base, static, vl, now)
     if net.port[base + num].peer < 0 and net.ar_on[switch] >> REPAIR & 1:  # local repair: another of the group
         group = np.int64(net.ar_lft[switch, state.packet[k].dlid]) & GROUP_MASK
@@ -68,7 +68,7 @@ def choose(net, state, k, switch, base, static, vl, now):
 
 @inner
 def wanted(net, state, k, switch, base, static, vl, now):
-    """The portnum that packet ``k`` would leave by if all links were up."""
+    """Return the portnum through which packet ``k`` would leave if all links were up."""
     entry = np.int64(net.ar_lft[switch, state.packet[k].dlid])
     mode, group = entry >> STATE_SHIFT, entry & GROUP_MASK
     if group == 0 or mode >= STATIC:

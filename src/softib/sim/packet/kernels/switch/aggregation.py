@@ -3,9 +3,9 @@ COMHPC 2016).
 
 A node is an end port inside its switch: no posting, no memory of a host, a link as fast as all
 ports of the switch together. It reduces packets one after another, at a fixed time per byte, and
-finishes each after a fixed latency; the buffer is free when the packet is reduced. A message of a
-node that waits for others carries the sum of their values, each counted once however often its
-packets came.
+finishes each after a fixed latency; the buffer is free when the packet is reduced. A node's message
+that waits for others carries the sum of their values, each counted once even if its packets
+arrive several times.
 """
 
 from softib.jit import inner
@@ -13,13 +13,14 @@ from softib.jit import inner
 
 @inner
 def is_node(net, port):
-    """Is ``port`` that of an aggregation node which takes part?"""
+    """Return whether ``port`` belongs to an aggregation node in use."""
     return net.opt.aggregates != 0 and net.rare[port].reduce_ps > 0
 
 
 @inner
 def reduced_at(net, state, port, octets, now):
-    """When the node of ``port`` has reduced a packet that came in now; the buffer is free then."""
+    """Return when the node of ``port`` has reduced a packet that arrives now; the buffer is free
+    then."""
     begins = max(now, state.port[port].rx_free)
     state.port[port].rx_free = begins + (octets * net.rare[port].reduce_fs + 500) // 1000
     return state.port[port].rx_free
@@ -27,8 +28,8 @@ def reduced_at(net, state, port, octets, now):
 
 @inner
 def add_up(net, state, m):
-    """Message ``m`` arrived: what waits for it at an aggregation node carries its value too. (A
-    host that waits for a result sends a vector of its own.)"""
+    """Add the value of message ``m``, which arrived, to the messages that wait for it at an
+    aggregation node. (A host that waits for a result sends its own vector.)"""
     for i in range(state.arrival[m], state.arrival[m + 1]):
         d = state.after_arrival[i]
         if is_node(net, state.qp[state.message[d].qp].src):

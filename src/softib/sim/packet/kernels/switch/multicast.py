@@ -1,11 +1,11 @@
-"""UD multicast: switches send one copy by each port of the group's mask in their MFT, but not back
-(IBA chapter 18).
-
-A copy waits in the queue of its output and takes that link's credits; the packet keeps its place in
-the receive buffer until the last copy has left, so that one slow member holds up what is behind. A
-channel adapter hands the packet to its queue pair of the group, if it is a member; the sender gets
-none. Port 0 of a switch gets its copy as a packet for the switch itself. A packet for a group that
-a switch knows nothing of is a PortRcvSwitchRelayError.
+"""UD multicast: switches send one copy through each port of the group's mask in their MFT, except
+the ingress port
+(IBA
+chapter 18). A copy waits in the queue of its output and takes that link's credits. The packet keeps
+its place in the receive buffer until the last copy has left, so one slow member delays later
+packets. A channel adapter passes the packet to its queue pair of the group, if it is a member; the
+sender gets none. Port 0 of a switch gets its copy as a packet for the switch itself. A packet for a
+group without an entry in the MFT is a PortRcvSwitchRelayError.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ MOST = 30
 
 @inner
 def in_mask(net, switch, mlid, num):
-    """Does ``switch`` send packets for ``mlid`` by its port ``num``?"""
+    """Return whether ``switch`` sends packets for ``mlid`` through its port ``num``."""
     row = mlid - MULTICAST_LID
     top = np.int64(net.switch_info[switch, MCAST_TOP_AT]) << 8 | net.switch_info[switch, MCAST_TOP_AT + 1]
     if top and mlid > top:  # MulticastFDBTop: the table ends there
@@ -43,7 +43,7 @@ def in_mask(net, switch, mlid, num):
 
 @inner
 def make_copies(net, state, port, k, now):
-    """Make the next copies of packet ``k``, which came in by ``port``."""
+    """Make the next copies of packet ``k``, which entered through ``port``."""
     switch, base, mlid = net.port[port].switch, net.port[port].port_0, state.packet[k].dlid
     num, copies = np.int64(state.packet[k].next), 0
     if num == 0:
@@ -69,7 +69,7 @@ def make_copies(net, state, port, k, now):
 
 @inner
 def copy_to(net, state, port, out, k, now):
-    """A copy of packet ``k`` waits for ``out``; returns 1, or 0 where ``out`` cannot send it."""
+    """Queue a copy of packet ``k`` for ``out``; return 1, or 0 if ``out`` cannot send it."""
     if net.port[out].peer < 0:
         state.port[out].inactive += 1
         return 0
@@ -88,7 +88,7 @@ def copy_to(net, state, port, out, k, now):
 
 @inner
 def copy_of(state, k, now):
-    """A copy of packet ``k``, which holds its place in the receive buffer."""
+    """Return a copy of packet ``k``, which holds the place in the receive buffer."""
     copy = blank_packet(state)
     packet, copied = state.packet[k], state.packet[copy]
     copied.stream = packet.stream
@@ -110,16 +110,17 @@ def copy_of(state, k, now):
 
 @inner
 def copy_to_switch(state, port, k, now):
-    """A copy of packet ``k``, which came in by ``port``, for port 0 of the switch: it is there when
-    the packet is whole."""
+    """Make a copy of packet ``k``, which entered through ``port``, for port 0 of the switch; it
+    arrives when the packet has fully arrived."""
     copy = copy_of(state, k, now)
     push(state, max(state.packet[copy].tail, now), word(port, ENTER, copy))
 
 
 @inner
 def delivered(net, state, port, m, t):
-    """A packet of message ``m`` for a group is in the memory of the host of ``port`` at ``t``, if
-    that is a member: what waits there for it may go on. Only rows of this member are written."""
+    """Deliver a packet of message ``m`` for a group, in memory at ``t``, to the host of ``port`` if it
+    is a member, and release the messages that wait for it there. Only rows of this member are
+    written."""
     group = state.message[m].group - 1
     low, high = net.group_first[group], net.group_first[group + 1]
     while low < high:

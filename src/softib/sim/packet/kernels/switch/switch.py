@@ -1,11 +1,11 @@
 """Switches: forwarding by LFT, SL to VL, virtual output queues, cut-through (IBA chapter 18).
 
-A packet waits in the receive buffer of the port that it came in by, in a queue of its own for each
-output port and VL. An output port takes the inputs that have something for a VL in turn. In FIFO
-mode each input has one queue a VL, and only its first packet is offered.
-
-Copies of a multicast packet share one place in the receive buffer: its credits go back when the
-last copy has left.
+A packet waits in the receive buffer of its ingress port, in a separate queue for each output port
+and VL. An output port serves the inputs that have a packet for a VL in turn. In FIFO mode each
+input has one queue per VL, and only its first packet is offered. Copies of
+a
+multicast packet share one place in the receive buffer: its credits are returned when the last
+copy has left.
 """
 
 import numpy as np
@@ -49,7 +49,7 @@ NO_ROUTE = 255
 
 @inner
 def by_table(net, came_in, dlid):
-    """The port that the forwarding table of ``came_in``'s switch has for ``dlid`` (its port 0: the
+    """Return the port for ``dlid`` in the forwarding table of ``came_in``'s switch (port 0: the
     switch itself), -1 for none."""
     if dlid >= net.lft.shape[1]:
         return np.int64(-1)
@@ -61,8 +61,8 @@ def by_table(net, came_in, dlid):
 
 @inner
 def begin_copies(net, state, port, k, now):
-    """Packet ``k``, for a multicast group, came in by ``port``: it holds the buffer, and its copies
-    are made by an event at this time."""
+    """Packet ``k``, for a multicast group, entered through ``port``: it holds the buffer, and an
+    event at this time makes its copies."""
     state.packet[k].out = 1  # copies that have not left, and the packet itself until all are made
     state.packet[k].next = 0  # the next portnum to look at
     state.packet[k].behind = 0
@@ -74,7 +74,7 @@ def begin_copies(net, state, port, k, now):
 
 @inner
 def one_less(net, state, k, t):
-    """At ``t`` one copy of packet ``k`` has left the switch."""
+    """Count one copy of packet ``k`` that has left the switch at ``t``."""
     state.packet[k].entered = max(state.packet[k].entered, t)
     state.packet[k].out -= 1
     if state.packet[k].out == 0:
@@ -84,7 +84,7 @@ def one_less(net, state, k, t):
 
 @inner
 def copy_leaves(net, state, k, t):
-    """At ``t`` copy ``k`` has left the buffer; on the cable it is a packet like others."""
+    """Copy ``k`` has left the buffer at ``t``; on the cable it is an ordinary packet."""
     state.packet[k].marks &= ~COPY
     one_less(net, state, state.packet[k].behind, t)
 
@@ -94,7 +94,7 @@ NO_VL = 15
 
 @inner
 def vl_of(net, came_in, out, sl):
-    """VL of a packet of ``sl`` from ``came_in`` to ``out``, two ports of one switch
+    """Return the VL of a packet of ``sl`` from ``came_in`` to ``out``, two ports of one switch
     (SLtoVLMappingTable, IBA 7.6.6)."""
     if net.opt.uniform_sl2vl:
         return net.uniform[sl]
@@ -104,11 +104,11 @@ def vl_of(net, came_in, out, sl):
 
 @inner
 def egress(net, state, k, came_in, now):
-    """The output port of packet ``k``; -1: the tables have none for it."""
+    """Return the output port of packet ``k``; -1: the tables have none."""
     out, base = by_table(net, came_in, state.packet[k].dlid), np.int64(net.port[came_in].port_0)
     if net.opt.ar and out > base:
         vl = vl_of(net, came_in, out, state.packet[k].sl)
-        if vl >= net.opt.vls:  # VL 15, or one that a manager wrote while packets moved: it is discarded
+        if vl >= net.opt.vls:  # VL 15, or a VL that a manager wrote during the run: discard
             return out
         return base + choose(net, state, k, net.port[came_in].switch, base, out - base, vl, now)
     return out
@@ -116,8 +116,8 @@ def egress(net, state, k, came_in, now):
 
 @inner
 def arrive(net, state, port, k, now):
-    """The header of packet ``k``, which came in by ``port``, is through the switch. Returns the
-    output port that it waits for, -1 where there is none to look at."""
+    """The header of packet ``k``, which entered through ``port``, has passed the switch. Returns
+    the output port that it waits for, -1 if none must be checked."""
     octets = state.packet[k].octets
     if net.opt.lossy:
         check(net, state, port, k, now)
@@ -154,9 +154,9 @@ def arrive(net, state, port, k, now):
 
 @inner
 def goes_straight(net, state, out, k, now):
-    """Can packet ``k`` leave by ``out`` at once? Nothing waits there, the link is free, and credits
-    are there. So its queue, which nothing else of this packet touches, need not be looked at. With
-    several VLs, or where more than that decides, packets go the long way."""
+    """Return whether packet ``k`` can leave through ``out`` at once: no packet waits there, the link is
+    free, and there are credits. Then its queue, which this packet does not otherwise access, need not
+    be read. With several VLs, or if other conditions matter, packets use the queue."""
     if state.port[out].ready or state.port[out].free_at > now or net.opt.vls > 1:
         return False
     if net.opt.cc or net.opt.lossy or net.opt.by_sl or state.vl[out].waits:
@@ -167,7 +167,7 @@ def goes_straight(net, state, out, k, now):
 
 @inner
 def behind_others(net, state, port, out, vl, k, now):
-    """FIFO mode: packet ``k`` is offered when those before it in the input have left."""
+    """FIFO mode: append packet ``k``; it is offered when earlier packets of the input have left."""
     row = port * net.opt.vls + state.packet[k].vl
     state.packet[k].out = out * 16 + vl
     state.packet[k].behind = 0
@@ -184,8 +184,8 @@ def behind_others(net, state, port, out, vl, k, now):
 
 @inner
 def next_in(net, state, port, vl, now):
-    """FIFO mode: the first packet of the input has left; offer the next. Returns its output port,
-    -1 without one."""
+    """FIFO mode: offer the next packet of an input whose first one has left. Returns its output
+    port, -1 for none."""
     row = port * net.opt.vls + vl
     state.vl_more[row].leaving = 0
     k = state.vl_more[row].first
@@ -224,9 +224,9 @@ def offer(net, state, port, out, vl, k, now):
 
 @inner
 def draw_first(state, port, row, now):
-    """RANDOM mode: of the inputs that have a packet for port VL ``row`` the one that draws the
-    largest number is next. Each waiter draws again at each time, so neither the order of the ring
-    nor another look at the same time changes who it is."""
+    """RANDOM mode: of the inputs with a packet for port VL ``row``, the one that draws the
+    largest number is next. Each waiting input draws again at each time, so neither the order of the
+    ring nor a second check at the same time changes the choice."""
     last = before = state.vl[row].ring
     if last == 0:
         return
@@ -244,13 +244,13 @@ def draw_first(state, port, row, now):
 
 @inner
 def first_voq(state, row):
-    """The queue whose turn it is at port VL ``row``."""
+    """Return the queue whose turn it is at port VL ``row``."""
     return np.int64(state.voq[state.vl[row].ring - 1].next) - 1
 
 
 @inner
 def take_first(net, state, out, vl, row, voq, now):
-    """Take the first packet of ``voq``, whose turn it is, out of its queue; the turn passes on."""
+    """Remove the first packet of ``voq``, whose turn it is; the turn moves to the next queue."""
     k = np.int64(state.voq[voq].head)
     state.vl[row].queued -= blocks_of(state.packet[k].octets)
     following = state.packet[k].next
@@ -270,7 +270,7 @@ def take_first(net, state, out, vl, row, voq, now):
 
 @inner
 def leaves_input(net, state, k, t):
-    """At ``t`` packet ``k`` has left the buffer of the port that it came in by."""
+    """Packet ``k`` has left the buffer of its ingress port at ``t``."""
     if net.opt.multicast and state.packet[k].marks & COPY:
         copy_leaves(net, state, k, t)
         return
@@ -285,8 +285,8 @@ def leaves_input(net, state, k, t):
 
 @inner
 def forward(net, state, out, vl, row, voq, now):
-    """Send the first packet of ``voq``. It may begin to leave before it has come in whole, but not
-    faster than it comes in."""
+    """Send the first packet of ``voq``. It may begin to leave before it has fully arrived, but not
+    faster than it arrives."""
     k = take_first(net, state, out, vl, row, voq, now)
     ends_discards(state, row)
     return pass_on(net, state, out, vl, row, k, now)
@@ -294,7 +294,7 @@ def forward(net, state, out, vl, row, voq, now):
 
 @inner
 def pass_on(net, state, out, vl, row, k, now):
-    """Packet ``k`` leaves its input for ``out``; returns its octets."""
+    """Send packet ``k`` from its input through ``out``; return its bytes."""
     octets, came_in = state.packet[k].octets, state.packet[k].tail
     start = max(now, came_in - wire_ps(net, out, octets))
     leaves_input(net, state, k, put_on_wire(net, state, out, row, k, start))
@@ -305,8 +305,8 @@ def pass_on(net, state, out, vl, row, k, now):
 
 @inner
 def into_nothing(net, state, out, vl, k):
-    """An end port whose link is down discards what it is given to send (IBA chapter 7, link
-    states): it did not send it, and needed no credits."""
+    """Discard a packet at an end port whose link is down (IBA chapter 7, link states): it was
+    not sent, and needed no credits."""
     octets = state.packet[k].octets
     row = out * net.opt.vls + vl
     state.vl[row].fctbs = (state.vl[row].fctbs - blocks_of(octets)) & WRAP
@@ -318,8 +318,8 @@ def into_nothing(net, state, out, vl, k):
 
 @inner
 def cross(net, state, out, vl, k, start):
-    """Packet ``k`` is on the cable of ``out``: at a switch its header matters, at an end port its
-    last octet."""
+    """Schedule the arrival of packet ``k``, on the cable of ``out``: at a switch, of its header; at
+    an end port, of its last byte."""
     peer = net.port[out].peer
     if peer < 0:
         into_nothing(net, state, out, vl, k)

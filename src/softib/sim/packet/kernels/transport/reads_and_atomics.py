@@ -1,5 +1,5 @@
-"""READs and atomics: the responder answers in the order of requests, the requester counts responses
-(IBA 9.7.5)."""
+"""READs and atomics: the responder answers requests in order, the requester counts responses (IBA
+9.7.5)."""
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from softib.sim.packet.kernels.transport.retransmission import acknowledged, go_
 
 @inner
 def message_of(state, q, psn):
-    """The message of ``q`` that packet ``psn`` belongs to, searched from the one that the receiver
-    is at."""
+    """Return the message of ``q`` that packet ``psn`` belongs to, searched from the receiver's
+    current one."""
     at = state.qp[q].rx_message
     while psn >= state.message[state.order[at]].psn + state.message[state.order[at]].packets:
         at += 1
@@ -27,8 +27,8 @@ def message_of(state, q, psn):
 
 @inner
 def read_request(net, state, port, q, k, now):
-    """A READ or atomic arrived: its response takes turns with the other streams of ``port``.
-    Returns the port to look at."""
+    """Handle a READ or atomic request: its response takes turns with the other streams of ``port``.
+    Returns the port to check."""
     psn, expected = np.int64(state.packet[k].psn), state.rc[q].expected
     if psn > expected:
         if not state.rc[q].naked:
@@ -57,7 +57,7 @@ def read_request(net, state, port, q, k, now):
 
 @inner
 def message_before(state, q):
-    """The first READ or atomic of ``q`` that is not done."""
+    """Return the first READ or atomic of ``q`` that is not done."""
     at = state.qp[q].done_message
     while state.message[state.order[at]].opcode < READ_OP:
         at += 1
@@ -66,12 +66,13 @@ def message_before(state, q):
 
 @inner
 def read_response(net, state, q, k, t, now):
-    """A packet of an answer. Returns a port to look at: the sender may have room for another READ."""
+    """Handle a packet of a response. Returns a port to check: the sender may have room for another
+    READ."""
     psn = np.int64(state.packet[k].psn)
     if psn < state.rc[q].acked:
         return np.int64(-1)
     if psn > state.rc[q].acked and state.message[state.order[state.qp[q].done_message]].opcode < READ_OP:
-        # Writes before it have arrived: their acknowledgement was coalesced with this response.
+        # Earlier WRITEs have arrived: their acknowledgement was coalesced with this response.
         acknowledged(net, state, q, state.message[message_before(state, q)].psn - 1, now)
     if psn > state.rc[q].acked:
         if net.opt.placement and psn - state.rc[q].acked < WINDOW_PACKETS:
@@ -81,7 +82,7 @@ def read_response(net, state, q, k, t, now):
         if state.rc[q].recovers == state.rc[q].acked + 1:
             return np.int64(-1)
         state.rc[q].recovers = state.rc[q].acked + 1
-        return go_back(net, state, q, now)  # a response is missing: ask for it again, once (IBA 9.7.5.1)
+        return go_back(net, state, q, now)  # a response is missing: request it again, once (IBA 9.7.5.1)
     response_taken(net, state, q, psn, t, now)
     while net.opt.placement and kept(state, 2 * q + 1, state.rc[q].acked):
         forget(state, 2 * q + 1, state.rc[q].acked)
@@ -91,7 +92,7 @@ def read_response(net, state, q, k, t, now):
 
 @inner
 def response_taken(net, state, q, psn, t, now):
-    """Response ``psn`` is the one that was expected; the last of a message completes it."""
+    """Accept response ``psn``, the expected one; the last of a message completes it."""
     state.rc[q].acked = psn + 1
     state.rc[q].progress = now
     state.rc[q].tries = 0
@@ -101,7 +102,7 @@ def response_taken(net, state, q, psn, t, now):
         if at > state.qp[q].first_message and state.message[state.order[at - 1]].opcode >= READ_OP:
             t = max(
                 t, state.message[state.order[at - 1]].arrived
-            )  # in the order of the requests, as a small one is written faster
+            )  # in the order of requests, although a small one is written faster
         arrived(net, state, m, t)
         completed(net, state, m, t + net.opt.cqe_ps)
         state.qp[q].done_message = at + 1

@@ -1,9 +1,9 @@
 """End ports as receivers: the transport's state machine (IBA 9.7).
 
-RC: a packet with the expected PSN is taken; one ahead is answered with a NAK (once), one behind
-with the acknowledgement again. Acknowledgements are coalesced: the last packet of a message asks
-for one, and every so many packets of a long one. UC and UD take what comes; a message with a hole
-never arrives.
+RC: a packet with the expected PSN is accepted; a later one is answered with a NAK (once), an
+earlier one with the acknowledgement again. Acknowledgements are coalesced: the last packet of a
+message requests one, and every n-th packet of a long message. UC and UD accept any packet; a
+message with a hole never arrives.
 """
 
 import numpy as np
@@ -48,13 +48,13 @@ from softib.sim.packet.kernels.transport.retransmission import acknowledged, go_
 from softib.sim.packet.kernels.transport.rnr import finds_receive, not_ready, ready_for
 
 NOT_READY = 3
-"""Of ``NAKED``: an RNR NAK is to be sent. (1: a NAK is to be sent; 2: one was sent, and nothing is
-taken but the expected packet.)"""
+"""Value of ``NAKED``: an RNR NAK must be sent. (1: a NAK must be sent; 2: one was sent, and only the
+expected packet is accepted.)"""
 
 
 @inner
 def receive(net, state, port, k, now):
-    """Packet ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
+    """Handle packet ``k``, fully arrived at end port ``port``. Returns a port to check, -1 for none."""
     octets, came_in = state.packet[k].octets, state.packet[k].came_in
     if net.opt.lossy:
         if came_in == port:
@@ -115,7 +115,7 @@ def receive(net, state, port, k, now):
 
 @inner
 def ramp_of(net, state, k):
-    """fs an octet that packet ``k`` takes to memory when it comes alone."""
+    """Return fs per byte of packet ``k`` to memory when it arrives alone."""
     q = np.int64(state.packet[k].stream) >> 1
     psn = np.int64(state.packet[k].psn)
     if state.packet[k].kind == READ_RESPONSE:
@@ -130,7 +130,7 @@ def ramp_of(net, state, k):
 
 @inner
 def data(net, state, port, q, k, t, now):
-    """A data packet of RC."""
+    """Handle a data packet of RC."""
     psn, expected = np.int64(state.packet[k].psn), state.rc[q].expected
     if psn > expected:
         if net.opt.placement and psn - expected < WINDOW_PACKETS:
@@ -156,16 +156,16 @@ def data(net, state, port, q, k, t, now):
 
 @inner
 def takes_receive_at(state, m):
-    """PSN of the packet of message ``m`` that takes a receive: the first of a SEND, the last of a
-    WRITE with immediate."""
+    """Return the PSN of the packet of message ``m`` that takes a receive: the first of a SEND, the
+    last of a WRITE with immediate."""
     return state.message[m].psn + (state.message[m].packets - 1 if state.message[m].immediate else 0)
 
 
 @inner
 def may_take(net, state, port, q, psn, now):
-    """Is the expected packet ``psn`` none that takes a receive which is not there? (The first of a
-    SEND, the last of a WRITE with immediate.) Else an RNR NAK is sent, after the responses before
-    it."""
+    """Return whether the expected packet ``psn`` can be accepted. If it takes a receive (the first
+    of a SEND, the last of a WRITE with immediate) and none is posted, an RNR NAK is sent, after earlier
+    responses."""
     m = state.order[message_of(state, q, psn)]
     if psn != takes_receive_at(state, m) or ready_for(state, q, m, now):
         return True
@@ -178,7 +178,7 @@ def may_take(net, state, port, q, psn, now):
 
 @inner
 def taken(net, state, q, psn, flags, t):
-    """Packet ``psn`` is the one that was expected."""
+    """Accept packet ``psn``, the expected one."""
     state.rc[q].expected = psn + 1
     if flags & LAST_OF_MESSAGE:
         at = message_of(state, q, psn)
@@ -188,8 +188,8 @@ def taken(net, state, q, psn, flags, t):
 
 @inner
 def in_order(state, q, at, t):
-    """When the message ``at`` of ``q``, whose last packet is written at ``t``, is in memory: not
-    before the message before it that went there, too (IBA chapter 9, ordering)."""
+    """Return when the message ``at`` of ``q``, whose last packet is written at ``t``, is in
+    memory: not before the previous message to the same memory (IBA chapter 9, ordering)."""
     if at == state.qp[q].first_message or state.message[state.order[at - 1]].opcode >= READ_OP:
         return t
     return max(t, state.message[state.order[at - 1]].arrived)
@@ -197,7 +197,8 @@ def in_order(state, q, at, t):
 
 @inner
 def take_kept(net, state, q, psn, t):
-    """Count packet ``psn``, which has come before, as received; does it ask for an acknowledgement?"""
+    """Count packet ``psn``, which arrived early, as received; return whether it requests an
+    acknowledgement."""
     asks = forget(state, 2 * q, psn)
     m = state.order[message_of(state, q, psn)]
     taken(net, state, q, psn, LAST_OF_MESSAGE if psn + 1 == state.message[m].psn + state.message[m].packets else 0, t)
@@ -206,10 +207,10 @@ def take_kept(net, state, q, psn, t):
 
 @inner
 def unreliable(net, state, port, q, k, t, now):
-    """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA chapter
-    9, unreliable connection), and so is, of both, one that finds no receive."""
+    """Handle a data packet of UC or UD. In UC a message with a missing packet is dropped (IBA chapter
+    9, unreliable connection); in both, a message without a posted receive is dropped."""
     psn = np.int64(state.packet[k].psn)
-    if state.qp[q].service == UD:  # a packet is a message, and the next one may have another destination
+    if state.qp[q].service == UD:  # one packet is a message, and the next one may have another destination
         m = state.order[state.qp[q].first_message + psn]
         if state.message[m].group:
             state.rare_count[port].multicast_rcv += 1
@@ -238,11 +239,11 @@ def unreliable(net, state, port, q, k, t, now):
 
 @inner
 def answer(net, state, port, q, now):
-    """The acknowledgement of ``q`` leaves: ACK of all that came in order, or NAK of what did not.
-    Returns the port to look at."""
+    """Send the acknowledgement of ``q``: ACK of all packets received in order, or NAK of the missing
+    one. Returns the port to check."""
     not_ready_for = state.rc[q].naked == NOT_READY
     if state.rc[q].response_ring and (not state.rc[q].naked or not_ready_for):
-        return np.int64(-1)  # responses are in the order of requests (IBA 9.7.5): after the READs before it
+        return np.int64(-1)  # responses are in the order of requests (IBA 9.7.5): after those of earlier READs
     if not state.rc[q].unacked and not state.rc[q].naked:
         return np.int64(-1)
     state.rc[q].unacked = 0

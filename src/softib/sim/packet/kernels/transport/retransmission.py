@@ -13,7 +13,7 @@ from softib.sim.packet.kernels.hca.messages import completed
 
 @inner
 def acknowledged(net, state, q, psn, now):
-    """All packets of ``q`` up to ``psn`` arrived (READs are done by their responses)."""
+    """All packets of ``q`` up to ``psn`` are acknowledged (READs complete with their responses)."""
     if psn + 1 <= state.rc[q].acked:
         return
     state.rc[q].acked = psn + 1
@@ -26,12 +26,12 @@ def acknowledged(net, state, q, psn, now):
         if state.message[m].psn + state.message[m].packets > psn + 1:
             break
         done = now + net.opt.cqe_ps
-        if at > state.qp[q].first_message:  # behind the data of a READ before it (IBA 9.7.5.1)
+        if at > state.qp[q].first_message:  # after the data of an earlier READ (IBA 9.7.5.1)
             done = max(done, state.message[state.order[at - 1]].completed)
         completed(net, state, m, done)
         at += 1
     state.qp[q].done_message = at
-    if state.qp[q].next_psn < psn + 1:  # it had gone back for what arrived after all
+    if state.qp[q].next_psn < psn + 1:  # it went back for packets that had arrived
         skip_to(state, q, psn + 1)
         if state.qp[q].in_ring and not 0 <= not_before(net, state, q) <= now:
             step_out(net, state, q)
@@ -40,14 +40,14 @@ def acknowledged(net, state, q, psn, now):
 
 @inner
 def step_out(net, state, q):
-    """The requests of ``q`` do not take turns any more."""
+    """Remove the requests of ``q`` from the ring."""
     port, vl = state.qp[q].src, state.qp[q].out_vl
     leave_ring(state, port, vl, port * net.opt.vls + vl, 2 * q)
 
 
 @inner
 def skip_to(state, q, psn):
-    """The next packet that ``q`` sends is ``psn``."""
+    """Set the next packet that ``q`` sends to ``psn``."""
     at = state.qp[q].done_message
     while at < state.qp[q].end_message:
         m = state.order[at]
@@ -60,7 +60,7 @@ def skip_to(state, q, psn):
 
 @inner
 def go_back(net, state, q, now):
-    """Send again from the first packet that is not acknowledged. Returns the port to look at."""
+    """Resend from the first unacknowledged packet. Returns the port to check."""
     if state.rc[q].acked < state.qp[q].next_psn:
         lost(net, state, 2 * q, state.rc[q].tries, now)
         count_resent(state, q)
@@ -72,7 +72,7 @@ def go_back(net, state, q, now):
 
 @inner
 def count_resent(state, q):
-    """The packets of ``q`` that are sent again, by message."""
+    """Count the resent packets of ``q``, by message."""
     psn, end = state.rc[q].acked, state.qp[q].next_psn
     at = state.qp[q].done_message
     while at < state.qp[q].end_message and state.message[state.order[at]].psn < end:
@@ -84,8 +84,8 @@ def count_resent(state, q):
 
 @inner
 def give_up(net, state, q, now):
-    """The retries are exceeded: the queue pair enters the error state, and its incomplete messages
-    never complete. The run continues until then."""
+    """Retries are exhausted: set the queue pair to the error state; its incomplete messages never
+    complete."""
     state.reg.last = max(state.reg.last, now)
     if state.qp[q].in_ring:
         step_out(net, state, q)
@@ -97,8 +97,8 @@ def give_up(net, state, q, now):
 
 @inner
 def timeout(net, state, port, q, now):
-    """Nothing was acknowledged for the ACK timeout: send again, a limited number of times (IBA
-    9.7.6.1.3). Returns a port to look at."""
+    """Handle an ACK timeout: resend, a limited number of times (IBA 9.7.6.1.3). Returns a port to
+    check."""
     if state.rc[q].acked >= state.qp[q].next_psn:
         state.rc[q].timed = 0
         return np.int64(-1)

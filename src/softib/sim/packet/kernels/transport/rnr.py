@@ -1,17 +1,17 @@
 """Receiver not ready (IBA 9.7.5.2.8): a SEND of RC takes a posted receive.
 
-A queue pair's program posts a number of receives at the start, and each again a given time after
-its message arrived. The responder answers the first packet of a SEND that finds none with an RNR
-NAK, which names a timer (table 45), takes nothing until that packet comes again, and the requester
-waits for that time. After more RNR NAKs in a row than its RNR retry count (7: no limit) the queue
-pair is in error.
+A queue pair's program posts a number of receives at the start, and each again a given time after its
+message arrived. If none is posted, the responder answers the first packet of a SEND with an RNR NAK,
+which contains a timer code (table 45), and accepts nothing until that packet is resent; the requester
+waits for that time. After more RNR NAKs in a row than its RNR retry count (7: no limit) the queue pair
+is in error.
 
-UC and UD have no RNR NAK: a message that finds no receive is dropped, and its sender learns nothing
-(IBA chapter 9, unreliable services). So which receives are taken follows from what was dropped, in
-the order of arrival.
-
-All of it is local: when a receive is there again follows from the arrival of an earlier message at
-the same responder.
+UC and UD have no RNR NAK: a message without a posted receive is dropped, and its sender gets no
+notice (IBA chapter 9, unreliable services). So the receives taken depend on the messages dropped, in
+order of arrival. All
+of
+this is local: the time when a receive is posted again depends only on an earlier message at the same
+responder.
 """
 
 import numpy as np
@@ -22,13 +22,13 @@ from softib.sim.packet.kernels.hca.hca import activate
 from softib.sim.packet.kernels.transport.retransmission import acknowledged, give_up, skip_to, step_out
 
 NO_LIMIT = 7
-"""RNR retry count without a limit (of its 3 bits the largest)."""
+"""RNR retry count that means no limit (the largest value of its 3 bits)."""
 
 
 @inner
 def ready_for(state, q, m, now):
-    """Is a receive posted for message ``m`` of ``q``? It is that of the SEND so many before it,
-    once its program has posted it again."""
+    """Return whether a receive is posted for message ``m`` of ``q``: the one of the SEND as many
+    before it as there are receives, if its program has posted it again."""
     before = state.message[m].receive
     if before == 0:
         return True
@@ -38,10 +38,10 @@ def ready_for(state, q, m, now):
 
 @inner
 def finds_receive(state, q, at, now):
-    """UC and UD: does the message ``at`` of ``q`` find a receive, if it takes one? Receives are
-    posted again in the order in which they were taken, which is not that of the messages where
-    datagrams overtake each other (adaptive routing); those of messages that were lost on their way
-    are free at once."""
+    """UC and UD: return whether a receive is posted for the message ``at`` of ``q``, if it takes
+    one. Receives are posted again in the order in which they were taken, which differs from that of
+    the messages if datagrams overtake each other (adaptive routing); messages lost on the path take
+    none."""
     m = state.order[at]
     if state.message[m].receive != NEEDS_RECEIVE:
         return True
@@ -66,11 +66,9 @@ def finds_receive(state, q, at, now):
 
 @inner
 def not_ready(net, state, port, q, psn, now):
-    """An RNR NAK about packet ``psn`` came to the requester. Returns the port to look at."""
+    """Handle an RNR NAK of packet ``psn`` at the requester. Returns the port to check."""
     state.rare_count[port].rnr_naks += 1
-    if (
-        psn < state.rc[q].acked or psn >= state.qp[q].next_psn
-    ):  # of a packet that has arrived since, or is to be sent again
+    if psn < state.rc[q].acked or psn >= state.qp[q].next_psn:  # of a packet that has arrived since, or will be resent
         return np.int64(-1)
     acknowledged(net, state, q, psn - 1, now)
     state.rc[q].rnr_tries += 1

@@ -1,0 +1,1 @@
+"""Several exporters of one subnet, each of a part of its ports."""

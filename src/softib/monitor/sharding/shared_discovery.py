@@ -1,0 +1,73 @@
+"""A discovery that the exporters of all shards on one machine share, in a file."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from softib.live.subnet_reader import read_nodes
+from softib.live.umad_sm.wire import MadWire
+from softib.monitor.seen_ports import locked
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+
+__all__ = ["Discovered", "latest_discovery"]
+
+
+@dataclass
+class Discovered:
+    """Nodes, ports and cables (``db``), rows of the ports with a subnet manager, and when the discovery began, in
+    seconds since 1970."""
+
+    db: Database
+    managers: list[int]
+    problems: list[str] = field(default_factory=list)
+    began_s: float = 0.0
+
+
+def latest_discovery(wire: MadWire, config: SmConfig, file: Path | None, since_s: float) -> Discovered:
+    """The discovery in ``file`` if it began after ``since_s``; else a new one, which is written there for the other
+    shards (None: no file)."""
+    with locked(file):
+        stored = None if file is None else _stored(file)
+        if stored is not None and since_s <= stored.began_s <= time.time():
+            return stored
+        began_s = time.time()
+        subnet = read_nodes(wire, config)
+        found = Discovered(subnet.db, sorted(subnet.others), list(subnet.report.problems), began_s)
+        if file is not None and subnet.db.sm_port >= 0:
+            _store(file, found)
+        return found
+
+
+def _store(file: Path, found: Discovered) -> None:
+    """If it cannot be written, each shard discovers by itself."""
+    columns = {
+        **found.db.columns(),
+        "began_s": np.array(found.began_s),
+        "sm_port": np.array(found.db.sm_port),
+        "managers": np.array(found.managers, np.int64),
+        "problems": np.array(found.problems, str),
+    }
+    part = file.with_name(file.name + ".part")
+    try:
+        with part.open("wb") as out:
+            np.savez(out, allow_pickle=False, **columns)
+        part.replace(file)
+    except OSError:
+        part.unlink(missing_ok=True)
+
+
+def _stored(file: Path) -> Discovered | None:
+    try:
+        with np.load(file, allow_pickle=False) as columns:
+            arrays = dict(columns)
+        began_s, sm_port = float(arrays.pop("began_s")), int(arrays.pop("sm_port"))
+        managers, problems = arrays.pop("managers").tolist(), arrays.pop("problems").tolist()
+        return Discovered(Database.of_columns(arrays, sm_port), managers, problems, began_s)
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        return None

@@ -1,0 +1,213 @@
+"""Copies of all that moves in a run of the packet layer, at one time, in a form in which two of them
+can be compared: packets, events and credits by what they are, not by the rows of pools that hold
+them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.sim.packet import constants
+from softib.sim.packet.tables.links import COUNTERS
+
+__all__ = ["Moment", "chains", "live", "moment", "pending", "tables_repeat"]
+
+TIMES = {
+    "port": ("free_at", "armed", "waiting", "rx_free", "dma_free", "gate"),
+    "arbiter": ("drained",),
+    "vl": ("head_since", "first_at", "second_at"),
+    "vl_more": ("stalled",),
+    "vl_wait": ("since", "busy"),
+    "qp": ("not_before", "wake", "fetched"),
+    "rc": ("progress", "back_fetched", "back_not_before"),
+    "bound": ("sent_at",),
+}
+"""Columns that hold times: each stays, or moves with the period."""
+FETCHED = ("dma_free", "fetched", "back_fetched")
+"""Those of them that advance more slowly than the period where memory is faster than the link: all of
+the last period was fetched before it began, so they limit nothing."""
+COUNTS = {
+    "port": COUNTERS,
+    "rare_count": ("remote_errors", "rnr_naks", "multicast_xmit", "multicast_rcv"),
+    "by_sl": ("sent", "received"),
+    "vl_wait": ("ticks",),
+}
+"""Columns that only count."""
+CREDITS = ("fctbs", "fccl")
+"""Columns of ``State.vl`` that count credits, modulo 4096."""
+SEQUENCE = {"qp": ("next_psn",), "rc": ("expected", "acked", "response_psn"), "unreliable": ("expected",)}
+"""Columns that move by packets of a queue pair."""
+LISTS = {"vl": ("credits", "last_credit"), "vl_more": ("control", "last_control"), "voq": ("head", "tail")}
+"""Rows of pools, which differ from period to period; what they lead to is compared."""
+SAME = (
+    "qp",
+    "rc",
+    "vl",
+    "port",
+    "arbiter",
+    "vl_more",
+    "vl_wait",
+    "unreliable",
+    "arbitration",
+    "throttle",
+    "bound",
+    "voq",
+)
+"""Tables whose remaining columns stay as they are."""
+OF_PACKETS = (constants.ARRIVE, constants.RECEIVE, constants.ENTER)
+"""Kinds of event whose payload is a packet."""
+
+
+@dataclass
+class Moment:
+    """Copies of all that moves, at one time."""
+
+    at: int
+    scalars: tuple[int, ...]
+    counts: tuple[int, ...]
+    tables: dict[str, np.ndarray]
+    posted: np.ndarray
+    events: np.ndarray
+    queued: np.ndarray
+    credits: np.ndarray
+    timers: np.ndarray
+
+
+def moment(state: Any, at: int) -> Moment:
+    """Copy what moves of ``state``."""
+    reg = state.reg
+    tables = {name: getattr(state, name).copy() for name in sorted({*SAME, *COUNTS})}
+    posted, moving = _events(state)
+    timers = state.timer[: int(reg.timer_n)]
+    return Moment(
+        at,
+        (int(reg.left), int(reg.last), int(reg.in_network), int(state.resent.sum())),
+        (int(reg.events), int(reg.hops), int(reg.sent)),
+        tables,
+        posted,
+        moving,
+        _queued(state),
+        _credits(state),
+        np.sort(timers),
+    )
+
+
+def pending(state: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(time, what) of all events but timeouts."""
+    reg = state.reg
+    parts = [
+        state.due[int(reg.due_at) : int(reg.due_n)],
+        state.heap[: int(reg.heap_n)],
+        state.later[: int(reg.later_n)],
+    ]
+    times, what = [p["time"] for p in parts], [p["what"] for p in parts]
+    rows = state.bucket[np.flatnonzero(state.bucket)]
+    while len(rows):
+        filled = np.arange(constants.EVENTS_A_BLOCK) < state.event["count"][rows][:, None]
+        times.append(state.event["time"][rows][filled])
+        what.append(state.event["what"][rows][filled])
+        rows = state.event["next"][rows]
+        rows = rows[rows > 0]
+    return np.concatenate(times), np.concatenate(what)
+
+
+def live(state: Any, times: np.ndarray, what: np.ndarray) -> np.ndarray:
+    """Which events do something: of those at which a port looks, only the one that it is armed for."""
+    looks = (what >> 28 & 15) == constants.LOOK
+    port = np.where(looks, what >> 32, 0)
+    return ~looks | (state.port["armed"][port] == times + 1)
+
+
+CONTENTS = ("stream", "psn", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks", "tail", "entered")
+"""Columns of a packet that are compared."""
+
+
+def _rows(count: int, *names: str) -> np.ndarray:
+    """Rows of zeros with these columns."""
+    return np.zeros(count, [(name, np.int64) for name in names])
+
+
+def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(messages that will be posted, all other events in their order, with the contents of
+    packets)"""
+    times, what = pending(state)
+    acts = live(state, times, what)
+    times, what = times[acts], what[acts]
+    rows = _rows(len(times), "time", "event", "entity", "payload", *CONTENTS)
+    rows["time"], rows["event"], rows["entity"] = times, what >> 28 & 15, what >> 32
+    has_packet = np.isin(rows["event"], OF_PACKETS)
+    k = what[has_packet] & 0xFFFFFFF
+    rows["payload"] = np.where(has_packet, 0, what & 0xFFFFFFF)
+    for name in CONTENTS[:-1]:
+        rows[name][has_packet] = state.packet[name][k]
+    posted = rows["event"] == constants.POSTED
+    order = np.lexsort([rows[name] for name in ("psn", "stream", "payload", "event", "entity", "time")])
+    rows, posted = rows[order], posted[order]
+    return rows[posted], rows[~posted]
+
+
+def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(list, offset, row) of all members of lists that begin with ``first`` (0: empty)."""
+    at = np.flatnonzero(first)
+    rows = first[at].astype(np.int64)
+    empty = np.zeros(0, np.int64)
+    lists, offsets, members, offset = [empty], [empty], [empty], 0
+    while len(rows):
+        lists.append(at)
+        offsets.append(np.full(len(rows), offset))
+        members.append(rows)
+        rows = following[rows].astype(np.int64)
+        at, rows, offset = at[rows > 0], rows[rows > 0], offset + 1
+    return np.concatenate(lists), np.concatenate(offsets), np.concatenate(members)
+
+
+def _queued(state: Any) -> np.ndarray:
+    """Packets that wait in queues of switches, and as acknowledgements of end ports: the queue (of
+    the latter below 0), the place there, the row, the contents. The latter have not been on a link.
+    """
+    parts = []
+    for at_port, first in ((False, state.voq["head"]), (True, state.vl_more["control"])):
+        queue, place, k = chains(first, state.packet["next"])
+        rows = _rows(len(k), "queue", "place", "row", *CONTENTS)
+        rows["queue"], rows["place"], rows["row"] = -1 - queue if at_port else queue, place, k
+        for name in CONTENTS:
+            if not (at_port and name in ("vl", "came_in", "tail", "entered")):
+                rows[name] = state.packet[name][k]
+        parts.append(rows)
+    return np.concatenate(parts)
+
+
+def _credits(state: Any) -> np.ndarray:
+    """Credits on their way after the first two of a port VL."""
+    row, place, c = chains(state.vl["credits"], state.credit["next"])
+    rows = _rows(len(c), "row", "place", "blocks", "time")
+    rows["row"], rows["place"] = row, place
+    rows["blocks"], rows["time"] = state.credit["blocks"][c], state.credit["time"][c]
+    return rows
+
+
+def tables_repeat(a: Moment, state: Any, period: int) -> bool:
+    """Is each value of the tables of ``state`` that of ``a``, moved with the period, or a counter?"""
+    for table in SAME:
+        x, y = a.tables[table], getattr(state, table)
+        times, counts = TIMES.get(table, ()), COUNTS.get(table, ())
+        skipped = {*counts, *SEQUENCE.get(table, ()), *LISTS.get(table, ())} | (
+            set(CREDITS) if table == "vl" else {"debt"} if table == "port" else set()
+        )
+        for name in x.dtype.names or ():
+            if name in skipped:
+                continue
+            moved = y[name] - x[name]
+            stays = moved == 0
+            if name in times:
+                stays |= moved == period
+            if name in FETCHED:
+                stays |= (moved > 0) & (moved < period) & (y[name] <= a.at)
+            if not stays.all():
+                return False
+    before, now = ((rows["fccl"] - rows["fctbs"]) & constants.WRAP for rows in (a.tables["vl"], state.vl))
+    sent = state.port["xmit_packets"] != a.tables["port"]["xmit_packets"]
+    debt = state.port["debt"] - a.tables["port"]["debt"]  # a port that sends nothing keeps it
+    return bool((before == now).all()) and not (sent & (debt != 0)).any()

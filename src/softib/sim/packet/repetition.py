@@ -1,0 +1,206 @@
+"""A period of a run that repeats: what moves in it, and the state some periods later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.sim.packet import constants
+from softib.sim.packet.kernels.hca.messages import RC, UC
+from softib.sim.packet.kernels.link.lifetime_limits import FOREVER, LIFE_UNIT_PS
+from softib.sim.packet.moments import COUNTS, CREDITS, OF_PACKETS, SEQUENCE, TIMES, Moment, chains, live, pending
+
+__all__ = ["Repetition"]
+
+
+@dataclass
+class Repetition:
+    """A period that repeats ``times`` times: which values move with it, and by how much."""
+
+    period: int
+    times: int
+    first: Moment
+    last: Moment
+    requests: np.ndarray
+    responses: np.ndarray
+
+    @property
+    def hops(self) -> int:
+        """Packet hops of a period."""
+        return self.last.counts[1] - self.first.counts[1]
+
+    @classmethod
+    def of(cls, net: Any, state: Any, a: Moment, b: Moment, until: int) -> Repetition | None:
+        """What repeats from ``a`` to ``b``, the state now; None where something does not."""
+        period = b.at - a.at
+        if a.scalars != b.scalars or not np.array_equal(a.timers, b.timers) or not np.array_equal(a.posted, b.posted):
+            return None
+        moved = _packets_moved(state, a, b)
+        if moved is None:
+            return None
+        requests, responses = moved
+        shift = _Shift(period, requests, responses)
+        if not (_same(a.events, b.events, ("event", "entity", "payload")) and shift.holds(a.events, b.events)):
+            return None
+        if not (_same(a.queued, b.queued, ("queue", "place")) and shift.holds(a.queued, b.queued)):
+            return None
+        if not _same(a.credits, b.credits, ("row", "place", "blocks")):
+            return None
+        for x, y in ((a.events, b.events), (a.credits, b.credits)):
+            if (x["time"] + period != y["time"]).any():
+                return None
+        most = _messages_last(net, state, a, requests, responses)
+        end = min(until, _first_that_stays(net, a, b, period))
+        times = min(most, (end - 1 - b.at) // period)
+        return cls(period, int(times), a, b, requests, responses) if times >= 2 else None
+
+    def move(self, state: Any) -> None:
+        """Move ``state``, that of ``last``, over all periods."""
+        by, n, a, b = self.period * self.times, self.times, self.first.tables, self.last.tables
+        self._move_packets(state, by)
+        for table, columns in (*TIMES.items(), *COUNTS.items(), *SEQUENCE.items(), ("port", ("debt",))):
+            rows = getattr(state, table)
+            for name in columns:
+                rows[name] += n * (b[table][name] - a[table][name])
+        for name in CREDITS:
+            moved = state.vl[name] + n * (b["vl"][name] - a["vl"][name]).astype(np.int64)
+            state.vl[name] = moved & constants.WRAP
+        _, _, rows = chains(state.vl["credits"], state.credit["next"])
+        state.credit["time"][rows] += by
+        _move_events(state, by)
+        for name, before, now in zip(("events", "hops", "sent"), self.first.counts, self.last.counts, strict=True):
+            state.reg[name] += n * (now - before)
+        state.reg.now += by
+
+    def _move_packets(self, state: Any, by: int) -> None:
+        """Move packets on links, all of which moved with the period, and in queues."""
+        _, what = pending(state)
+        on_links = what[np.isin(what >> 28 & 15, OF_PACKETS)] & 0xFFFFFFF
+        a, b = self.first.queued, self.last.queued
+        k = np.concatenate([on_links, b["row"]])
+        q = state.packet["stream"][k] >> 1
+        answers = state.packet["kind"][k] == constants.READ_RESPONSE
+        moved = np.where(answers, self.responses[q], self.requests[q]) * self.times
+        state.packet["psn"][k] += moved.astype(np.int32)
+        state.packet["tail"][on_links] += by
+        for name in ("tail", "entered"):
+            state.packet[name][b["row"]] += np.where(b[name] - a[name] == self.period, by, 0)
+
+
+def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
+    """Are there as many rows, with the same values of these columns?"""
+    return len(a) == len(b) and all(bool((a[name] == b[name]).all()) for name in names)
+
+
+def _packets_moved(state: Any, a: Moment, b: Moment) -> tuple[np.ndarray, np.ndarray] | None:
+    """Packets of requests and of responses in a period, by queue pair; None where windows change."""
+    moved = {
+        (table, name): b.tables[table][name] - a.tables[table][name]
+        for table, names in SEQUENCE.items()
+        for name in names
+    }
+    requests, responses = moved["qp", "next_psn"], moved["rc", "response_psn"]
+    for rows, name, sent, port in (("qp", "fetched", requests, "src"), ("rc", "back_fetched", responses, "dst")):
+        of_port = a.tables["port"]["dma_free"][state.qp[port]]
+        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # a port's fetching includes that of its messages
+            return None
+    reliable, connected = state.qp["service"] == RC, state.qp["service"] == UC
+    if (moved["rc", "expected"] != np.where(reliable, requests, 0)).any():
+        return None
+    if (moved["rc", "acked"] != np.where(reliable, requests + responses, 0)).any():
+        return None
+    if (moved["unreliable", "expected"] != np.where(connected, requests, 0)).any() or (requests * responses).any():
+        return None
+    return requests, responses
+
+
+@dataclass
+class _Shift:
+    """How packets move in a period."""
+
+    period: int
+    requests: np.ndarray
+    responses: np.ndarray
+
+    def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
+        """Are the packets ``b`` those of ``a``, moved? Rows without a packet are zeros."""
+        if not _same(a, b, ("stream", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks")):
+            return False
+        q = a["stream"] >> 1
+        by = np.where(a["kind"] == constants.READ_RESPONSE, self.responses[q], self.requests[q])
+        if (b["psn"] - a["psn"] != np.where(a["octets"] > 0, by, 0)).any():
+            return False
+        moved = [b[name] - a[name] for name in ("tail", "entered")]
+        return all(bool(((by == 0) | (by == self.period)).all()) for by in moved)
+
+
+def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, responses: np.ndarray) -> int:
+    """Periods until a message that moves has only its last packet to send; 0 where one has just begun."""
+    most = 1 << 40
+    begun = np.where(state.qp["service"] == UC, a.tables["unreliable"]["expected"], a.tables["rc"]["acked"])
+    ahead = {"current_message": (state.qp, requests, state.qp["next_psn"])}
+    ahead["response"] = (state.rc, responses, state.rc["response_psn"])
+    for name, (rows, moved, position) in ahead.items():
+        q = np.flatnonzero(moved)
+        if not len(q):
+            continue
+        m = state.message[state.order[rows[name][q]]]
+        inside = begun[q] - m["psn"]
+        whole = max(int(net.opt.ack_every), 1) * (256 if net.opt.ar else 1)
+        if (inside * state.qp["payload"][q] < max(int(net.opt.ramp), 1)).any() or (
+            name == "current_message" and (moved[q] % whole).any()
+        ):
+            return 0
+        most = min(most, int(((m["psn"] + m["packets"] - 1 - position[q]) // moved[q]).min()))
+    return most
+
+
+def _first_that_stays(net: Any, a: Moment, b: Moment, period: int) -> int:
+    """The first time at which something happens that did not move with the period."""
+    found = [constants.NEVER]
+    if len(b.timers):
+        found.append(int(b.timers["time"].min()))
+    if len(b.posted):
+        found.append(int(b.posted["time"].min()))
+    for table, columns in TIMES.items():
+        for name in columns:
+            x, y = a.tables[table][name], b.tables[table][name]
+            ahead = y[(x == y) & (y > a.at)]
+            if len(ahead):
+                found.append(int(ahead.min()))
+    vls = int(net.opt.vls)
+    since, stays = b.tables["vl"]["head_since"], b.tables["vl"]["head_since"] == a.tables["vl"]["head_since"]
+    port = np.arange(len(since)) // vls
+    waits = stays & (b.tables["vl"]["ring"] > 0) & (net.port["kind"][port] == constants.SWITCH_PORT)
+    found += _deadlines(net.port["hoq"][port[waits]], since[waits])
+    still = b.queued[(b.queued["entered"] == a.queued["entered"]) & (b.queued["queue"] >= 0)]
+    found += _deadlines(net.port["life"][still["came_in"]], still["entered"])
+    return min(found)
+
+
+def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
+    """The first time at which something that waits ``since`` is too old."""
+    limited = code <= FOREVER
+    if not limited.any():
+        return []
+    return [int((since[limited] + (LIFE_UNIT_PS << code[limited].astype(np.int64))).min())]
+
+
+def _move_events(state: Any, by: int) -> None:
+    """Put all events into the heap of distant ones, moved, except messages that will be posted."""
+    times, what = pending(state)
+    acts = live(state, times + by, what)
+    times, what = times[acts], what[acts]
+    times = np.where((what >> 28 & 15) == constants.POSTED, times, times + by)
+    order = np.lexsort((what, times))
+    n, reg = len(times), state.reg
+    state.later["time"][:n], state.later["what"][:n] = times[order], what[order]
+    reg.later_n, reg.heap_n, reg.due_at, reg.due_n, reg.pending = n, 0, 0, 0, 0
+    reg.first_scout = reg.second_scout = reg.next_block = 0
+    state.bucket[:], state.used[:] = 0, 0
+    state.event["next"][1:-1] = np.arange(2, len(state.event))
+    state.event["next"][-1] = 0
+    reg.free_event, reg.spare_events = 1, len(state.event) - 1
+    reg.bucket = (int(reg.now) + by) >> int(reg.width)

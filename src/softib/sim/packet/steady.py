@@ -1,0 +1,151 @@
+"""Steady states of a run: stretches in which all that moves repeats, and that need not be simulated.
+
+While long messages stream, queues, credits, windows and pending events come back to the same state,
+shifted in time and by whole packets. :class:`SteadyStates` compares the tables of two moments a
+period apart. Where each value is the same, moved with the period, or is a counter, the periods that
+follow are the same, too, and the state is moved over them. The moved state is that of the full run,
+to the bit. A jump ends before a message does, before a timeout and any other event that did not
+move, and before the end that the caller sets. Runs that draw random numbers, lose packets, or whose
+links and tables change have no jumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.plural import counted
+from softib.sim.packet import constants
+from softib.sim.packet.kernels.hca.messages import RC
+from softib.sim.packet.moments import moment, tables_repeat
+from softib.sim.packet.pools import grow
+from softib.sim.packet.repetition import Repetition
+
+__all__ = ["SteadyStates"]
+
+FIRST_WAIT, LONGEST_WAIT = 1 << 19, 1 << 26
+"""Events before the next attempt, at first and at most: an attempt that fails doubles it."""
+POLLED, PERIODS = 400, 24
+"""Events between two looks at the queue pair that a period is measured by, and its longest period in
+acknowledgements."""
+LEAST_GAIN = 64
+"""Periods that the shortest remaining message must last for an attempt."""
+
+
+@dataclass
+class SteadyStates:
+    """Finds and skips steady states of a run. ``loop`` is the kernel that handles events. ``jumps``,
+    ``skipped_ps`` and ``skipped_hops`` say what was skipped."""
+
+    net: Any
+    loop: Callable[..., Any]
+    allowed: bool = True
+    jumps: int = 0
+    skipped_ps: int = 0
+    skipped_hops: int = 0
+    wait: int = FIRST_WAIT
+    next_attempt: int = 0
+
+    def __post_init__(self) -> None:
+        opt = self.net.opt
+        odd = ("random", "fifo", "lossy", "multicast", "aggregates")
+        odd_run = any(bool(opt[name]) for name in odd) or bool(self.net.management.on) or len(self.net.watch_port) > 0
+        self.allowed = self.allowed and not odd_run
+
+    def notes(self) -> tuple[str, ...]:
+        """A line for people on what was skipped."""
+        if not self.jumps:
+            return ()
+        return (
+            f"steady states of {self.skipped_ps / 1e9:,.3f} ms in {counted(self.jumps, 'stretch', 'stretches')} were "
+            f"skipped: {self.skipped_hops:,} packet hops, which repeat exactly",
+        )
+
+    def after(self, state: Any, until: int) -> tuple[int, Any]:
+        """Attempt a jump that ends before ``until``, where the last one is long enough ago. Return
+        the loop's status and the state."""
+        if not self.allowed or state.reg.events < self.next_attempt:
+            return constants.MORE, state
+        before = self.jumps
+        status, state = self._attempt(state, until)
+        self.wait = FIRST_WAIT // 4 if self.jumps > before else min(2 * self.wait, LONGEST_WAIT)
+        self.next_attempt = int(state.reg.events) + self.wait
+        return status, state
+
+    def _run(self, state: Any, until: int, most: int) -> tuple[int, Any]:
+        while True:
+            status = int(self.loop(self.net, state, until, most))
+            if status != constants.GROW:
+                return status, state
+            state = grow(state)
+
+    def _attempt(self, state: Any, until: int) -> tuple[int, Any]:
+        q = self._measured(state)
+        if q < 0:
+            return constants.MORE, state
+        status, state, periods = self._periods(state, q, until)
+        if status != constants.MORE:
+            return status, state
+        at = int(state.reg.now)
+        status, state = self._run(state, at, 1 << 40)
+        if status != constants.TIME_OVER:
+            return status, state
+        first = moment(state, at)
+        for period in periods:
+            if at + period >= until:
+                break
+            status, state = self._run(state, at + period, 1 << 40)
+            if status != constants.TIME_OVER:
+                return status, state
+            if (int(state.reg.left), int(state.reg.last)) != first.scalars[:2]:
+                break
+            if not tables_repeat(first, state, period):
+                continue
+            plan = Repetition.of(self.net, state, first, moment(state, at + period), until)
+            if plan is not None:
+                self.jumps += 1
+                self.skipped_ps += plan.times * period
+                self.skipped_hops += plan.times * plan.hops
+                plan.move(state)
+                break
+        return constants.MORE, state
+
+    def _measured(self, state: Any) -> int:
+        """The queue pair whose message lasts longest; -1 where one that moves ends soon."""
+        q, rc = state.qp, state.rc
+        inside = q["current_message"] < q["last_message"]
+        m = state.order[np.where(inside, q["current_message"], 0)] if len(state.order) else np.zeros(len(q), np.int64)
+        moves = (
+            inside & (q["service"] == RC) & (state.message["posted"][m] > 0) & (rc["acked"] > state.message["psn"][m])
+        )
+        left = np.where(moves, state.message["psn"][m] + state.message["packets"][m] - q["next_psn"], 0)
+        # A READ's request was sent: its responses move.
+        reads = (rc["response_ring"] > 0) & (rc["response"] < q["last_message"])
+        r = state.order[np.where(reads, rc["response"], 0)] if len(state.order) else m
+        left = np.where(reads, state.message["psn"][r] + state.message["packets"][r] - rc["response_psn"], left)
+        busy = left > 0
+        if not busy.any() or left[busy].min() < LEAST_GAIN * max(int(self.net.opt.ack_every), 1):
+            return -1
+        return int(np.argmax(left))
+
+    def _periods(self, state: Any, q: int, until: int) -> tuple[int, Any, list[int]]:
+        """Times in which the acknowledged packets of ``q`` are whole periods of its own."""
+        seen: list[tuple[int, int]] = []
+        whole = max(int(self.net.opt.ack_every), 1) * (256 if self.net.opt.ar else 1)
+        end = int(state.reg.events) + FIRST_WAIT // 2
+        while len(seen) <= PERIODS and state.reg.events < end:
+            status, state = self._run(state, until, POLLED)
+            if status != constants.MORE:
+                return status, state, []
+            now = int(state.rc["acked"][q]), int(state.rc["progress"][q])
+            if not seen or now[0] != seen[-1][0]:
+                seen.append(now)
+        packets, at = seen[0] if seen else (0, 0)
+        periods = [t - at for p, t in seen[1:] if (p - packets) % whole == 0]
+        if not periods and len(seen) > 1:  # responses count one by one: the mean of all
+            packets, at = seen[-1][0] - packets, seen[-1][1] - at
+            periods = [n * at * whole // packets for n in range(1, PERIODS) if n * at * whole % packets == 0]
+        return constants.MORE, state, periods
