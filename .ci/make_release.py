@@ -59,8 +59,12 @@ COMMANDS = (
     "softib route tree.yaml --engine updn",
 )
 """What a new installation must do. The kernels are compiled by the first that needs them."""
-VERBS = "softib ci tree.yaml -- python -c \"import ctypes; n = ctypes.c_int(); v = ctypes.CDLL('libibverbs.so.1'); "
-VERBS += 'v.ibv_get_device_list(ctypes.byref(n)); assert n.value == 1, n.value"'
+VERBS = (
+    "softib up tree.yaml --detach --name release-trial",
+    'softib run --fabric release-trial -- python -c "import ctypes; n = ctypes.c_int();'
+    " ctypes.CDLL('libibverbs.so.1').ibv_get_device_list(ctypes.byref(n)); assert n.value == 1, n.value\"",
+    "softib down release-trial",
+)
 """One adapter, by the compiled libraries of the wheel."""
 
 
@@ -182,7 +186,7 @@ def empty(tools: Path, folder: Path, requirement: str | Path, resolution: str) -
 def start(python: Path, folder: Path) -> None:
     """:data:`COMMANDS` and :data:`VERBS` with ``python``, outside the checkout, with a cache of their own."""
     settings = {"PATH": f"{python.parent}:{os.environ['PATH']}", "SOFTIB_CACHE_DIR": str(folder / "cache")}
-    for command in (*COMMANDS, VERBS):
+    for command in (*COMMANDS, *VERBS):
         run(["sh", "-ec", command], settings, folder)
 
 
