@@ -37,7 +37,7 @@ class Served:
         request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
-                return answer.status, json.load(answer)
+                return answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 

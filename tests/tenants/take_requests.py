@@ -20,7 +20,7 @@ MEMBERS = {"pkey": TEXT, "index0": BOOL, "ip_over_ib": BOOL, "membership": TEXT,
 
 @dataclass(frozen=True)
 class Request:
-    """``evidence``: patterns that stand in ``file``."""
+    """``evidence``: patterns that are in ``file`` at the commit ``at``. ``live``: the request needs a subnet."""
 
     client: str
     file: str
@@ -29,6 +29,8 @@ class Request:
     evidence: tuple[str, ...]
     body: dict[str, str] = field(default_factory=dict)
     status: int = 200
+    live: bool = False
+    at: str = "HEAD"
 
 
 IB_K8S = "pkg/sm/plugins/ufm/ufm.go"
@@ -43,6 +45,10 @@ GRPC = "plugins/grpc_streamer_plugin/ufm_sim_web_service/Config.py"
 SNMP = "plugins/snmp_receiver_plugin/snmp_server/helpers.py"
 HEALTH = "scripts/ufm_fabric_health/run_fabric_health_report.py"
 UFM_HEALTH = "scripts/ufm_health/run_ufm_health_report.py"
+SYSLOG = "plugins/ufm_syslog_streaming_plugin/README.md"
+GRAFANA = "plugins/grafana_infiniband_telemetry_plugin/src/api/labels_api.py"
+PDR_CLIENT = "plugins/pdr_deterministic_plugin/ufm_sim_web_service/ufm_communication_mgr.py"
+WITH_SHARP = "7ce132a1^"
 IMBUE = "ufm_events/find_problematic_events.py"
 
 REQUESTS = {
@@ -102,6 +108,21 @@ REQUESTS = {
         Request("ufm_sdk snmp plugin", SNMP, "GET", "/ufmRest/jobs/{job}", (r'f"/jobs/\{job_id\}"',)),
         Request("ufm_sdk ufm_fabric_health", HEALTH, "POST", "/ufmRest/reports/Fabric_Health", (r"'reports/Fabric_Health'", r"response\.json\(\)\['report_id'\]"),
                 {"duplicate_nodes": BOOL, "cables": BOOL}),
+        Request("ufm_sdk syslog streaming", SYSLOG, "PUT", "/ufmRest/app/syslog", (r"ufmRest/app/syslog", r'"events_log": true,"destination"'),
+                {"active": BOOL, "destination": TEXT, "level": TEXT, "ufm_log": BOOL, "events_log": BOOL}),
+        Request("ufm_sdk grafana telemetry", GRAFANA, "GET", "/ufmRest/app/fabric_snapshot?tag=grafana&output=json&levels=true&hash=",
+                (r"/app/fabric_snapshot\?tag=grafana&output=json&levels=true&hash=%s", r'labels_response\.get\("labels"\)')),
+        Request("ufm_sdk batch_isolate_devices", ISOLATE, "POST", "/ufmRest/actions", (r"/ufmRest/actions", r'"action": "mark_device_unhealthy"', r"status_code != 202"),
+                {"params": TEXT, "action": TEXT, "object_ids": LIST, "object_type": TEXT, "identifier": TEXT}, 202, live=True),
+        Request("ufm_sdk batch_isolate_devices", ISOLATE, "PUT", "/ufmRest/app/unhealthy_ports", (r'"ports_policy": "HEALTHY"',),
+                {"ports": LIST, "ports_policy": TEXT}, live=True),
+        Request("ufm_sdk pdr plugin", PDR_CLIENT, "PUT", "/ufmRest/app/unhealthy_ports", (r'"ports_policy": "UNHEALTHY"', r'"action": "isolate"'),
+                {"ports": LIST, "ports_policy": TEXT, "action": TEXT}, live=True),
+        Request("ufm_sdk pdr plugin", PDR_CLIENT, "POST", "/ufmRest/actions", (r'"action": "reset"', r'"params": \{ "port_id": port_name \}'),
+                {"params": TEXT, "action": TEXT, "object_ids": LIST, "object_type": TEXT, "description": TEXT, "identifier": TEXT}, 202, live=True),
+        Request("UFM-Slurm with SHARP", SLURM, "POST", "/ufmRest/app/sharp/resources?partially_alloc=false", (r'"/ufmRest/app/sharp/resources"', r'"app_resources_limit"'),
+                {"app_id": TEXT, "hosts_names": TEXT, "app_resources_limit": NUMBER, "pkey": TEXT}, live=True, at=WITH_SHARP),
+        Request("UFM-Slurm with SHARP", SLURM, "DELETE", "/ufmRest/app/sharp/resources/{app}", (r'"/ufmRest/app/sharp/resources/\{0\}"',), {}, 204, live=True, at=WITH_SHARP),
         Request("ufm_sdk ufm_health", UFM_HEALTH, "POST", "/ufmRest/reports/UFM_Health", (r"'reports/UFM_Health'",)),
     ],
     "imbue-ai/cluster-health": [
@@ -124,14 +145,14 @@ def main(mirrors: str) -> None:
     out = []
     for repository, requests in REQUESTS.items():
         folder = mirror(Path(mirrors), repository)
-        commit = git(folder, "rev-parse", "HEAD").strip()
         for request in requests:
-            text = git(folder, "show", f"HEAD:{request.file}")
+            text = git(folder, "show", f"{request.at}:{request.file}")
             missing = [p for p in request.evidence if not re.search(p, text)]
             if missing:
-                raise SystemExit(f"{repository} {commit[:8]} {request.file}: no {missing[0]}")
-            facts = {k: v for k, v in asdict(request).items() if k != "evidence"}
-            out.append({"repository": repository, "commit": commit, **facts})
+                raise SystemExit(f"{repository} {request.at} {request.file}: no {missing[0]}")
+            facts = {k: v for k, v in asdict(request).items() if k not in ("evidence", "at")}
+            at = git(folder, "rev-parse", request.at).strip()
+            out.append({"repository": repository, "commit": at, **facts})
     print(json.dumps(out, indent=1))
 
 

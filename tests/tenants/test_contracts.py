@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
 
-REQUESTS = json.loads(Path(__file__).with_name("requests.json").read_text())
+REQUESTS = [r for r in json.loads(Path(__file__).with_name("requests.json").read_text()) if not r["live"]]
 GUIDS = ["020000000000003e", "0002c903000e0b72"]
 VALUES = {
     "pkey": "0x0005", "index0": True, "ip_over_ib": True, "membership": "full", "guids": GUIDS, "memberships": ["full", "limited"], "mtu_limit": 4,
     "service_level": 2, "rate_limit": 100.0, "hosts_names": "host-0001,host-0002", "event_id": 552, "description": "a port is bad",
     "duplicate_nodes": True, "cables": True, "external_event_name": "PDR", "external_event_type": "PDR", "external_event_source": "PDR plugin",
+    "active": False, "destination": "127.0.0.1:5140", "level": "WARNING", "ufm_log": True, "events_log": True,
 }  # fmt: skip
 
 
@@ -117,3 +119,49 @@ def test_making_a_partition_that_exists_is_400(ask):
     assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x21"})[0] == 400
     assert ask("DELETE", "/ufmRest/resources/pkeys/0x21")[0] == 200
     assert ask("DELETE", "/ufmRest/resources/pkeys/0x21")[0] == 404
+
+
+def test_grafana_gets_labels_once(ask):
+    """labels_api.py reads hash and labels, and sends the hash back; its map takes these keys of each."""
+    path = "/ufmRest/app/fabric_snapshot?tag=grafana&output=json&levels=true&hash="
+    document = ask("GET", path)[1]
+    keys = {"port_id", "device_name", "device_type", "level", "node_desc", "peer_level", "status"}
+    assert len(document["labels"]) == 32 and all(one.keys() == keys for one in document["labels"])
+    levels = {(one["device_type"], one["level"], one["peer_level"]) for one in document["labels"]}
+    assert levels == {
+        ("host", "host", "leaf"),
+        ("switch", "leaf", "host"),
+        ("switch", "leaf", "spine"),
+        ("switch", "spine", "leaf"),
+    }
+    assert ask("GET", path + document["hash"])[1] == {"hash": document["hash"], "labels": []}
+
+
+def test_syslog_gets_the_log_and_the_events_that_its_setting_selects(ask):
+    """RFC 3164: a datagram begins with the facility (user, 1) and the severity in angle brackets."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(10)
+        setting = {
+            "active": True,
+            "destination": f"127.0.0.1:{server.getsockname()[1]}",
+            "level": "WARNING",
+            "ufm_log": True,
+            "events_log": True,
+        }
+        assert ask("PUT", "/ufmRest/app/syslog", setting) == (200, {})
+        try:
+            assert ask("GET", "/ufmRest/app/syslog")[1] == setting
+            ask("POST", "/ufmRest/app/events/external_event", {"description": "an event of level info is not sent"})
+            ask("DELETE", "/ufmRest/resources/pkeys/0x77")
+            text = server.recv(4096).decode()
+            assert text.startswith("<12>") and "0x77" in text
+            ask("PUT", "/ufmRest/app/syslog", {**setting, "level": "INFO", "ufm_log": False})
+            ask("DELETE", "/ufmRest/resources/pkeys/0x78")
+            ask("POST", "/ufmRest/app/events/external_event", {"description": "hello"})
+            text = server.recv(4096).decode()
+            assert text.startswith("<14>") and "hello" in text
+        finally:
+            assert ask("PUT", "/ufmRest/app/syslog", {"active": False}) == (200, {})
+    for wrong in ("nowhere", "127.0.0.1:0", ":514", "127.0.0.1:99999"):
+        assert ask("PUT", "/ufmRest/app/syslog", {**setting, "destination": wrong})[0] == 400

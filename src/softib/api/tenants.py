@@ -108,7 +108,7 @@ def _service(source: str, tenants: TenantOptions, notice: Notice) -> TenantServi
         intruders.close()
         raise
     if not service.accounts.all():
-        password = secrets.token_urlsafe(18)
+        password = secrets.token_hex(16)  # no "-" in front: clients take it as an argument
         write_text(path / PASSWORD_FILE, password + "\n")  # the folder is its owner's alone
         (path / PASSWORD_FILE).chmod(0o600)
         service.accounts.put(Account(ADMIN, "admin"), password)

@@ -104,6 +104,7 @@ COLUMNS: tuple[Column, ...] = (
         "hardware",
         "1: 1: the firmware reports extended speeds only to managers that declare support for them",
     ),
+    _C("node_ethernet", np.uint8, ("nodes",), "hardware", "1: an adapter whose link layer is Ethernet (RoCE)"),
     _C("node_desc", np.uint8, ("nodes", 64), "mad", "NodeDescription, wire image"),
     _C("switch_of_node", np.int32, ("nodes",), "hardware", "row of the switch arrays, -1 for a CA", -1),
     # -- ports --

@@ -81,6 +81,7 @@ class Fabric:
     node_firmware: np.ndarray
     node_psid: np.ndarray
     node_strict: np.ndarray
+    node_ethernet: np.ndarray
     node_desc: np.ndarray
     switch_of_node: np.ndarray
     port_node: np.ndarray

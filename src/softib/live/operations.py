@@ -14,6 +14,7 @@ from softib.errors import InputError, UnknownName
 from softib.fabric.node_finder import NodeFinder, default_port, host_of
 from softib.live.internal_sm.manager import job_of
 from softib.live.status import status_of
+from softib.live.sysfs.roce import is_ethernet
 
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
@@ -189,6 +190,7 @@ class Operations:
             "name": f.node_name(row),
             "portnum": int(f.port_num[port]),
             "place": f.port_name(port),
+            "ethernet": is_ethernet(f, port),
             "env": env,
             "ports": [[p, f.port_name(p)] for p in view.umads],
             "manager": f.port_name(self.daemon.manager.port) if ours and self.daemon.manager else "",

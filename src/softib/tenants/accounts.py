@@ -104,7 +104,7 @@ class Accounts:
 
     def new_token(self, account: Account) -> str:
         """Create a token of ``account``; only its digest is stored."""
-        token = secrets.token_urlsafe(32)
+        token = secrets.token_hex(32)
         with self._lock, self.store.transaction():
             values = _digest(token), account.name, time.time()
             self.store.db.execute("INSERT INTO token VALUES (?, ?, ?)", values)

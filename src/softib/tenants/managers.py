@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from softib.errors import PeerError
 from softib.foreign_text import shown
@@ -76,6 +76,10 @@ class InternalManager:
                     f"the manager of {self.instance.name!r} has not finished its sweep after {SWEEP_S:.0f} s"
                 )
             time.sleep(LOOK_S)
+
+    def tree(self, hosts: list[str]) -> dict[str, Any]:
+        """The aggregation tree of a job on ``hosts``. Raises :class:`~softib.errors.InputError` if none fits."""
+        return ask(self.instance, "job", hosts=hosts)
 
     def _hand_over(self, text: str) -> None:
         try:

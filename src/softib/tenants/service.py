@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
+from softib.live.umad_sm.wire import MadWire
 from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
@@ -48,6 +50,7 @@ class TenantService:
         intruders: IntruderWatch | None = None,
     ):
         self.folder, self.clock, self.intruders = folder, clock, intruders
+        self._open_wire = open_wire
         self._next_key = 1
         self.store = Store(folder)
         self.state = self.store.state()
@@ -129,6 +132,15 @@ class TenantService:
         return out
 
     # -- questions --
+
+    @contextmanager
+    def wire(self) -> Iterator[MadWire]:
+        """Another wire into the subnet, beside the programmer's."""
+        opened = self._open_wire()
+        try:
+            yield opened.wire
+        finally:
+            opened.close()
 
     def held(self, guid: int) -> Held | None:
         """The tables of a port as last read."""

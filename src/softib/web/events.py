@@ -134,6 +134,8 @@ class Events:
         self._masters: dict[int, str] = {}
         self.number = 0
         """The total number."""
+        self.listener: Callable[[Event], None] | None = None
+        """Called with each event that is kept."""
 
     def all(self) -> list[Event]:
         """The newest first."""
@@ -144,11 +146,16 @@ class Events:
         """Adds an ``event`` for each of ``happened``, or for the first of many."""
         for one in happened[:AT_ONCE]:
             entry = event(one)
-            self._kept.setdefault(entry.kind, deque(maxlen=KEPT)).append(entry)
+            self._keep(entry)
         if len(happened) > AT_ONCE:
             rest = f"{len(happened) - AT_ONCE:,} more like the {AT_ONCE} before"
-            self._kept[entry.kind].append(Event(entry.time_s, entry.kind, entry.severity, rest))
+            self._keep(Event(entry.time_s, entry.kind, entry.severity, rest))
         self.number += len(happened)
+
+    def _keep(self, event: Event) -> None:
+        self._kept.setdefault(event.kind, deque(maxlen=KEPT)).append(event)
+        if self.listener is not None:
+            self.listener(event)
 
     def add(self, event: Event) -> None:
         """Enter one."""

@@ -10,7 +10,7 @@ import numpy as np
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.model import Fabric
 
-__all__ = ["Cable", "Remembered", "cables_of"]
+__all__ = ["Cable", "End", "Remembered", "cables_of"]
 
 End = tuple[int, int]
 """NodeGUID and portnum."""

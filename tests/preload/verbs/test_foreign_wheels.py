@@ -14,6 +14,7 @@ import pytest
 from tests.preload.foreign_wheels import environment
 from tests.preload.verbs.applications import A, B, stop, wait_for_listener
 from tests.preload.verbs.c_programs import program
+from tests.preload.verbs.foreign.trial import SCRIPTS
 
 pytestmark = pytest.mark.slow
 
@@ -41,14 +42,6 @@ def test_nccl_moves_data_by_its_own_transport_without_a_gpu(apps, tmp_path, sett
     assert all(ends) and all("net IB devices 1\n" in text for text in said), said
     moved = 4 * (apps.counters(A)["PortRcvData"] - before["PortRcvData"])
     assert int(ends[0][1]) < moved < 1.1 * int(ends[0][1]), "it went over the fabric"
-
-
-SCRIPTS = (
-    ("ibverbs", "ibverbs_rc.py"),
-    ("mooncake-transfer-engine-non-cuda", "mooncake_engine.py"),
-    ("nixl-cu12", "nixl_agents.py"),
-    ("dlslime", "dlslime_endpoints.py"),
-)
 
 
 @pytest.mark.parametrize("wheel,script", SCRIPTS)

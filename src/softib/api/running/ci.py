@@ -139,7 +139,7 @@ def ci(
     faults: Sequence[str] = (),
     net: bool = False,
     artifacts: str | os.PathLike[str] = "softib-ci",
-    timeout: float | None = None,
+    timeout: float | None = 3600,
     output: IO[bytes] | None = None,
     notice: Notice = warn,
 ) -> CiRun:
@@ -150,7 +150,8 @@ def ci(
     ``source``: the fabric (default: eight hosts on four leaves). ``faults``: as ``link-down@2s``.
     ``net``: in the networks of the nodes. ``artifacts``: the folder to which ``junit.xml`` is
     written, and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of
-    each command. ``timeout``: seconds for the commands. ``output`` takes their output (default:
+    each command. ``timeout``: seconds for the commands
+    (None: no limit). ``output`` takes their output (default:
     stdout). Raises :class:`InputError` for an invalid fault, node or fabric.
     """
     if isinstance(commands, str | os.PathLike):

@@ -50,7 +50,14 @@ from softib.cli.shared.output import print_json, print_notice
     type=OutputFolder(),
     help="Folder for junit.xml and, after a failure, capture, counters, output and log.",
 )
-@click.option("--timeout", type=click.FloatRange(0.1, 86_400), metavar="S", help="Fail with 124 after S seconds.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 86_400),
+    metavar="S",
+    default=3600,
+    show_default=True,
+    help="Fail with 124 after S seconds.",
+)
 @json_option
 @click.argument("program", nargs=-1, shell_complete=completing.files)
 def command(
@@ -60,7 +67,7 @@ def command(
     faults: tuple[str, ...],
     net: bool,
     artifacts: str,
-    timeout: float | None,
+    timeout: float,
     as_json: bool,
     program: tuple[str, ...],
 ) -> int:

@@ -102,6 +102,7 @@ def load_fabric_yaml(
             apply_cables(fabric, spec.cables.medium, spec.cables.length_m)
     if spec.firmware is not None:
         fabric.node_strict[:] = fabric.is_switch & (spec.firmware == "strict")
+    fabric.node_ethernet[:] = ~fabric.is_switch & (spec.network == "roce")
     if spec.data_vls is not None:
         from softib.fabric.power_cycle import set_data_vls
 

@@ -214,6 +214,13 @@ class FabricFile(Part):
             "SMSupportExtendedSpeeds; lenient (default): to all"
         ),
     )
+    network: Literal["infiniband", "roce"] = Field(
+        "infiniband",
+        description=(
+            "link layer of the hosts' adapters as programs see it (softib run): infiniband (default), or roce: "
+            "Ethernet, with GIDs of RoCE v1 and v2"
+        ),
+    )
     topology: dict[str, Any]
     cables: Cables | None = Field(None, description="length and medium of the cables")
     sm: Sm | None = Field(None, description="options of the subnet manager")

@@ -11,7 +11,9 @@ from pathlib import Path
 __all__ = ["Executable", "look_at"]
 
 ELF_MAGIC = b"\x7fELF"
-HEAD = 4096
+HEAD = 1 << 18
+"""Bytes that are read: program headers, notes, and the dynamic string table, which linkers put in front of the code."""
+LINKED = (b"libibverbs.so.", b"librdmacm.so.")
 PT_INTERP, PT_NOTE = 3, 4
 MACHINES = {
     3: "x86",
@@ -29,9 +31,9 @@ MACHINES = {
 
 @dataclass(frozen=True)
 class Executable:
-    """``bits`` and ``machine`` (e_machine) of an ELF file; ``static``: no loader, so nothing is
-    preloaded; ``go``: it makes its system calls itself; ``privileged``: set-user-ID, for which the loader ignores
-    LD_PRELOAD."""
+    """``bits`` and ``machine`` (e_machine) of an ELF file; ``static``: no loader, so nothing is preloaded; ``go``: it
+    makes its system calls itself, and does not call libibverbs through cgo; ``privileged``: set-user-ID, for which the
+    loader ignores LD_PRELOAD."""
 
     path: Path
     bits: int
@@ -82,7 +84,7 @@ def look_at(path: Path, depth: int = 4) -> Executable | None:
         64 if wide else 32,
         struct.unpack_from(f"{end}H", head, 18)[0],
         bool(segments) and all(kind != PT_INTERP for kind, _, _ in segments),
-        any(_is_go(n, end) for n in notes),
+        any(_is_go(n, end) for n in notes) and not any(name in head for name in LINKED),
         privileged,
     )
 

@@ -15,13 +15,13 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
 from softib.live.sysfs.files import gid_text
+from softib.live.sysfs.roce import NETWORK, ip_of
 from softib.live.sysfs.views import View
 
 __all__ = ["AF_IB", "Address", "Addresses", "dotted", "group_id", "parse"]
 
 AF_IB = 27
-NETWORK, BITS = 127 << 24 | 64 << 16, 22
-"""127.64.0.0/10: 2^22 addresses, all of the loopback device."""
+BITS = 22
 IPOIB_NETWORK = 10 << 24 | 64 << 16
 """10.64.0.0/10: the addresses of the same ports in the networks of nodes."""
 LOOPBACK = 127 << 24 | 1
@@ -116,7 +116,7 @@ class Addresses:
 
     def ip_of(self, port: int) -> int:
         """The IPv4 address of port row ``port``."""
-        return NETWORK + 1 + port
+        return ip_of(port)
 
     def port_of(self, ip: int) -> int | None:
         """The CA port that owns ``ip``; None if none does."""

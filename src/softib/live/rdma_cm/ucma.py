@@ -16,9 +16,11 @@ from softib.iba.cm import CmaHeader
 from softib.iba.mad_codec import codec
 from softib.live.rdma_cm.address import AF_IB, Address, Addresses, group_id, parse
 from softib.live.rdma_cm.multicast import Groups
+from softib.live.rdma_cm.over_ethernet import over_ethernet
 from softib.live.rdma_cm.sa_client import SaClient
 from softib.live.rdma_cm.services import ALL, Services, service_of
 from softib.live.rdma_cm.wire import constant
+from softib.live.sysfs.roce import is_ethernet
 
 __all__ = ["Owner", "Ucma"]
 
@@ -133,7 +135,7 @@ class Ucma:
                 "is_global": int(e.path.hop_limit > 1 or e.dgid[0] == 0xFF),
                 "path_bits": (e.path.slid - a.lid_of(e.port)) & 0x7F,
             }
-        return fields
+        return over_ethernet(a, e.port, fields) if is_ethernet(f, e.port) else fields
 
     def _report(self, e: Endpoint, event: Event, status: int, message: dict[str, Any]) -> None:
         if not e.events_enabled and event is not Event.CONNECT_REQUEST:

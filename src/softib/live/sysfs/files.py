@@ -18,13 +18,14 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, SPEEDS, LinkSpeed
 from softib.iba.smp import PortInfo
+from softib.live.sysfs.roce import GIDS, is_ethernet, roce_gid, roce_type
 
 __all__ = [
     "COUNTER_FILES",
     "DEVICE_FILES",
-    "PORT_FILES",
     "active_speed",
     "gid_text",
+    "port_files",
     "rate_text",
 ]
 
@@ -54,6 +55,9 @@ LIFESPAN_MS = "10"
 """The greatest age of a hardware counter: mlx5's default. It is the only file in ``hw_counters``: events of transports
 are not counted yet, and a zero would be wrong. node_exporter needs the directory if a device is called mlx5_*."""
 
+INTERFACE = "lo"
+"""The network interface of an Ethernet port's GIDs: the one that has its address."""
+
 Text = Callable[[Fabric, int], str]
 
 
@@ -78,7 +82,7 @@ def rate_text(f: Fabric, port: int) -> str:
 
 
 def gid_text(f: Fabric, port: int, index: int) -> str:
-    """GID ``index``: the prefix and a GUID of the table, or zeros."""
+    """GID ``index`` of InfiniBand: the prefix and a GUID of the table, or zeros."""
     guid = int(f.guids[f.guid_base[port] + index])
     return hex_groups(int(PortInfo.gid_prefix.get(f.port_info[port])) << 64 | guid if guid else 0, 8)
 
@@ -155,6 +159,34 @@ PORT_FILES: dict[str, Text] = {
 }
 """Maps each file of a port to its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables:
 :func:`table_files`."""
+
+
+ETHERNET_FILES: dict[str, Text] = {
+    "lid": lambda f, port: "0x0",
+    "lid_mask_count": lambda f, port: "0",
+    "sm_lid": lambda f, port: "0x0",
+    "sm_sl": lambda f, port: "0",
+    "cap_mask": lambda f, port: "0x04010000",
+    "link_layer": lambda f, port: "Ethernet",
+}
+"""Lines of an Ethernet port that differ: it has no LIDs; its capabilities are the connection manager and GIDs from
+IP addresses (Linux sets these two bits for RoCE)."""
+
+
+def port_files(f: Fabric, port: int) -> dict[str, Text]:
+    """Each file of ``port``."""
+    if not is_ethernet(f, port):
+        return PORT_FILES | table_files(f, port)
+    files = PORT_FILES | ETHERNET_FILES
+    for i in range(GIDS):
+        gid, kind = hex_groups(int.from_bytes(roce_gid(port, i), "big"), 8), roce_type(i)
+        interface = INTERFACE if any(roce_gid(port, i)) else ""
+        files |= {
+            f"gids/{i}": lambda f, port, gid=gid: gid,  # type: ignore[misc]
+            f"gid_attrs/types/{i}": lambda f, port, kind=kind: kind,  # type: ignore[misc]
+            f"gid_attrs/ndevs/{i}": lambda f, port, interface=interface: interface,  # type: ignore[misc]
+        }
+    return files | {"pkeys/0": table_files(f, port)["pkeys/0"]}
 
 
 def table_files(f: Fabric, port: int) -> dict[str, Text]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import device_name, host_of, split_port
-from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
+from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, port_files
 from softib.live.sysfs.pci import machine_links, pci_files, pci_folder, pci_links, pci_name
 
 __all__ = ["Device", "View", "Views"]
@@ -119,7 +119,7 @@ class View:
     def _add_port(self, device: Device, portnum: int) -> None:
         f = self.fabric
         port = int(f.node_base[device.node]) + portnum
-        for name, text in (PORT_FILES | table_files(f, port)).items():
+        for name, text in port_files(f, port).items():
             path = f"{CLASS}/{device.name}/ports/{portnum}/{name}"
             self._lines[path] = lambda text=text: text(f, port)  # type: ignore[misc]
         for kind in ("umad", "issm"):

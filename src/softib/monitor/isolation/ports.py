@@ -22,9 +22,11 @@ from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.managers.link_mgr import unchanged
 
-__all__ = ["disable", "enable", "joins_parts", "link_states", "lost_pairs", "rerouted"]
+__all__ = ["disable", "enable", "joins_parts", "link_states", "lost_pairs", "rerouted", "switched"]
 
 LOOKS_S = 1.0
+COMES_UP_S = 5
+"""Time for devices behind enabled ports to appear."""
 
 
 def _quiet(what: str, nodes: int, mads: int) -> None:
@@ -64,24 +66,65 @@ def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
     return failed
 
 
-def disable(wire: MadWire, ends: Sequence[End]) -> tuple[End | None, str]:
-    """Disable the end of a cable that is nearest to this port. Returns it and an empty text, or None and the reason."""
-    reader = _reader(wire)
+def switched(
+    wire: MadWire, cables: Sequence[Sequence[End]], phys: PhysState, away: frozenset[int] = frozenset()
+) -> list[tuple[End | None, str]]:
+    """Disable cables (DISABLED), each at the end nearest to this port, or enable those that are disabled (POLLING).
+    Returns the end of each and an empty text, or None and the reason. ``away``: NodeGUIDs of devices that are cut off
+    as a whole; their cables are disabled at the other end, where they can be enabled again.
+
+    The subnet is read again after the Sets: their answers, and paths to other ports, may have led through a port that
+    is disabled now.
+    """
+    out: list[tuple[End | None, str]] = [(None, "neither end is a switch port that answers")] * len(cables)
+    before, looks = list[tuple[int, End]](), COMES_UP_S if phys == PhysState.POLLING else 0
+    while True:
+        reader, wrong, absent = _reader(wire), list[tuple[int, int, End]](), False
+        for i, ends in enumerate(cables):
+            rows = _switch_rows(reader, ends, away)
+            opposite = [row for row in rows if not _is(reader, row[0], phys)]
+            if phys == PhysState.DISABLED:
+                opposite = rows[:1] if len(opposite) == len(rows) else []
+            wrong += [(i, *row) for row in opposite]
+            if rows and not opposite:
+                out[i] = rows[0][1], ""
+            elif not rows and phys == PhysState.DISABLED and any(end[0] in away for end in ends):
+                out[i] = ends[0], ""  # it is cut off with its device
+            absent |= not rows
+        left = [(i, end) for i, _, end in wrong]
+        if (not left or left == before) and not (absent and looks):
+            return out
+        hops = reader.subnet.db.routes.hops[reader.subnet.db.port_route[[row for _, row, _ in wrong]]]
+        for at in np.argsort(-hops, kind="stable").tolist():
+            i, row, _ = wrong[at]
+            out[i] = None, _set(reader, row, phys) or "the port did not change"
+        if absent and looks:  # devices behind a port that comes up now
+            time.sleep(LOOKS_S)
+            looks -= 1
+        before = left
+
+
+def _switch_rows(reader: SubnetReader, ends: Sequence[End], away: frozenset[int]) -> list[tuple[int, End]]:
+    """Rows of the ends that are switch ports, the preferred first."""
     db = reader.subnet.db
     rows = [(row, end) for end in ends if (row := _row(reader, end)) >= 0]
-    rows.sort(key=lambda one: int(db.routes.hops[db.port_route[one[0]]]))
-    if not rows:
-        return None, "neither end is a switch port that answers"
-    row, end = rows[0]
-    why = _set(reader, row, PhysState.DISABLED)
-    return (None, why) if why else (end, "")
+    return sorted(rows, key=lambda one: (one[1][0] in away, int(db.routes.hops[db.port_route[one[0]]])))
+
+
+def _is(reader: SubnetReader, row: int, phys: PhysState) -> bool:
+    """Is the port disabled, for DISABLED, or not, for POLLING?"""
+    is_disabled = PortInfo.port_phys_state.get(reader.subnet.db.port_info[row]) == PhysState.DISABLED
+    return bool(is_disabled == (phys == PhysState.DISABLED))
+
+
+def disable(wire: MadWire, ends: Sequence[End]) -> tuple[End | None, str]:
+    """:func:`switched` for one cable."""
+    return switched(wire, [ends], PhysState.DISABLED)[0]
 
 
 def enable(wire: MadWire, end: End) -> str:
     """Enable a port. Returns the reason where that fails, or an empty text."""
-    reader = _reader(wire)
-    row = _row(reader, end)
-    return "the switch does not answer" if row < 0 else _set(reader, row, PhysState.POLLING)
+    return switched(wire, [[end]], PhysState.POLLING)[0][1]
 
 
 def link_states(wire: MadWire, ends: Iterable[End]) -> dict[End, tuple[PortState, PhysState]]:

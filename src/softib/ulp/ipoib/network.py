@@ -76,6 +76,8 @@ def join(instance: Instance, attached: dict[str, Any]) -> Network:
     """Return the network of the node described by ``attached`` (the daemon's reply to ``attach``).
     Raises :class:`InputError`, one line, on failure, after a cleanup."""
     view = Path(attached["env"]["SOFTIB_VIEW"])
+    if attached["ethernet"]:
+        raise InputError(f"{attached['place']}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
     folder = instance.folder / "net"
     folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / f"{view.name}.sock"

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from softib import __version__
 from softib.tenants.service import TenantService
 from softib.web.served import Served
+from softib.web.ufm.action_calls import add_action_calls
 from softib.web.ufm.errors import answer_errors
 from softib.web.ufm.fabric_calls import Reading, add_fabric_calls
 from softib.web.ufm.gate import App, Gate
@@ -14,6 +15,9 @@ from softib.web.ufm.monitoring_calls import add_monitoring_calls
 from softib.web.ufm.neutron_calls import add_neutron_calls
 from softib.web.ufm.partitions import add_partition_calls
 from softib.web.ufm.report_calls import add_report_calls
+from softib.web.ufm.sharp_calls import add_sharp_calls
+from softib.web.ufm.snapshot_calls import add_snapshot_calls
+from softib.web.ufm.syslog_calls import add_syslog_calls
 from softib.web.ufm.tenant_calls import add_tenant_calls
 
 __all__ = ["gate_of"]
@@ -26,6 +30,10 @@ def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
     add_partition_calls(ufm, service)
     add_fabric_calls(ufm, reading)
     add_monitoring_calls(ufm, served, service, reading)
+    add_action_calls(ufm, served, service, reading)
+    add_snapshot_calls(ufm, reading)
+    add_syslog_calls(ufm, served, service)
+    add_sharp_calls(ufm, service)
     add_report_calls(ufm, served, service)
     add_neutron_calls(ufm, service)
     add_tenant_calls(tenants, service)

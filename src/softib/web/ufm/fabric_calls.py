@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Response
@@ -23,6 +24,7 @@ class Reading:
         self.served = served
         self._lock = threading.Lock()
         self._rows: FabricRows | None = None
+        self._seen: FabricRows | None = None
 
     @property
     def rows(self) -> FabricRows:
@@ -32,6 +34,15 @@ class Reading:
             if self._rows is None or self._rows.now is not now:
                 self._rows = FabricRows(now)
             return self._rows
+
+    @property
+    def seen(self) -> FabricRows:
+        """Of everything that was ever seen: also a device that is cut off."""
+        now = self.served.now
+        with self._lock:
+            if self._seen is None or self._seen.fabric is not now.seen.fabric:
+                self._seen = FabricRows(replace(now, fabric=now.seen.fabric))
+            return self._seen
 
 
 def add_fabric_calls(app: FastAPI, reading: Reading) -> None:

@@ -82,11 +82,20 @@ class FabricRows:
         rows = [*matches.tolist(), *(r for n in nodes.tolist() for r in f.ports_of(n))]
         return next((int(r) for r in rows if int(f.port_num[r]) == portnum), None)
 
+    def peer(self, row: int) -> int:
+        """Row at the other end of the port's cable; -1 if there is none."""
+        return int(self.fabric.port_peer[row]) if self._linked[row] else -1
+
+    @property
+    def disabled(self) -> np.ndarray:
+        """Rows of ports that are disabled."""
+        return self.ports[self._phys[self.ports] == PhysState.DISABLED]
+
     def port(self, row: int) -> dict[str, Any]:
         """One port."""
         f, node = self.fabric, int(self.fabric.port_node[row])
         kind, number, name = int(f.node_type[node]), int(f.port_num[row]), self._names[node]
-        peer = int(f.port_peer[row]) if self._linked[row] else -1
+        peer = self.peer(row)
         on_switch = kind == NodeType.SWITCH
         label = str(f.port_label.get(row) or number)
         out = {

@@ -66,7 +66,7 @@ class Gate:
                 send, 413, f"the body is larger than {MOST_OCTETS >> 20} MB; send the GUIDs in several requests"
             )
             return
-        state = {**scope.get("state", {}), "account": account, "body": body}
+        state = {**scope.get("state", {}), "account": account, "body": body, "prefix": prefix}
         inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "state": state}
         await (self.tenants if prefix == "/tenants/v1" else self.ufm)(inside, _replayed(body), send)
 

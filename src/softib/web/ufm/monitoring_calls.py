@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel
 
-from softib.diags.finding import Finding, Severity
+from softib.diags.finding import Severity
 from softib.sm.config import SmConfig
 from softib.tenants.model import guid_text
 from softib.tenants.service import TenantService
@@ -167,17 +167,23 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
 
 def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
-    def named() -> list[tuple[Finding, dict[str, Any]]]:
-        """The ports that are bad by the rules over counters."""
-        rows, out = reading.rows, list[tuple[Finding, dict[str, Any]]]()
+    def unhealthy_rows() -> list[dict[str, Any]]:
+        """The ports that are bad by the rules over counters, and those that are disabled."""
+        rows, seen, out = reading.rows, reading.seen, list[dict[str, Any]]()
         for f in served.now.rules:
             for place in f.where if f.severity > Severity.INFO else ():
                 row = None if place.portnum is None else rows.find(f"{place.guid:x}_{place.portnum}")
                 if row is not None:
-                    out.append((f, rows.port(row)))
+                    out.append(_unhealthy(f.code, f.message, rows.port(row)))
+        names = {one["port"] for one in out}
+        for row in rows.disabled.tolist():
+            port, kept = rows.port(row), seen.find(rows.name(row))
+            before = {} if kept is None else seen.port(kept)
+            port |= {key: text for key, text in before.items() if key.startswith("peer")}
+            out += [_unhealthy("isolated", "the port is disabled", port)] * (port["name"] not in names)
         return out
 
-    def _unhealthy(f: Finding, port: dict[str, Any]) -> dict[str, Any]:
+    def _unhealthy(code: str, message: str, port: dict[str, Any]) -> dict[str, Any]:
         return {
             "id": port["name"],
             "GUID": port["guid"],
@@ -187,21 +193,22 @@ def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
             "PeerGUID": port.get("peer_node_guid", ""),
             "PeerPortDname": port.get("peer_port_dname", ""),
             "PeerNodeDesc": port.get("peer_node_name", ""),
-            "Condition": f.code.upper(),
-            "Cond": f.code.upper(),
+            "Condition": code.upper(),
+            "Cond": code.upper(),
             "StatusTime": _time(served.now.time_s),
-            "description": f.message,
+            "description": message,
+            "state": port["logical_state"],
         }
 
     @app.get("/app/unhealthy_ports")
     def unhealthy() -> list[dict[str, Any]]:
-        """Ports that are bad by the monitor's rules."""
-        return [_unhealthy(f, port) for f, port in named()]
+        """Ports that are bad by the monitor's rules, and ports that are disabled."""
+        return unhealthy_rows()
 
     @app.get("/resources/isolated_ports")
     def isolated() -> list[dict[str, Any]]:
-        """Bad ports that are out of the subnet: their links are down."""
-        return [_unhealthy(f, port) for f, port in named() if port["logical_state"] == "Down"]
+        """Of these, the ports that are out of the subnet: their links are down."""
+        return [one for one in unhealthy_rows() if one["state"] == "Down"]
 
     @app.get("/monitoring/session/0/data")
     def telemetry() -> dict[str, Any]:

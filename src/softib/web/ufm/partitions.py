@@ -24,7 +24,7 @@ from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
 from softib.tenants.writer import Done
 
-__all__ = ["Membership", "RequestId", "account_of", "add_partition_calls", "make"]
+__all__ = ["Membership", "RequestId", "account_of", "add_partition_calls", "make", "names_of", "operator_of"]
 
 Membership = Literal["full", "limited"]
 Guids = Annotated[list[str], Field(max_length=20_000)]
@@ -77,6 +77,14 @@ def account_of(request: Request) -> Account:
     return account
 
 
+def operator_of(request: Request, role: tuple[str, ...] = ("admin", "operator")) -> Account:
+    """The account of a request that only these roles may send."""
+    account = account_of(request)
+    if account.role not in role:
+        raise changes.Forbidden(f"{account.name} is {account.role}; this call needs {' or '.join(role)}")
+    return account
+
+
 def submit(
     service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None
 ) -> Future[Done]:
@@ -108,7 +116,8 @@ def _within(draft: Draft, change: Change, tenant: str) -> str:
     return text
 
 
-def _names(listed: str | list[str]) -> list[str]:
+def names_of(listed: str | list[str]) -> list[str]:
+    """Names of hosts as clients list them: as a list, or separated by commas."""
     names = listed if isinstance(listed, list) else listed.replace(" ", ",").split(",")
     return [n for n in names if n]
 
@@ -222,7 +231,7 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
     @app.post("/resources/pkeys/hosts")
     async def add_hosts(request: Request, body: _Hosts, request_id: RequestId = None) -> dict[str, Any]:
         """Add every port of the hosts."""
-        pkey, hosts = parse_pkey(body.pkey), service.hosts_members(_names(body.hosts_names))
+        pkey, hosts = parse_pkey(body.pkey), service.hosts_members(names_of(body.hosts_names))
         members = {g: Member(body.membership == "full", m.host) for g, m in hosts.items()}
         options = _options(request, body)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
@@ -248,7 +257,7 @@ def _add_removals(app: FastAPI, service: TenantService) -> None:
     @app.delete("/resources/pkeys/{pkey}/hosts/{hosts}")
     async def delete_hosts(request: Request, pkey: str, hosts: str, request_id: RequestId = None) -> dict[str, Any]:
         """Remove the ports of hosts, separated by commas, from a partition."""
-        key, names = parse_pkey(pkey), set(_names(hosts))
+        key, names = parse_pkey(pkey), set(names_of(hosts))
         partition = service.state.partitions.get(key)
         through = {g for g, m in partition.members.items() if m.host in names} if partition else set()
         guids = {g for name in names for g in service.view.names.get(name, [])}

@@ -14,13 +14,13 @@ from pydantic import BaseModel, Field
 from softib.errors import InputError
 from softib.tenants import changes
 from softib.tenants.accounts import Account
-from softib.tenants.changes import Change, Forbidden, NotThere, Options
+from softib.tenants.changes import Change, NotThere, Options
 from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, pkey_text
 from softib.tenants.partitions_file import from_conf, from_ufm, to_conf
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
 from softib.tenants.store import Revision
-from softib.web.ufm.partitions import RequestId, account_of, make
+from softib.web.ufm.partitions import RequestId, account_of, make, operator_of
 
 __all__ = ["add_tenant_calls"]
 
@@ -74,13 +74,6 @@ def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
     _add_accounts(app, service)
 
 
-def _operator(request: Request, role: tuple[str, ...] = ("admin", "operator")) -> Account:
-    account = account_of(request)
-    if account.role not in role:
-        raise Forbidden(f"{account.name} is {account.role}; this call needs {' or '.join(role)}")
-    return account
-
-
 def _revision(revision: Revision, rows: bool = False) -> dict[str, Any]:
     out = {k: v for k, v in asdict(revision).items() if k not in ("digest", "rows")}
     return {**out, "rows": revision.rows} if rows else out
@@ -99,14 +92,14 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
     @app.put("/tenants/{name}")
     def put_tenant(request: Request, name: str, body: _Tenant) -> dict[str, Any]:
         """Enter a tenant, or change its limit."""
-        _operator(request)
+        operator_of(request)
         change: Change = lambda draft: changes.put_tenant(draft, Tenant(name, body.limit))
         return {"revision": make(service, request, "put tenant", change).revision}
 
     @app.delete("/tenants/{name}")
     def remove_tenant(request: Request, name: str) -> dict[str, Any]:
         """Remove a tenant without partitions."""
-        _operator(request)
+        operator_of(request)
         return {
             "revision": make(
                 service, request, "remove tenant", lambda draft: changes.remove_tenant(draft, name)
@@ -132,7 +125,7 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
     @app.put("/default_membership")
     def default_membership(request: Request, body: _Default) -> dict[str, Any]:
         """Make ports that are in no other partition full or limited members of the default partition."""
-        _operator(request)
+        operator_of(request)
         change: Change = lambda draft: changes.set_everyone(draft, body.membership)
         return {"revision": make(service, request, "default membership", change).revision}
 
@@ -143,7 +136,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
         request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100, before: int | None = None
     ) -> list[dict[str, Any]]:
         """The log of changes, the newest first: who made it, what it is, when, and its outcome."""
-        _operator(request, ("admin", "operator", "viewer"))
+        operator_of(request, ("admin", "operator", "viewer"))
         return [_revision(r) for r in service.store.revisions(limit, before)]
 
     @app.get("/revisions/{number}")
@@ -151,7 +144,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
         request: Request, number: int, wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0.0
     ) -> dict[str, Any]:
         """One change with its rows; with ``wait_s`` after it is more than durable."""
-        _operator(request, ("admin", "operator", "viewer"))
+        operator_of(request, ("admin", "operator", "viewer"))
         change = service.settled(number, wait_s)
         if change is None:
             raise NotThere(f"there is no revision {number}")
@@ -160,20 +153,20 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     @app.post("/revisions/{number}/undo")
     def undo(request: Request, number: int) -> dict[str, Any]:
         """Undo a change, as far as later ones did not change the same rows."""
-        account = _operator(request)
+        account = operator_of(request)
         return {"revision": service.take_back(number, account.name).revision}
 
     @app.get("/findings")
     def findings(request: Request) -> list[dict[str, Any]]:
         """Changes of the tables by others, and memberships that cannot be written."""
-        _operator(request, ("admin", "operator", "viewer"))
+        operator_of(request, ("admin", "operator", "viewer"))
         return [asdict(f) for f in service.findings()]
 
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> dict[str, Any]:
         """Read the tables of these ports and of all that share a P_Key with them, and compare which ports can
         communicate with the partitions."""
-        _operator(request, ("admin", "operator", "viewer"))
+        operator_of(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
         pairs = service.isolation(guids)
         silent = [guid_text(g) for g in guids if service.held(g) is None]
@@ -185,14 +178,14 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
     @app.get("/export/partitions.conf", response_class=PlainTextResponse)
     def export(request: Request) -> str:
         """All partitions as OpenSM's file. UFM's form is GET resources/pkeys?guids_data=true."""
-        _operator(request, ("admin", "operator", "viewer"))
+        operator_of(request, ("admin", "operator", "viewer"))
         return to_conf(list(service.state.partitions.values()))
 
     @app.post("/import")
     def take(request: Request, body: _Import) -> dict[str, Any]:
         """Enter the partitions of a partitions.conf, or of UFM's answer to
         GET resources/pkeys?guids_data=true; those of other P_Keys stay."""
-        _operator(request)
+        operator_of(request)
         if body.format == "ufm":
             partitions, notes = from_ufm(body.content)
         elif isinstance(body.content, str):
@@ -207,7 +200,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
     @app.post("/backup")
     def backup(request: Request) -> dict[str, Any]:
         """Copy the database to a file beside it, while it is in use."""
-        _operator(request, ("admin",))
+        operator_of(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
         service.store.backup(path)
         return {"file": str(path)}
@@ -215,7 +208,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
     @app.post("/restore")
     def restore(request: Request, body: _Restore) -> dict[str, Any]:
         """Give tenants and partitions the contents of a backup, as one revision. Accounts stay as they are."""
-        _operator(request, ("admin",))
+        operator_of(request, ("admin",))
         target = service.store.state_of_backup(PurePath(body.file).name)
         change: Change = lambda draft: changes.restore(draft, target, service.clock())
         if body.dry_run:
@@ -237,13 +230,13 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
     @app.get("/accounts")
     def accounts(request: Request) -> list[dict[str, Any]]:
         """Names, roles and tenants."""
-        _operator(request, ("admin",))
+        operator_of(request, ("admin",))
         return [asdict(a) for a in service.accounts.all()]
 
     @app.put("/accounts/{name}")
     def put(request: Request, name: str, body: _Account) -> dict[str, Any]:
         """Enter an account, or change it. A client certificate whose common name is ``name`` belongs to it."""
-        _operator(request, ("admin",))
+        operator_of(request, ("admin",))
         if body.tenant and body.tenant not in service.state.tenants:
             raise NotThere(f"there is no tenant {body.tenant[:64]!r}; make it first")
         service.accounts.put(Account(name, body.role, body.tenant), body.password)
@@ -252,7 +245,7 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
     @app.delete("/accounts/{name}")
     def remove(request: Request, name: str) -> dict[str, Any]:
         """Remove an account and its tokens."""
-        if _operator(request, ("admin",)).name == name:
+        if operator_of(request, ("admin",)).name == name:
             raise InputError("an administrator cannot remove its own account; use another")
         service.accounts.remove(name)
         return {}

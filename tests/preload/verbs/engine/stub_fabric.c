@@ -9,7 +9,11 @@ static uint8_t info[2][64] = {
     { [SV_LID_AT + 1] = 1, [SV_NEIGHBOR_MTU_AT] = 5 << 4 },
     { [SV_LID_AT + 1] = 2, [SV_NEIGHBOR_MTU_AT] = 5 << 4 },
 };
-struct sv_shared_fabric sv_shared_fabric = { .head = &head, .port_info = &info[0][0] };
+static const int32_t nodes[2] = { 0, 0 };
+static const uint8_t infiniband[1];
+struct sv_shared_fabric sv_shared_fabric = {
+    .head = &head, .port_info = &info[0][0], .port_node = nodes, .node_ethernet = infiniband,
+};
 double stub_loss[2];
 uint32_t stub_qkeys, stub_pkeys, stub_packets;
 static bool cut;
@@ -74,6 +78,29 @@ void sv_tree_free(struct sv_tree *tree)
 {
     tree->dests = NULL;
     tree->dests_n = 0;
+}
+
+int sv_address_error(uint32_t port, bool is_global, unsigned sgid_index, const uint8_t dgid[16], uint16_t dlid)
+{
+    (void)port, (void)is_global, (void)sgid_index, (void)dgid, (void)dlid;
+    return 0;
+}
+
+uint16_t sv_address_lid(uint32_t port, const uint8_t dgid[16], uint16_t dlid)
+{
+    (void)port, (void)dgid;
+    return dlid;
+}
+
+bool sv_gid_is_ipv4(const uint8_t gid[16])
+{
+    (void)gid;
+    return false;
+}
+
+bool sv_gid_is_group(const uint8_t gid[16])
+{
+    return gid[0] == 0xFF;
 }
 
 int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16])

@@ -13,14 +13,23 @@ from tests.preload.foreign_wheels import environment
 from tests.preload.verbs.applications import A, Applications, B, ended, stop
 
 NODES = Path(__file__).with_name("nodes")
+SCRIPTS = (
+    ("ibverbs", "ibverbs_rc.py"),
+    ("mooncake-transfer-engine-non-cuda", "mooncake_engine.py"),
+    ("nixl-cu12", "nixl_agents.py"),
+    ("dlslime", "dlslime_endpoints.py"),
+)
+"""Wheels, and the script of ``nodes`` that uses each."""
 CHECKED = re.compile(r"^checked (\d+) bytes: same$", re.M)
 
 
 class Trial:
     """``moved`` bytes left a port of one of the two nodes, and ``checked`` bytes were compared."""
 
-    def __init__(self, apps: Applications, folder: Path, record: Callable[[str, object], None]):
-        self.apps, self.folder, self.record = apps, folder, record
+    def __init__(
+        self, apps: Applications, folder: Path, record: Callable[[str, object], None], nodes: tuple[str, str] = (A, B)
+    ):
+        self.apps, self.folder, self.record, self.nodes = apps, folder, record, nodes
 
     def scripts(self, wheel: str, script: str, **env: str) -> None:
         """Run the same Python script on both nodes, in the environment that holds ``wheel``."""
@@ -31,9 +40,9 @@ class Trial:
     def compare(self, server: list[str], client: list[str], **env: str) -> str:
         """Run the two commands to their ends. Each says how many bytes it compared, and at least one did."""
         before = self.sent()
-        one = self.apps.begin(A, *server, **env)
+        one = self.apps.begin(self.nodes[0], *server, **env)
         try:
-            output = "\n".join(ended(one, self.apps.begin(B, *client, **env), 150))
+            output = "\n".join(ended(one, self.apps.begin(self.nodes[1], *client, **env), 150))
         finally:
             stop(one)
         checked = sum(map(int, CHECKED.findall(output)))
@@ -50,7 +59,8 @@ class Trial:
 
     def sent(self) -> int:
         """Bytes that both nodes have sent."""
-        return 4 * sum(self.apps.counters(node)["PortXmitData"] for node in (A, B))
+        file = "/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data"
+        return 4 * sum(int(self.apps("run", "--node", node, "--", "cat", file)) for node in self.nodes)
 
     def compiled(self, source: str, *libraries: str) -> str:
         """Compile a program of ``nodes``; skips where a header or a library is absent."""

@@ -9,6 +9,7 @@
 #include "../memory/locks.h"
 
 #include <errno.h>
+#include <netinet/ip.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,10 +111,16 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
     struct ve_ah *ah;
     uint32_t row = sv_port_row(va_context(pd->context)->device, attr->port_num);
     uint8_t gid[16];
+    int error;
 
     if (!attr->port_num || row == SV_NO_PORT ||
         (attr->is_global && sv_port_gid(row, attr->grh.sgid_index, gid))) {
         errno = EINVAL;
+        return NULL;
+    }
+    error = sv_address_error(row, attr->is_global, attr->grh.sgid_index, attr->grh.dgid.raw, attr->dlid);
+    if (error) {
+        errno = error;
         return NULL;
     }
     ah = va_counted(pd->context, VA_AH, sizeof *ah);
@@ -122,6 +129,7 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
     ah->ah.context = pd->context;
     ah->ah.pd = pd;
     ah->attr = ve_path_bits(attr);
+    ah->attr.dlid = sv_address_lid(row, attr->grh.dgid.raw, attr->dlid);
     ah->port = row;
     if (ve_is_strict())
         ve_strict_address(attr);
@@ -144,38 +152,68 @@ VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
     return 0;
 }
 
-/* Return the index of `gid` among the port's GIDs. */
-static int gid_index(struct ibv_context *context, uint8_t portnum, const union ibv_gid *gid)
+static bool is_ethernet(struct ibv_context *context, uint8_t portnum)
+{
+    uint32_t row = portnum ? sv_port_row(va_context(context)->device, portnum) : SV_NO_PORT;
+
+    return row != SV_NO_PORT && sv_is_ethernet(&sv_shared_fabric, row);
+}
+
+/* Return the index of `gid` among the port's GIDs; on Ethernet among those of RoCE v2 or v1. */
+static int gid_index(struct ibv_context *context, uint8_t portnum, const union ibv_gid *gid, bool v2)
 {
     union ibv_gid mine;
+    bool ethernet = is_ethernet(context, portnum);
 
     for (int i = 0; !ibv_query_gid(context, portnum, i, &mine); i++)
-        if (!memcmp(&mine, gid, sizeof mine))
+        if (!memcmp(&mine, gid, sizeof mine) && (ethernet && sv_roce_is_v2((unsigned)i)) == v2)
             return i;
     return -1;
+}
+
+/* RoCE v2 over IPv4: the second half of the GRH's room holds the IPv4 header. False: it is an IPv6 header. */
+static bool read_ipv4(const struct ibv_grh *grh, union ibv_gid *source, union ibv_gid *target, uint8_t *tos)
+{
+    struct iphdr ip;
+
+    if (be32toh(grh->version_tclass_flow) >> 28 == 6)
+        return false;
+    memcpy(&ip, (const char *)grh + sizeof *grh - sizeof ip, sizeof ip);
+    memset(source, 0, sizeof *source);
+    memset(source->raw + 10, 0xFF, 2);
+    *target = *source;
+    memcpy(source->raw + 12, &ip.saddr, 4);
+    memcpy(target->raw + 12, &ip.daddr, 4);
+    *tos = ip.tos;
+    return true;
 }
 
 VA_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t portnum, struct ibv_wc *wc, struct ibv_grh *grh,
                                   struct ibv_ah_attr *attr)
 {
+    union ibv_gid target;
     int index;
 
     memset(attr, 0, sizeof *attr);
     attr->dlid = wc->slid;
-    attr->sl = wc->sl;
+    attr->sl = is_ethernet(context, portnum) ? 0 : wc->sl;
     attr->src_path_bits = wc->dlid_path_bits;
     attr->port_num = portnum;
     if (!(wc->wc_flags & IBV_WC_GRH))
         return 0;
     attr->is_global = 1;
-    attr->grh.dgid = grh->sgid;
-    index = gid_index(context, portnum, &grh->dgid);
+    attr->grh.hop_limit = 0xFF;
+    if (read_ipv4(grh, &attr->grh.dgid, &target, &attr->grh.traffic_class)) {
+        index = gid_index(context, portnum, &target, true);
+    } else {
+        attr->grh.dgid = grh->sgid;
+        attr->grh.flow_label = be32toh(grh->version_tclass_flow) & 0xFFFFF;
+        attr->grh.traffic_class = (uint8_t)(be32toh(grh->version_tclass_flow) >> 20);
+        index = gid_index(context, portnum, &grh->dgid, grh->next_hdr == IPPROTO_UDP);
+    }
     if (index < 0)
         return errno = EINVAL, -1;
     attr->grh.sgid_index = (uint8_t)index;
-    attr->grh.flow_label = be32toh(grh->version_tclass_flow) & 0xFFFFF;
-    attr->grh.traffic_class = (uint8_t)(be32toh(grh->version_tclass_flow) >> 20);
-    attr->grh.hop_limit = 0xFF;
     return 0;
 }
 
@@ -206,7 +244,7 @@ VA_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
     uint32_t i = 0;
     int error = 0;
 
-    if (q->s->type != IBV_QPT_UD || gid->raw[0] != 0xFF)
+    if (q->s->type != IBV_QPT_UD || !sv_gid_is_group(gid->raw))
         return errno = EINVAL;
     vm_lock(&va_engine.w, &head->member_lock);
     if (!find_member(q, gid, lid)) {

@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,7 +100,8 @@ int va_query_port(struct ibv_context *context, uint8_t portnum, struct ibv_port_
     a.active_width = p.active_width;
     a.active_speed = (uint8_t)p.active_speed;
     a.phys_state = p.phys_state;
-    a.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    a.link_layer = p.is_ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
+    a.flags = p.is_ethernet ? IBV_QPF_GRH_REQUIRED : 0;
     memcpy(attr, &a, size < sizeof a ? size : sizeof a);
     return 0;
 }
@@ -124,8 +126,10 @@ VA_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t portnum, int in
 VA_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t portnum, unsigned index, int *type)
 {
     union ibv_gid gid;
+    uint32_t row = sv_port_row(va_context(context)->device, portnum);
 
-    *type = 0; /* IB, as RoCE v1 */
+    /* enum ibv_gid_type_sysfs: InfiniBand and RoCE v1 are 0, RoCE v2 is 1 */
+    *type = portnum && row != SV_NO_PORT && sv_is_ethernet(&sv_shared_fabric, row) && sv_roce_is_v2(index);
     return ibv_query_gid(context, portnum, (int)index, &gid);
 }
 
@@ -140,7 +144,10 @@ static int fill_gid(struct ibv_context *context, uint32_t portnum, uint32_t inde
         return errno = EINVAL;
     entry->gid_index = index;
     entry->port_num = portnum;
-    entry->gid_type = IBV_GID_TYPE_IB;
+    if (sv_is_ethernet(&sv_shared_fabric, row)) {
+        entry->gid_type = sv_roce_is_v2(index) ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
+        entry->ndev_ifindex = if_nametoindex("lo"); /* the interface that has the address */
+    }
     return 0;
 }
 

@@ -12,25 +12,67 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
 #include <string.h>
 
 #define GRH 40
+
+/* RoCE v2 over IPv4: its header fills the second half of the GRH's room (IBA annex A17.4.3, RFC 791). */
+static void fill_ipv4(const struct ve_ah *ah, uint16_t length, const uint8_t sgid[16], char grh[GRH])
+{
+    struct iphdr ip = {
+        .version = 4, .ihl = 5, .tos = ah->attr.grh.traffic_class, .tot_len = htons((uint16_t)(sizeof ip + length)),
+        .frag_off = htons(IP_DF), .ttl = ah->attr.grh.hop_limit, .protocol = IPPROTO_UDP,
+    };
+    uint16_t halves[sizeof ip / 2];
+    uint32_t sum = 0;
+
+    memcpy(&ip.saddr, sgid + 12, 4);
+    memcpy(&ip.daddr, ah->attr.grh.dgid.raw + 12, 4);
+    memcpy(halves, &ip, sizeof ip);
+    for (unsigned i = 0; i < sizeof ip / 2; i++)
+        sum += halves[i];
+    sum = (sum & 0xFFFF) + (sum >> 16);
+    ip.check = (uint16_t)~(sum + (sum >> 16));
+    memcpy(grh + GRH - sizeof ip, &ip, sizeof ip);
+}
+
+/* On Ethernet mlx5 reports the kind of network header in the place of the SL, and UCX reads it there. */
+static uint8_t sl_of(const struct ve_ah *ah)
+{
+    enum { ROCE_V1, ROCE_V2_IPV6, ROCE_V2_IPV4 }; /* as in mlx5's completions */
+    uint8_t sgid[16];
+
+    if (!sv_is_ethernet(&sv_shared_fabric, ah->port))
+        return ah->attr.sl;
+    sv_port_gid(ah->port, ah->attr.grh.sgid_index, sgid);
+    return !sv_roce_is_v2(ah->attr.grh.sgid_index) ? ROCE_V1 : sv_gid_is_ipv4(sgid) ? ROCE_V2_IPV4 : ROCE_V2_IPV6;
+}
 
 /* Write the GRH as received (8.3). Without a GRH those 40 bytes are undefined. */
 static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
 {
     const struct ibv_global_route *route = &ah->attr.grh;
+    bool is_v2 = sv_is_ethernet(&sv_shared_fabric, ah->port) && sv_roce_is_v2(route->sgid_index);
     uint32_t first = htonl(6u << 28 | (uint32_t)route->traffic_class << 20 | (route->flow_label & 0xFFFFF));
-    uint16_t length = htons((uint16_t)(12 + 8 + ((payload + 3) & ~3ull) + 4)); /* BTH to ICRC */
+    uint16_t octets = (uint16_t)(12 + 8 + ((payload + 3) & ~3ull) + 4 + (is_v2 ? sizeof(struct udphdr) : 0)); /* BTH to ICRC */
+    uint16_t length = htons(octets);
+    uint8_t sgid[16];
 
     memset(grh, 0, GRH);
     if (!ah->attr.is_global)
         return;
+    sv_port_gid(ah->port, route->sgid_index, sgid);
+    if (is_v2 && sv_gid_is_ipv4(sgid)) {
+        fill_ipv4(ah, octets, sgid, grh);
+        return;
+    }
     memcpy(grh, &first, 4);
     memcpy(grh + 4, &length, 2);
-    grh[6] = 0x1B; /* IBA's transport */
+    grh[6] = is_v2 ? IPPROTO_UDP : 0x1B; /* IBA's transport */
     grh[7] = (char)route->hop_limit;
-    sv_port_gid(ah->port, route->sgid_index, (uint8_t *)grh + 8);
+    memcpy(grh + 8, sgid, 16);
     memcpy(grh + 24, route->dgid.raw, 16);
 }
 
@@ -62,7 +104,7 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
     int error = -EFAULT;
     struct softib_cqe cqe = {
         .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = (uint32_t)length, .src_qp = q->s->qpn,
-        .slid = (uint16_t)(sv_lid(&sv_shared_fabric, q->s->port) | wr->ah->attr.src_path_bits), .sl = wr->ah->attr.sl,
+        .slid = (uint16_t)(sv_source_lid(&sv_shared_fabric, q->s->port) | wr->ah->attr.src_path_bits), .sl = sl_of(wr->ah),
         .flags = wr->ah->attr.is_global ? IBV_WC_GRH : 0, .pkey_index = peer->pkey_index,
         .path_bits = (uint8_t)(wr->ah->attr.dlid < SV_LID_MCAST_MIN
                                    ? wr->ah->attr.dlid & ((1u << sv_lmc(&sv_shared_fabric, peer->port)) - 1) : 0),
@@ -153,6 +195,7 @@ static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec
 
 static void walk(struct ve_qp *q, struct ve_ah *ah)
 {
+    ah->attr.dlid = sv_address_lid(ah->port, ah->attr.grh.dgid.raw, ah->attr.dlid);
     struct sv_route_key route = {
         .port = q->s->port, .dlid = ah->attr.dlid, .sl = ah->attr.sl, .is_global = ah->attr.is_global,
     };

@@ -121,6 +121,8 @@ static bool accepts(struct message *m)
         return false;
     if (peer->state != IBV_QPS_RTR && peer->state != IBV_QPS_RTS && peer->state != IBV_QPS_SQD && peer->state != IBV_QPS_SQE)
         return false;
+    if (peer->roce_v2 != mine->roce_v2) /* another Ethertype, or a UDP port: no QP of that kind sees the packet */
+        return false;
     if (mine->type != IBV_QPT_UC && peer->rq_psn != m->q->sq_psn)
         return false;
     return mine->mig | peer->mig ? ve_migration(m->q, m->peer) : peer->port == m->q->flow.dest;

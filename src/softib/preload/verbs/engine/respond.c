@@ -105,7 +105,7 @@ static struct ve_outcome deliver(struct message *m)
     uint64_t room;
     struct softib_cqe cqe = {
         .status = IBV_WC_SUCCESS, .opcode = m->kind->recv_opcode, .byte_len = (uint32_t)m->length, .src_qp = m->q->s->qpn,
-        .slid = m->q->route.dlid ? sv_lid(&sv_shared_fabric, m->q->route.port) : 0, .sl = m->q->route.sl,
+        .slid = m->q->route.dlid ? sv_source_lid(&sv_shared_fabric, m->q->route.port) : 0, .sl = m->q->route.sl,
         .pkey_index = m->peer->pkey_index,
     }; /* IBV_WC_GRH is for UD alone (ibv_poll_cq(3)) */
     struct ve_outcome outcome;

@@ -17,6 +17,7 @@
 #include "link_pacing.h"
 #include "map.h"
 #include "path.h"
+#include "roce.h"
 #include "wire_size.h"
 
 /* -- the connection -- */
@@ -72,6 +73,7 @@ struct sv_port {
     uint8_t state, phys_state, lmc, sm_sl, subnet_timeout, init_type_reply, max_vl_num;
     uint8_t max_mtu, active_mtu; /* codes */
     uint8_t active_width;
+    bool is_ethernet;
     uint32_t active_speed;       /* as ibv_port_attr.active_speed: 1 SDR .. 128 NDR, 256 XDR */
 };
 

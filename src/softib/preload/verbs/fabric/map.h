@@ -18,6 +18,7 @@
     X(uint32_t, vendor_id, "<u4", nodes) \
     X(uint16_t, device_id, "<u2", nodes) \
     X(uint32_t, revision, "<u4", nodes) \
+    X(uint8_t, node_ethernet, "|u1", nodes) \
     X(uint8_t, node_desc, "|u1", nodes) \
     X(int32_t, switch_of_node, "<i4", nodes) \
     X(int32_t, port_node, "<i4", ports) \
@@ -126,6 +127,17 @@ static inline int sv_owns(const struct sv_shared_fabric *b, uint32_t port, unsig
     unsigned base = sv_lid(b, port);
 
     return base && base <= lid && lid < base + (1u << sv_lmc(b, port));
+}
+
+static inline int sv_is_ethernet(const struct sv_shared_fabric *b, uint32_t port)
+{
+    return b->node_ethernet[b->port_node[port]];
+}
+
+/* LID that the receiver of a packet from `port` learns: RoCE has none. */
+static inline uint16_t sv_source_lid(const struct sv_shared_fabric *b, uint32_t port)
+{
+    return sv_is_ethernet(b, port) ? 0 : sv_lid(b, port);
 }
 
 static inline int sv_is_switch(const struct sv_shared_fabric *b, uint32_t node)

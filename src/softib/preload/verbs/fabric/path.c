@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "roce.h"
 #include "traffic.h"
 
 bool sv_port_has_pkey(const struct sv_shared_fabric *b, uint32_t port, unsigned pkey)
@@ -18,6 +19,9 @@ bool sv_port_has_pkey(const struct sv_shared_fabric *b, uint32_t port, unsigned 
 bool sv_port_has_gid(const struct sv_shared_fabric *b, uint32_t port, const uint8_t gid[16])
 {
     const uint8_t *info = sv_port_info(b, port);
+
+    if (sv_is_ethernet(b, port))
+        return sv_roce_port(gid) == port;
     uint64_t prefix = sv_get64(gid), guid = sv_get64(gid + 8);
     unsigned n = info[SV_GUID_CAP_AT] ? info[SV_GUID_CAP_AT] : 1;
 

@@ -48,6 +48,8 @@ void sv_port_read(uint32_t port, struct sv_port *p)
     p->max_mtu = info[SV_INIT_TYPE_REPLY_AT] & 15;
     p->active_mtu = info[SV_NEIGHBOR_MTU_AT] >> 4;
     p->active_width = info[SV_LINK_WIDTH_ACTIVE_AT];
+    if (sv_is_ethernet(&sv_shared_fabric, port))
+        sv_roce_read(p);
     p->active_speed = sv_shared_fabric.port_mlnx_speed[3 * (size_t)port + 2] & 1 ? 8 : speed_of(info);
 }
 
@@ -57,6 +59,8 @@ int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16])
     uint64_t at = (uint64_t)sv_shared_fabric.guid_base[port] + index;
 
     memset(gid, 0, 16);
+    if (sv_is_ethernet(&sv_shared_fabric, port))
+        return sv_roce_gid(port, index, gid);
     if (index >= gids_of(info))
         return -EINVAL;
     if (at >= sv_shared_fabric.guids_n || !sv_shared_fabric.guids[at])
@@ -70,7 +74,7 @@ int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16])
 
 int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey)
 {
-    if (index >= sv_shared_fabric.pkey_cap[port])
+    if (index >= (sv_is_ethernet(&sv_shared_fabric, port) ? SV_ROCE_PKEYS : sv_shared_fabric.pkey_cap[port]))
         return -EINVAL;
     *pkey = sv_shared_fabric.pkeys[sv_shared_fabric.pkey_base[port] + (int32_t)index];
     return 0;

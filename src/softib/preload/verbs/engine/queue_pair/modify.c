@@ -117,7 +117,8 @@ static bool is_alternate_path(struct ve_qp *q, const struct ibv_qp_attr *a)
     uint32_t port = a->alt_port_num ? sv_port_row(q->device, a->alt_port_num) : SV_NO_PORT;
     uint16_t pkey;
 
-    return port != SV_NO_PORT && a->alt_ah_attr.port_num == a->alt_port_num && a->alt_ah_attr.dlid &&
+    /* Linux has no alternate paths over Ethernet. */
+    return port != SV_NO_PORT && !sv_is_ethernet(&sv_shared_fabric, port) && a->alt_ah_attr.port_num == a->alt_port_num && a->alt_ah_attr.dlid &&
            is_rate(a->alt_ah_attr.static_rate) && !sv_port_pkey(port, a->alt_pkey_index, &pkey);
 }
 
@@ -141,6 +142,9 @@ static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, enum ib
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > 16) ||
         (mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > 16))
         return EINVAL;
+    if (mask & IBV_QP_AV)
+        return sv_address_error(sv_port_row(q->device, a->ah_attr.port_num), a->ah_attr.is_global, a->ah_attr.grh.sgid_index,
+                                a->ah_attr.grh.dgid.raw, a->ah_attr.dlid);
     return 0;
 }
 
@@ -153,6 +157,7 @@ static void take_address(struct ve_qp *q, const struct ibv_qp_attr *a)
     q->route.is_global = ah->is_global;
     memcpy(q->route.dgid, ah->grh.dgid.raw, 16);
     q->s->lid = ah->dlid;
+    q->s->roce_v2 = sv_is_ethernet(&sv_shared_fabric, q->s->port) && sv_roce_is_v2(ah->grh.sgid_index);
     q->attr.ah_attr = ve_path_bits(ah);
 }
 
@@ -261,6 +266,7 @@ int ve_qp_walk(struct ve_qp *q)
     q->write_target.rkey = 0;
     sv_port_pkey(s->port, s->pkey_index, &s->pkey); /* the SM may have changed the table */
     q->route.port = s->port;
+    q->route.dlid = sv_address_lid(s->port, q->route.dgid, q->route.dlid);
     q->route.pkey = s->pkey;
     if (s->type == IBV_QPT_UC || sv_path_walk(&sv_shared_fabric, &q->route, &path) != SV_OK)
         return sv_flow_walk(&q->flow, &q->route, NULL, qp);

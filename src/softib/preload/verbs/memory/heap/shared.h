@@ -353,7 +353,8 @@ struct softib_qp {
     uint32_t rq_psn;        /* expected */
     uint32_t rq_head;
     uint8_t established;    /* COMM_EST was raised */
-    uint8_t spare[3];
+    uint8_t roce_v2;        /* its address names a GID of RoCE v2 */
+    uint8_t spare[2];
     uint32_t alt_port;      /* row, of the alternate path */
     uint16_t alt_lid;       /* of the peer on that path; 0: no alternate path loaded */
     uint16_t alt_pkey_index;

@@ -1,0 +1,56 @@
+"""RoCE: adapters whose link layer is Ethernet (``network: roce`` in a fabric.yaml), as programs see them.
+
+A port has sixteen GIDs: 0 and 1 are the link-local address made from its MAC, 2 and 3 its IPv4 address
+(``::ffff:a.b.c.d``); even entries are RoCE v1, odd ones RoCE v2; the others are empty. This is the table that Linux
+builds for an interface with one IPv4 address (``ib_core``'s roce_gid_mgmt.c). ``preload/verbs/fabric/roce.h``
+restates it for verbs.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from softib.fabric.model import Fabric
+
+__all__ = ["GIDS", "NETWORK", "ROCE_V2_INDEX", "ip_of", "is_ethernet", "mapped", "roce_gid", "roce_type"]
+
+NETWORK = 127 << 24 | 64 << 16
+"""127.64.0.0/10: 2^22 addresses, all of the loopback device."""
+GIDS = 16
+ROCE_V2_INDEX = 3
+"""The GID of RoCE v2 over IPv4: what rdma_cm uses."""
+FIRST_OF_IPV4, LAST_OF_IPV4 = 2, 3
+MAC_HEAD = 0x02
+"""First octet of a MAC: locally administered; the port's row follows in five octets."""
+
+
+def is_ethernet(f: Fabric, port: int) -> bool:
+    """Whether the link layer of port row ``port`` is Ethernet."""
+    return bool(f.node_ethernet[f.port_node[port]])
+
+
+def ip_of(port: int) -> int:
+    """The IPv4 address of port row ``port``."""
+    return NETWORK + 1 + port
+
+
+def mapped(ip: int) -> bytes:
+    """The IPv4-mapped IPv6 address."""
+    return bytes(10) + b"\xff\xff" + struct.pack("!I", ip)
+
+
+def roce_gid(port: int, index: int) -> bytes:
+    """GID ``index`` of an Ethernet port, 16 bytes; zeros for an empty entry."""
+    if FIRST_OF_IPV4 <= index <= LAST_OF_IPV4:
+        return mapped(ip_of(port))
+    if index > LAST_OF_IPV4:
+        return bytes(16)
+    mac = bytes([MAC_HEAD]) + port.to_bytes(5, "big")
+    eui64 = bytes([mac[0] ^ 2]) + mac[1:3] + b"\xff\xfe" + mac[3:]  # RFC 4291, appendix A
+    return socket.inet_pton(socket.AF_INET6, "fe80::")[:8] + eui64
+
+
+def roce_type(index: int) -> str:
+    """The type of GID ``index`` as sysfs names it."""
+    return "RoCE v2" if index % 2 else "IB/RoCE v1"
