@@ -44,8 +44,8 @@ MANAGER_S = 15.0
 """How long the attacker's manager runs: longer than the sweep interval of OpenSM, 10 s, after which
 a master sees other managers."""
 FLOOD, FLOOD_BATCH, PATIENCE_S = 5_000, 250, 1.0
-"""Forged traps, how many between two questions to the subnet administration, and how late its answer
-may be: RETRY of OpenSM's clients is a second."""
+"""Number of forged traps, number between two queries of the subnet administration, and time limit of
+its answer: RETRY of OpenSM's clients is a second."""
 GUESS_S = 120.0
 LINK_STATE, URGENT, SWITCH = 128, 1, 2
 GROUP, QKEY = (0xFF12401B80010000, 0x5EED), 0x0B1B
@@ -59,13 +59,13 @@ class Attempt(Result):
     attack: str
     """Its name."""
     clause: str
-    """Of the specification: its defence."""
+    """The defence in the specification."""
     outcome: Outcome
-    """``not needed``: an attacker has nothing to win by it here."""
+    """``not needed``: an attacker gains no advantage here."""
     seen: str
     """What was observed."""
     advice: str
-    """The settings that stop it; empty where nothing got through."""
+    """The settings that prevent it; empty if it did not succeed."""
 
 
 @dataclass
@@ -283,7 +283,7 @@ def foreign_manager(s: Stage) -> tuple[Outcome, str]:
 
 
 def trap_flood(s: Stage) -> tuple[Outcome, str]:
-    """Forged traps 128 in the name of a switch; the victim asks for a path meanwhile."""
+    """Forged traps 128 in the name of a switch, while the victim queries a path."""
     wire, master, before = s.wires[s.attacker], s.master, s.sweeps()
     fields = {"slid": s.lids[s.victim], "dlid": s.lids[s.attacker]}
     worst = 0.0
@@ -322,7 +322,7 @@ them: keys first; last what leaves the twin without its manager."""
 
 
 def rehearse(stage: Stage) -> Iterator[Attempt]:
-    """Try every attack. What an attacker builds on stays: keys, its P_Key, checks switched off."""
+    """Try every attack. Preconditions of an attack remain: keys, its P_Key, checks switched off."""
     for attack, clause, attempt, advice in ATTACKS:
         outcome, seen = attempt(stage)
         yield Attempt(attack, clause, outcome, seen, advice if outcome == THROUGH else "")
@@ -334,8 +334,8 @@ def _keys(s: Stage, host: str) -> list[int]:
 
 
 def _wanted(s: Stage) -> int:
-    """Base of a P_Key of the victim of which the attacker is not a full member, the default one last;
-    0: none."""
+    """Return the base of a P_Key of the victim of which the attacker is not a full member, the default
+    one last; 0: none."""
     mine = _keys(s, s.attacker)
     lacking = [k & BASE for k in _keys(s, s.victim) if k & BASE and (k | FULL) not in mine]
     return min(lacking, key=lambda base: base == BASE, default=0)

@@ -175,7 +175,7 @@ class SubnetView:
         return held
 
     def sibling(self) -> SubnetView:
-        """Another view of the same subnet, with its own wire."""
+        """Return another view of the same subnet, with a separate wire."""
         return SubnetView(self._open)
 
     def take(self, other: SubnetView, whole: bool, newer: set[int]) -> None:

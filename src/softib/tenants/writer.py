@@ -1,9 +1,9 @@
 """The only thread that writes changes: it takes those that wait, checks each against those before it, commits them
 together and then answers all of them.
 
-A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits. Results of
-programming share these commits too. One that is lost in a power cut needs no wait of its own: its revision is
-programmed again at the next start.
+A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits.
+Results of programming share these commits too. A record lost in a power cut needs no separate sync: its
+revision is programmed again at the next start.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Writer:
         self._unmarked: list[Mark] = []
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
         self.lock = threading.Lock()
-        """Held while the state changes: a reader of several partitions at one time takes it."""
+        """Held while the state changes; taken by a reader that needs a consistent view of several
+        partitions."""
         self._thread.start()
 
     def submit(self, request: Request) -> Future[Done]:

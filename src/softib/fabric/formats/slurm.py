@@ -7,7 +7,7 @@ the same parts are interchangeable, so they become **one** line:
 * a *leaf* is a switch with hosts; its line has ``Nodes=``. The height of a switch is its distance
   from the nearest leaf.
 * the switches up to height 1, 2, … form connected parts; each part becomes one line with
-  ``Switches=`` the parts that it joins. A part that joins nothing new gets no line. So a two-level
+  ``Switches=`` the parts that it joins. A part that adds no connection gets no line. So a two-level
   tree is leaves and one line for all its spines, a three-level tree has one line a pod and one for
   the core. Leaves cabled to each other are joined at height 0.
 * a line for one switch has its name; a line for several is called ``spines1``, ``spines2`` … and a

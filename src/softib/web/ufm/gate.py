@@ -27,7 +27,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
 BY_NAME = ("/ufmRest", "/tenants/v1")
-"""Those that accept a name and a password."""
+"""Requests that accept a name and a password."""
 TENANTS = {
     True: ("/tenants", "/partitions", "/tokens", "/openapi.json"),
     False: ("/resources", "/actions/remove_guids_from_pkey", "/app/ufm_version", "/app/tokens", "/app/jobs", "/jobs",
@@ -130,7 +130,7 @@ def _pair(value: str) -> tuple[str, str] | None:
 
 
 async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
-    """The whole body; None if it is too large: then the rest of it is not read."""
+    """Return the whole body; None if it is too large, without reading the rest."""
     stated = headers.get(b"content-length", "0")
     if not stated.isdigit() or len(stated) > 12 or int(stated) > MOST_OCTETS:
         return None

@@ -1,5 +1,5 @@
 """UFM's calls for work that takes time: ``jobs`` and ``reports``. A job is a revision of the partitions: it is
-completed when the tables hold it. A report is made at once, from what the monitor knows."""
+completed when the tables hold it. A report is created at once, from the monitor's data."""
 
 from __future__ import annotations
 
