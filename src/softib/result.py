@@ -1,9 +1,9 @@
 """The model of a result: a dataclass whose fields are the only declaration of its content.
 
 A subclass of :class:`Result` declares each field once: name, type, a line of text below it, and its special
-properties in :func:`key`. JSON, JSON Schema (``docs/make_schemas.py``), table, facts for
-people and the view of a notebook are derived from that. A result that is a document of ``--json``
-names it in ``document``; docs/stability.md explains when a version changes.
+properties in :func:`key`. JSON, JSON Schema (``docs/make_schemas.py``), table, text
+and the view of a notebook are derived from that. A result that is a document of ``--json`` names it in
+``document``; docs/stability.md explains when a version changes.
 """
 
 from __future__ import annotations
