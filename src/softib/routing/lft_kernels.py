@@ -94,6 +94,20 @@ def candidate_masks(legal, s, byte_masks, masks):
             row[t] |= np.uint64(byte_masks[t]) << shift
 
 
+@candidate_masks.in_python
+def _candidate_masks_by_rows(legal, s, byte_masks, masks):
+    """All links of ``s`` at once."""
+    links = slice(legal.first[s], legal.first[s + 1])
+    peers, hops, is_down = legal.peer[links], legal.hops, legal.is_down.astype(bool)
+    down = legal.down[links].astype(bool)[:, None]
+    legal_here = np.where(down, is_down[s] & is_down[peers], ~is_down[s])
+    on = (hops[peers] < 254) & (hops[peers] + np.uint8(1) == hops[s]) & legal_here
+    packed = np.zeros((8 * ((len(on) + 63) // 64), hops.shape[0]), np.uint8)
+    packed[: (len(on) + 7) // 8] = np.packbits(on, axis=0, bitorder="little")
+    words = np.ascontiguousarray(packed.T).view("<u8").T
+    masks[: len(words)] = words
+
+
 @kernel
 def _same_masks(t, n_masks, masks, last):
     same = True
@@ -152,7 +166,7 @@ def _count_ports(row, load):
         load[p] = parts[0, p] + parts[1, p] + parts[2, p] + parts[3, p]
 
 
-@kernel(steps=lambda legal, dests, resume, lft: 10 * len(lft) * len(dests.lid), rows=True)
+@kernel(steps=lambda legal, dests, resume, lft: 4 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, resume, lft):
     """Write tables for LMC 0: each LID in turn uses the port with the fewest LIDs so far, the lowest of
     several.

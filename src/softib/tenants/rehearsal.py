@@ -3,6 +3,7 @@ attacker has root on its host: it sends any MAD through its own port, and knows 
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from softib.live.umad_sm.wire import smp_get, smp_set, transact
 from softib.mad.batch import MadBatch
 from softib.result import Result
 from softib.tenants.administration import ask_administration
+from softib.tenants.key_guess import TRIES
 
 __all__ = ["ATTACKS", "Attempt", "Stage", "rehearse"]
 
@@ -44,6 +46,7 @@ a master sees other managers."""
 FLOOD, FLOOD_BATCH, PATIENCE_S = 5_000, 250, 1.0
 """Number of forged traps, number between two queries of the subnet administration, and time limit of
 its answer: RETRY of OpenSM's clients is a second."""
+GUESS_S = 120.0
 LINK_STATE, URGENT, SWITCH = 128, 1, 2
 GROUP, QKEY = (0xFF12401B80010000, 0x5EED), 0x0B1B
 """A multicast group of the rehearsal: transient, link-local (IBA 4.1.1)."""
@@ -210,6 +213,37 @@ def packets_across(s: Stage) -> tuple[Outcome, str]:
     return STOPPED, f"packets of {s.attacker} with P_Key {key | FULL:#06x} did not reach {s.victim}"
 
 
+def key_guess(s: Stage) -> tuple[Outcome, str]:
+    """RDMA READs with guessed R_Keys, as a client of a program on the victim (see
+    :mod:`softib.tenants.key_guess`)."""
+    port, program = str(_free_port()), [sys.executable, "-m", "softib.tenants.key_guess"]
+    one = s.run(s.victim, [*program, "serve", port])
+    try:
+        line = one.stdout.readline() if one.stdout is not None else ""
+        if not line.startswith("listening "):
+            return NOT_TRIED, f"the program on {s.victim} does not run: {line.strip()[:200]}"
+        two = s.run(s.attacker, [*program, "guess", line.split()[1], port])
+        try:
+            output = two.communicate(timeout=GUESS_S)[0]
+        except subprocess.TimeoutExpired:
+            two.kill()
+            two.communicate()
+            return STOPPED, f"{s.attacker} read no memory within {GUESS_S:.0f} s"
+    finally:
+        one.terminate()
+        one.communicate(timeout=30)
+    try:
+        result = json.loads(output.splitlines()[-1])
+    except (ValueError, IndexError):
+        return NOT_TRIED, f"the program on {s.attacker} does not run: {output.strip()[-200:]}"
+    if result["why"]:
+        return STOPPED, f"{s.attacker} gets no connection to {s.victim}: {result['why']}"
+    for name, owner in (("same", "another client's buffer"), ("other", "a buffer in another protection domain")):
+        if result[name]:
+            return THROUGH, f"{s.attacker} read {owner} on {s.victim} with guess {result[name]} of its R_Key"
+    return STOPPED, f"{2 * TRIES} guesses of R_Keys read nothing on {s.victim}"
+
+
 def group_leave(s: Stage) -> tuple[Outcome, str]:
     """SubnAdmDelete(MCMemberRecord) with the GID of the victim: it leaves a group."""
     info = s.truth(SmpAttr.PORT_INFO, s.lids[s.victim])
@@ -273,6 +307,12 @@ ATTACKS: tuple[tuple[str, str, Callable[[Stage], tuple[Outcome, str]], str], ...
     ("self-admission", "IBA 10.9.2", self_admission, KEYED),
     ("enforcement-off", "IBA 14.2.4", enforcement_off, KEYED),
     ("packets-across", "IBA 10.9.3", packets_across, "set part_enforce both, and the default partition to limited"),
+    (
+        "key-guess",
+        "IBA 10.2.3",
+        key_guess,
+        "give each client of a program its protection domain",
+    ),
     ("group-leave", "IBA 15.2.5.17", group_leave, "no setting does: it is a fault of the manager"),
     ("trap-flood", "IBA 14.2.5.1", trap_flood, "set babbling_port_policy TRUE"),
     ("foreign-manager", "IBA 14.4", foreign_manager, "set m_key, m_key_protection_level 2 and a sm_key of your own"),
@@ -301,11 +341,15 @@ def _wanted(s: Stage) -> int:
     return min(lacking, key=lambda base: base == BASE, default=0)
 
 
-def _write(s: Stage, server: int, client: int) -> bool:
-    """Do RDMA writes of the attacker with its P_Key at index ``client`` arrive?"""
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+        return int(probe.getsockname()[1])
+
+
+def _write(s: Stage, server: int, client: int) -> bool:
+    """Do RDMA writes of the attacker with its P_Key at index ``client`` arrive?"""
+    port = str(_free_port())
     program = ["ib_write_bw", "-n", "50", "-s", "4096", "-F", "-p", port]
     one = s.run(s.victim, [*program, f"--pkey_index={server}"])
     try:

@@ -218,12 +218,24 @@ def has_vls(old, kind):
 
 
 @inner
-def apply(t, new, port, kind, now):
-    """Store a legal request and update the link."""
-    info = t.port_info[port]
+def _write(info, new, kind):
+    """The bits of ``new`` that a request may write."""
     for i in range(64):
         mask = np.int64(WRITABLE[kind, i])
         info[i] = (get8(info, i) & ~mask) | (get8(new, i) & mask)
+
+
+@_write.in_python
+def _write_at_once(info, new, kind):
+    mask = WRITABLE[kind, :64]
+    info[:64] = (info[:64] & ~mask) | (new[:64] & mask)
+
+
+@inner
+def apply(t, new, port, kind, now):
+    """Store a legal request and update the link."""
+    info = t.port_info[port]
+    _write(info, new, kind)
     if get8(new, MTU_AT) >> 4 and has_mtu(info, kind):
         info[MTU_AT] = (get8(info, MTU_AT) & 0x0F) | (get8(new, MTU_AT) & 0xF0)
     if get8(new, OPER_VLS_AT) >> 4 and has_vls(info, kind):

@@ -37,7 +37,7 @@ from softib.natural_order import natural_key
 from softib.plural import counted
 from softib.whole_files import write_text
 
-__all__ = ["expand_hostlist", "fold_hostlist", "tree", "write", "write_blocks"]
+__all__ = ["block_sizes", "expand_hostlist", "fold_hostlist", "tree", "write", "write_blocks"]
 
 _NUMBERED = re.compile(r"^(.*?)(\d{1,18})(\D*)$")
 _GUID_NAME = re.compile(r"^[SH]-[0-9a-f]{16}$")
@@ -78,9 +78,15 @@ def write_blocks(fabric: Fabric, path: str | Path) -> list[str]:
     out = ["# topology.conf for topology/block, written by softib"]
     out += [f"BlockName={line.name} Nodes={fold_hostlist(line.nodes)}" for line in leaves]
     if leaves:
-        out.append(f"BlockSizes={min(len(line.nodes) for line in leaves)}")
+        out.append(f"BlockSizes={','.join(map(str, block_sizes([len(line.nodes) for line in leaves])))}")
     write_text(path, "\n".join(out) + "\n")
     return [*notes, "blocks do not describe the switches above the leaves"]
+
+
+def block_sizes(nodes: list[int]) -> list[int]:
+    """Sizes of blocks and of groups of 2, 4, 8 … blocks for ``BlockSizes``, as NVIDIA's Topograph writes them.
+    ``nodes``: those of each block."""
+    return [min(nodes) << doubled for doubled in range(len(nodes).bit_length())]
 
 
 def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:

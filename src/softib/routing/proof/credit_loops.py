@@ -93,7 +93,7 @@ Channel = tuple[int, int, int]
 
 NO_PATH = 255
 """SL of a pair without traffic."""
-SEARCH_BUDGET = 30_000_000
+SHORT_BUDGET, SEARCH_BUDGET = 1 << 15, 30_000_000
 
 
 class Senders(NamedTuple):
@@ -230,7 +230,9 @@ def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
         return None
     cycle = np.empty(nodes, np.int32)
     length = any_cycle(start, targets, alive, cycle)
-    length = shorten(start, targets, alive, cycle, length, SEARCH_BUDGET)
+    for budget in (SHORT_BUDGET, SEARCH_BUDGET):  # most searches end within the first, which is not worth compiling
+        if length > 2 and alive.any():
+            length = shorten(start, targets, alive, cycle, length, budget)
     loop = cycle[:length]
     return np.roll(loop, -int(np.argmin(loop)))
 

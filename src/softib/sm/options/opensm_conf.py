@@ -35,7 +35,11 @@ class Remark:
     def __str__(self) -> str:
         if self.kind == "unknown":
             return f"{self.name[:40]}: OpenSM 3.3.23 has no such option"
-        why = "is not a valid value" if self.kind == "unreadable" else "is out of range"
+        most = MOST.get(KINDS.get(self.name, ""), 0)
+        if self.kind == "unreadable" and most and (number(self.value) or 0) > most:
+            why = f"does not fit into {most.bit_length()} bits (0 to {most})"
+        else:
+            why = "is not a valid value" if self.kind == "unreadable" else "is out of range"
         return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
 
 

@@ -104,7 +104,7 @@ def _put_network(draft: Draft, pkey: int, name: str) -> str:
     if partition is None:
         return changes.create(draft, pkey, Options(name=name))
     if partition.name != name:
-        raise Refused(f"P_Key {pkey:#x} belongs to {partition.name}; give the network another segmentation ID")
+        raise Refused(f"P_Key {pkey:#x} belongs to another partition; give the network another segmentation ID")
     return f"{name} is {pkey:#x}"
 
 
