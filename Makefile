@@ -24,11 +24,7 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
-<<<<<<< HEAD
-.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest release test test-all ready lint types contracts stock-tools stock-slow preload web bench stories programs validate clean
-=======
-.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench stories kills programs validate clean
->>>>>>> main
+.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest release test test-all ready lint types contracts stock-tools stock-slow preload web bench stories kills programs validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"

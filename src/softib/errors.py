@@ -134,7 +134,7 @@ class SoftibBug(SoftibError):
 
 
 def broken_rule(error: Mapping[str, Any]) -> str:
-    """Return the rule of a pydantic error, for people: ``must be at most 7``. The text of a check
+    """Return the rule of a pydantic error as text: ``must be at most 7``. The text of a check
     of softib's own stays as it is."""
     kind = str(error["type"])
     rule = _RULES.get(kind) or _RULES.get(re.sub(r"_(type|parsing|from_float|attributes_type|parsing_size)$", "", kind))

@@ -1,9 +1,9 @@
 """The model of a result: a dataclass whose fields are the only declaration of its content.
 
 A subclass of :class:`Result` declares each field once: name, type, a line of text below it, and its special
-properties in :func:`key`. JSON, JSON Schema (``docs/make_schemas.py``), table, facts for
-people and the view of a notebook are derived from that. A result that is a document of ``--json``
-names it in ``document``; docs/stability.md explains when a version changes.
+properties in :func:`key`. JSON, JSON Schema (``docs/make_schemas.py``), table, text
+and the view of a notebook are derived from that. A result that is a document of ``--json`` names it in
+``document``; docs/stability.md explains when a version changes.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Key:
     before: str = ""
     """The field before which its key is placed; empty: the field's own place, for a property behind all fields."""
     label: str = ""
-    """Its label for people, in :meth:`Result.facts`; empty: it is not a fact."""
+    """Its label in :meth:`Result.facts`; empty: it is not a fact."""
     text: Callable[[Any], str] | None = None
     """Makes the text of the fact from the whole result; an empty text leaves the fact out."""
 
@@ -176,7 +176,7 @@ class Result:
         return document
 
     def facts(self) -> list[tuple[str, str]]:
-        """(label, text) of the fields that have a label, for people."""
+        """(label, text) of the fields that have a label."""
         shown = ((how.label, how.text) for _, how in _declared(type(self)) if how.label and how.text is not None)
         return [(label, line) for label, text in shown if (line := text(self))]
 

@@ -1,4 +1,4 @@
-"""Traps on their way to the subnet manager: each is sent repeatedly until the manager represses it (IBA 13.4.9,
+"""Traps in transit to the subnet manager: each is sent repeatedly until the manager represses it (IBA 13.4.9,
 14.2.5.1).
 
     queue = TrapQueue(plane)

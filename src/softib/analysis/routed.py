@@ -225,6 +225,6 @@ def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, li
     fabric = fabric.copy()
     PortInfo.lid.set(fabric.port_info, 0, ports)
     return fabric, [
-        f"{counted(int(unrouted.sum()), 'node')} {plural(int(unrouted.sum()), 'has', 'have')} no cable to where "
-        f"these tables lead; they are left out"
+        f"{counted(int(unrouted.sum()), 'node')} {plural(int(unrouted.sum()), 'is', 'are')} "
+        f"not connected to the switches of these routing tables; ignored"
     ]

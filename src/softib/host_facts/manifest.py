@@ -35,7 +35,7 @@ COUNTERS = {
     "excessive_buffer_overrun_errors": 0,
     "VL15_dropped": 10,
 }
-"""Counters that are looked at, and the most that each may rise in an hour, where a manifest says
+"""Counters that are checked, and the most that each may rise in an hour, where a manifest says
 nothing (softib's choice; a link that keeps the specification's bit error rate of 1e-12 has fewer
 symbol errors)."""
 
@@ -45,7 +45,7 @@ MOST = 1 << 20
 
 @dataclass(frozen=True)
 class PortWanted:
-    """None: not looked at. ``gbps``, ``lanes``, ``gids``: at least. ``pkeys``: all of these."""
+    """None: not checked. ``gbps``, ``lanes``, ``gids``: at least. ``pkeys``: all of these."""
 
     state: str | None = None
     link_layer: str | None = None

@@ -73,7 +73,8 @@ def place_boxes(
 def _label(
     boxes: list[Box], of_tier: list[int], members: list[list[int]], names: list[str], width: float, around: bool
 ) -> str:
-    """Label the boxes of a tier: whole names if they fit, otherwise the parts that differ, upwards if necessary."""
+    """Label the boxes of a tier: whole names if they fit, otherwise the parts that differ, as vertical
+    text if necessary."""
     whole = [who(members[i], names) for i in of_tier]
     every = [n for i in of_tier for n in {members[i][0]: 0, members[i][-1]: 0}]
     apart, common = distinct_parts([names[s] for s in every])

@@ -1,5 +1,5 @@
 """The REST interface (``/api/v1``, OpenAPI at ``/api/openapi.json``) and the page that uses it.
-The words are those of the command line."""
+Names are the same as on the command line."""
 
 from __future__ import annotations
 

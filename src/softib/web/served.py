@@ -49,7 +49,7 @@ class Served:
     """``read`` reads a source that does not change; ``collector`` one that does (exactly one of them is given).
     :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of
+    ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of
     jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report
     --html`` (None: there is none); ``labs`` makes the page of a laboratory (None: the list of all) from its number and
     the fields of its form; ``stated`` reads the data of ports from a file.

@@ -54,7 +54,7 @@ class Isolation(Suggests, Result):
         return not self.choices
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The proposals as text."""
         verbs = ("isolated", "released") if self.acted else ("would isolate", "would release")
         out = [f"{verbs[1]} {r.cable}: {r.why}" for r in self.released]
         for c in self.choices:

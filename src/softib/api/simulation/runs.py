@@ -39,7 +39,7 @@ class Record:
     whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``,
     the message whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``).
     ``counters``: ports for :meth:`Simulation.counters`; an unknown name is rejected before the
-    run. ``progress`` is called while the run goes on. ``queue_pairs``: ``timeout``, ``retry_cnt``,
+    run. ``progress`` is called during the run. ``queue_pairs``: ``timeout``, ``retry_cnt``,
     ``min_rnr_timer`` and ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has
     them (TCP has none). ``hosts``: host costs of messages, instead of the fabric file's ``hosts``:
     ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md). ``machine``: a file of

@@ -37,7 +37,7 @@ from softib.cli.shared.output import print_json, print_notice
     metavar="KIND[ PLACE[ RATE]]@TIME",
     multiple=True,
     help=(
-        "Inject a fault at a time, for example 'link-down@2s' (without PLACE: on the path between the nodes); "
+        "Inject a fault at a given time, for example 'link-down@2s' (without PLACE: on the path between the nodes); "
         "repeatable."
     ),
 )

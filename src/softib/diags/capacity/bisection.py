@@ -67,7 +67,7 @@ class Bisection:
 
     ``how``: the method that found it; ``exact``: no narrower one exists. ``host_port``
     int64[hosts] are the ports of the hosts and ``side`` bool[hosts] their halves. ``part`` is the
-    narrowest part, None where every part can send all; ``partitions`` are all that were looked at,
+    narrowest part, None where every part can send all; ``partitions`` are all that were examined,
     each int64[nodes]: the part of each switch.
     """
 

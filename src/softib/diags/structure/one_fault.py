@@ -49,7 +49,7 @@ RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-
 OF_A_DEAD_SWITCH = frozenset({"missing-cable", "missing-uplinks", "unlinked-hca-port"})
 """Codes about missing cables, each of which one dead switch explains."""
 OF_HOSTS = frozenset({"exchanged-leaves", "swapped-hosts"})
-"""Codes about hosts in another's place, which exchanged switches explain."""
+"""Codes about hosts in exchanged positions, which exchanged switches explain."""
 ROUTES = "uneven-routes"
 _WORD = re.compile(r"[^\s,;()]+")
 

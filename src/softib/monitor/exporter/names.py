@@ -238,7 +238,10 @@ STATE = (
         "softib_module_temperature_celsius", "gauge", _PORT, "Temperature of the cable's module, where the source tells"
     ),
     Metric(
-        "softib_module_temperature_high_alarm_celsius", "gauge", _PORT, "The module's own high alarm of its temperature"
+        "softib_module_temperature_high_alarm_celsius",
+        "gauge",
+        _PORT,
+        "High alarm threshold of the module's temperature",
     ),
     Metric("softib_module_voltage_volts", "gauge", _PORT, "Supply voltage of the module"),
     Metric(
@@ -247,11 +250,18 @@ STATE = (
         _PORT,
         "Optical power that the module receives on its weakest lane; -40: no light",
     ),
-    Metric("softib_module_receive_power_low_alarm_dbm", "gauge", _PORT, "The module's own low alarm of received power"),
+    Metric(
+        "softib_module_receive_power_low_alarm_dbm", "gauge", _PORT, "Low alarm threshold of the module's receive power"
+    ),
     Metric(
         "softib_module_transmit_power_dbm", "gauge", _PORT, "Optical power that the module sends on its weakest lane"
     ),
-    Metric("softib_module_transmit_power_low_alarm_dbm", "gauge", _PORT, "The module's own low alarm of sent power"),
+    Metric(
+        "softib_module_transmit_power_low_alarm_dbm",
+        "gauge",
+        _PORT,
+        "Low alarm threshold of the module's transmit power",
+    ),
     Metric("softib_module_transmit_bias_amperes", "gauge", _PORT, "Highest bias current of the module's lasers"),
     Metric(
         "softib_device_temperature_celsius", "gauge", _PORT, "Temperature of the port's device, where the source tells"

@@ -230,7 +230,7 @@ class MulticastTrees:
         return np.concatenate(before).astype(np.int32), np.concatenate(after).astype(np.int32)
 
     def _vl(self, table: np.ndarray, link: np.ndarray, in_port: np.ndarray, sl: int) -> np.ndarray:
-        """VL of packets of ``sl`` that leave by ``link`` and came in by ``in_port``."""
+        """VL of packets of ``sl`` that leave through ``link`` and entered through ``in_port``."""
         s, out = self.source_of[link], self.graph.out_port[link]
         size = table.shape
         vl: np.ndarray = table[s % size[0], in_port % size[1], out % size[2], sl].astype(np.int64)

@@ -126,7 +126,7 @@ def verify(
     """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not
     exist.
 
-    ``path_sl`` uint8[n_switches, ends]: SL by (switch that the source hangs on, destination end),
+    ``path_sl`` uint8[n_switches, ends]: SL by (switch of the source, destination end),
     :data:`~softib.routing.proof.credit_loops.NO_PATH` = no one sends there (the pair makes no
     dependency), None = SL 0 everywhere. One row applies to every source; [ends, ends] is by source end (as reported
     by another manager's administration). ``sl2vl``: None = VL is SL mod

@@ -189,7 +189,7 @@ def _queued(state: Any) -> np.ndarray:
 
 
 def _credits(state: Any) -> np.ndarray:
-    """Credits on their way after the first two of a port VL."""
+    """Credits in transit after the first two of a port VL."""
     row, place, c = chains(state.vl["credits"], state.credit["next"])
     rows = _rows(len(c), "row", "place", "blocks", "time")
     rows["row"], rows["place"] = row, place

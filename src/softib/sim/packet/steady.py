@@ -57,7 +57,7 @@ class SteadyStates:
         self.allowed = self.allowed and not odd_run
 
     def notes(self) -> tuple[str, ...]:
-        """A line for people on what was skipped."""
+        """A text line on what was skipped."""
         if not self.jumps:
             return ()
         return (

@@ -51,7 +51,7 @@ EVENT_BLOCK = Rows(
 )
 
 CREDIT = Rows(
-    "Credits on their way to a port VL after its first two.",
+    "Credits in transit to a port VL after its first two.",
     i8("time", "ps", "When the flow-control packet arrives."),
     i8("blocks", "credits of 64 bytes", "Credits that it brings."),
     i8("next", "row", "Next credit of the port VL, or of the free list; 0: none."),
@@ -67,7 +67,7 @@ LOG = Rows(
     i8("end", "ps", "Sent: the last byte's time; received: in memory."),
     i8("flow", "stream << 32 | PSN", "Whose packet it is; the stream of a MAD is -1."),
     i8("fields", "bits", "Size, DLID << 16, SL << 32, VL << 36, kind << 40, marks << 48."),
-    i8("came_in", "port", "Port that it came in by."),
+    i8("came_in", "port", "Port through which it entered."),
     i8("entered", "ps", "When it entered the switch; of a MAD not a time, its source LID."),
     i8(
         "mad",

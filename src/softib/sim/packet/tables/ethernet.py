@@ -56,7 +56,7 @@ BUFFER = Rows(
 
 QUEUE = Rows(
     "Port VLs of an Ethernet switch.",
-    i8("ingress", "bytes", "In the buffer, came in by this port."),
+    i8("ingress", "bytes", "In the buffer, received through this port."),
     i8("xoff_sent", "flag", "The other end is asked to pause."),
     i8("refresh_at", "ps", "When it is asked again."),
     i8("egress", "bytes", "Queued to leave by this port; of a switch's port 0: all that the switch holds."),

@@ -95,7 +95,7 @@ ARBITRATION = Rows(
 )
 
 VL = Rows(
-    "Port VLs, a cache line each. The first two credits on their way are here, later ones in a list.",
+    "Port VLs, a cache line each. The first two credits in transit are here, later ones in a list.",
     i4("ring", "queue or stream, + 1", "Last of the ring that takes turns; 0: the ring is empty."),
     i4("fctbs", "credits mod 4096", "Total blocks sent (FCTBS)."),
     i4("fccl", "credits mod 4096", "Credit limit (FCCL)."),
@@ -103,8 +103,8 @@ VL = Rows(
     i4("queued", "credits of 64 bytes", "Blocks queued for this output VL."),
     i4("credits", "row", "First credit of the list in State.credit; 0: none."),
     i4("last_credit", "row", "Last credit of that list."),
-    i4("first_blocks", "credits of 64 bytes", "First credit on its way; 0: none."),
-    i4("second_blocks", "credits of 64 bytes", "Second credit on its way; 0: none."),
+    i4("first_blocks", "credits of 64 bytes", "First credit in transit; 0: none."),
+    i4("second_blocks", "credits of 64 bytes", "Second credit in transit; 0: none."),
     i8("head_since", "ps", "Since when the packet at the head is there."),
     i8("first_at", "ps", "When the first credit arrives."),
     i8("second_at", "ps", "When the second credit arrives."),
@@ -112,7 +112,7 @@ VL = Rows(
 )
 
 VL_MORE = Rows(
-    "Port VLs: what is seldom looked at.",
+    "Port VLs: rarely used columns.",
     i8("stalls", "packets", "HOQLife discards in a row."),
     i8("stalled", "ps", "Until when the VL is stalled."),
     i8("control", "packet", "First of the port's own acknowledgements; 0: none."),
@@ -131,7 +131,7 @@ VL_WAIT = Rows(
 )
 
 VOQ = Rows(
-    "Virtual output queues: what came in by one port for one output port and VL.",
+    "Virtual output queues: packets from one input port for one output port and VL.",
     i4("head", "packet", "First packet; 0: the queue is empty."),
     i4("tail", "packet", "Last packet."),
     i4("next", "queue + 1", "Next queue of the ring of its port VL."),
@@ -149,8 +149,8 @@ PACKET = Rows(
     i4("octets", "bytes", "Size on the wire."),
     i4("dlid", "LID", "Destination."),
     i4("sl", "SL", "Service level."),
-    i4("vl", "VL", "Virtual lane of the link that it came in by."),
-    i4("came_in", "port", "Port that it came in by."),
+    i4("vl", "VL", "Virtual lane of the link on which it arrived."),
+    i4("came_in", "port", "Port through which it entered."),
     i4("kind", "packet kind", "DATA, ACK and the others."),
     i4("marks", "bits", "LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY, CUT."),
     i4(

@@ -77,7 +77,7 @@ OPTIONS = Rows(
 )
 
 LOSS = Rows(
-    "Damage of packets that come in by a port: 1 - exp(-(packet + byte * length)), as Fabric.port_loss.",
+    "Damage of packets that enter through a port: 1 - exp(-(packet + byte * length)), as Fabric.port_loss.",
     f8("packet", "1", "Share of damage that a packet has whatever its length."),
     f8("byte", "1/byte", "Share of damage that each byte adds."),
 )

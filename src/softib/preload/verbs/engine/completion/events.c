@@ -1,5 +1,5 @@
 /*
- * Asynchronous events on their way to a context's socket. It holds few datagrams (net.unix.max_dgram_qlen, 10): events
+ * Asynchronous events in transit to a context's socket. It holds few datagrams (net.unix.max_dgram_qlen, 10): events
  * that do not fit wait in the list of the process, like in the kernel's list of an open device, and the process that
  * reads the socket sends them. The order is kept; an unread socket does not block others.
  *

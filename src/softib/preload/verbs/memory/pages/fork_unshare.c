@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PAGES 4096 /* looked at a time */
+#define PAGES 4096 /* checked at a time */
 
 struct copying {
     const char *path;

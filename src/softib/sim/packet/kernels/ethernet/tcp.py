@@ -114,7 +114,7 @@ def segment_not_before(net, state, q):
 @inner
 def settle(net, state, q, now):
     """Add the connection to the ring of senders, or remove it, after a change of what it may send.
-    Returns a port to look at."""
+    Returns a port to check."""
     if state.qp[q].in_ring and segment_not_before(net, state, q) < 0:
         port, vl = state.qp[q].src, state.qp[q].out_vl
         leave_ring(state, port, vl, port * net.opt.vls + vl, 2 * q)
