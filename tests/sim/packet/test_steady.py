@@ -16,7 +16,7 @@ from softib.sim.packet import PacketOptions, engine, run, steady
 from tests.sim.packet.fabrics import chain, star, tree
 
 MB = 1 << 20
-FEW = 1 << 13
+FEW = 1 << 11
 """Events before the first attempt, so that short runs have steady states, too."""
 
 
@@ -102,6 +102,52 @@ def test_random_streams():
 @pytest.mark.slow
 def test_190_more_streams():
     assert sum(check(seed) for seed in range(15, 205)) >= 48
+
+
+def steps(ends: int, seed: int):
+    """Programs whose steps repeat: each host computes, sends to some others, and goes on when what it sent is
+    complete and what it expects has arrived; every third program has one step that takes longer."""
+    rng = np.random.default_rng(seed)
+    hosts = rng.permutation(ends)[: int(rng.integers(2, ends + 1))]
+    n, count = len(hosts), int(rng.integers(12, 40))
+    shifts = rng.choice(np.arange(1, n), min(n - 1, int(rng.integers(1, 4))), replace=False)
+    size = rng.integers(1, 300_000, len(shifts))
+    opcode = int(rng.choice([Opcode.WRITE, Opcode.SEND, Opcode.READ]))
+    us = rng.integers(1, 30, n) * 10**6
+    rows, first, needs = [], [0], []
+    for step in range(count):
+        base = step * n * (1 + len(shifts))
+        for h in range(n):
+            late = 10**8 if seed % 3 == 0 and step == count // 2 else 0
+            rows.append((hosts[h], hosts[h], 1, h, Opcode.COMPUTE, us[h] + late))
+            before = base - n * len(shifts)
+            needs += [before + k * n + at for k, s in enumerate(shifts) for at in (h, (h - s) % n)] if step else []
+            first.append(len(needs))
+        for k, s in enumerate(shifts):
+            for h in range(n):
+                rows.append((hosts[h], hosts[(h + s) % n], size[k], n * (1 + k) + h, opcode, 0))
+                needs.append(base + h)
+                first.append(len(needs))
+    src, dst, size, qp, opcode, delay = np.array(rows).T
+    return messages(src, dst, size, qp=qp, opcode=opcode, delay_ps=delay, first=first, needs=needs)
+
+
+def check_steps(seed: int) -> int:
+    """Both runs of the program of ``seed``; were there steps to skip?"""
+    fabric = fabric_of(seed)
+    m = steps(len(np.flatnonzero(~fabric.is_switch)), seed)
+    skipped, full = (run(fabric, m, PacketOptions(skip=skip)) for skip in (True, False))
+    same(skipped, full)
+    return jumps(skipped)
+
+
+def test_steps_that_repeat():
+    assert sum(check_steps(seed) for seed in range(8)) >= 3
+
+
+@pytest.mark.slow
+def test_100_more_programs():
+    assert sum(check_steps(seed) for seed in range(8, 108)) >= 30
 
 
 def test_samples_and_the_end_of_time_are_kept():

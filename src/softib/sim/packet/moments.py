@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from softib.sim.packet import constants
+from softib.sim.packet.phases import began_by_qp
 from softib.sim.packet.tables.links import COUNTERS
 
 __all__ = ["Moment", "chains", "live", "moment", "pending", "tables_repeat"]
@@ -39,6 +40,8 @@ CREDITS = ("fctbs", "fccl")
 """Columns of ``State.vl`` that count credits, modulo 4096."""
 SEQUENCE = {"qp": ("next_psn",), "rc": ("expected", "acked", "response_psn"), "unreliable": ("expected",)}
 """Columns that move by packets of a queue pair."""
+ORDER = {"qp": ("current_message", "done_message", "rx_message"), "rc": ("response", "response_end")}
+"""Columns that move by messages of a queue pair."""
 LISTS = {"vl": ("credits", "last_credit"), "vl_more": ("control", "last_control"), "voq": ("head", "tail")}
 """Rows of pools, which differ from period to period; what they lead to is compared."""
 SAME = (
@@ -65,7 +68,8 @@ class Moment:
     """Copies of all that moves, at one time."""
 
     at: int
-    scalars: tuple[int, ...]
+    ended: tuple[int, int]
+    packets: tuple[int, int]
     counts: tuple[int, ...]
     tables: dict[str, np.ndarray]
     posted: np.ndarray
@@ -73,17 +77,20 @@ class Moment:
     queued: np.ndarray
     credits: np.ndarray
     timers: np.ndarray
+    message: np.ndarray | None
+    begun: np.ndarray
 
 
-def moment(state: Any, at: int) -> Moment:
-    """Copy what moves of ``state``."""
+def moment(state: Any, at: int, phases: bool) -> Moment:
+    """Copy what moves of ``state``, for ``phases`` messages, too."""
     reg = state.reg
     tables = {name: getattr(state, name).copy() for name in sorted({*SAME, *COUNTS})}
     posted, moving = _events(state)
     timers = state.timer[: int(reg.timer_n)]
     return Moment(
         at,
-        (int(reg.left), int(reg.last), int(reg.in_network), int(state.resent.sum())),
+        (int(reg.left), int(reg.last)),
+        (int(reg.in_network), int(state.resent.sum())),
         (int(reg.events), int(reg.hops), int(reg.sent)),
         tables,
         posted,
@@ -91,6 +98,8 @@ def moment(state: Any, at: int) -> Moment:
         _queued(state),
         _credits(state),
         np.sort(timers),
+        state.message.copy() if phases else None,
+        began_by_qp(state) if phases else np.zeros(len(state.qp), np.int64),
     )
 
 
@@ -193,7 +202,7 @@ def tables_repeat(a: Moment, state: Any, period: int) -> bool:
     for table in SAME:
         x, y = a.tables[table], getattr(state, table)
         times, counts = TIMES.get(table, ()), COUNTS.get(table, ())
-        skipped = {*counts, *SEQUENCE.get(table, ()), *LISTS.get(table, ())} | (
+        skipped = {*counts, *SEQUENCE.get(table, ()), *LISTS.get(table, ()), *ORDER.get(table, ())} | (
             set(CREDITS) if table == "vl" else {"debt"} if table == "port" else set()
         )
         for name in x.dtype.names or ():

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from softib.sim.packet import constants
-from softib.sim.packet.kernels.hca.messages import RC, UC
+from softib.sim.packet.kernels.hca.messages import RC, UC, UD
 from softib.sim.packet.kernels.link.lifetime_limits import FOREVER, LIFE_UNIT_PS
-from softib.sim.packet.moments import COUNTS, CREDITS, OF_PACKETS, SEQUENCE, TIMES, Moment, chains, live, pending
+from softib.sim.packet.moments import COUNTS, CREDITS, OF_PACKETS, ORDER, SEQUENCE, TIMES, Moment, chains, live, pending
+from softib.sim.packet.phases import Phases
 
 __all__ = ["Repetition"]
 
@@ -25,6 +26,7 @@ class Repetition:
     last: Moment
     requests: np.ndarray
     responses: np.ndarray
+    phases: Phases | None
 
     @property
     def hops(self) -> int:
@@ -35,10 +37,11 @@ class Repetition:
     def of(cls, net: Any, state: Any, a: Moment, b: Moment, until: int) -> Repetition | None:
         """What repeats from ``a`` to ``b``, the state now; None where something does not."""
         period = b.at - a.at
-        if a.scalars != b.scalars or not np.array_equal(a.timers, b.timers) or not np.array_equal(a.posted, b.posted):
+        if a.packets != b.packets or not np.array_equal(a.timers, b.timers):
             return None
-        moved = _packets_moved(state, a, b)
-        if moved is None:
+        by = _messages_moved(state, a, b)
+        moved = None if by is None else _packets_moved(state, a, b, by)
+        if by is None or moved is None:
             return None
         requests, responses = moved
         shift = _Shift(period, requests, responses)
@@ -51,16 +54,25 @@ class Repetition:
         for x, y in ((a.events, b.events), (a.credits, b.credits)):
             if (x["time"] + period != y["time"]).any():
                 return None
-        most = _messages_last(net, state, a, requests, responses)
-        end = min(until, _first_that_stays(net, a, b, period))
+        most = _messages_last(net, state, a, requests, responses, by)
+        phases = None
+        if a.message is not None:
+            phases = Phases.of(state, a.message, by, period)
+            most = min(most, phases.times(state, requests, a.at))
+        elif a.ended != b.ended:
+            return None
+        if most < 2 or not _posted_repeat(state, a, b, phases):
+            return None
+        end = min(until, _first_that_stays(net, a, b, period, phases))
         times = min(most, (end - 1 - b.at) // period)
-        return cls(period, int(times), a, b, requests, responses) if times >= 2 else None
+        return cls(period, int(times), a, b, requests, responses, phases) if times >= 2 else None
 
     def move(self, state: Any) -> None:
         """Move ``state``, that of ``last``, over all periods."""
         by, n, a, b = self.period * self.times, self.times, self.first.tables, self.last.tables
         self._move_packets(state, by)
-        for table, columns in (*TIMES.items(), *COUNTS.items(), *SEQUENCE.items(), ("port", ("debt",))):
+        moving = (*TIMES.items(), *COUNTS.items(), *SEQUENCE.items(), *ORDER.items(), ("port", ("debt",)))
+        for table, columns in moving:
             rows = getattr(state, table)
             for name in columns:
                 rows[name] += n * (b[table][name] - a[table][name])
@@ -69,7 +81,11 @@ class Repetition:
             state.vl[name] = moved & constants.WRAP
         _, _, rows = chains(state.vl["credits"], state.credit["next"])
         state.credit["time"][rows] += by
-        _move_events(state, by)
+        _move_events(state, by, n, self.phases)
+        if self.phases is not None:
+            self.phases.move(state, n)
+        state.reg.left += n * (self.last.ended[0] - self.first.ended[0])
+        state.reg.last += n * (self.last.ended[1] - self.first.ended[1])
         for name, before, now in zip(("events", "hops", "sent"), self.first.counts, self.last.counts, strict=True):
             state.reg[name] += n * (now - before)
         state.reg.now += by
@@ -94,7 +110,36 @@ def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
     return len(a) == len(b) and all(bool((a[name] == b[name]).all()) for name in names)
 
 
-def _packets_moved(state: Any, a: Moment, b: Moment) -> tuple[np.ndarray, np.ndarray] | None:
+def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
+    """Messages of a period, by queue pair and processor; None where they are not the same at both
+    ends."""
+    change = {(t, name): b.tables[t][name] - a.tables[t][name] for t, names in ORDER.items() for name in names}
+    sent = change["qp", "current_message"]
+    if (change["qp", "done_message"] != sent).any():
+        return None
+    for key in (("qp", "rx_message"), ("rc", "response"), ("rc", "response_end")):
+        if ((change[key] != 0) & (change[key] != sent)).any():
+            return None
+    if ((change["qp", "rx_message"] != sent) & (state.qp["service"] != UD)).any():
+        return None
+    if b.ended[1] - a.ended[1] not in (0, b.at - a.at):
+        return None
+    return np.where(sent > 0, sent, b.begun - a.begun) if a.message is not None else sent
+
+
+def _posted_repeat(state: Any, a: Moment, b: Moment, phases: Phases | None) -> bool:
+    """Are the messages that will be posted the images of those of a period ago?"""
+    if phases is None:
+        return np.array_equal(a.posted, b.posted)
+    rows, time = a.posted["payload"], a.posted["time"]
+    moves = phases.moves(rows)
+    image = np.where(moves, phases.image[rows], rows)
+    expected = np.stack([time + moves * phases.period, image])
+    now = np.stack([b.posted["time"], b.posted["payload"]])
+    return expected.shape == now.shape and np.array_equal(expected[:, np.lexsort(expected)], now[:, np.lexsort(now)])
+
+
+def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Packets of requests and of responses in a period, by queue pair; None where windows change."""
     moved = {
         (table, name): b.tables[table][name] - a.tables[table][name]
@@ -109,9 +154,12 @@ def _packets_moved(state: Any, a: Moment, b: Moment) -> tuple[np.ndarray, np.nda
     reliable, connected = state.qp["service"] == RC, state.qp["service"] == UC
     if (moved["rc", "expected"] != np.where(reliable, requests, 0)).any():
         return None
-    if (moved["rc", "acked"] != np.where(reliable, requests + responses, 0)).any():
+    both = (requests > 0) & (responses > 0)  # whole messages
+    if ((by == 0) & both).any() or (both & (requests != responses)).any():
         return None
-    if (moved["unreliable", "expected"] != np.where(connected, requests, 0)).any() or (requests * responses).any():
+    if (moved["rc", "acked"] != np.where(reliable, np.maximum(requests, responses), 0)).any():
+        return None
+    if (moved["unreliable", "expected"] != np.where(connected, requests, 0)).any():
         return None
     return requests, responses
 
@@ -136,14 +184,14 @@ class _Shift:
         return all(bool(((by == 0) | (by == self.period)).all()) for by in moved)
 
 
-def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, responses: np.ndarray) -> int:
+def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, responses: np.ndarray, by: np.ndarray) -> int:
     """Periods until a message that moves has only its last packet to send; 0 where one has just begun."""
     most = 1 << 40
     begun = np.where(state.qp["service"] == UC, a.tables["unreliable"]["expected"], a.tables["rc"]["acked"])
     ahead = {"current_message": (state.qp, requests, state.qp["next_psn"])}
     ahead["response"] = (state.rc, responses, state.rc["response_psn"])
     for name, (rows, moved, position) in ahead.items():
-        q = np.flatnonzero(moved)
+        q = np.flatnonzero((moved > 0) & (by == 0))
         if not len(q):
             continue
         m = state.message[state.order[rows[name][q]]]
@@ -157,13 +205,14 @@ def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, respon
     return most
 
 
-def _first_that_stays(net: Any, a: Moment, b: Moment, period: int) -> int:
+def _first_that_stays(net: Any, a: Moment, b: Moment, period: int, phases: Phases | None) -> int:
     """The first time at which something happens that did not move with the period."""
     found = [constants.NEVER]
     if len(b.timers):
         found.append(int(b.timers["time"].min()))
-    if len(b.posted):
-        found.append(int(b.posted["time"].min()))
+    posted = b.posted if phases is None else b.posted[~phases.moves(b.posted["payload"])]
+    if len(posted):
+        found.append(int(posted["time"].min()))
     for table, columns in TIMES.items():
         for name in columns:
             x, y = a.tables[table][name], b.tables[table][name]
@@ -188,15 +237,22 @@ def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
     return [int((since[limited] + (LIFE_UNIT_PS << code[limited].astype(np.int64))).min())]
 
 
-def _move_events(state: Any, by: int) -> None:
-    """Put all events into the heap of distant ones, moved, except messages that will be posted."""
-    times, what = pending(state)
-    acts = live(state, times + by, what)
-    times, what = times[acts], what[acts]
-    times = np.where((what >> 28 & 15) == constants.POSTED, times, times + by)
-    order = np.lexsort((what, times))
-    n, reg = len(times), state.reg
-    state.later["time"][:n], state.later["what"][:n] = times[order], what[order]
+def _move_events(state: Any, by: int, times: int, phases: Phases | None) -> None:
+    """Put all events into the heap of distant ones, moved, except messages of queue pairs that stay."""
+    at, what = pending(state)
+    acts = live(state, at + by, what)
+    at, what = at[acts], what[acts]
+    posted = (what >> 28 & 15) == constants.POSTED
+    stays = posted.copy()
+    if phases is not None:
+        rows = what & 0xFFFFFFF
+        stays[posted] = ~phases.moves(rows[posted])
+        moves = posted & ~stays
+        what[moves] += phases.moved(rows[moves], times, state.order) - rows[moves]
+    at = np.where(stays, at, at + by)
+    order = np.lexsort((what, at))
+    n, reg = len(at), state.reg
+    state.later["time"][:n], state.later["what"][:n] = at[order], what[order]
     reg.later_n, reg.heap_n, reg.due_at, reg.due_n, reg.pending = n, 0, 0, 0, 0
     reg.first_scout = reg.second_scout = reg.next_block = 0
     state.bucket[:], state.used[:] = 0, 0

@@ -12,7 +12,7 @@ links and tables change have no jumps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from softib.plural import counted
 from softib.sim.packet import constants
 from softib.sim.packet.kernels.hca.messages import RC
 from softib.sim.packet.moments import moment, tables_repeat
+from softib.sim.packet.phases import message_periods
 from softib.sim.packet.pools import grow
 from softib.sim.packet.repetition import Repetition
 
@@ -46,7 +47,7 @@ class SteadyStates:
     jumps: int = 0
     skipped_ps: int = 0
     skipped_hops: int = 0
-    wait: int = FIRST_WAIT
+    wait: int = field(default_factory=lambda: FIRST_WAIT)
     next_attempt: int = 0
 
     def __post_init__(self) -> None:
@@ -84,27 +85,27 @@ class SteadyStates:
 
     def _attempt(self, state: Any, until: int) -> tuple[int, Any]:
         q = self._measured(state)
-        if q < 0:
-            return constants.MORE, state
-        status, state, periods = self._periods(state, q, until)
-        if status != constants.MORE:
+        status, periods = int(constants.MORE), message_periods(state) if q < 0 else []
+        if q >= 0:
+            status, state, periods = self._periods(state, q, until)
+        if status != constants.MORE or not periods:
             return status, state
         at = int(state.reg.now)
         status, state = self._run(state, at, 1 << 40)
         if status != constants.TIME_OVER:
             return status, state
-        first = moment(state, at)
+        first = moment(state, at, q < 0)
         for period in periods:
             if at + period >= until:
                 break
             status, state = self._run(state, at + period, 1 << 40)
             if status != constants.TIME_OVER:
                 return status, state
-            if (int(state.reg.left), int(state.reg.last)) != first.scalars[:2]:
+            if q >= 0 and (int(state.reg.left), int(state.reg.last)) != first.ended:
                 break
             if not tables_repeat(first, state, period):
                 continue
-            plan = Repetition.of(self.net, state, first, moment(state, at + period), until)
+            plan = Repetition.of(self.net, state, first, moment(state, at + period, q < 0), until)
             if plan is not None:
                 self.jumps += 1
                 self.skipped_ps += plan.times * period
