@@ -43,7 +43,8 @@ class Exchanged:
 class Step:
     """What runs. ``processor``: what computes; ``overlap``: do gradients go
     while the backward pass runs; ``adapters`` int64[nodes, nics]; ``gradient_octets``: of one
-    gradient; ``nccl``: its version; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor
+    gradient; ``nccl``: its version; ``gather_lists``: do collectives of ZeRO stage 3 take lists of
+    tensors; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor
     group shares what lies between its layers, too."""
 
     def __post_init__(self) -> None:
@@ -52,6 +53,8 @@ class Step:
                 f"ZeRO stage {self.zero} with {self.layout.pipeline} stages of a pipeline is not supported by "
                 f"libraries; use zero 1, or pipeline 1"
             )
+        if self.gather_lists and self.zero != 3:
+            raise InputError("gather-lists is of ZeRO stage 3; add zero=3, or leave it out")
 
     model: Transformer | Network
     layout: Layout
@@ -66,6 +69,7 @@ class Step:
     sequence_parallel: bool = False
     gradient_octets: int = ELEMENT
     nccl: str = "2.30"
+    gather_lists: bool = False
 
     @cached_property
     def host(self) -> np.ndarray:
