@@ -1,6 +1,6 @@
 """Two hooks of the build. One compiles the preload libraries when the package is built or
 installed, also in place (``pip install -e .``); the other makes of README.md what a package index
-shows, where links into the checkout lead nowhere.
+shows, where links into the checkout lead nowhere, and writes its addresses.
 
 Without a C compiler, or without the headers that ``libsoftib-verbs.so`` needs, the package is built
 all the same. Who installs is told what is missing, on the terminal too, for pip shows nothing of a
@@ -64,15 +64,25 @@ class PreloadHook(BuildHookInterface):
             pass
 
 
+PAGES = {
+    "Repository": "",
+    "Documentation": "/blob/main/docs/index.md",
+    "Changelog": "/blob/main/CHANGELOG.md",
+    "Issues": "/issues",
+}
+"""``project.urls``, below the address of the repository."""
+
+
 class ReadmeHook(MetadataHookInterface):
-    """The long description. ``SOFTIB_REPOSITORY``, or ``[project.urls] Repository``, is where its
-    relative links lead."""
+    """The long description and the addresses. ``SOFTIB_REPOSITORY`` is the address of the public
+    repository, where relative links of the description lead."""
 
     PLUGIN_NAME = "custom"
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Called by hatchling for ``dynamic = ["readme"]``."""
-        base = os.environ.get("SOFTIB_REPOSITORY") or metadata.get("urls", {}).get("Repository", "")
+        base = os.environ.get("SOFTIB_REPOSITORY", "").rstrip("/")
+        metadata["urls"] = {name: base + path for name, path in PAGES.items()} if base else {}
         text = index_readme(Path(self.root, "README.md").read_text("utf-8"), base)
         metadata["readme"] = {"content-type": "text/markdown", "text": text}
 

@@ -48,8 +48,8 @@ def browser_components() -> list[dict[str, Any]]:
     return found
 
 
-def bill(python: str) -> dict[str, Any]:
-    """The document, of what is installed beside ``python``."""
+def bill(python: str, tools: str = sys.executable) -> dict[str, Any]:
+    """The document, of what is installed beside ``python``; ``tools``: a Python with cyclonedx-bom."""
     words = [
         "-m",
         "cyclonedx_py",
@@ -64,7 +64,7 @@ def bill(python: str) -> dict[str, Any]:
         "1.6",
         python,
     ]
-    done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
+    done = subprocess.run([tools, *words], check=True, capture_output=True, text=True)
     document: dict[str, Any] = json.loads(done.stdout)
     packages = json.loads(LOCK.read_text("utf-8"))["packages"]
     carried = browser_components()
@@ -80,9 +80,11 @@ def bill(python: str) -> dict[str, Any]:
     return document
 
 
+def write_bill(out: Path, python: Path, tools: Path) -> None:
+    """Write the document of ``python``'s environment to ``out``."""
+    out.write_text(json.dumps(bill(str(python), str(tools)), indent=1) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
     out, python = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else sys.executable
-    document = bill(python)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    print(f"{out}: {len(document['components'])} components")
+    write_bill(out, Path(python), Path(sys.executable))

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -35,6 +36,7 @@ def main() -> int:
         print("absent: mpicc; apt-get install openmpi-bin libopenmpi-dev")
         return 2
     results = json.loads(given.out.read_text()) if given.out.exists() else {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the fabric goes down
     fabric = paced_fabric(mpicc)
     os.environ["XDG_RUNTIME_DIR"] = fabric.env["XDG_RUNTIME_DIR"]
     try:

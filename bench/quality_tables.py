@@ -23,10 +23,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.routing.engines.torus_lab import Lab
 from tests.routing.fabrics import kary_tree
 from tests.routing.lab import changed
 from tests.routing.stock_sm import ibsim, tables
-from tests.routing.torus_lab import Lab
 
 from softib.fabric.formats.registry import read
 from softib.fabric.topologies.registry import generate

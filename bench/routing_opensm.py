@@ -23,9 +23,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.routing.engines.torus_lab import Lab
 from tests.routing.fabrics import kary_tree
 from tests.routing.stock_sm import ibsim
-from tests.routing.torus_lab import Lab
 
 from bench.live_opensm import cpu_s
 from softib.fabric.topologies.registry import generate

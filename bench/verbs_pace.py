@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.preload.verbs.applications import Applications
-from tests.preload.verbs.test_pace import FABRIC, MIB, downgrade, payload_mib_s, row
+from tests.preload.verbs.fabric.test_pace import FABRIC, MIB, downgrade, payload_mib_s, row
 
 LINKS = (
     ("4x NDR", 400, ()), ("4x EDR", 100, ("--speed", "EDR")), ("1x NDR", 100, ("--width", "1")),

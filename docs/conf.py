@@ -25,17 +25,5 @@ add_module_names = False
 # Shell blocks hold placeholders that no lexer knows; they are shown as they stand.
 suppress_warnings = ["misc.highlighting_failure"]
 
-# What a release will say of its changes: gathered from changelog.d/, as the release itself will do.
-_news = [
-    sys.executable,
-    "-m",
-    "towncrier",
-    "build",
-    "--draft",
-    "--version",
-    f"after {release}",
-    "--dir",
-    str(HERE.parent),
-]
-_text = subprocess.run(_news, capture_output=True, text=True, check=True).stdout
-(HERE / "changes.md").write_text(f"# Changes\n\n{_text.partition('##')[1]}{_text.partition('##')[2]}", encoding="utf-8")
+# The index of messages: from the source, where they change often.
+subprocess.run([sys.executable, HERE / "make_messages.py", HERE / "messages.md"], check=True)

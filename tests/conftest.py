@@ -25,7 +25,7 @@ TESTS = ROOT / "tests"
 ORDER = (
     "live/ibsim/test_hostile.py",  # compiles what answers MADs
     "cm", "iba", "mad", "routing",  # need none of that, so the other worker need not wait for it
-    "sim/packet/test_roce.py",  # compiles the packet layer's loops of Ethernet
+    "sim/packet/kernels/ethernet/test_roce.py",  # compiles the packet layer's loops of Ethernet
     "sm",
     "sim/packet/test_oracles.py",  # and that of InfiniBand
     "scenario", "workloads", "preload", "live", "api", "sim", "monitor", "web", "analysis", "render", "fabrics", "diags", "docs", "cli",

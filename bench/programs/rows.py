@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 __all__ = ["PROGRAMS", "Program"]
 
-WHEELS, SOURCES = "tests/preload/verbs/test_foreign_wheels.py", "tests/preload/verbs/test_foreign_sources.py"
-DEBIAN, STOCK = "tests/preload/verbs/test_foreign_libraries.py", "tests/preload/verbs/test_programs.py"
+WHEELS, SOURCES = (
+    "tests/preload/verbs/foreign/test_foreign_wheels.py",
+    "tests/preload/verbs/foreign/test_foreign_sources.py",
+)
+DEBIAN, STOCK = "tests/preload/verbs/foreign/test_foreign_libraries.py", "tests/preload/verbs/test_programs.py"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ PROGRAMS = (
     Program("gloo, its ibverbs transport", "debian libgloo-dev", (f"{DEBIAN}::test_gloo*",), "10 allreduces of 4 MiB by two algorithms, compared"),
     Program("librpma", "debian librpma-dev", (f"{DEBIAN}::test_librpma*",), "4 MiB written, flushed and read, compared on both nodes"),
     Program("fio's librpma engines", "debian fio", (), "", "not run: Debian builds fio 3.33 without them, and fio 3.42 has removed them"),
-    Program("tgt and libiscsi, iSER", "debian tgt", ("tests/preload/verbs/test_iser.py::*",), "blocks compared by libiscsi's tests, and in the target's file"),
+    Program("tgt and libiscsi, iSER", "debian tgt", ("tests/preload/verbs/foreign/test_iser.py::*",), "blocks compared by libiscsi's tests, and in the target's file"),
     Program("QEMU, migration over RDMA", "debian qemu-system-x86", ("tests/live/rdma_cm/test_applications.py::test_qemu*",), "the guest goes on; its memory is not compared"),
     Program("rdma-core: pingpongs, rping", "debian ibverbs-utils", (f"{STOCK}::test_pingpong*", f"{STOCK}::test_rc_pingpong*", f"{STOCK}::test_rping*"),
             "`ibv_rc_pingpong -c` and `rping -V` compare their buffers"),

@@ -48,7 +48,7 @@ def test_a_run_without_verbs_is_3_and_leaves_what_explains_it(tmp_path, stock):
     tshark = stock("tshark")
     done = ci(tmp_path, "--", "echo", "all 12 tests passed", NCCL_IB_DISABLE="1")
     assert done.returncode == 3 and "all 12 tests passed" in done.stdout, done.stderr
-    assert "verbs moved nothing: NCCL_IB_DISABLE=1 keeps it from them" in done.stderr
+    assert "verbs moved no data: NCCL_IB_DISABLE=1 keeps it from them" in done.stderr
     folder = tmp_path / "softib-ci"
     assert sorted(p.name for p in folder.iterdir()) == [
         "counters.csv",

@@ -113,7 +113,7 @@ def test_the_line_says_why(view):
         return watch.line("host-1[1]", tune, env)
 
     assert moved(1 << 20) is None and moved(0, SOFTIB_QUIET="1") is None
-    assert "moved nothing over the HCAs" in moved(400), "a library's connections are no traffic of an application"
+    assert "moved no data over the HCAs" in moved(400), "a library's connections are no traffic of an application"
     assert "leave out --no-tuning" in moved(0, tune=False)
     assert "UCX_TLS" in moved(0, UCX_TLS="sm")
     outer = tuned(view, {})

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Any, NamedTuple
 
-from tests.docs.names import SOURCES, c_names
+from tests.docs.source.names import SOURCES, c_names
 
 PAGE = (SOURCES.parents[1] / "docs" / "glossary.md").read_text("utf-8")
 

@@ -26,7 +26,7 @@ from tests.preload.foreign_wheels import folder
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
-    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "changes.md" and "decisions" not in p.parts),
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "messages.md" and "decisions" not in p.parts),
 ]
 RUN = ("sh", "shell", "bash", "python", "yaml", "c")
 """Languages of blocks that are run."""
@@ -34,7 +34,7 @@ SHOWN = ("", "text", "csv", "json", "mermaid")
 """Languages of blocks that are only looked at."""
 LINKED_PAGES = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.md",
-    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "changes.md"),
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "messages.md"),
 ]  # fmt: skip
 """Pages whose links and names of files are checked: those of the root, the examples' list, all of docs."""
 FENCE = re.compile(

@@ -8,7 +8,7 @@ import pytest
 
 from softib.render.glossary import GLOSSARY
 from tests.docs.glossary import c_identifiers, resolve, rows
-from tests.docs.names import retired_in
+from tests.docs.source.names import retired_in
 
 
 @pytest.mark.parametrize("symbol", sorted({s for row in rows() for s in row.python}))

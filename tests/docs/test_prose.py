@@ -14,8 +14,8 @@ from tests.docs.scripts import ROOT
 from tests.docs.snippets import FENCE
 
 PAGES = [
-    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "src" / "softib" / "preload" / "README.md",
-    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "changes.md"),
+    ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "src" / "softib" / "preload" / "README.md",
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "messages.md"),
     *sorted((ROOT / "changelog.d").glob("*.md")),
 ]  # fmt: skip
 SOURCES = sorted(
@@ -123,8 +123,7 @@ def test_phrases_are_found_and_code_is_left_alone():
     assert stumbles("/* This is\n * told. */", EVERYWHERE) and not stumbles("one.mend", EVERYWHERE)
 
 
-def test_changelog_fragments_link_to_no_file():
+def test_the_changelog_links_to_no_file():
     """A release gathers them into a page at another place: a path that is right here would lead nowhere there."""
-    fragments = sorted((ROOT / "changelog.d").glob("*.*.md"))
-    assert fragments
-    assert [f.name for f in fragments if re.search(r"\]\((?!https?://)", f.read_text(encoding="utf-8"))] == []
+    pages = [ROOT / "CHANGELOG.md", *sorted((ROOT / "changelog.d").glob("*.*.md"))]
+    assert [f.name for f in pages if re.search(r"\]\((?!https?://)", f.read_text(encoding="utf-8"))] == []

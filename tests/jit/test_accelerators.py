@@ -24,6 +24,8 @@ IMPORTED = [
     pytest.param("units", "unliteral", marks=slow),
     ("shortcuts", "BaseFunction"),
     pytest.param("shortcuts", "cpu", marks=slow),
+    pytest.param("shortcuts", "Inst", marks=slow),
+    pytest.param("units", "rtsys", marks=slow),
     pytest.param("table_types", "impl_ret_borrowed", marks=slow),
     pytest.param("table_types", "lower_getattr_generic", marks=slow),
     pytest.param("table_types", "AttributeTemplate", marks=slow),

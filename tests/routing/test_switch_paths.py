@@ -9,10 +9,10 @@ from softib.routing.engine import route
 from softib.routing.proof.verify import verify
 from tests.extent import examples
 from tests.routing.brute import bfs, cut_off, dependencies, has_cycle, walk
+from tests.routing.engines.torus_lab import Lab
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
 from tests.routing.lab import changed, graphs, irregular, parts_of
 from tests.routing.stock_sm import ibsim, opensm, tables
-from tests.routing.torus_lab import Lab
 
 FREE = ("updn", "dnup", "ftree", "nue")
 """Engines whose tables close no credit loop on one VL."""

@@ -13,9 +13,9 @@ from softib.routing.proof.verify import verify
 from softib.routing.transition.transition import SlUse, sl_masks, transition_loop, transition_stages
 from softib.sm.tables.lft_order import LftUpdate
 from tests.routing.brute import cas, lids, neighbours, walk
+from tests.routing.engines.torus_lab import Lab
 from tests.routing.fabrics import wire
 from tests.routing.lab import irregular
-from tests.routing.torus_lab import Lab
 
 
 def ring(n: int, chords=()):

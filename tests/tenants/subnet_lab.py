@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.smp import PortInfo
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.live.umad_client.abi import ASKS
@@ -23,8 +24,14 @@ FOREIGN_KEY = 0x1234
 class SubnetLab(FabricUp):
     """``hosts``: their PortGUIDs; ``service`` keeps its tenants in ``folder``."""
 
-    def __init__(self, folder: Path, levels: int = 2):
-        super().__init__(tree(levels), reread=ManagerSettings().read, config=SmConfig(engine="minhop"))
+    def __init__(self, folder: Path, levels: int = 2, functions: tuple[int, ...] = ()):
+        """``functions``: virtual functions of the first hosts."""
+        fabric = tree(levels)
+        ends = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])[: len(functions)]
+        counts = np.zeros(fabric.sizes.ports, np.int64)
+        counts[ends] = functions
+        give_virtual_ports(fabric, counts, np.zeros(fabric.sizes.ports, bool))
+        super().__init__(fabric, reread=ManagerSettings().read, config=SmConfig(engine="minhop"))
         f = self.fabric
         self.rows = {int(f.port_guid[p]): p for p in f.end_ports().tolist() if f.port_num[p]}
         self.hosts = list(self.rows)

@@ -117,6 +117,23 @@ def test_text_that_is_no_json_is_400(ask):
         assert ask("POST", "/ufmRest/resources/pkeys", raw=[text])[0] == 400, text[:20]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tenants/v1/import", rb'{"format": "ufm", "content": {"0x61": {"partition": "\ud800", "guids": []}}}'),
+        ("/ufmRest/app/events/external_event", rb'{"description": "\uDFFF"}'),
+        ("/ufmRest/resources/pkeys", rb'{"pkey": "0x5", "guids": [], "partition_name": "\ud83d"}'),
+    ],
+)
+def test_half_a_surrogate_pair_is_400_and_a_whole_one_is_text(ask, path, body):
+    """RFC 8259 8.2: such text cannot be encoded; what receives it is unpredictable."""
+    assert ask("POST", path, raw=[body])[0] == 400
+    assert ask("GET", "/ufmRest/app/events")[0] == 200
+    whole = rb'{"pkey": "0x5", "guids": [], "partition_name": "\ud83d\ude00"}'
+    assert ask("POST", "/ufmRest/resources/pkeys", raw=[whole])[0] == 200
+    assert ask("GET", "/ufmRest/resources/pkeys/0x5")[1]["partition"] == "\U0001f600"
+
+
 def test_a_body_of_100_megabytes_is_refused_unread(ask):
     assert ask("POST", "/ufmRest/resources/pkeys", raw=[b"x"], content_length=str(100 << 20))[0] == 413
     pieces = [b"x" * (1 << 20)] * 100
@@ -200,3 +217,29 @@ def test_clients_that_begin_together_cost_one_scrypt(service, accounts, monkeypa
     assert {a.name for a in accounts_seen} == {"looker"} and len(calls) == 1
     service.accounts.put(Account("looker", "viewer"), "another password")
     assert service.accounts.by_password("looker", PASSWORD) is None, "a new password counts at once"
+
+
+def test_a_tenant_sees_nothing_of_others(ask, service, accounts):
+    red, blue = basic("red", PASSWORD), basic("blue", PASSWORD)
+    made = ask("POST", "/tenants/v1/partitions", {"name": "secret"}, red)[1]
+    mine = ask("POST", "/tenants/v1/partitions", {"name": "b"}, blue)[1]["revision"]
+    assert ask("GET", f"/ufmRest/resources/pkeys/{made['pkey']}", None, blue) == (200, {})
+    assert {job["Owner"] for job in ask("GET", "/ufmRest/jobs", None, blue)[1]} == {"blue"}
+    assert ask("GET", f"/ufmRest/jobs/{mine}", None, blue)[0] == 200
+    assert ask("GET", f"/ufmRest/jobs/{made['revision']}", None, blue)[0] == 404
+    network = {"id": "n", "provider:segmentation_id": int(made["pkey"], 16)}
+    status, document = ask("POST", "/ufmRest/cloudx/Network", network, blue)
+    assert status in (403, 409) and "secret" not in document["error"]
+    for method, path in [
+        ("GET", "/ufmRest/app/events"),
+        ("POST", "/ufmRest/app/events/external_event"),
+        ("GET", "/ufmRest/app/alarms"),
+        ("GET", "/ufmRest/app/smconf"),
+        ("POST", "/ufmRest/reports/UFM_Health"),
+        ("GET", "/ufmRest/app/unhealthy_ports"),
+        ("POST", "/ufmRest/actions"),
+        ("GET", "/tenants/v1/findings"),
+        ("POST", "/tenants/v1/restore"),
+        ("GET", "/ufmRest/monitoring/session/0/data"),
+    ]:
+        assert ask(method, path, {}, blue)[0] == 403, path

@@ -21,6 +21,7 @@ from softib.tenants.model import Member
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
 from softib.tenants.store import FILE, Unavailable
+from softib.tenants.writer import Request
 
 KILLS = 100
 
@@ -103,6 +104,43 @@ def test_a_full_disk_refuses_the_change_whole(service):
     service.store.db.execute("PRAGMA max_page_count = 1000000")
     service.change(add(1), "test", "add")
     assert service.store.state() == service.state
+
+
+def test_an_error_that_another_change_causes_waits_for_its_commit(service):
+    """Two requests with one id and different contents: the second is refused only because of the first, which a full disk takes back."""
+    pages = service.store.db.execute("PRAGMA page_count").fetchone()[0]
+    many = {guid: Member() for guid in range(1, 20_000)}
+    large = lambda d: changes.add_members(d, 5, many, Options(), lambda guid: 0)
+    with service.store._writes:
+        blocked = service.submit(
+            Request(add(9, 9), "test", "add")
+        )  # the writer waits with it, so the next two share a commit
+        while not service.writer._queue.empty():
+            time.sleep(0.001)
+        service.store.db.execute(f"PRAGMA max_page_count = {pages}")
+        requests = [Request(large, "test", "add", "one"), Request(add(1, 6), "test", "add", "one", "other")]
+        waiting = [service.submit(request) for request in requests]
+    blocked.exception(20)
+    for one in waiting:
+        with pytest.raises(Unavailable, match="full"):
+            one.result(20)
+    service.store.db.execute("PRAGMA max_page_count = 1000000")
+    assert service.change(add(1, 6), "test", "add", "one", "other").guids == {1}
+
+
+def test_a_change_that_the_database_cannot_hold_fails_alone(service):
+    """The writer goes on, and the changes that share its commit are made."""
+    bad = lambda d: changes.create(d, 7, Options(name="\ud800"))
+    with service.store._writes:
+        blocked = service.submit(Request(add(9, 9), "test", "add"))
+        while not service.writer._queue.empty():
+            time.sleep(0.001)
+        good = service.submit(Request(add(1, 6), "test", "add"))
+        wrong = service.submit(Request(bad, "test", "create"))
+        later = service.submit(Request(add(2, 6), "test", "add"))
+    assert [one.result(20).guids for one in (blocked, good, later)] == [{9}, {1}, {2}]
+    assert isinstance(wrong.exception(20), UnicodeEncodeError)
+    assert 7 not in service.state.partitions and service.store.state() == service.state
 
 
 def test_one_process_has_the_tenants(service, tmp_path):

@@ -26,7 +26,7 @@ def test_fitted_to_names_datasets_that_exist(shared_data):
 
 
 def test_unknown_names_are_one_line():
-    with pytest.raises(InputError, match=r"no parameters of nothing; there are those of .*nccl"):
+    with pytest.raises(InputError, match=r"no parameters of nothing; use one of .*nccl"):
         section("nothing")
     with pytest.raises(InputError, match="storage has no parameter speed"):
         section("storage")["speed"]

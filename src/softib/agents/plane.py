@@ -1,4 +1,4 @@
-"""The management plane of a fabric: every device's firmware behind one call.
+"""The management plane of a fabric: the firmware of all devices through one call.
 
 A batch of MADs leaves a port, is routed as by the hardware, and comes back as a batch of answers::
 
@@ -74,7 +74,7 @@ class Notice:
 
 
 class AgentPlane:
-    """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
+    """All agents of ``fabric``. They use its arrays directly, without a copy.
 
     MADs without an answer (no such path, link down, no route, unknown MAD version, M_Key refused, P_Key refused by
     a switch or the target) are absent from the answers. :meth:`exchange` also
@@ -107,7 +107,7 @@ class AgentPlane:
         return self.exchange(batch, port, now_ps)[0]
 
     def exchange(self, batch: MadBatch, port: int, now_ps: int = 0) -> tuple[MadBatch, Delivery | None]:
-        """As :meth:`send`, and also returns MADs for clients."""
+        """Like :meth:`send`, and also return MADs for clients."""
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
@@ -184,7 +184,7 @@ class AgentPlane:
         return self.next_sample_ps()
 
     def next_sample_ps(self) -> int | None:
-        """When sampling begins or ends next; None: no port samples."""
+        """Return when sampling next begins or ends; None: no port samples."""
         n = int(self.tables.samplers[0, 0])
         if not n:
             return None

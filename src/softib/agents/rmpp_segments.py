@@ -56,9 +56,9 @@ def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
 
 
 class RmppSegments:
-    """Counts messages between programs and managers of ``plane``. ``whole`` says whether the receiver of a
-    response (uint8[256]) takes RMPP messages whole, ``octets`` returns the length of the message that a program
-    sends now (0: no longer than a MAD)."""
+    """Counts messages between programs and managers of ``plane``. ``whole`` returns whether the
+    receiver of a response (uint8[256]) accepts whole RMPP messages, ``octets`` returns the length of
+    the message that a program sends now (0: no longer than a MAD)."""
 
     def __init__(self, plane: AgentPlane):
         self.fabric, self.tables = plane.fabric, plane.tables

@@ -65,7 +65,7 @@ class PendingTrap:
     repeated: bool = False
 
     def says(self, other: Notice) -> bool:
-        """Is it the same notice?"""
+        """Return whether it is the same notice."""
         this = self.notice
         return (this.trap, this.detail, this.data) == (other.trap, other.detail, other.data)
 
@@ -98,7 +98,8 @@ class TrapCounts:
 
 
 class TrapQueue:
-    """The traps of all devices of ``plane``. Time is the caller's (ps); nothing happens between calls."""
+    """The traps of all devices of ``plane``. The caller passes the time (ps); the queue is passive
+    between calls."""
 
     def __init__(self, plane: AgentPlane):
         self.plane = plane
@@ -166,12 +167,12 @@ class TrapQueue:
         return None
 
     def next_ps(self) -> int | None:
-        """Time when :meth:`take` has a MAD; None: nothing waits."""
+        """Return when :meth:`take` has a MAD; None: none waits."""
         first = self._first()
         return None if first is None else first[0]
 
     def take(self, now_ps: int) -> tuple[MadBatch, int] | None:
-        """The next MAD to send now, and its port; it counts as sent. None: nothing more is due."""
+        """The next MAD to send now, and its port; it counts as sent. Return None if none is due."""
         while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
             trap = self._send(first[1], now_ps)

@@ -1,7 +1,7 @@
 """Add hosts to an existing fabric: ports to use, parts to buy, cables to move. Hosts go to free
 ports of leaves as long as no leaf becomes more oversubscribed than the currently most
 oversubscribed one. The rest get new leaves with the same number of uplinks, on free ports of the
-switches above. If these have too few ports, switches are added beside them, and each leaf moves an
+switches above. If these have too few ports, switches are added to their tier, and each leaf moves an
 equal share of its uplinks to them.
 
 In a tree of three tiers, new leaves go to pods whose spines have free ports, then to new pods with the spines of the
@@ -113,7 +113,7 @@ def _new_names(fabric: Fabric, hosts: int) -> list[str]:
 
 def _fill(leaves: list[_Leaf], names: list[str], each: int, rails: int, ratio: float, addition: Addition) -> int:
     """Put hosts on free ports; how many found place. On rails adapter r of a host goes to a leaf of
-    rail r, unit by unit; elsewhere all adapters of a host go to one leaf."""
+    rail r, unit by unit; otherwise all adapters of a host go to one leaf."""
     placed = 0
     for name in names:
         if rails > 1:
@@ -244,7 +244,7 @@ def _least(free: dict[str, list[int]], taken: dict[str, int], of: Iterable[str] 
 
 
 def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Put switches beside those above, and move cables until each lower switch has at most an
+    """Add switches to the tier above, and move cables until each lower switch has at most an
     equal share of its uplinks to each."""
     old, count = len(stage.free), len(stage.links) + len(fresh)
     uplinks = max(lower.uplinks for lower in fresh)

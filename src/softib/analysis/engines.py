@@ -84,11 +84,11 @@ class EngineRow(Result):
     """Result of one routing engine; null if it failed."""
 
     engine: str
-    """``file`` for tables that come from one."""
+    """``file`` for tables read from a file."""
     tables: str
     """The engine that computed the tables, different after a fallback."""
     used: bool
-    """Whether these are the report's tables."""
+    """True for the tables of the report."""
     bisection: float | None
     """Random pairs, relative as in the prediction."""
     shift: float | None

@@ -28,14 +28,14 @@ from softib.result import HIDDEN, Result, key
 __all__ = ["Choice", "End", "budget_of", "choose", "proven", "without_cables"]
 
 End = tuple[int, int]
-"""(NodeGUID, portnum) of a port."""
+"""Return (NodeGUID, portnum) of a port."""
 LEFT = 0.5
 """Least share of a switch's cables to other switches that is left in use."""
 
 
 @dataclass(frozen=True)
 class Choice(Result):
-    """A cable that a finding asks to isolate."""
+    """A cable that a finding proposes to isolate."""
 
     cable: str
     """Both ends."""
@@ -49,7 +49,7 @@ class Choice(Result):
     why: str
     """Reason for leaving it in use; empty if it is isolated."""
     cables_left: dict[str, str]
-    """Of both switches: the cables to other switches that remain in use."""
+    """Cables to other switches that remain in use, of both switches."""
     commands: list[str]
     """The same with other programs: ibportstate, a line of OpenSM's hop_weights_file, a request of UFM's REST API."""
     ends: tuple[End, ...] = field(default=(), metadata=HIDDEN)
@@ -90,7 +90,7 @@ class _Cables:
         return int((self._live() & ((self.a == node) | (self.b == node))).sum())
 
     def last_path(self, cable: int) -> bool:
-        """Are the two nodes of a cable connected only by it?"""
+        """Return whether the two nodes of a cable are connected only by it."""
         used = self.used.copy()
         used[cable] = False
         part = components(self.fabric.sizes.nodes, self.a[used], self.b[used])
@@ -100,8 +100,8 @@ class _Cables:
 def choose(
     fabric: Fabric, findings: Iterable[Finding], budget: int, away: Sequence[Sequence[End]] = ()
 ) -> list[Choice]:
-    """One choice for each cable that a finding asks to isolate, in the order of ``findings``. ``away``: ends of the
-    cables that are isolated already; they count in ``budget``."""
+    """Return one choice for each cable that a finding proposes to isolate, in the order of
+    ``findings``. ``away``: ends of the cables that are isolated already; they count in ``budget``."""
     cables = _Cables(fabric, away)
     out: list[Choice] = []
     taken = len(away)
@@ -159,7 +159,7 @@ def _choice(cables: _Cables, one: Finding, cable: int, why: str) -> Choice:
 
 
 def _commands(f: Fabric, nodes: list[int], ports: list[int]) -> list[str]:
-    """What isolates the cable with other programs. Its first port is a switch's."""
+    """Commands that isolate the cable with other programs. Its first port is a switch's."""
     node, port = nodes[0], ports[0]
     guid, number = int(f.node_guid[node]), int(f.port_num[port])
     lid = int(f.lid[int(f.node_base[node])])
@@ -183,8 +183,8 @@ def without_cables(fabric: Fabric, ends: Iterable[Sequence[End]]) -> Fabric:
 
 
 def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> tuple[list[Choice], str]:
-    """The choices, the last of them left in use until a subnet manager's tables connect every pair of ports without
-    the others; and the proof in a line."""
+    """Return the choices, after dropping the last ones until a subnet manager's tables connect every
+    pair of ports without the rest, and one line of proof."""
     chosen = [c for c in choices if c.isolate]
     if not chosen:
         return choices, ""
@@ -207,7 +207,8 @@ def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> tuple[lis
 
 
 def _judged(result: ReadResult, steps: Steps) -> tuple[int, bool]:
-    """(Lost pairs, whether a credit loop can form) with tables of softib's subnet manager; raises where it cannot."""
+    """Return (lost pairs, whether a credit loop can form) with tables of softib's subnet manager.
+    Raises if it cannot route."""
     try:
         part = routed(replace(result, format="copy"), None, None, steps).part
     except SoftibError as error:

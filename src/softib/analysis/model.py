@@ -64,7 +64,7 @@ class BringUpPart(Result):
     """Actions of the subnet manager."""
 
     node: str
-    """The port where it ran."""
+    """The port on which it ran."""
     engine: str
     sets: int
     """Requests that change something."""
@@ -158,10 +158,10 @@ class SwitchRoutes(Result):
 
 @dataclass(frozen=True)
 class OtherSubnet(Result):
-    """Tables of a subnet of a fabric in addition to the one that the rest of the document is about."""
+    """Tables of a further subnet of a fabric, in addition to the main one of the document."""
 
     subnet: str
-    """Which one: that a port manages, or of a port."""
+    """The subnet: by the port of its manager, or by another port."""
     host_ports: int
     unreachable: int
     ports_without_lid: int
@@ -215,7 +215,7 @@ class RoutingPart(Result):
     switch_routes: SwitchRoutes | None = field(default=None, metadata=key(optional=True))
     """Only of tables that were read from a file."""
     other_subnets: list[OtherSubnet] | None = field(default=None, metadata=key(optional=True))
-    """Only of a fabric with several subnets that have tables of their own."""
+    """Only for a fabric with several subnets that have separate tables."""
 
     @property
     def engine_text(self) -> str:
@@ -231,7 +231,7 @@ class RoutingPart(Result):
         )
 
     def facts(self) -> list[tuple[str, str]]:
-        """(label, text) for people, beside the proof."""
+        """(label, text) for display, with the proof."""
         spread = self.balance
         worst = max((t for t in spread.tiers if t.mean), key=lambda t: t.imbalance, default=None)
         uneven = "" if worst is None else f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"

@@ -45,7 +45,7 @@ class Hop(Result):
 
     node: str
     in_port: int | None
-    """None at the node where the packet begins."""
+    """None at the source of the packet."""
     out_port: int
     """The LFT entry of the DLID; a CA has one port."""
     to: str
@@ -69,7 +69,7 @@ class Explanation(Result):
     """The path of packets from one port to another, with its reasons."""
 
     a: str
-    """The port where it begins, ``host-1[1]``."""
+    """Its source port, ``host-1[1]``."""
     b: str
     """The port that it is to reach."""
     slid: int
@@ -201,7 +201,7 @@ def _apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray
 
 
 def _why_no_lid(f: Fabric, distance: np.ndarray) -> str:
-    """Of a port that is joined to the switches with a ``distance``."""
+    """Return the switch of a port that is connected to the switches with a ``distance``."""
     ends = f.end_ports()
     ends = ends[f.lid[ends] > 0]
     node = np.where(f.is_switch[f.port_node[ends]], f.port_node[ends], f.port_node[np.maximum(f.port_peer[ends], 0)])
@@ -226,7 +226,7 @@ def _on(f: Fabric, distance: np.ndarray, port: int) -> bool:
 
 
 def _other_ports(f: Fabric, port: int) -> list[int]:
-    """The other ports of the adapter that ``port`` is one of; none of a switch."""
+    """Return the other ports of the adapter of ``port``; none for a switch."""
     node = int(f.port_node[port])
     return [] if f.is_switch[node] else [p for p in f.ports_of(node) if p != port]
 
@@ -255,8 +255,8 @@ def pkeys_of(f: Fabric, port: int) -> list[int]:
 
 
 def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:
-    """int32[nodes]: switches on a shortest path from each switch to ``b``, itself counted; -1 where
-    there is none."""
+    """Return int32[nodes]: switches on a shortest path from each switch to ``b``, including itself;
+    -1 if there is none."""
     distance = np.full(f.sizes.nodes, -1, np.int32)
     node = int(f.port_node[b])
     start = node if f.is_switch[node] else int(f.port_node[f.port_peer[b]]) if f.port_peer[b] >= 0 else -1
@@ -352,7 +352,8 @@ def _end_lids(f: Fabric) -> np.ndarray:
 
 
 def _vl(f: Fabric, out: int, in_port: int, sl: int) -> int:
-    """VL of ``sl`` at egress port row ``out`` for what came in by ``in_port`` (IBA 14.2.5.8)."""
+    """Return the VL of ``sl`` at egress port row ``out`` for packets that entered through ``in_port``
+    (IBA 14.2.5.8)."""
     pair = int(f.sl2vl[int(f.sl2vl_base[out]) + in_port, sl // 2])
     return pair >> 4 if sl % 2 == 0 else pair & 15
 

@@ -67,7 +67,7 @@ class Design:
     ``switches`` and ``cables`` by tier; ``host_ports``; ``hops``: switches on the longest of the
     shortest paths; ``bisection``: worst cut of the wiring relative to the hosts' links, None where
     there is none; ``effective``: effective bisection, relative; ``failures`` by part; ``growth``:
-    what twice the hosts change, None where no design of the kind holds them; ``price`` of adapters,
+    the changes for twice the hosts, None if no design of the kind supports them; ``price`` of adapters,
     whole switches and cables.
     """
 
@@ -86,11 +86,11 @@ class Design:
 
 
 def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = quietly) -> tuple[list[Design], list[str]]:
-    """Every design that meets ``demand``, those of its own oversubscription and with the fewest
-    switches first, and one line for each kind that cannot. ``steps`` is entered with the label of
+    """Return every design that meets ``demand``, first those with the requested oversubscription and
+    the fewest switches, and one line for each kind that cannot. ``steps`` is entered with the label of
     each design while its figures are computed.
 
-    Raises :class:`~softib.errors.InputError` where no design meets it.
+    Raises :class:`~softib.errors.InputError` if no design meets it.
     """
     shapes, refused = candidates(demand)
     twice: dict[str, Candidate] = {}
@@ -199,8 +199,8 @@ def _port(up: BringUp, ends: np.ndarray) -> np.ndarray:
 
 
 def _figures(up: BringUp, ports: np.ndarray, seed: int) -> tuple[float, int, int]:
-    """(effective bisection, switches on the longest shortest path, host ports that take part) of those of the host
-    ports ``ports`` that the manager reaches."""
+    """Return (effective bisection, switches on the longest shortest path, number of participating
+    ports) for the host ports ``ports`` that the manager reaches."""
     end_of = np.full(up.fabric.sizes.ports, -1, np.int32)
     compute = np.flatnonzero(up.graph.end_is_compute)
     end_of[_port(up, compute)] = compute

@@ -24,7 +24,7 @@ MESSAGE_BYTES = (1 << 20, 1 << 30)
 SAMPLES = static.SAMPLES
 INCAST = 32
 MAX_LOADS = 8_000_000
-"""Shifts × channels that are kept at once (32 MB): beyond it shifts are sampled."""
+"""Limit of shifts × channels in memory (32 MB): beyond it shifts are sampled."""
 BUSIEST = 10
 
 

@@ -34,8 +34,8 @@ PER_SUBNET = ("path_sls", "pair_sls")
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
-"""Why no one was asked for SLs: the channels of one link are one there, so a loop of several VLs
-would be one, too."""
+"""Reason why SLs were not queried: the VLs of one link count as a single channel there, so a loop
+over several VLs would also count as a loop."""
 
 
 def routed(
@@ -80,8 +80,8 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
 
 
 def _first_of(fabric: Fabric, subnets: list[np.ndarray], names: list[str], every: list[Routed]) -> Routed:
-    """The first of ``every``, with a note which of the ``subnets`` it is, and what the tables of
-    the others are worth."""
+    """Return the first of ``every``, with a note that names its subnet, and the quality of the
+    other ``subnets``' tables."""
     compute = fabric.is_host[fabric.port_node]
     for ends, of in zip(subnets, every, strict=True):
         of.part.ports_without_lid -= int(compute[np.setdiff1d(fabric.end_ports(), ends)].sum())
@@ -129,7 +129,7 @@ def _subnet_as_programmed(result: ReadResult, steps: Steps) -> Routed:
 
 
 def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
-    """``path_sl`` and a note of where it comes from, or ``assumed``: why there is none."""
+    """Return ``path_sl`` and a note on its source, or ``assumed``: the reason why there is none."""
     ask = result.extra.get("path_sls")
     if ask is None:
         return {"assumed": "this source does not provide them"}
@@ -146,7 +146,7 @@ def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
 
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     """Analyse the tables of a dump. Ports without a unique LID in the fabric's file (netlists,
-    ``.topo``) take it from the dump's destinations. Raises :class:`InputError` if neither file has
+    ``.topo``) get it from the dump's destinations. Raises :class:`InputError` if neither file has
     LIDs.
     """
     from softib.fabric.formats.lft.dump import read_lfts
@@ -182,8 +182,8 @@ def _subnet_of_file(
 
 
 def _with_tables(fabric: Fabric, lft: np.ndarray, top: int) -> Fabric:
-    """A copy of ``fabric`` whose switches hold ``lft``, up to LID ``top`` (LinearFDBTop): what is
-    simulated on it takes these tables."""
+    """Return a copy of ``fabric`` whose switches have ``lft``, up to LID ``top`` (LinearFDBTop),
+    for simulations with these tables."""
     fabric = fabric.copy()
     fabric.lft[:, : lft.shape[1]] = lft
     SwitchInfo.linear_fdb_top.set(fabric.switch_info, top)

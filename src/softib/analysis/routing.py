@@ -42,9 +42,9 @@ class Routed:
     ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or [end, end]
     of ``graph``: SLs that a manager states for paths (None: it states none). ``config`` and
     ``manager_node`` are those of softib's manager, if it wrote the tables; ``subnet``: the manager
-    and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for the SLs
-    from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say; raises a
-    :class:`~softib.errors.SoftibError` where that does not answer. ``others``: the other subnets of
+    and the agents then. ``ask_sls``: query the subnet administration of a running fabric for the SLs
+    from LIDs to LIDs (int16 by pair, -1: no path), if ``path_sl`` does not have them; raises a
+    :class:`~softib.errors.SoftibError` if it does not answer. ``others``: the other subnets of
     a fabric that has several."""
 
     fabric: Fabric
@@ -113,7 +113,7 @@ def from_engine(
 
 
 def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
-    """What the subnet manager did. ``master``: the node of the manager that the source lists."""
+    """The actions of the subnet manager. ``master``: the node of the manager that the source lists."""
     sweep, fabric = up.report, up.fabric
     notes = [*sweep.notes, *sweep.problems]
     if len(up.unreached):
@@ -147,8 +147,8 @@ def judge(
     data_vls: int = 8,
     assumed: str = "",
 ) -> tuple[RoutingPart, Proof, Balance]:
-    """Prove ``lft`` (uint8[switches, LIDs]) and describe the proof. ``origin`` says where the
-    tables come from, ``assumed`` why the paths' SLs are not known ("" = they are)."""
+    """Prove ``lft`` (uint8[switches, LIDs]) and describe the proof. ``origin``: the source of
+    the tables; ``assumed``: why the paths' SLs are unknown ("" = known)."""
     proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
     proof.assumed = assumed
     notes = [*(notes or [])]
@@ -184,8 +184,8 @@ def judge(
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
-    """Cabled ports of hosts that the tables know no address of; of two that a cable joins directly,
-    those without one."""
+    """Cabled ports of hosts without an address in the tables; of two directly connected hosts, those
+    without one."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     addressed = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
@@ -193,8 +193,8 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
-    """Pairs of a switch in a part without any address and an address: no manager knows the switch,
-    and nothing is expected to arrive."""
+    """Pairs of an address and a switch in a part without any address: no manager manages the switch,
+    and no packet is expected to arrive."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     addressed = np.isin(part, part[graph.end_switch])
     return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
@@ -246,12 +246,12 @@ class Labels:
             del self.name[guid]
 
     def named(self, text: str) -> str:
-        """``text`` with names for the GUIDs that one node carries."""
+        """Return ``text`` with names for GUIDs that belong to a single node."""
         return _GUID.sub(lambda m: self.name.get(int(m[1], 16)) or m[0], text)
 
 
 def with_names(texts: Sequence[str], fabric: Fabric) -> list[str]:
-    """``texts`` with node names for GUIDs; the table of names is only made where one is needed."""
+    """Return ``texts`` with node names for GUIDs; the table of names is only created if needed."""
     if not any(_GUID.search(t) for t in texts):
         return list(texts)
     labels = Labels(fabric)

@@ -24,7 +24,7 @@ SHARED_BOXES = 48
 
 @dataclass(frozen=True)
 class Tiers:
-    """``tier`` int32[switches], 0 = leaves; switches without a tier stand in a row above all
+    """``tier`` int32[switches], 0 = leaves; switches without a tier are in a row above all
     others. ``labels`` by tier.
 
     ``box`` int32[switches]: dense number of its box; boxes are numbered tier by tier, left to
@@ -47,8 +47,8 @@ class Tiers:
 
 
 def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray, rank: np.ndarray, tree: bool = True) -> Tiers:
-    """Rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. In what is no
-    ``tree`` tiers have no names."""
+    """Rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. Without a
+    ``tree``, tiers have no names."""
     top = int(rank.max(initial=0))
     tier = np.where(rank > 0, rank - 1, top).astype(np.int32)
     numbers, lost = count_tiers(rank)
@@ -106,8 +106,8 @@ def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> 
 
 
 def _chunks(order: np.ndarray, part: np.ndarray) -> list[np.ndarray]:
-    """A box a switch, or about ``SHARED_BOXES`` boxes of neighbours that keep to one part where
-    that is possible."""
+    """Return one box per switch, or about ``SHARED_BOXES`` boxes of neighbours, each inside one
+    part if possible."""
     if len(order) <= MAX_BOXES:
         return [order[i : i + 1] for i in range(len(order))]
     size = -(-len(order) // SHARED_BOXES)

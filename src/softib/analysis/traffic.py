@@ -51,7 +51,7 @@ class Traffic(Result):
     time_ps: int = field(metadata=key("time_us", json=_us, type=float))
     """Until the busiest channel has sent its bytes."""
     hosts_ps: int = field(metadata=key("hosts_us", json=_us, type=float))
-    """The same if nothing but the hosts' own links limited it."""
+    """The same if only the hosts' own links limited it."""
     busiest: list[TimedLink]
     """Links between switches that are busy longest."""
 

@@ -104,8 +104,8 @@ def audit(
     rehearse: bool = False,
     steps: Steps = unwatched,
 ) -> Audit:
-    """Audit the running fabric, or the subnet behind ``umad:DEVICE``, ``source``, with Gets only;
-    and the manager's files ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
+    """Audit ``source``, a running fabric or the subnet of ``umad:DEVICE``, using only Gets, and the
+    manager's files ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
 
     Without ``mkey`` it sends requests like a host without the M_Key; with it like the manager, and
     again without, to test the protection. ``managers``: a file of the PortGUIDs that may run a

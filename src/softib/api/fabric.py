@@ -236,7 +236,7 @@ def load(
     progress: Notice = silent,
 ) -> Fabric:
     """Read ``source``: a file of any known format (detected from the content), a fabric.yaml, the
-    name of a running fabric, or ``umad:DEVICE``, the subnet behind that port (``umad:mlx5_0``;
+    name of a running fabric, or ``umad:DEVICE``, the subnet of that port (``umad:mlx5_0``;
     ``umad:`` is the first active port), read only with Gets. ``ibnl`` are directories of IBNL
     system descriptions for a ``.topo`` file; ``node_name_map`` is OpenSM's file of names.
     ``notice`` is called with information for the user (default: a :class:`SoftibWarning`);

@@ -48,15 +48,15 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands: each row runs in order, in parallel with the other rows; ``up`` keeps running beside
+"""Commands: each row runs in order, in parallel with the other rows; ``up`` keeps running during
 the next command. Exit code 1 (findings in the ring) is expected."""
 PREFIX = "softib-compile-"
 
 
 def doctor() -> list[Check]:
     """Check what this machine can run: ``name``, ``state`` (``ok``, ``absent``: one feature fewer,
-    ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``). Changes nothing and
-    needs no root."""
+    ``missing``: softib needs it), ``what`` it is for, and how to fix it (``mend``). It makes no changes
+    and does not need root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())
@@ -82,7 +82,7 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
 
 
 def _remove_stale_folders() -> None:
-    """Remove folders of killed runs: no process has the number in their name."""
+    """Remove folders of killed runs, whose process number in the name no longer exists."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]
         if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.geteuid():
@@ -104,7 +104,7 @@ def _run(folder: Path, progress: Callable[[str], None]) -> None:
                 if row and i not in running and len(running) < most:
                     running[i] = _Job(row.pop(0), folder, env)
             time.sleep(0.1)
-            progress(f"compiling kernels, kept for later runs: {time.monotonic() - began:.0f} s")
+            progress(f"compiling kernels, stored for later runs: {time.monotonic() - began:.0f} s")
             for i, job in list(running.items()):
                 if job.is_ready():
                     fabrics.append(running.pop(i))

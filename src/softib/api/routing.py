@@ -32,9 +32,9 @@ __all__ = ["Remedy", "Routing", "write_guid_files"]
 
 
 def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
-    """Write ``root_guids.conf`` and, where there are such nodes, ``cn_guids.conf`` and
-    ``io_guids.conf`` into ``folder``; their paths by OpenSM's option. Raises :class:`InputError`
-    where that is not possible."""
+    """Write ``root_guids.conf`` and, if there are such nodes, ``cn_guids.conf`` and
+    ``io_guids.conf`` into ``folder``; return their paths by OpenSM's option. Raises
+    :class:`InputError` if that is not possible."""
     files = {}
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -50,8 +50,8 @@ def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Remedy:
-    """GUID files with which ftree fits a tree: ``reason`` says why it does not fit without,
-    ``files`` are paths by OpenSM's option."""
+    """GUID files with which ftree fits a tree: ``reason``: why it does not fit without them,
+    ``files``: paths by OpenSM's option."""
 
     reason: str
     files: dict[str, str]
@@ -124,7 +124,7 @@ class Routing(Suggests):
 
     def path(self, a: str, b: str) -> Explanation:
         """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and
-        VLs, alternatives, and what would change it. A port is ``leaf-3[40]``, ``leaf-3:40`` or
+        VLs, alternatives, and changes that would affect it. A port is ``leaf-3[40]``, ``leaf-3:40`` or
         ``leaf-3/40``; a host's name alone means its first cabled port that is on the other's
         subnet. Raises :class:`UnknownName`.
 
@@ -167,8 +167,8 @@ class Routing(Suggests):
         return (*result_of(self.fabric).problems, *self._found.problems)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tables in the form of ``dump_lfts``. Raises :class:`InputError` where that is
-        not possible."""
+        """Write the tables in the form of ``dump_lfts``. Raises :class:`InputError` if that is not
+        possible."""
         from softib.fabric.formats.lft.dump import write_lfts
 
         write_lfts(self._found.fabric, self._found.lft, os.fspath(path))

@@ -29,7 +29,7 @@ MOST_OCTETS, MOST_FILES = 256 << 20, 20_000
 """Limits of an archive, unpacked."""
 SSH_S = 20.0
 TOGETHER = 32
-"""Hosts that are asked at the same time."""
+"""Number of hosts queried at the same time."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class Stack(Suggests, Result):
     unreached: list[str]
     """Hosts without an answer, with the reason."""
     seconds: float
-    """That it took to collect the facts of all hosts."""
+    """Seconds to collect the facts of all hosts."""
 
     @property
     def good(self) -> bool:
-        """Is every host read, and none has a fault?"""
+        """Return whether every host was read, and none has a fault."""
         return not self.faults and not self.unreached
 
     def lines(self) -> list[str]:
-        """For people: a line for each fault, or one summary."""
+        """Return text: one line for each fault, or a summary."""
         if not self.good:
             return [*map(str, self.faults), *self.unreached]
         adapters = sum(len(h.adapters) for h in self.hosts)
@@ -71,7 +71,7 @@ def stack(
 ) -> Stack:
     """Compare the software stacks of hosts with each other, with their hardware and with the support matrix.
     ``sources``: folders with a host's files or archives of the collector; ``ssh``: hosts to collect from; neither:
-    this host. ``matrix``: a TOML file of rows in place of, and beside, softib's.
+    this host. ``matrix``: a TOML file of rows that replace or extend softib's.
 
     Raises :class:`InputError` for files that cannot be read. A host that does not answer is in ``unreached``.
     """

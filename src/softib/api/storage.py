@@ -35,7 +35,7 @@ class NvmePort(Result):
     port: int
     nqn: str
     state: str | None
-    """Asymmetric access state of its namespaces; null where it was not asked for."""
+    """Asymmetric access state of its namespaces; null if not requested."""
 
 
 @dataclass
@@ -256,7 +256,7 @@ def nvme_connect(
     """Connect to a namespace of the target at ``address``, over all ports of the target that its
     discovery log page names and that can be reached. ``depth``: commands at once on each of
     ``queues`` I/O queues. Raises :class:`InputError` for a subsystem or namespace that does not
-    exist, :class:`PeerError` where the target is not reachable or refuses."""
+    exist, :class:`PeerError` if the target is not reachable or refuses."""
     from softib.ulp.nvmeof.host.discovery import discover, this_host
 
     if not 1 <= depth <= WORST_DEPTH:
@@ -369,8 +369,8 @@ class NvmeDisk(Suggests):
         until: Callable[[], bool] = lambda: False,
     ) -> None:
         """Export the namespace as a network block device on a Unix socket until ``until`` is true,
-        or Ctrl-C. ``ready`` is called when clients can connect. Raises :class:`InputError` where
-        the socket cannot be made."""
+        or Ctrl-C. ``ready`` is called when clients can connect. Raises :class:`InputError` if the
+        socket cannot be created."""
         from softib.ulp.nvmeof.host.nbd import NbdServer
 
         server = NbdServer(self._disk, socket, self._notice)
@@ -396,7 +396,7 @@ MAX_PIECE = 1 << 17
 
 
 def _controllers(entries: Sequence[Entry], host: object, notice: Notice) -> list[HostController]:
-    """A controller on each port that can be reached. Raises :class:`PeerError` where none can."""
+    """A controller on each port that can be reached. Raises :class:`PeerError` if none can."""
     from softib.errors import PeerError
     from softib.ulp.nvmeof.host.controller import HostController
 

@@ -88,12 +88,12 @@ class Table:
         return Table({name: values[: max(n, 0)] for name, values in self._columns.items()})
 
     def to_polars(self) -> polars.DataFrame:
-        """As a DataFrame of polars. Raises :class:`MissingLibrary` without polars
+        """Return a DataFrame of polars. Raises :class:`MissingLibrary` without polars
         (``softib[tables]``)."""
         return self._polars.clone()
 
     def to_pandas(self) -> pandas.DataFrame:
-        """As a DataFrame of pandas. Raises :class:`MissingLibrary` without pandas
+        """Return a DataFrame of pandas. Raises :class:`MissingLibrary` without pandas
         (``softib[pandas]``)."""
         data_frame = library("pandas", "pandas").DataFrame
         frame: pandas.DataFrame = data_frame({name: _native(values) for name, values in self._columns.items()})
@@ -170,7 +170,7 @@ class Table:
         return "\n".join((f"<Table: {counted(self.height, 'row')} × {self.width} columns>", *self._lines()))
 
     def _lines(self) -> list[str]:
-        """Head and first rows, as many columns as a line takes."""
+        """Return the head and first rows, with the columns that fit into a line."""
         names = self.columns
         cells = [names, *([_cell(v) for v in row] for row in self.head(SHOWN).iter_rows())]
         right = [all(isinstance(v, int | float) for v in _plain(self._columns[n][:SHOWN])) for n in names]
@@ -270,7 +270,7 @@ def _as_input_error(method: str) -> Iterator[None]:
 
 
 class _Groups:
-    """What ``group_by`` of polars gives, which looks for its columns only when it is used."""
+    """The result of ``group_by``; like in polars, columns are only looked up when it is used."""
 
     def __init__(self, groups: Any):
         self._groups = groups
@@ -293,7 +293,7 @@ def _plain(values: Any) -> list[Any]:
 
 
 def _cell(value: Any) -> str:
-    """A value as people read it, of at most :data:`WIDEST` characters."""
+    """Return a value as text, of at most :data:`WIDEST` characters."""
     if value is None or value != value:  # NaN: not known
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -311,7 +311,7 @@ def _native(values: Any) -> Any:
 
 
 def _series(polars: Any, name: str, values: Any) -> Any:
-    """Lists are texts, None where nothing is known."""
+    """Return lists as text, None for unknown values."""
     import numpy as np
 
     if isinstance(values, np.ndarray):

@@ -60,8 +60,8 @@ def serve_tenants(
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
 ) -> None:
-    """Serve the running fabric ``source``, or the subnet behind ``umad:DEVICE``, as :func:`serve`
-    does, and let clients change its partitions below ``/ufmRest`` and ``/tenants/v1``.
+    """Serve the running fabric ``source``, or the subnet of ``umad:DEVICE``, like :func:`serve`,
+    and let clients change its partitions below ``/ufmRest`` and ``/tenants/v1``.
 
     At the first start an account ``admin`` is created; its password is in ``admin-password`` below
     the folder of ``tenants``. Raises :class:`InputError` if nothing can be programmed, or another

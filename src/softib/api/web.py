@@ -44,7 +44,7 @@ def serve(
 
     ``port``: default 8470, 0 a free one. On loopback all users of this machine have access unless a
     ``token`` is given; on another ``host`` a token is needed and is generated if none is given.
-    ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a
+    ``jobs``: a file for :func:`jobs_on`, read again when it changes. ``history``: a
     directory that ``softib exporter --history`` keeps, or ``http://HOST:9090`` of a Prometheus
     server, for the time before its start. ``ready`` is called with the address to open, ``steps``
     wraps the phases of the first reading. It is read-only. Raises :class:`InputError` or a related
@@ -67,7 +67,7 @@ def prepared(
     notice: Notice,
     steps: Steps = unwatched,
 ) -> Served:
-    """What :func:`serve` serves, with these of its arguments, before it was read."""
+    """A source of :func:`serve` with its arguments, before it is read."""
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
@@ -103,12 +103,12 @@ def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
 REPORT_S = 60.0
 """A report younger than this is reused: it takes seconds, for large fabrics a minute."""
 MAP = "/?bare"
-"""The page of the map without what stands beside it."""
+"""Return the page with only the map."""
 
 
 def _report(source: str | os.PathLike[str] | Fabric) -> Callable[[], str]:
-    """The page of ``softib report``, with the map of the server as its drawing; made when it is
-    asked for, by one request at a time."""
+    """The page of ``softib report``, with the map of the server as its drawing; created on
+    request, one at a time."""
     import threading
     import time
     from datetime import UTC, datetime
@@ -228,8 +228,8 @@ def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
 
 
 def _sl_of(name: str) -> Sl:
-    """What the subnet administration of a running fabric says; no one is asked behind a umad
-    device."""
+    """Return the data of a running fabric's subnet administration; a umad device is not
+    queried."""
 
     def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
         from softib.errors import PeerError

@@ -39,7 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "route": "routing tables, deadlock proof and quality",
     },
     "Predict": {
-        "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
+        "simulate": "simulate traffic: how long a workload takes, and what limits it",
         "calibrate": "a machine described by its own log of nccl-tests or OSU's benchmarks",
         "compare": "a workload over generations of InfiniBand, RoCE and TCP, side by side",
         "plan": "designs for a number of hosts or GPUs: cables, cost, and a vendor's quote",

@@ -151,7 +151,7 @@ def finding_codes() -> Mapping[str, Code]:
 
 
 def _foreign_findings(context: Context) -> Iterator[Finding]:
-    """What the checks of packages find. Raises :class:`InputError` for one that fails."""
+    """Return the findings of checks from packages. Raises :class:`InputError` for one that fails."""
     for one in foreign_checks().values():
         with blamed_on(one.package, f"check {one.name}"):
             for each in one.value(context):

@@ -66,7 +66,8 @@ def host_descriptions(adapters: Iterable[str]) -> dict[str, HostDescription]:
     most = {form: Counter(carriers[n] for n in names).most_common(1)[0] for form, names in forms.items()}
     alike = {form for form, (usual, agree) in most.items() if usual >= 2 and agree >= SAME * len(forms[form])}
     sure = [most[form][0] for form in alike if most[form][1] >= MIN_HOSTS]
-    # Where a site names its hosts so, a few hosts of another form (two logins) are believed as well.
+    # If a site names its hosts like this, a few hosts with another form (two login nodes) are accepted,
+    # too.
     kept = [form for form in forms if form in alike and most[form][0] <= max(sure, default=0)]
     return {n: HostDescription(form, most[form][0], carriers[n]) for form in kept for n in forms[form]}
 
@@ -76,7 +77,7 @@ _HCA_NAME = re.compile(
     rf"^(?P<host>\S+?)(?:\s+(?P<hca>[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z]+)*[_-]?\d[A-Za-z0-9]*)|[_-]+(?P<joined>{_FAMILY}(?:[_-]bond)?[_-]?\d+|ib(?:\d+|[ps]\d+\w*)))\s*$",
     re.IGNORECASE,
 )
-"""What a host's adapter calls itself: ``host mlx5_0``, ``node-12 ibp11s0f0``, ``host HCA-1`` (any
+"""Names of host adapters: ``host mlx5_0``, ``node-12 ibp11s0f0``, ``host HCA-1`` (any
 word with a number behind a space), or ``gpu-01-hca-2`` (behind a hyphen only what is called as
 adapters are: the last part of ``dgx-host-0001`` is the host's). :func:`adapter_of` gives both
 parts."""

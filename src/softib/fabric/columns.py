@@ -8,10 +8,10 @@ Rows are addressed by dense indices. These terms are used everywhere:
   0…NumPorts, a CA for 1…NumPorts (its ``node_base`` is one less than its first row, so the same sum
   holds).
 
-What MADs write as whole attributes (PortInfo, SwitchInfo, NodeDescription, SL2VL, VLArb, LFT) is
-kept as the **wire image**, so an agent's Get is a copy and no bit is lost; read and write single
-fields through the declaration, ``PortInfo.lid.get(fabric.port_info)``. What the hardware *is*
-(GUIDs, peers, cables) is native columns.
+Attributes that MADs write as a whole (PortInfo, SwitchInfo, NodeDescription, SL2VL, VLArb, LFT) are
+stored as the **wire image**, so an agent's Get is a copy and no bit is lost; read and write single
+fields through the declaration, ``PortInfo.lid.get(fabric.port_info)``. Properties of the
+hardware (GUIDs, peers, cables) are native columns.
 
 ``writer`` says which part may change a column of a running fabric: ``hardware`` (the builder,
 faults), ``mad`` (the SMA), ``engine`` (the data path, and the PMA's clear).

@@ -134,7 +134,7 @@ def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
 
 
 def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Match nodes by their cables to matching nodes until nothing changes."""
+    """Match nodes by their cables to matching nodes until there is no further match."""
     while True:
         free = np.ones(b.sizes.nodes, bool)
         free[to_b[to_b >= 0]] = False
@@ -173,8 +173,8 @@ def _plain(name: str) -> str:
 
 
 def _real_guids(f: Fabric) -> np.ndarray:
-    """Return the NodeGUIDs, 0 for generated ones: those only number the nodes, so equality means
-    nothing."""
+    """Return the NodeGUIDs, 0 for generated ones: those only number the nodes, so their equality
+    has no meaning."""
     generated = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
     return np.where(generated, np.uint64(0), f.node_guid)
 

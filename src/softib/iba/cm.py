@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 CLASS_VERSION = 2
-"""Of the communication management class (IBA 16.7.1)."""
+"""Attributes of the communication management class (IBA 16.7.1)."""
 
 
 class CmAttr(IntEnum):

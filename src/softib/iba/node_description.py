@@ -1,5 +1,4 @@
-"""Where a node sits, read from its name: system, card and chip of a switch, host and adapter of a
-CA.
+"""Location of a node from its name: system, card and chip of a switch, host and adapter of a CA.
 
 Forms of switch names that real dumps and lists hold:
 
@@ -40,7 +39,7 @@ ADAPTER = (
     r"(?:mlx[45]|hfi1|qib|mthca|bnxt_re|irdma)_?(?:bond_)?\d+|hca[-_ "
     r"]?\d+|(?:ibp|ibs|rocep|roces|ibo)\d[0-9a-z]*(?:_\d+)?"
 )
-"""How RDMA devices and their interfaces are called: mlx5_0, HCA-1, ibp11s0f0 (systemd's predictable
+"""Names of RDMA devices and their interfaces: mlx5_0, HCA-1, ibp11s0f0 (systemd's predictable
 names)."""
 
 _SPINES = ("spine", "fabric", "sfb", "fc", "s")

@@ -31,10 +31,9 @@ class Kernel:
 
     ``shared``: it is compiled once, and its callers call that machine code instead of
     containing it. For large kernels with several callers, outside of innermost loops: nothing is
-    inlined or optimised across that call. ``steps``: returns the number of
-    innermost
-    steps for given arguments, for
-    :mod:`softib.jit.interpreted`; ``rows``: it takes rows of arrays.
+    inlined or optimised across that call. ``steps``: returns the number of innermost steps for given
+    arguments, for :mod:`softib.jit.interpreted`; ``rows``: it takes rows of arrays; ``python_form``:
+    the function of :meth:`in_python`.
     """
 
     def __init__(
@@ -52,6 +51,7 @@ class Kernel:
         self.python = function
         self.options, self.shared, self.steps, self.rows = options, shared, steps, rows
         self._entry: Callable[..., Any] | None = None
+        self.python_form: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:
@@ -70,6 +70,12 @@ class Kernel:
 
             self._entry, result = after_failure(self, error.__cause__ or error, args)
             return result
+
+    def in_python(self, function: F) -> F:
+        """Decorator of a function with the same results for small work, faster in Python than the kernel's: by
+        NumPy, or by Python's numbers. It calls no kernel."""
+        self.python_form = function
+        return function
 
     def dispatcher(self) -> Callable[..., Any]:
         """Return Numba's dispatcher, or a wrapper of it (the plain function when Numba's JIT is

@@ -35,7 +35,8 @@ NEUTRAL = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_D
 """Settings of Numba that do not change machine code; every other ``NUMBA_…`` variable counts."""
 
 
-def names_of(code: types.CodeType) -> set[str]:
+@functools.cache
+def names_of(code: types.CodeType) -> frozenset[str]:
     """Return every global that ``code`` (and nested code) reads. Columns of tables are attributes and
     may have the names of kernels."""
     names, extended = set(), 0
@@ -47,7 +48,7 @@ def names_of(code: types.CodeType) -> set[str]:
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             names |= names_of(const)
-    return names
+    return frozenset(names)
 
 
 def frozen_of(k: Kernel) -> dict[str, Any]:

@@ -5,11 +5,11 @@ Within :func:`small_work_in_python`, a kernel with an estimate of its steps (``k
 runs as a Python function while the cache has no machine code for it and the estimated cost of its
 calls in this process is less than :data:`SHARE` of the cost of compiling it. No state is kept
 between processes: equal runs cost the same, and ``softib compile``, or any command that compiles the
-kernel, makes them faster. Both ways give
-the
-same result. What Numba types as int64 is Python's int here, since NumPy's narrow
-numbers would wrap around: arrays are passed as memoryviews, except those of uint64, which wrap around
-in both ways, and those of kernels that take rows of arrays (``rows=True``).
+kernel, makes them faster. Both ways give the same result. What Numba types as int64 is Python's int
+here, since NumPy's narrow numbers would wrap around: arrays are passed as memoryviews, except those
+of uint64, which wrap around in both ways, and those of kernels that take rows of arrays
+(``rows=True``). A kernel whose loops are slow in Python may have another form there
+(``Kernel.in_python``).
 ``tests/jit/test_interpreted.py`` runs every kernel with an estimate both ways.
 """
 
@@ -37,7 +37,7 @@ __all__ = ["ALWAYS_COMPILE", "is_small", "run", "small_work_in_python"]
 ALWAYS_COMPILE = "SOFTIB_COMPILE"
 """Environment variable: ``always`` compiles every kernel at its first call, as ``softib compile``
 does."""
-STEPS_A_UNIT, STEPS_A_BYTE = 100_000, 400
+STEPS_A_UNIT, STEPS_A_BYTE = 50_000, 650
 """Steps in Python (of half a microsecond each) that correspond to the time to compile a unit, and
 to each byte of its bytecode: fitted to the kernels of a report."""
 SHARE = 1 / 2
@@ -91,13 +91,15 @@ def run(k: Kernel, args: tuple[Any, ...]) -> Any:
         return python_of(k)(*(args if k.rows else [_viewed(a) for a in args]))
 
 
-def python_of(k: Kernel) -> types.FunctionType:
+def python_of(k: Kernel) -> Callable[..., Any]:
     """Return the function of ``k``, which calls the functions of other kernels, and uses
     Python's numbers."""
     return _python_of(k, k.rows)
 
 
-def _python_of(k: Kernel, rows: bool) -> types.FunctionType:
+def _python_of(k: Kernel, rows: bool) -> Callable[..., Any]:
+    if k.python_form is not None:
+        return k.python_form
     if (k, rows) not in _functions:
         _functions[k, rows] = function = clone(k.python)
         for name, callee in reached_from(k).items():

@@ -1,4 +1,5 @@
-"""The clocks of everything that runs: a monotonic clock in picoseconds, and a clock of rounds that never goes back."""
+"""Clocks of running programs: a monotonic clock in picoseconds, and a clock of rounds that never goes
+backwards."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ __all__ = ["SteadyClock", "clock_ps"]
 
 class SteadyClock:
     """Nanoseconds since 1970: the wall clock when the object was made, plus the time that the monotonic clock has
-    counted since. If the clock is set later, the next object that is made shows it."""
+    counted since. If the system clock is changed, only later objects show it."""
 
     def __init__(self) -> None:
         self._wall, self._since = time.time_ns(), time.monotonic_ns()

@@ -31,7 +31,7 @@ Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class ControlServer(UnixServer):
-    """Listens at ``path`` and answers each line with what ``operations[line["op"]]`` returns.
+    """Listens at ``path`` and answers each line with the result of ``operations[line["op"]]``.
 
     An operation's :class:`SoftibError` becomes ``{"error": its line}``; so does a line that is not a JSON object or
     is too long. Any other failure is a bug of softib: ``{"error": …, "bug": true}``, and ``report_bug`` is called.
@@ -187,9 +187,9 @@ def attach(
 
 
 STOP_S = 15.0
-"""How long a daemon may go on serving after the request to stop."""
+"""How long a daemon may continue to serve after the request to stop."""
 REMOVE_S = 120.0
-"""How long it may take after that to remove its files: there are thousands (every node that was used has its own
+"""How long it may then take to remove its files: there are thousands (every used node has its own
 /sys), and each takes milliseconds on a busy disk."""
 
 

@@ -1,4 +1,5 @@
-"""Bugs of softib in a running fabric: a line for people, the traceback in the log, and the fabric keeps running."""
+"""Bugs of softib in a running fabric: one line on stderr, the traceback in the log, and the fabric
+keeps running."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from pathlib import Path
 __all__ = ["CrashLog", "ReportBug", "raised", "say"]
 
 ReportBug = Callable[[str], None]
-"""Called inside an ``except`` with what was being done when the exception occurred."""
+"""Call it inside an ``except`` with a description of the failed operation."""
 MOST_TRACEBACKS = 50
 """A bug that every MAD triggers must not fill a disk."""
 
 
 def say(text: str) -> None:
-    """One line for people, on stderr: the log of a detached daemon. If the file system is full, the line is lost,
-    but the fabric keeps running."""
+    """Print one line on stderr, which is the log of a detached daemon. If the file system is full, the
+    line is lost, but the fabric keeps running."""
     with contextlib.suppress(OSError):
         print(f"softib: {text}", file=sys.stderr, flush=True)
 

@@ -205,8 +205,7 @@ class Daemon:
     def _manage(self) -> float:
         """Let the internal manager work; returns the seconds until it wants to work again. If it fails, it is
         removed from its port;
-        its programming stays. Before the subnet is up there is nothing to keep, so then the daemon
-        fails too."""
+        its programming stays. If the subnet is not up yet, the daemon fails too."""
         if self.manager is None or self.manager_failed:
             return IDLE_S
         now_ps = clock_ps()
@@ -223,7 +222,7 @@ class Daemon:
             return IDLE_S
 
     def _publish(self) -> None:
-        """Report to applications what MADs and faults changed, and count what they sent."""
+        """Report changes from MADs and faults to applications, and count their traffic."""
         try:
             if self.shared.epoch != self.router.epoch:
                 self.faults.faults.publish()  # a link that trained to another speed has another rate

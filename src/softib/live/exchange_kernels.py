@@ -29,9 +29,9 @@ Exchange: Any = table(
 )
 """The outcome of a batch; arrays int64[n], each in the order of the requests.
 
-The first are those of :data:`softib.agents.layout.Outcome`. What goes back to the sender:
+The first are those of :data:`softib.agents.layout.Outcome`. Replies to the sender:
 ``reply_row`` the request, ``reply_answer`` the row of ``answers``, or -1 for a request that comes
-back as timed out. What another program must handle: ``forward_row`` the request, ``forward_answer`` the row of
+back as timed out. MADs for other programs: ``forward_row`` the request, ``forward_answer`` the row of
 ``answers`` with the MAD as it arrives, ``forward_port`` the end port of its destination.
 ``counts`` int64[7]: see :mod:`softib.live.exchange_kernels`. ``fate`` is scratch.
 """
@@ -120,8 +120,7 @@ def address_answers(q, a, x):
 
 @inner
 def route_replies(q, x, n):
-    """Fill in what goes back to the sender and what to other programs, of the ``n`` requests ``q``
-    that were served."""
+    """Fill in the replies and the MADs for other programs, from the ``n`` served requests ``q``."""
     for i in range(x.served[0]):
         x.fate[x.row[i]] = 1 + i
     for i in range(n - x.served[1], n):

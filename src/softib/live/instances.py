@@ -84,7 +84,7 @@ class Instance:
 
     @property
     def traffic(self) -> Path:
-        """What applications have sent, by cell."""
+        """Return the traffic of applications, by cell."""
         return self.folder / "traffic"
 
     @property
@@ -214,7 +214,7 @@ def find(name: str | None) -> Instance:
     killed = [s.name for s in _killed()]
     if name in killed:
         raise InputError(
-            f"the daemon of fabric {name!r} was killed; 'softib status --prune' frees what it left, 'softib up SOURCE "
+            f"the daemon of fabric {name!r} was killed; 'softib status --prune' removes its files, 'softib up SOURCE "
             f"--name {name}' starts the fabric again"
         )
     if not here:

@@ -38,8 +38,8 @@ class MadCapture:
         self.path, self.fabric, self.clock = Path(path), fabric, clock
         self.packets = 0
         self.whole: Callable[[np.ndarray], bool] = lambda mad: True
-        """Is this response (uint8[256]) for an agent that takes RMPP messages whole, and acknowledges their
-        segments?"""
+        """Return whether this response (uint8[256]) is for an agent that receives whole RMPP messages,
+        with acknowledged segments."""
         self.message: Callable[[], bytes | None] = lambda: None
         """The whole RMPP message of a batch whose first bytes are the datagram."""
         self._file = PcapFile(self.path)
@@ -107,7 +107,7 @@ class MadCapture:
         self._guarded(lambda: self._file.write(packets, self.clock()))
 
     def flush(self) -> None:
-        """Let readers see what was written; cheap to call often."""
+        """Flush the file for readers; cheap to call often."""
         self._guarded(self._file.flush)
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""Where MADs of programs go: to the fabric's agents, to another program on the addressed port, or back with status 110.
+"""Routing of programs' MADs: to the fabric's agents, to another program on the addressed port, or back
+with status 110.
 
 No sockets here, and no protocol: stations (:mod:`~softib.live.station`) are passed in, and each takes and gives
 MADs as :class:`~softib.mad.batch.MadBatch`.
@@ -217,7 +218,7 @@ class MadRouter:
         """``batch`` leaves ``port``; returns the agents' answers. MADs for programs are delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
-        self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # the administrator's answers change nothing
+        self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # the SA changes nothing
         if delivery is not None:
             self.deliver(delivery)
         return answers
@@ -265,8 +266,8 @@ class MadRouter:
                 self.report_bug("sending a trap")
 
     def _represses(self, mad: np.ndarray, port: int) -> bool:
-        """Is this the manager's answer to a trap of the device at end port ``port``? Then the trap
-        ends. (A program's own trap ends at the program.)"""
+        """Return whether this is the manager's answer to a trap of the device at end port ``port``.
+        Then the trap ends. (A program's own trap ends at the program.)"""
         if mad[METHOD_AT] != Method.TRAP_REPRESS or mad[CLASS_AT] != MgmtClass.SUBN_LID:
             return False
         return self.trap_queue.repressed(port, int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big"), clock_ps())
@@ -274,8 +275,8 @@ class MadRouter:
     # -- time, as a peer of the event loop --
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until a request's time is over, a trap is sent again, or a device samples (infinite: there is
-        nothing to wait for)."""
+        """Return seconds until a request expires, a trap is repeated, or a device samples (infinite:
+        none)."""
         if self.plane.tables.notice_count[0]:
             return 0.0
         due = [

@@ -24,7 +24,7 @@ __all__ = ["Operations", "Ranks"]
 
 
 class Ranks:
-    """The node of a rank."""
+    """Return the node of a rank."""
 
     def __init__(self, finder: NodeFinder):
         self.finder = finder
@@ -34,9 +34,9 @@ class Ranks:
     def of(self, node: str, rank: int | None) -> tuple[str, int | None]:
         """``--node`` for this rank, or the row of the host if no node was named.
 
-        ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and the list starts again
-        behind the last. Without a name it is the r-th host. Raises :class:`InputError`:
-        several names and no rank, or no host.
+        ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and the list
+        repeats after the last. Without a name it is the r-th host. Raises :class:`InputError`: several
+        names and no rank, or no host.
         """
         if node:
             names = [node] if "," not in node or self._known(node) else [n.strip() for n in node.split(",")]

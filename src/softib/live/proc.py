@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 STATE, PARENT, START_TIME = 0, 1, 19
-"""Fields 3, 4 and 22 of ``/proc/PID/stat``, counted behind the command's name."""
+"""Fields 3, 4 and 22 of ``/proc/PID/stat``, counted after the command's name."""
 ENDED = (b"Z", b"X", b"x")
 """A zombie, or dead: it no longer executes anything."""
 CANNOT_LOOK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -38,9 +38,9 @@ CANNOT_LOOK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """Fields of ``/proc/PID/stat`` from the third on; empty if there is no such process. The second is the
-    command's name, which may contain spaces and parentheses. None if this process cannot read them: no
-    descriptor or memory is left."""
+    """Return the fields of ``/proc/PID/stat`` from the third on; empty if there is no such process. The
+    second is the command's name, which may contain spaces and parentheses. None if this process cannot
+    read them: no descriptor or memory is left."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError as error:
@@ -50,14 +50,15 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def process_start(pid: int) -> int:
-    """When ``pid`` began, in clock ticks after boot; 0 = there is no such process, or it cannot be read now."""
+    """Return the start of ``pid``, in clock ticks after boot; 0 = no such process, or not readable
+    now."""
     fields = _stat(pid)
     return int(fields[START_TIME]) if fields else 0
 
 
 def is_running(pid: int, started: int) -> bool:
-    """Does the process that began at ``started`` (clock ticks after boot) still run? A zombie
-    does not. One that cannot be read now counts as running."""
+    """Return whether the process that began at ``started`` (clock ticks after boot) still runs. A
+    zombie does not. One that cannot be read now counts as running."""
     fields = _stat(pid)
     return fields is None or (bool(fields) and int(fields[START_TIME]) == started and fields[STATE] not in ENDED)
 
@@ -84,7 +85,7 @@ def parents() -> dict[int, int]:
 
 
 def processes() -> list[int]:
-    """All that may be read, in order."""
+    """Yield all readable processes, in order."""
     return sorted(parents())
 
 
@@ -119,7 +120,7 @@ def working_directory(pid: int) -> str | None:
 
 
 def command_name(pid: int) -> bytes:
-    """Its command's name (15 bytes at most); empty if there is no such process."""
+    """Return its command's name (at most 15 bytes); empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/comm").read_bytes().strip()
     except OSError:
@@ -172,7 +173,8 @@ class JobProcess:
 
 
 class JobProcesses:
-    """Those that this user may read (proc(5): ``environ`` needs the same user, or root), read once, on first use.
+    """Processes readable by this user (proc(5): ``environ`` needs the same user, or root), read once,
+    on first use.
 
     ``folder``: of a running fabric, whose programs have their node in ``SOFTIB_PLACE``. Without it, a process is on
     the host with this machine's name.

@@ -265,8 +265,8 @@ def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -
 
 NO_RECORD = -1
 RECORDS_A_QUERY = 400
-"""Records of a long answer that take as long as a query of one: 0.74 us each beside 0.3 ms
-(docs/figures.md)."""
+"""Number of records in a long answer that cost as much as a query for one: 0.74 us each
+compared with 0.3 ms (docs/figures.md)."""
 MOST_RECORDS = 40_000_000
 """All paths of 6,300 end ports, for which softib's manager needs half a minute. OpenSM makes some 30,000 to
 100,000 a second: for it :data:`PATIENCE_S` is the limit."""
@@ -281,7 +281,7 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int |
     :data:`MOST_RECORDS`, or no path at all.
     """
     sources, row = np.unique(np.asarray(slid, np.int64), return_inverse=True)
-    ends = int(np.asarray(dlid).max(initial=0))  # LIDs are dense: about as many records a source
+    ends = int(np.asarray(dlid).max(initial=0))  # LIDs are dense, so each source has about this many records
     by_source = len(sources) * ends <= RECORDS_A_QUERY * len(slid)
     records = len(sources) * ends if by_source else RECORDS_A_QUERY * len(slid)
     if records > MOST_RECORDS:

@@ -129,7 +129,7 @@ class SharedFabric:
         return _fabric_of(*_parts(path, _read))
 
     def close(self) -> None:
-        """Release what the daemon holds beside the mapping."""
+        """Release the daemon's other resources, in addition to the mapping."""
         for fd in self.files:
             os.close(fd)
         self.files = ()
@@ -157,14 +157,14 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
 
 
 def _sparse(size: int) -> tuple[int, mmap.mmap]:
-    """A descriptor of ``size`` bytes that take no memory until they are written, and their mapping."""
+    """Return a descriptor of ``size`` bytes that take no memory until written, and their mapping."""
     fd = os.memfd_create(LAZY_NAME, os.MFD_CLOEXEC)
     os.ftruncate(fd, max(size, PAGE))
     return fd, mmap.mmap(fd, max(size, PAGE))
 
 
 def _texts(fabric: Fabric) -> bytes:
-    """What no column holds, as JSON."""
+    """Return the data outside the columns, as JSON."""
     source = fabric.source
     texts = {
         "port_label": {str(k): v for k, v in fabric.port_label.items()},
@@ -186,7 +186,7 @@ def _map(fd: int, size: int) -> Octets:
 
 
 def _read(fd: int, size: int) -> Octets:
-    """A copy of the file: only its data; holes stay zeros that take no memory."""
+    """Return a copy of the file's data; holes stay zeros without memory."""
     octets = np.zeros(size, np.uint8)
     at = 0
     while True:
@@ -236,7 +236,8 @@ def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) ->
 
 
 def asks_for_files() -> bytes:
-    """The greeting of a reader, which receives the descriptors of the fabric's files and joins nothing."""
+    """The greeting of a reader, which receives the descriptors of the fabric's files without
+    joining."""
     return b"".join(SERVER.constant(name).to_bytes(4, "little") for name in ("SERVER_MAGIC", "SERVER_VERSION"))
 
 

@@ -49,7 +49,7 @@ def read(instance: Instance) -> ReadResult:
 
 
 def _still(instance: Instance) -> Fabric:
-    """A copy during which nothing was configured: the epoch that the daemon publishes is the same before and after.
+    """Return a consistent copy: the daemon's configuration epoch is the same before and after.
 
     (The one in the mapping lags the daemon's writes by a step of its loop.)
     """

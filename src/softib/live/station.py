@@ -4,7 +4,7 @@ them passed to another.
 The stock preload library has no timeouts: a request that a program drops (OpenSM does so with SMInfo while it
 starts, and a killed program with everything) would make its sender wait without end. So it is returned with
 status 110, as a kernel would report it. Programs under softib's library have
-timeouts of their own.
+separate timeouts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ForwardedRequests:
         self._by_tid.pop(_tid(mad), None)
 
     def next_ps(self) -> int | None:
-        """When the first request's time is over (None: none waits)."""
+        """Return when the first request expires (None: none waits)."""
         first = next(iter(self._by_tid.values()), None)
         return None if first is None else first.deadline_ps
 
@@ -92,11 +92,11 @@ class Station(Protocol):
     classes: np.ndarray
 
     def takes(self, mad: np.ndarray) -> bool:
-        """May this MAD (uint8[256]) be delivered?"""
+        """Return whether this MAD (uint8[256]) may be delivered."""
 
     def deliver(self, batch: MadBatch) -> None:
-        """Takes MADs as they arrive, and own requests that are returned with status TIMEOUT. The station must copy
-        what it keeps."""
+        """Takes MADs as they arrive, and own requests that are returned with status TIMEOUT. The
+        station must copy data that it keeps."""
 
 
 class Stations(dict[int, Station]):
@@ -107,7 +107,7 @@ class Stations(dict[int, Station]):
         return (s for s in self.values() if s.port == port)
 
     def has_manager(self, port: int) -> bool:
-        """Does ``port`` have a subnet manager?"""
+        """Return whether ``port`` has a subnet manager."""
         return any(s.issm for s in self.at(port))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
@@ -115,7 +115,8 @@ class Stations(dict[int, Station]):
         client of its TID, a request to the manager there, or else to another program that uses the class; None if
         no station may get it.
 
-        A program that is not a manager never gets its own request: by the TID it would take it for the answer.
+        A program that is not a manager never receives its own request, which it would accept as the
+        answer because of the TID.
         """
         if is_response(mad):
             requester = self.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))
@@ -126,5 +127,6 @@ class Stations(dict[int, Station]):
 
 
 def is_response(mad: np.ndarray) -> bool:
-    """Does this MAD (uint8[256]) end a request or a trap? A TrapRepress does (IBA 13.4.5)."""
+    """Return whether this MAD (uint8[256]) ends a request or a trap. A TrapRepress does (IBA
+    13.4.5)."""
     return bool(mad[METHOD_AT] & RESPONSE_BIT) or mad[METHOD_AT] == Method.TRAP_REPRESS

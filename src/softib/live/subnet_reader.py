@@ -45,7 +45,8 @@ __all__ = [
 
 
 SL2VL_MOST = 50_000
-"""Tables from input to output port of all switches; if there are more, the SL2VL tables are left out (one Get each)."""
+"""Largest number of input-output tables of all switches; if there are more, the SL2VL tables are
+omitted (one Get each)."""
 ENTRIES_A_SWITCH = 1 << 16
 Progress = Callable[[str, int, int], None]
 """Called with (the kind of reading, nodes found, MADs sent)."""
@@ -81,7 +82,8 @@ class SubnetReader:
         self.pacing = Pacing(self.transactor)
 
     def drive(self, phase: str, heard: Heard, lost: Lost = lambda attr, tags, why: None) -> None:
-        """Send what is queued, and what answers add to the queue, until all is answered or abandoned."""
+        """Send queued requests, including those that answers add, until all are answered or
+        abandoned."""
         t, queue = self.transactor, self.queue
         inbox: MadBatch | None = None
         while len(queue) or t.busy:
@@ -208,7 +210,7 @@ class SubnetReader:
         self.drive("SL2VL tables", heard, self._lost("SLtoVLMappingTable", db.port_node, 256))
 
     def _lost(self, table: str, owner: np.ndarray, unit: int) -> Lost:
-        """A table that cannot be read whole is one problem of its node."""
+        """A table that cannot be read completely is one problem of its node."""
 
         def lost(attr: int, tags: np.ndarray, why: str) -> None:
             nodes = np.unique(owner[tags // unit]).tolist()
@@ -220,7 +222,7 @@ class SubnetReader:
 def read_subnet(
     wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
 ) -> Subnet:
-    """Everything that Gets find from the port behind ``wire``. Silent devices are lines of
+    """Return everything that Gets find from the port of ``wire``. Silent devices are lines of
     ``report.problems``."""
     reader = SubnetReader(wire, config or SmConfig(), progress)
     reader.nodes()
@@ -271,8 +273,8 @@ def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> Re
 def read_wire(
     wire: MadWire, source: str, progress: Progress = lambda what, nodes, mads: None, device: str = ""
 ) -> ReadResult:
-    """The subnet behind an open ``wire``, under the name ``source``. Raises :class:`MadTimeout` if the own port
-    does not answer."""
+    """Return the subnet of an open ``wire``, under the name ``source``. Raises :class:`MadTimeout` if
+    the own port does not answer."""
     subnet = read_subnet(wire, None, progress)
     if subnet.db.sm_port < 0:
         why = "; ".join(subnet.report.problems[:3]) or "its link is down"

@@ -40,14 +40,14 @@ ACCEPTS = 64
 """Connections that are accepted in a row before the loop serves others."""
 BACKLOG = 128
 GREETING_S = 10.0
-"""How long a connection may be silent at first."""
+"""Time limit for the first message of a connection."""
 MOST_VISITORS = 256
-"""Connections that have sent nothing yet; beyond, the oldest is closed."""
+"""Limit of connections without a message; beyond it, the oldest is closed."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 INT = struct.calcsize("i")
 ANCILLARY_SIZE = socket.CMSG_SPACE(4 * INT)
-"""Room for four descriptors beside a message; the kernel closes those beyond."""
+"""Room for four descriptors with a message; the kernel closes any more."""
 
 
 SO_PEERPIDFD = 77
@@ -63,12 +63,12 @@ def peer_pidfd(sock: socket.socket) -> int:
 
 
 def ancillary_of(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
-    """The argument of ``sendmsg`` that passes ``fds`` on with a message."""
+    """Return the argument of ``sendmsg`` that passes ``fds`` with a message."""
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
 
 
 def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
-    """The descriptors that arrived with a message. The caller closes them."""
+    """Return the descriptors received with a message. The caller closes them."""
     fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -87,7 +87,7 @@ def receive(sock: socket.socket, size: int) -> bytes | None:
 
 
 def receive_fds(sock: socket.socket, size: int) -> tuple[bytes | None, list[int]]:
-    """As :func:`receive`, and the descriptors of the message, which the caller closes."""
+    """Like :func:`receive`, with the descriptors of the message, which the caller closes."""
     flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
     try:
         message, ancillary, _, _ = sock.recvmsg(size, ANCILLARY_SIZE, flags)
@@ -99,11 +99,11 @@ def receive_fds(sock: socket.socket, size: int) -> tuple[bytes | None, list[int]
 
 
 class SendQueue:
-    """Messages to one program, in their order. What does not fit now into its socket, which is registered in
-    ``selector``, waits until the selector reports room (:meth:`flush`). ``limit``
-    messages wait at most: beyond them the newest is lost, or with ``keep_newest`` the oldest;
-    ``lost`` counts them. While ``pause_at`` messages wait the selector reports nothing to read: the
-    program's own queue fills, and its writes block. ``broken``: the program no longer exists."""
+    """Messages to one program, in their order. Messages that do not fit into its socket, which is
+    registered in ``selector``, wait until the selector reports room (:meth:`flush`). ``limit`` messages
+    wait at most: beyond them the newest is lost, or with ``keep_newest`` the oldest; ``lost`` counts
+    them. While ``pause_at`` messages wait, the socket is not read: the program's queue fills, and its
+    writes block. ``broken``: the program no longer exists."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class SendQueue:
         return len(self._waiting)
 
     def send(self, message: Any, fd: int | None = None) -> None:
-        """Send ``message``, with a copy of ``fd``, behind those that already wait. Never
+        """Send ``message``, with a copy of ``fd``, after those already waiting. Never
         blocks."""
         if not self._waiting and self._transmit(message, fd):
             return
@@ -135,7 +135,7 @@ class SendQueue:
         self._watch()
 
     def _transmit(self, message: Any, fd: int | None) -> bool:
-        """False: there is no room now."""
+        """Return False if there is no room now."""
         try:
             if fd is None:
                 self.sock.send(message, SEND)
@@ -178,10 +178,10 @@ class UnixServer:
     """Listens at ``path`` (mode 0600) in the daemon's selector, for its own user and root.
     Subclasses decide in :meth:`accepted` what becomes of a connection.
 
-    A connection that sends nothing (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if it
+    A silent connection (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if it
     is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in
-    reserve: when the process has no other, it takes a connection that :meth:`accepted_last`
-    answers, as otherwise the listener would be ready without end.
+    reserve: when the process has no other, it is used to accept a connection that
+    :meth:`accepted_last` answers; otherwise the listener would stay ready for ever.
     """
 
     kind = socket.SOCK_STREAM
@@ -234,8 +234,8 @@ class UnixServer:
         return bool(waiting.poll(0))
 
     def _pause(self) -> None:
-        """Accept nothing until :meth:`expire`: a listener that cannot accept would be ready without
-        end."""
+        """Stop accepting until :meth:`expire`: a listener that cannot accept would stay ready for
+        ever."""
         self.selector.unregister(self._listener)
         self._paused = True
 
@@ -248,7 +248,8 @@ class UnixServer:
         return True
 
     def _accept_last(self) -> bool:
-        """Take a connection with the descriptor in reserve. False: that one has gone too."""
+        """Take a connection with the descriptor in reserve. Return False if that connection was closed,
+        too."""
         if self._reserve is None:
             return self._drop_oldest()
         os.close(self._reserve)
@@ -287,7 +288,7 @@ class UnixServer:
         self.visitors[sock] = time.monotonic() + GREETING_S
 
     def _drop_oldest(self) -> bool:
-        """False: there are no visitors."""
+        """Return False if there are no visitors."""
         oldest = next(iter(self.visitors), None)
         if oldest is None:
             return False
@@ -312,7 +313,7 @@ class UnixServer:
                 self.dismiss(sock)
 
     def listen_to(self, sock: socket.socket) -> None:
-        """Handle what a visitor has sent, if anything."""
+        """Handle a message of a visitor, if any."""
         raise NotImplementedError
 
     def dismiss(self, sock: socket.socket) -> None:
@@ -336,7 +337,7 @@ class UnixServer:
 
 class SeqpacketServer(UnixServer):
     """A server of whole messages. A program's first one is its greeting, which :meth:`greeted`
-    answers; ``longest`` is the greatest length of a message. Until then nothing is stored for it."""
+    answers; ``longest`` is the greatest length of a message. Until then no state is stored for it."""
 
     kind = socket.SOCK_SEQPACKET
     longest = 4096

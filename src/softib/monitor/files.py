@@ -124,7 +124,8 @@ def observations_of_files(
 
 
 def _of_one(shot: Snapshot) -> tuple[Observations, list[Problem]]:
-    """What one file states of each port beside its counters. Raises :class:`InputError` where that is nothing."""
+    """Data of each port in one file, other than counters. Raises :class:`InputError` if there is
+    none."""
     reading = shot.reading
     if not any(np.isfinite(column).any() for column in reading.level.values()):
         raise InputError(f"{shot.file}: one file is one reading of its counters; add a second, later one")

@@ -309,8 +309,8 @@ class History:
 
 
 def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Are half of the devices of the smaller one in both? A fabric may grow and lose nodes, and stays the same
-    fabric."""
+    """Return whether half of the devices of the smaller one are in both. A fabric may grow and lose
+    nodes, and stays the same fabric."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
 

@@ -47,8 +47,8 @@ SYMBOLS, BLOCKS = "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_c
 there."""
 
 RESTARTED = 0.5
-"""Share of the nonzero ports of a device that decreased, above which it restarted: then nothing is known about any
-of its ports."""
+"""Share of the nonzero ports of a device that decreased, above which it restarted: then the increases
+of all its ports are unknown."""
 
 
 @dataclass

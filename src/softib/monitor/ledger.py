@@ -57,7 +57,7 @@ class Fault:
 
     @property
     def standing(self) -> Episode | None:
-        """The current episode; None: there is no fault."""
+        """The current episode; None: no fault."""
         return next((e for e in self.episodes if e.standing), None)
 
     @property

@@ -58,7 +58,7 @@ def memory_of(source: str) -> Path:
 
 
 def is_live(source: str) -> bool:
-    """Can rounds be read from ``source``?"""
+    """Return whether rounds can be read from ``source``."""
     return source.startswith(PREFIX) or _instance(source) is not None
 
 

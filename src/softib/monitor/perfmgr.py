@@ -113,8 +113,9 @@ class Round:
 
 
 class Poller:
-    """Reads the counters of the subnet behind ``wire``, round by round (:meth:`round`): those of ``shard`` (None: of
-    all ports) and of the far ends of its cables. Shards share discoveries in the file ``shared``."""
+    """Reads the counters of the subnet of ``wire``, round by round (:meth:`round`): those of ``shard``
+    (None: of all ports) and of the far ends of its cables. Shards share discoveries in the file
+    ``shared``."""
 
     def __init__(
         self,
@@ -228,8 +229,8 @@ class Poller:
         return Round(r, t, self.gets.sent - sent, time.monotonic() - began, t.device_guid[silent | away], self.rounds)
 
     def _who(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        """Does each LID still belong to the same device? If not, its ports are not read, and the subnet is discovered
-        again before the next round."""
+        """Return whether each LID still belongs to the same device. If not, its ports are not read, and
+        the subnet is discovered again before the next round."""
         t = self.targets
         right = np.zeros(len(t.end_lid), bool)
         wanted = np.arange(len(t.end_lid))

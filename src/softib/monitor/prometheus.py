@@ -46,9 +46,9 @@ __all__ = [
 
 Key = tuple[int, int]
 """(GUID as labelled, portnum)."""
-Target = tuple[str, str]
-"""An exporter: labels ``job`` and ``instance``, which Prometheus gives each series that it scrapes.
-"""
+Target = tuple[str, str, str]
+"""An exporter: labels ``job`` and ``instance``, which Prometheus gives each series that it scrapes, and ``shard``, by
+which exporters of one fabric differ (docs/monitoring.md)."""
 
 
 MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
@@ -57,7 +57,7 @@ MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
 
 def target_of(labels: Mapping[str, str]) -> Target:
     """The exporter of a series."""
-    return labels.get("job", ""), labels.get("instance", "")
+    return labels.get("job", ""), labels.get("instance", ""), labels.get("shard", "")
 
 
 class Scrapes:

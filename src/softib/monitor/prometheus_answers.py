@@ -47,7 +47,7 @@ class Series:
 
     @property
     def last(self) -> float | None:
-        """The last value; None if it is no number."""
+        """Return the last value; None if it is not a number."""
         return self.samples[-1][1] if self.samples else None
 
 
@@ -161,7 +161,8 @@ class _Deadline:
 
 
 def _opener(limit: _Deadline) -> urllib.request.OpenerDirector:
-    """HTTP and HTTPS (through a proxy if the environment names one), and nothing else: no redirects, files or FTP."""
+    """Only HTTP and HTTPS (through a proxy if the environment names one): no redirects, files or
+    FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

@@ -159,7 +159,7 @@ class SeenPorts:
             _write(self.path, self.ports)
         except OSError as error:
             if not self._unkept:
-                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart loses what is down")
+                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart loses its content")
             self._unkept = True
         else:
             self._unkept = False
@@ -167,8 +167,8 @@ class SeenPorts:
 
 
 def names_cable(port: SeenPort, other: SeenPort) -> bool:
-    """Does ``port`` name the cable to ``other``? The switch does, whose counters outlive a host's restart; between
-    two of a kind the lower GUID."""
+    """Return whether ``port`` has the cable to ``other``. The switch does, whose counters outlive a
+    host's restart; between two of a kind the lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 
@@ -214,7 +214,7 @@ def _of(ports: ObservedPorts) -> list[SeenPort]:
 def _merged(
     before: Mapping[Key, SeenPort], now: list[SeenPort], linked: list[bool], now_s: float
 ) -> dict[Key, SeenPort]:
-    """Items seen before, and present ones. A port of a present device is left out if its cable now leads
+    """Items seen before, and present ones. A port of a present device is omitted if its cable now leads
     elsewhere."""
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}

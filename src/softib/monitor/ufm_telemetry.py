@@ -81,7 +81,7 @@ class Sample:
 
 
 def is_telemetry(file: str) -> bool:
-    """Does the file begin like one of the two?"""
+    """Return whether the file begins like one of the two formats."""
     try:
         start = head(file, 4096).decode("utf-8", "replace").lstrip("\ufeff \r\n")
     except UnreadableFile:
@@ -96,7 +96,7 @@ def is_telemetry(file: str) -> bool:
 
 
 def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
-    """The newest sample of each port, by (NodeGUID, portnum), and what could not be read. Raises
+    """Return the newest sample of each port, by (NodeGUID, portnum), and unreadable data. Raises
     :class:`UnreadableFile` for other JSON or CSV."""
     problems = Problems(file)
     newest: dict[tuple[int, int], Sample] = {}

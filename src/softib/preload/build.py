@@ -261,7 +261,7 @@ def missing_headers() -> list[str]:
     cc = compiler()
     if cc is None:
         return []
-    return [h for h in HEADERS if _run([*cc.split(), "-fsyntax-only", "-x", "c", "-"], f"#include <{h}>\n").returncode]
+    return [h for h in HEADERS if _run([*cc.split(), "-E", "-x", "c", "-"], f"#include <{h}>\n").returncode]
 
 
 def _digest(sources: Sequence[Path], command: Sequence[str]) -> bytes:
@@ -289,6 +289,9 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequ
     to.parent.mkdir(parents=True, exist_ok=True)
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        if not sources:  # zig links no library without an object
+            sources = [Path(scratch, "empty.c")]
+            sources[0].write_text("")
         objects = [str(Path(scratch, f"{p.parent.name}-{p.stem}.o")) for p in sources]
         steps = [[*cc.split(), *FLAGS, *flags, "-c", str(p), "-o", o] for p, o in zip(sources, objects, strict=True)]
         done = [*pool.map(_run, steps)]

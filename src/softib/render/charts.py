@@ -99,7 +99,7 @@ def hop_bars(hops: dict[int, int]) -> str:
 
 
 def bars(rows: Sequence[tuple[str, float | None, str]], label: str) -> str:
-    """A row each of name, value (None: no bar) and the text beside its bar."""
+    """Rows of name, value (None: no bar) and the text next to the bar."""
     most = max((value or 0.0 for _, value, _ in rows), default=0.0) or 1.0
     high, left, right = 24, 150.0, 150.0
     parts = [

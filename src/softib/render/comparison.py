@@ -99,7 +99,7 @@ def completion_bars(rows: Sequence[Network]) -> str:
 
 def page(c: NetworkComparison) -> str:
     """The page of :class:`softib.Comparison`: the table without empty columns, and a bar for
-    each completion. No scripts, and nothing loaded from elsewhere."""
+    each completion. No scripts, and no external resources."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

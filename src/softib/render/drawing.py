@@ -121,7 +121,7 @@ def _round(boxes: list[Box]) -> None:
 
 
 def who(switches: list[int], names: Sequence[str] | Mapping[int, str]) -> str:
-    """Names of the switches of a box: the one, or the first and the last."""
+    """Return the names of a box's switches: a single name, or the first and the last."""
     first, last = names[switches[0]], names[switches[-1]]
     return first if len(switches) == 1 else f"{first} … {last}"
 

@@ -8,7 +8,7 @@ GLOSSARY: dict[str, str] = {
     "spine": "A switch that connects leaves.",
     "core": "A switch that connects spines of different parts.",
     "CA": "Channel adapter: the InfiniBand card of a host (HCA), or an aggregation node inside a switch.",
-    "SHARP": "Aggregation nodes inside switches that add up data on its way; they count as channel adapters.",
+    "SHARP": "Aggregation nodes inside switches that reduce data in the network; they count as channel adapters.",
     "LID": "Local identifier: the 16-bit address that the subnet manager gives to a port.",
     "GUID": "64-bit identity of a node or port, burnt in at the factory.",
     "subnet manager": (
@@ -26,9 +26,7 @@ GLOSSARY: dict[str, str] = {
         "Bandwidth between the two halves of the hosts that are joined worst; full means every host can talk at "
         "full rate across."
     ),
-    "narrowest part": (
-        "Hosts behind few cables, which together can send the smallest part of their own links' rate to all the others."
-    ),
+    "narrowest part": ("The group of hosts that can send the smallest share of its links' rate to all other hosts."),
     "load": (
         "Share of a link that a pattern needs when every host sends at full rate: 1 is exactly full, 2 takes twice "
         "as long."

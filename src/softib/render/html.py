@@ -43,7 +43,7 @@ def heat_svg(report: Report) -> str:
 
 
 def styled(svg: str) -> str:
-    """``svg`` as a file of its own: with its name space, and the page's styles in it."""
+    """Return ``svg`` as a standalone file, with its namespace and the page's styles."""
     files = [f for f in resources.files("softib.render").joinpath("templates").iterdir() if f.name.endswith(".css")]
     css = "".join(f.read_text("utf-8") for f in sorted(files, key=lambda f: f.name))
     head, sign, rest = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).partition(">")

@@ -50,8 +50,8 @@ NAMES = {
 
 
 def plan_facts(comparison: PlanComparison | None) -> list[tuple[str, str]]:
-    """(name, value) pairs for people: counts by status and reason, then the nodes with most cables
-    to fix."""
+    """Return (name, value) pairs: counts by status and reason, then the nodes with most cables to
+    fix."""
     if comparison is None:
         return []
     facts = [("rows", _rows_text(comparison))]
@@ -116,7 +116,7 @@ def headline(report: Report) -> tuple[str, str]:
         return "warn", f"Works, with {counted(warnings, 'warning')}."
     none = f"No errors, no warnings{_noted(by[Severity.INFO])}" if report.findings else "No findings"
     if report.problems:
-        return "warn", f"{none}, but {counted(len(report.problems), 'record')} could not be used as they stand."
+        return "warn", f"{none}, but {counted(len(report.problems), 'record')} could not be used as they are."
     if routing is None:
         return "warn", f"{none}, but the fabric could not be brought up; see the notes."
     if routing.unreachable:
@@ -204,7 +204,7 @@ def engine_hint(report: Report) -> str:
 
 
 def percent(share: float) -> str:
-    """``41.2 %``; a value that would round to nothing is ``<0.1 %``."""
+    """Return ``41.2 %``; a value that would round to zero is ``<0.1 %``."""
     if 0 < share < 0.0005:
         return "<0.1 %"
     return f"{100 * share:.1f} %"
@@ -239,7 +239,7 @@ def bytes_text(octets: float) -> str:
 
 
 def made(when: datetime, command: str) -> Made:
-    """When, by which version and by which command a report was made, for its page."""
+    """Time, version and command of a report, for its page."""
     from softib import __version__
 
     return Made(when.strftime("%Y-%m-%d %H:%M UTC"), __version__, command)

@@ -298,7 +298,7 @@ def _first(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def print_quote(check: dict[str, Any], console: Console) -> None:
-    """Print the items that a quote lacks and those of which it has too many."""
+    """Print missing and surplus items of a quote."""
     for d in check["differences"]:
         excess = d["offered"] - d["needed"]
         line = f"{excess:,} too many: {d['item']} ({d['offered']:,} for {d['needed']:,})"

@@ -1,4 +1,4 @@
-"""Unreadable records for people: records with the same error are one line."""
+"""Text about unreadable records: records with the same error are one line."""
 
 from __future__ import annotations
 

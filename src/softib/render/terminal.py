@@ -1,8 +1,8 @@
 """The report on a terminal: the answer first, then findings, traffic, routing, each a table that
 fits 80 columns.
 
-Texts of files are shown as text: Rich's markup and control characters in a NodeDescription do
-nothing.
+Texts of files are shown as text: Rich's markup and control characters in a NodeDescription have
+no effect.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
 
 
 def print_route(tables: Routed, console: Console) -> None:
-    """Whether the tables are right, and their proof: the output of ``softib route``."""
+    """Print whether the tables are right, and their proof: the output of ``softib route``."""
     part = tables.part
     console.print(text(tables.fabric.name or "fabric", "bold"))
     if part.good:
@@ -236,8 +236,8 @@ def print_findings(report: Report, console: Console, every: bool = False) -> Non
 
 
 def _whole(f: Finding) -> list[str]:
-    """Everything that a finding of many stands for: a line for each, else its places if the message cannot have
-    named them."""
+    """Return all items of a combined finding: a line for each, else its locations if the message cannot
+    have named them."""
     if each := f.evidence.get("each"):
         return [str(one["message"]) for one in each]
     return [", ".join(map(str, f.where))] if len(f.where) > IN_A_MESSAGE else []

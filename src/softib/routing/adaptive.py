@@ -1,10 +1,10 @@
 """Ports among which a switch may choose for a destination: those on shortest paths that never go up after going down.
 
-A switch does not know whether a packet came from above or from below. So it forwards down if a path of only downs
-leads to the destination, and up only elsewhere: once a packet went down, every switch on its path has a path
-of downs, and it never goes up again. For any mixture of such choices, the order of the
-switches (rank, then NodeGUID) proves that no cycle of waiting channels exists (Schroeder et al., Autonet, 1991), as
-it does for the tables of updn and ftree.
+A switch cannot distinguish packets from above and from below. So it forwards down if a path of only
+downs leads to the destination, and up only elsewhere: once a packet went down, every switch on its path
+has a path of downs, and it never goes up again. For any mixture of such choices, the order of the
+switches (rank, then NodeGUID) proves that no cycle of waiting channels exists (Schroeder et al.,
+Autonet, 1991), as it does for the tables of updn and ftree.
 """
 
 from __future__ import annotations

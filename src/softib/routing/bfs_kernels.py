@@ -50,7 +50,8 @@ def lightest_neighbours(first, peer, hops, weight, via):
 
 @kernel(steps=lambda links, via, end_switch, end_lid, end_lmc, end_port, cable, lft: 2 * len(lft) * len(end_lid))
 def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft):
-    """Entries of all LIDs: on switch ``s`` towards the switch behind link ``via[s, t]``, over its cables in turn.
+    """Write the entries of all LIDs: on switch ``s`` towards the peer of link ``via[s, t]``, over its
+    cables round robin.
 
     ``links`` (first, peer, out_port); ``cable`` int32[ends]: the cable of an end's first LID (modulo their number);
     the next LID (LMC) uses the next. lft uint8[n, LIDs] out.

@@ -1,11 +1,13 @@
-"""Entries for the switches that a destination's tables leave out, none of which closes a cycle of
-waiting channels."""
+"""Entries for switches without a route to a destination, such that none closes a cycle of waiting
+channels."""
 
 import numpy as np
 
 from softib.jit import kernel
 from softib.routing.proof.verify_kernels import ARRIVES, load_tile, resolve
 from softib.routing.transition.order_kernels import ADDED, BLOCKED, CYCLE, add_dependency
+
+MOST_COUNTED = 1 << 20
 
 
 @kernel
@@ -21,7 +23,7 @@ def _add_dependencies_along(c, vl_state, outward, tree):
                     add_dependency(c, vl_state, c.reverse[back], b)
 
 
-@kernel(steps=lambda links, routes, kept: 2 * len(routes.cas) * len(routes.dest_lid))
+@kernel(steps=lambda links, routes, kept: len(routes.cas) * len(routes.dest_lid))
 def copy_paths(links, routes, kept):
     """Copy the entries of ``routes.lft`` used by packets of CAs into ``kept`` uint8[n, LIDs]."""
     lft, at, cas, peer = routes.lft, routes.at, routes.cas, links.peer
@@ -36,12 +38,15 @@ def copy_paths(links, routes, kept):
                 s = peer[at[s, lft[s, lid]]]
 
 
-@kernel(
-    steps=lambda c, vl_state, links, routes, out_port, part, *rest: (
-        100 * len(c.peer) + 30 * len(part) * len(routes.dest_lid)
-    ),
-    rows=True,
-)
+def steps_of(c, vl_state, links, routes, out_port, part, *rest):
+    """Steps of :func:`fill_gaps`: for the tree, each entry, and each gap (not counted where there are more entries than
+    Python would fill)."""
+    entries = len(part) * len(routes.dest_lid)
+    gaps = np.count_nonzero(routes.lft[:, routes.dest_lid] == 255) if entries < MOST_COUNTED else entries
+    return 40 * len(c.peer) + 3 * entries + 24 * gaps
+
+
+@kernel(steps=steps_of, rows=True)
 def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_paths, left):
     """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their
     order.
@@ -80,22 +85,7 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_pat
             past[i] = order[i]
         past_begin, past_end = begin, settled
         before = taken.copy()
-        settled, missing = 1, 0
-        state[:] = 0
-        taken[:] = -1
-        order[0] = target
-        for s in range(n):
-            if part[s] != part[target] or s == target:
-                continue
-            if state[s] == 0:
-                resolve(s, ports, routes.at, peer, end, state, dist, stack)
-            if state[s] == ARRIVES:
-                taken[s] = routes.at[s, ports[s]]
-                order[settled] = s
-                settled += 1
-            else:
-                gap[missing] = s
-                missing += 1
+        settled, missing = _arrivals(ports, routes.at, peer, end, target, part, (state, dist, stack), taken, order, gap)
         begin = settled
         if links.end_is_switch[end]:
             for i in range(past_begin, past_end):
@@ -131,10 +121,51 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_pat
         for i in range(begin, settled):
             lft[order[i], lid] = out_port[taken[order[i]]]
         left[0] += missing - (settled - begin)
-        for s in range(n):
-            left[1] += routes.cas[s] > 0 and taken[s] < 0 and s != target and part[s] == part[target]
+        if settled - begin < missing:
+            for i in range(missing):
+                left[1] += routes.cas[gap[i]] > 0 and taken[gap[i]] < 0
         if whole and left[0]:
             return
+
+
+@kernel
+def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
+    """Switches connected with ``target`` by whether their packets for ``end`` arrive: the link that each ``taken``
+    and the ``order`` of those, after ``target``, and the others as ``gap``; both numbers."""
+    state, dist, stack = scratch
+    state[:] = 0
+    taken[:] = -1
+    order[0] = target
+    settled, missing = 1, 0
+    for s in range(part.shape[0]):
+        if part[s] != part[target] or s == target:
+            continue
+        if state[s] == 0:
+            resolve(s, ports, at, peer, end, state, dist, stack)
+        if state[s] == ARRIVES:
+            taken[s] = at[s, ports[s]]
+            order[settled] = s
+            settled += 1
+        else:
+            gap[missing] = s
+            missing += 1
+    return settled, missing
+
+
+@_arrivals.in_python
+def _arrivals_by_doubling(ports, at, peer, end, target, part, scratch, taken, order, gap):
+    """All switches at once: after k rounds each knows the switch 2 ** k links ahead."""
+    every = np.arange(len(part))
+    link = at[every, ports]
+    ahead = np.where(link >= 0, peer[link], every)
+    for _ in range(int(len(part)).bit_length()):
+        ahead = ahead[ahead]
+    asked = (part == part[target]) & (every != target)
+    arrives = link[ahead] == -2 - end
+    taken[:] = np.where(asked & arrives, link, -1)
+    here, others = np.flatnonzero(asked & arrives), np.flatnonzero(asked & ~arrives)
+    order[0], order[1 : len(here) + 1], gap[: len(others)] = target, here, others
+    return len(here) + 1, len(others)
 
 
 @kernel
@@ -146,8 +177,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Does link ``a`` to switch ``v`` continue by an existing dependency (``whole_paths``: to the target, with only
-    such dependencies)?"""
+    """Return whether link ``a`` to switch ``v`` continues with an existing dependency (``whole_paths``:
+    to the target, with only such dependencies)."""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:
@@ -190,3 +221,24 @@ def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
         if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken, whole_paths):
             best = a
     return best
+
+
+@_least_loaded.in_python
+def _least_loaded_by_columns(c, vl_state, u, target, taken, load, whole_paths):
+    """All links of ``u`` at once."""
+    links = slice(c.first[u], c.first[u + 1])
+    to, dependency = c.peer[links], c.dep_first[links]
+    on = _follow(c, vl_state, dependency, to, target, taken)
+    for k in np.flatnonzero(on) if whole_paths else ():
+        on[k] = _waits.python(c, vl_state, links.start + k, to[k], target, taken, True)
+    able = on.nonzero()[0]
+    return int(links.start + able[load[links][able].argmin()]) if len(able) else -1
+
+
+def _follow(c, vl_state, dependency, to, target, taken):
+    """:func:`_waits` of links to the switches ``to``, a link deep."""
+    after = taken[to]
+    on = vl_state.present.take(dependency + after - c.first[to], mode="clip") == ADDED
+    on &= after >= 0
+    on |= to == target
+    return on

@@ -144,9 +144,9 @@ def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | No
 
 
 def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarray) -> np.ndarray | None:
-    """``lft`` with other entries for the ends ``to`` (bool[ends]), except entries used by packets of CAs to the
-    ends ``kept`` (some of these). None if a switch finds no entry without a cycle on one VL, or the kept
-    paths have a cycle."""
+    """Return ``lft`` with new entries for the ends ``to`` (bool[ends]), except entries used by packets
+    of CAs to the ends ``kept`` (a subset). None if a switch finds no entry without a cycle on one VL,
+    or the kept paths have a cycle."""
     needs = dependencies_of(graph, lft, kept)
     if _loops(graph, needs):
         return None
@@ -160,9 +160,9 @@ def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarr
 
 
 def filled_on_extra_vl(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """``lft`` with other entries where no packet between CAs uses them, so that packets from and to switches
-    without CAs make no cycle on a separate VL. None if a gap remains, or the unchanged entries
-    have a cycle."""
+    """Return ``lft`` with new values for entries not used by packets between CAs, so that packets from
+    and to switches without CAs form no cycle on a separate VL. None if a gap remains, or the unchanged
+    entries have a cycle."""
     cas = cas_per_switch(graph)
     lids, at = destinations(graph)
     inner = graph.end_is_switch[at] & (cas[graph.end_switch[at]] == 0)

@@ -54,7 +54,7 @@ BY_MINHOP = "; routed by minhop, as OpenSM does"
 
 @dataclass(frozen=True)
 class RouteOptions:
-    """Options that OpenSM's engines know, under OpenSM's names.
+    """Options of OpenSM's engines, under OpenSM's names.
 
     ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = found by the engine;
     ``root_groups``: port groups (names of ``groups``) whose switches are roots, too; ``cn_guids``,
@@ -166,7 +166,7 @@ def _check(name: str, value: Any) -> None:
 
 
 def engines() -> tuple[str, ...]:
-    """The names of all engines: softib's own, then those of installed packages."""
+    """Return the names of all engines: softib's, then those of installed packages."""
     return (*ENGINES, *_of_packages())
 
 
@@ -253,9 +253,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     options = options or RouteOptions()
     options = options if options.data_vls else replace(options, data_vls=USUAL_DATA_VLS)
     if not graph.n_switches:
-        return Routing(
-            names[0], np.zeros((0, graph.lft_size), np.uint8), notes=["no switches, so there is nothing to route"]
-        )
+        return Routing(names[0], np.zeros((0, graph.lft_size), np.uint8), notes=["no switches to route"])
     notes: list[str] = []
     if options.root_groups:
         from softib.routing.chains.chains import with_root_groups

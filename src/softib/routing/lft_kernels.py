@@ -94,6 +94,20 @@ def candidate_masks(legal, s, byte_masks, masks):
             row[t] |= np.uint64(byte_masks[t]) << shift
 
 
+@candidate_masks.in_python
+def _candidate_masks_by_rows(legal, s, byte_masks, masks):
+    """All links of ``s`` at once."""
+    links = slice(legal.first[s], legal.first[s + 1])
+    peers, hops, is_down = legal.peer[links], legal.hops, legal.is_down.astype(bool)
+    down = legal.down[links].astype(bool)[:, None]
+    legal_here = np.where(down, is_down[s] & is_down[peers], ~is_down[s])
+    on = (hops[peers] < 254) & (hops[peers] + np.uint8(1) == hops[s]) & legal_here
+    packed = np.zeros((8 * ((len(on) + 63) // 64), hops.shape[0]), np.uint8)
+    packed[: (len(on) + 7) // 8] = np.packbits(on, axis=0, bitorder="little")
+    words = np.ascontiguousarray(packed.T).view("<u8").T
+    masks[: len(words)] = words
+
+
 @kernel
 def _same_masks(t, n_masks, masks, last):
     same = True
@@ -104,7 +118,7 @@ def _same_masks(t, n_masks, masks, last):
 
 @kernel
 def _only_candidate(t, n_masks, masks):
-    """The bit in the masks of ``t`` if there is one alone, else -1."""
+    """Return the bit in the masks of ``t`` if there is exactly one, else -1."""
     only = np.int64(-1)
     for w in range(n_masks):
         bits = masks[w, t]
@@ -120,8 +134,8 @@ def _only_candidate(t, n_masks, masks):
 def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count):
     """Links in the masks of ``t``, ascending, into ``found`` and their ports into ``ports``; returns their number.
 
-    ``last`` uint64[4] holds the masks from which ``found`` (with ``count`` links) was made: neighbouring
-    destinations often share them, and then nothing changes.
+    ``last`` uint64[4] holds the masks from which ``found`` (with ``count`` links) was made:
+    neighbouring destinations often share them, so that ``found`` stays valid.
     """
     if _same_masks(t, n_masks, masks, last):
         return count
@@ -152,9 +166,10 @@ def _count_ports(row, load):
         load[p] = parts[0, p] + parts[1, p] + parts[2, p] + parts[3, p]
 
 
-@kernel(steps=lambda legal, dests, resume, lft: 10 * len(lft) * len(dests.lid), rows=True)
+@kernel(steps=lambda legal, dests, resume, lft: 4 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, resume, lft):
-    """Tables for LMC 0: each LID in turn uses the port with the fewest LIDs so far, ties to the lowest.
+    """Write tables for LMC 0: each LID in turn uses the port with the fewest LIDs so far, the lowest of
+    several.
 
     Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out:
     if it is not empty (``resume``), entries other than 255 stay, and count as load.
@@ -275,7 +290,7 @@ def _least_of(ports, count, load):
 
 @kernel
 def least_loaded_lmc(legal, dests, system, lft):
-    """As :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches,
+    """Like :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches,
     then cables.
 
     All base LIDs are routed first, then all second LIDs, and so on. For a port's later LIDs, a link to a system

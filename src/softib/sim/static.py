@@ -177,7 +177,7 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
     ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero. Raises
     :class:`LimitError` if the loads, 4 bytes per shift and channel, exceed :data:`MAX_BYTES`.
     """
-    from softib.sim.static_kernels import shift_loads, shift_shares
+    from softib.sim.static_kernels import shift_loads
 
     order = np.arange(network.n_hosts) if order is None else np.asarray(order, np.int64)
     which = np.arange(1, len(order), dtype=np.int64) if shifts is None else np.asarray(shifts, np.int64)
@@ -189,10 +189,9 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
         )
     load = np.zeros((len(which), network.n_channels), np.int32)
     relative = np.zeros(len(which))
-    net = network.table
-    lost = shift_loads(net, order, which, load)
-    if rates:
-        shift_shares(net, order, which, load, network.rate, network.host_gbps, relative)
+    lost = shift_loads(
+        network.table, order, which, load, network.rate, network.host_gbps, relative if rates else relative[:0]
+    )
     return Shifts(which, load, relative, int(lost))
 
 

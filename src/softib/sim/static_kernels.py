@@ -160,50 +160,40 @@ def flow_shares(net, src, dst, weight, loads, rate, share, worst):
 
 
 @kernel
-def shift_loads(net, order, shifts, loads):
-    """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; return
-    the number of flows without a path."""
+def shift_loads(net, order, shifts, loads, rate, full, mean):
+    """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; return the number of
+    flows without a path.
+
+    Unless ``mean`` is empty, ``mean[k]`` = mean over the flows of shift k of (smallest rate/load on the path) /
+    (best of both hosts), in a second walk.
+    """
     n_hosts = len(order)
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
     lost = 0
     for k in range(len(shifts)):
         row = loads[k]
-        at = shifts[k] % n_hosts
-        for i in range(n_hosts):
-            a, b = order[i], order[at]
-            at += 1
-            if at == n_hosts:
-                at = 0
-            n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
-            if n == 0:
-                lost += 1
-            for j in range(n):
-                row[path[j]] += 1
-    return lost
-
-
-@kernel
-def shift_shares(net, order, shifts, loads, rate, full, mean):
-    """``mean[k]`` = mean over the flows of shift k of (smallest rate/load on the path) / (best of
-    both hosts)."""
-    n_hosts = len(order)
-    host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
-    hosts, links = len(host_switch), links_of(net)
-    for k in range(len(shifts)):
-        row = loads[k]
         total = 0.0
-        for i in range(n_hosts):
-            a, b = order[i], order[(i + shifts[k]) % n_hosts]
-            n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
-            best = 0.0
-            for j in range(n):
-                s = rate[path[j]] / row[path[j]]
-                if j == 0 or s < best:
-                    best = s
-            if n:
-                total += best / min(full[a], full[b])
-        mean[k] = total / n_hosts
+        for second in range(2 if len(mean) else 1):
+            at = shifts[k] % n_hosts
+            for i in range(n_hosts):
+                a, b = order[i], order[at]
+                at += 1
+                if at == n_hosts:
+                    at = 0
+                n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
+                if not second:
+                    lost += n == 0
+                    for j in range(n):
+                        row[path[j]] += 1
+                elif n:
+                    best = rate[path[0]] / row[path[0]]
+                    for j in range(1, n):
+                        best = min(best, rate[path[j]] / row[path[j]])
+                    total += best / min(full[a], full[b])
+        if len(mean):
+            mean[k] = total / n_hosts
+    return lost
 
 
 @kernel(steps=lambda net, hosts_at, hosts_of_at, loads: 2 * len(net.host_lid) * len(hosts_at))

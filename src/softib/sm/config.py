@@ -138,9 +138,9 @@ class SmConfig:
 
 
 def config_of(fields: Mapping[str, Any]) -> SmConfig:
-    """A configuration made of fields of :class:`SmConfig` and of options that form one field of it (``qos`` and
-    ``qos_…``, ``congestion_control`` and ``cc_…``, ``adaptive_routing`` and ``ar_…``, ``aggregation`` and
-    ``aggregation_…``).
+    """Return a configuration from fields of :class:`SmConfig` and from options that form one field of
+    it (``qos`` and ``qos_…``, ``congestion_control`` and ``cc_…``, ``adaptive_routing`` and ``ar_…``,
+    ``aggregation`` and ``aggregation_…``).
 
     Raises as :class:`SmConfig` does, and :class:`InputError` for an option that would have no
     effect.

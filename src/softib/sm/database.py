@@ -21,7 +21,7 @@ from softib.sm.vports.vport_table import VPortTable
 __all__ = ["Database", "Location"]
 
 Location = tuple[int, int]
-"""(NodeGUID, portnum) of a port."""
+"""Return (NodeGUID, portnum) of a port."""
 
 _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "node_type": (np.uint8, (), 0),
@@ -199,7 +199,7 @@ class Database:
         return self.are_external(slice(None))
 
     def are_external(self, ports: np.ndarray | slice) -> np.ndarray:
-        """As :attr:`external`, only for ``ports``."""
+        """Return :attr:`external`, only for ``ports``."""
         return (self.node_type[self.port_node[ports]] == NodeType.SWITCH) & (self.port_num[ports] > 0)
 
     @property

@@ -126,7 +126,7 @@ class SaManager:
         self._events()
 
     def close(self) -> None:
-        """End mastership: nothing is answered, and the state is discarded."""
+        """End mastership: stop answering, and discard the state."""
         self.sa.close()
         self.sa.aliases.clear()
         self.groups.clear()

@@ -129,7 +129,8 @@ class SubnetManager:
     # -- the interface --
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Take arrived MADs; return the MADs to send now and the time of the next call if nothing arrives before.
+        """Process arrived MADs; return the MADs to send now and the time of the next call if no MAD
+        arrives before.
 
         Raises :class:`~softib.errors.LimitError` if the subnet cannot be managed (too many LIDs, tables too short),
         and any exception of a routing engine; the sweep is abandoned then, and :meth:`request_sweep` starts a new
@@ -191,9 +192,9 @@ class SubnetManager:
 
     def repartition(self, changed: list[Partition]) -> bool:
         """Replace the partitions with the same P_Keys by these; one without ports ends. The tables of
-        their ports are written before the next sweep. False: nothing was done, and
-        :meth:`reconfigure` is needed: no sweep has programmed partitions yet, a QoS policy refers to partitions, or
-        one contains other than physical ports."""
+        their ports are written before the next sweep. Returns False, without effect, if
+        :meth:`reconfigure` is needed: no sweep has programmed partitions yet, a QoS policy refers to
+        partitions, or one contains other than physical ports."""
         config, subnet, stores, vports = self.config, self.sa_manager.subnet, self._stores, self.database.vports
         if self.state != SmState.MASTER or subnet is None or config.partitions is None or not stores.pkeys:
             return False
@@ -230,12 +231,13 @@ class SubnetManager:
 
     @property
     def settled(self) -> bool:
-        """True if nothing is running or due: every port that can be is ACTIVE, or another manager is master."""
+        """Return True if no work is running or due: every port that can be is ACTIVE, or another
+        manager is master."""
         return not self.phase and not self._between.wanted(self._now_ps) and not len(self.sa_manager.queue)
 
     @property
     def patient(self) -> bool:
-        """Does a port without an answering device still have retries left?
+        """Return whether a port without an answering device still has retries left.
         Only a caller that needs a single complete sweep waits for them."""
         return self.state == SmState.MASTER and self.silent.young
 

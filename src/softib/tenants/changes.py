@@ -1,5 +1,5 @@
-"""The changes requested by clients, as functions over a draft. Each raises :class:`InputError`, and then changes
-nothing."""
+"""The changes requested by clients, as functions over a draft. Each raises :class:`InputError` before
+it makes a change."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def read_evidence(
     allowed: frozenset[int] | None = None,
     progress: Progress = lambda phase, nodes, mads: None,
 ) -> Evidence:
-    """The evidence about the subnet behind ``wire``, read with M_Key ``mkey`` (0: as a host without one). Raises
-    :class:`PeerError` if not even this host's port answers with the key."""
+    """Return evidence about the subnet of ``wire``, read with M_Key ``mkey`` (0: like a host without a
+    key). Raises :class:`PeerError` if not even this host's port answers with the key."""
     reader = SubnetReader(wire, SmConfig(mkey=mkey), progress)
     reader.nodes()
     db = reader.subnet.db

@@ -32,7 +32,7 @@ class Manager(Protocol):
 
     settles_s: float
     is_behind: bool
-    """Does the manager's file lack changes that are programmed?"""
+    """Return whether the manager's file lacks changes that are programmed."""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Make the manager program these partitions; ``pkeys``: those changed since the last call (None: any may
@@ -100,7 +100,8 @@ class InternalManager:
                 self._lines[partition.pkey] = line_of(partition)
 
     def _write(self, state: State, lines: dict[int, str] | None = None) -> None:
-        """Write the file: of the ``lines`` if they are known, since all partitions take a second."""
+        """Write the file, from ``lines`` if they are known, since formatting all partitions takes a
+        second."""
         if lines is None:
             partitions = list(state.partitions.values())
             self._lines = lines = {p.pkey: line_of(p) for p in partitions if p.members or p.everyone}

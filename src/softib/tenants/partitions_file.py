@@ -18,7 +18,8 @@ HEAD = "# Written by softib; changes made here are lost. Partitions are changed 
 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
-    """The file, the default partition first; a ``whole`` one without empty partitions, which program nothing."""
+    """The file, the default partition first; a ``whole`` one without empty partitions, which have no
+    effect."""
     return conf_of({p.pkey: line_of(p) for p in partitions if p.members or p.everyone or not whole})
 
 

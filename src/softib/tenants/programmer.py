@@ -240,7 +240,8 @@ class Programmer:
             look = min(LOOK_S, 2 * look)
 
     def _newer(self, guids: Iterable[int]) -> bool:
-        """Are durable changes waiting that touch these ports? Then the tables are judged after those."""
+        """Return whether durable changes of these ports are waiting. Then the tables are judged after
+        those."""
         with self._lock:
             return any(not one.guids.isdisjoint(guids) for one in self._waiting.values())
 
@@ -354,7 +355,7 @@ class Programmer:
                 drifts.append(Drift(self.hooks.clock(), guid, name, tuple(sorted(missing)), tuple(sorted(extra))))
         if not drifts:
             return
-        if not first or len(state.partitions) > 1:  # otherwise nothing was ever programmed
+        if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
             for drift in drifts[:LOGGED]:
                 LOG.warning("%s", drift)
             if len(drifts) > LOGGED:

@@ -3,6 +3,7 @@ attacker has root on its host: it sends any MAD through its own port, and knows 
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from softib.live.umad_sm.wire import smp_get, smp_set, transact
 from softib.mad.batch import MadBatch
 from softib.result import Result
 from softib.tenants.administration import ask_administration
+from softib.tenants.key_guess import TRIES
 
 __all__ = ["ATTACKS", "Attempt", "Stage", "rehearse"]
 
@@ -42,8 +44,9 @@ MANAGER_S = 15.0
 """How long the attacker's manager runs: longer than the sweep interval of OpenSM, 10 s, after which
 a master sees other managers."""
 FLOOD, FLOOD_BATCH, PATIENCE_S = 5_000, 250, 1.0
-"""Forged traps, how many between two questions to the subnet administration, and how late its answer
-may be: RETRY of OpenSM's clients is a second."""
+"""Number of forged traps, number between two queries of the subnet administration, and time limit of
+its answer: RETRY of OpenSM's clients is a second."""
+GUESS_S = 120.0
 LINK_STATE, URGENT, SWITCH = 128, 1, 2
 GROUP, QKEY = (0xFF12401B80010000, 0x5EED), 0x0B1B
 """A multicast group of the rehearsal: transient, link-local (IBA 4.1.1)."""
@@ -56,13 +59,13 @@ class Attempt(Result):
     attack: str
     """Its name."""
     clause: str
-    """Of the specification: its defence."""
+    """The defence in the specification."""
     outcome: Outcome
-    """``not needed``: an attacker has nothing to win by it here."""
+    """``not needed``: an attacker gains no advantage here."""
     seen: str
     """What was observed."""
     advice: str
-    """The settings that stop it; empty where nothing got through."""
+    """The settings that prevent it; empty if it did not succeed."""
 
 
 @dataclass
@@ -210,6 +213,37 @@ def packets_across(s: Stage) -> tuple[Outcome, str]:
     return STOPPED, f"packets of {s.attacker} with P_Key {key | FULL:#06x} did not reach {s.victim}"
 
 
+def key_guess(s: Stage) -> tuple[Outcome, str]:
+    """RDMA READs with guessed R_Keys, as a client of a program on the victim (see
+    :mod:`softib.tenants.key_guess`)."""
+    port, program = str(_free_port()), [sys.executable, "-m", "softib.tenants.key_guess"]
+    one = s.run(s.victim, [*program, "serve", port])
+    try:
+        line = one.stdout.readline() if one.stdout is not None else ""
+        if not line.startswith("listening "):
+            return NOT_TRIED, f"the program on {s.victim} does not run: {line.strip()[:200]}"
+        two = s.run(s.attacker, [*program, "guess", line.split()[1], port])
+        try:
+            output = two.communicate(timeout=GUESS_S)[0]
+        except subprocess.TimeoutExpired:
+            two.kill()
+            two.communicate()
+            return STOPPED, f"{s.attacker} read no memory within {GUESS_S:.0f} s"
+    finally:
+        one.terminate()
+        one.communicate(timeout=30)
+    try:
+        result = json.loads(output.splitlines()[-1])
+    except (ValueError, IndexError):
+        return NOT_TRIED, f"the program on {s.attacker} does not run: {output.strip()[-200:]}"
+    if result["why"]:
+        return STOPPED, f"{s.attacker} gets no connection to {s.victim}: {result['why']}"
+    for name, owner in (("same", "another client's buffer"), ("other", "a buffer in another protection domain")):
+        if result[name]:
+            return THROUGH, f"{s.attacker} read {owner} on {s.victim} with guess {result[name]} of its R_Key"
+    return STOPPED, f"{2 * TRIES} guesses of R_Keys read nothing on {s.victim}"
+
+
 def group_leave(s: Stage) -> tuple[Outcome, str]:
     """SubnAdmDelete(MCMemberRecord) with the GID of the victim: it leaves a group."""
     info = s.truth(SmpAttr.PORT_INFO, s.lids[s.victim])
@@ -249,7 +283,7 @@ def foreign_manager(s: Stage) -> tuple[Outcome, str]:
 
 
 def trap_flood(s: Stage) -> tuple[Outcome, str]:
-    """Forged traps 128 in the name of a switch; the victim asks for a path meanwhile."""
+    """Forged traps 128 in the name of a switch, while the victim queries a path."""
     wire, master, before = s.wires[s.attacker], s.master, s.sweeps()
     fields = {"slid": s.lids[s.victim], "dlid": s.lids[s.attacker]}
     worst = 0.0
@@ -273,6 +307,12 @@ ATTACKS: tuple[tuple[str, str, Callable[[Stage], tuple[Outcome, str]], str], ...
     ("self-admission", "IBA 10.9.2", self_admission, KEYED),
     ("enforcement-off", "IBA 14.2.4", enforcement_off, KEYED),
     ("packets-across", "IBA 10.9.3", packets_across, "set part_enforce both, and the default partition to limited"),
+    (
+        "key-guess",
+        "IBA 10.2.3",
+        key_guess,
+        "give each client of a program its protection domain",
+    ),
     ("group-leave", "IBA 15.2.5.17", group_leave, "no setting does: it is a fault of the manager"),
     ("trap-flood", "IBA 14.2.5.1", trap_flood, "set babbling_port_policy TRUE"),
     ("foreign-manager", "IBA 14.4", foreign_manager, "set m_key, m_key_protection_level 2 and a sm_key of your own"),
@@ -282,7 +322,7 @@ them: keys first; last what leaves the twin without its manager."""
 
 
 def rehearse(stage: Stage) -> Iterator[Attempt]:
-    """Try every attack. What an attacker builds on stays: keys, its P_Key, checks switched off."""
+    """Try every attack. Preconditions of an attack remain: keys, its P_Key, checks switched off."""
     for attack, clause, attempt, advice in ATTACKS:
         outcome, seen = attempt(stage)
         yield Attempt(attack, clause, outcome, seen, advice if outcome == THROUGH else "")
@@ -294,18 +334,22 @@ def _keys(s: Stage, host: str) -> list[int]:
 
 
 def _wanted(s: Stage) -> int:
-    """Base of a P_Key of the victim of which the attacker is not a full member, the default one last;
-    0: none."""
+    """Return the base of a P_Key of the victim of which the attacker is not a full member, the default
+    one last; 0: none."""
     mine = _keys(s, s.attacker)
     lacking = [k & BASE for k in _keys(s, s.victim) if k & BASE and (k | FULL) not in mine]
     return min(lacking, key=lambda base: base == BASE, default=0)
 
 
-def _write(s: Stage, server: int, client: int) -> bool:
-    """Do RDMA writes of the attacker with its P_Key at index ``client`` arrive?"""
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+        return int(probe.getsockname()[1])
+
+
+def _write(s: Stage, server: int, client: int) -> bool:
+    """Do RDMA writes of the attacker with its P_Key at index ``client`` arrive?"""
+    port = str(_free_port())
     program = ["ib_write_bw", "-n", "50", "-s", "4096", "-F", "-p", port]
     one = s.run(s.victim, [*program, f"--pkey_index={server}"])
     try:

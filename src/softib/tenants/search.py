@@ -1,4 +1,5 @@
-"""A search of the whole subnet beside the programmer: it takes seconds on thousands of hosts, and no change waits."""
+"""Discovery of the whole subnet in parallel with the programmer: it takes seconds on thousands of
+hosts, and does not delay changes."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ __all__ = ["Search"]
 
 
 class Search:
-    """Discovers the subnet in a thread and over a wire of its own; ``whole``: reads every port's table, too. When
-    ``over``, the result is in ``view``, or ``error`` is set; ``ended`` is called in the thread."""
+    """Discovers the subnet in a separate thread over a separate wire; ``whole``: also reads the tables
+    of all ports. When ``over``, the result is in ``view``, or ``error`` is set; ``ended`` is called in
+    the thread."""
 
     def __init__(self, view: SubnetView, whole: bool, ended: Callable[[], None]):
         self.view, self.whole, self._ended = view, whole, ended

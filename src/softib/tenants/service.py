@@ -38,7 +38,7 @@ class Finding:
 
 class TenantService:
     """The service of one subnet, its database in ``folder``. ``open_wire`` opens the wire for reading tables,
-    ``manager`` programs them (None: nothing is programmed, only stored).
+    ``manager`` programs them (None: changes are only stored).
     ``intruders`` monitors refused packets."""
 
     def __init__(
@@ -79,7 +79,7 @@ class TenantService:
         return self.submit(Request(change, actor, action, request_id, digest)).result()
 
     def submit(self, request: Request) -> Future[Done]:
-        """As :meth:`change`, without waiting for the result."""
+        """Like :meth:`change`, without waiting for the result."""
         return self.writer.submit(request)
 
     def rehearse(self, change: Change) -> Rows:
@@ -135,7 +135,7 @@ class TenantService:
 
     @contextmanager
     def wire(self) -> Iterator[MadWire]:
-        """Another wire into the subnet, beside the programmer's."""
+        """Return another wire into the subnet, separate from the programmer's."""
         opened = self._open_wire()
         try:
             yield opened.wire

@@ -1,7 +1,7 @@
 """The target state of the subnet: tenants and partitions by name and P_Key, and a draft of a change over them.
 
-A :class:`Draft` is read like the state below it, and records its changes; nothing is changed before its rows are in
-the database.
+A :class:`Draft` is read like the state below it, and records its changes; they take effect when its
+rows are in the database.
 """
 
 from __future__ import annotations

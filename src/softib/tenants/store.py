@@ -32,7 +32,7 @@ BUSY_MS = 2000
 
 
 class Unavailable(SoftibError):
-    """The database cannot be written now; nothing was changed."""
+    """The database cannot be written now; no change was made."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Store:
                         self.db.execute("ROLLBACK")
                     raise
         except sqlite3.Error as error:
-            raise Unavailable(f"{self.path}: {error}; nothing was changed, send the request again") from None
+            raise Unavailable(f"{self.path}: {error}; no change was made, send the request again") from None
 
     def write(self, rows: Rows) -> None:
         """Write the rows of a change; within a transaction."""

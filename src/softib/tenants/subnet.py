@@ -4,14 +4,16 @@ except where noted."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softib.errors import PeerError
 from softib.iba.constants import PKEY_BLOCK
 from softib.iba.smp import PortInfo
+from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
+from softib.live.vport_reading import read_vports, vport_pkey_tables
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
 from softib.sm.sa.inventory import pkey_blocks
@@ -24,7 +26,8 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 class Port:
     """An end port that answered discovery. ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
     in front of it if that enforces partitions (else -1). ``entries``: the
-    smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo."""
+    smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for
+    the port itself. ``shared``: it has virtual ports, whose P_Keys are in the switch port's table, too."""
 
     guid: int
     name: str
@@ -35,22 +38,25 @@ class Port:
     entries: int
     lid: int
     mtu: int
+    vport: int = -1
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """The P_Keys in a port's table, in order, and those of the switch port in front of it (None: that does not
-    enforce partitions)."""
+    enforce partitions), which is ``shared`` by several."""
 
     port: tuple[int, ...]
     leaf: frozenset[int] | None
+    shared: bool = False
 
     def differs(self, wanted: set[int]) -> tuple[set[int], set[int]]:
         """Missing and extra keys in either table."""
         missing, extra = wanted - set(self.port), set(self.port) - wanted
         if self.leaf is not None:
             missing |= wanted - self.leaf
-            extra |= self.leaf - wanted
+            extra |= set() if self.shared else self.leaf - wanted
         return missing, extra
 
 
@@ -82,6 +88,7 @@ class SubnetView:
         try:
             reader = SubnetReader(self._opened.wire, SmConfig(), lambda what, nodes, mads: None)
             reader.nodes()
+            read_vports(reader)
         except PeerError:
             self.close()
             raise
@@ -91,6 +98,8 @@ class SubnetView:
         self.ports = {p.guid: p for p in self._found(reader)}
         names: dict[str, list[int]] = {}
         for port in self.ports.values():
+            if port.vport >= 0:
+                continue
             names.setdefault(port.node.split(" ")[0], []).append(port.guid)
             if port.node != port.node.split(" ")[0]:
                 names.setdefault(port.node, []).append(port.guid)
@@ -109,11 +118,14 @@ class SubnetView:
         behind = np.where(peer >= 0, peer, 0)
         enforced = np.where((peer >= 0) & db.is_switch[db.port_node[behind]], pkey_blocks(db, behind), 0)
         lids, mtus = PortInfo.lid.get(db.port_info[rows]), PortInfo.neighbor_mtu.get(db.port_info[rows])
+        owners = set(db.vports.owner[db.vports.index > 0].tolist())
+        physical: dict[int, Port] = {}
         for i, row in enumerate(rows.tolist()):
             leaf = int(peer[i]) if enforced[i] else -1
             entries = min(int(blocks[i]), int(enforced[i]) or 1 << 16) * PKEY_BLOCK
-            yield Port(
-                int(db.port_guid[row]),
+            guid = int(db.port_guid[row])
+            physical[guid] = port = Port(
+                guid,
                 db.port_name(row),
                 db.name(int(db.port_node[row])),
                 row,
@@ -122,7 +134,20 @@ class SubnetView:
                 entries,
                 int(lids[i]),
                 int(mtus[i]),
+                shared=guid in owners,
             )
+            yield port
+        vports = db.vports
+        for r in np.flatnonzero(vports.index > 0).tolist():
+            if (owner := physical.get(int(vports.owner[r]))) is not None:
+                yield replace(
+                    owner,
+                    guid=int(vports.guid[r]),
+                    name=f"{owner.name} virtual port {int(vports.index[r])}",
+                    entries=min(owner.entries, int(vports.pkey_blocks[r]) * PKEY_BLOCK),
+                    lid=int(VPortInfo.vport_lid.get(vports.info[r])),
+                    vport=r,
+                )
 
     def read(self, guids: Iterable[int]) -> dict[int, Held]:
         """Read the tables of these ports; ports that do not answer lose their old tables. Raises :class:`PeerError` if
@@ -130,24 +155,27 @@ class SubnetView:
         ports = [self.ports[g] for g in guids if g in self.ports]
         if not ports or self._reader is None:
             return {}
-        rows = [r for p in ports for r in (p.row, p.leaf) if r >= 0]
+        rows = {r for p in ports for r in (p.row if p.vport < 0 else -1, p.leaf) if r >= 0}
+        virtual = [p.vport for p in ports if p.vport >= 0]
         try:
-            read = self._reader.pkey_tables(np.array(rows, np.int64))
+            read = self._reader.pkey_tables(np.array(sorted(rows), np.int64))
+            of_vport = vport_pkey_tables(self._reader, np.array(virtual, np.int64)) if virtual else {}
         except PeerError:
             self.close()
             raise
         held: dict[int, Held] = {}
         for port in ports:
-            entries, leaf = read.get(port.row), read.get(port.leaf)
+            entries = read.get(port.row) if port.vport < 0 else of_vport.get(port.vport)
+            leaf = read.get(port.leaf)
             if entries is not None and (port.leaf < 0 or leaf is not None):
                 keys = tuple(entries[entries > 0].tolist())
-                held[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()))
+                held[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()), port.shared)
         silent = {p.guid for p in ports} - held.keys()
         self.tables = {g: h for g, h in self.tables.items() if g not in silent} | held
         return held
 
     def sibling(self) -> SubnetView:
-        """Another view of the same subnet, with its own wire."""
+        """Return another view of the same subnet, with a separate wire."""
         return SubnetView(self._open)
 
     def take(self, other: SubnetView, whole: bool, newer: set[int]) -> None:

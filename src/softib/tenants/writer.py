@@ -1,13 +1,14 @@
 """The only thread that writes changes: it takes those that wait, checks each against those before it, commits them
 together and then answers all of them.
 
-A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits. Results of
-programming share these commits too. One that is lost in a power cut needs no wait of its own: its revision is
-programmed again at the next start.
+A commit waits for the disk for some milliseconds, so hundreds of changes a second must share commits.
+Results of programming share these commits too. A record lost in a power cut needs no separate sync: its
+revision is programmed again at the next start.
 """
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from softib.tenants.store import Store, Unavailable
 
 __all__ = ["Done", "Mark", "Request", "Writer", "done_of"]
 
+LOG = logging.getLogger("softib.tenants")
 MOST_TOGETHER = 512
 
 
@@ -82,7 +84,8 @@ class Writer:
         self._unmarked: list[Mark] = []
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
         self.lock = threading.Lock()
-        """Held while the state changes: a reader of several partitions at one time takes it."""
+        """Held while the state changes; taken by a reader that needs a consistent view of several
+        partitions."""
         self._thread.start()
 
     def submit(self, request: Request) -> Future[Done]:
@@ -112,48 +115,56 @@ class Writer:
             self._commit([r for r in requests if r.answer.set_running_or_notify_cancel()])
 
     def _commit(self, together: list[Request]) -> None:
-        batch, durable = Draft(self.state), list[tuple[Request, Done]]()
+        """Commit the changes, then answer: an error of one may come from another of them, which is not durable if the
+        commit fails."""
+        batch, results = Draft(self.state), list[tuple[Request, Done | Exception]]()
         try:
             with self.store.transaction(waits=bool(together)):
-                for request in together:
-                    self._one(batch, request, durable)
+                results = [(request, self._one(batch, request)) for request in together]
                 for mark in self._unmarked:
                     self.store.mark(mark.revisions, mark.state, mark.at_s, mark.detail)
         except SoftibError as error:
             for request in together:
-                if not request.answer.done():
-                    request.answer.set_exception(error)
+                request.answer.set_exception(error)
+            return
+        except Exception as error:  # the other changes are not concerned, and this thread must not end
+            LOG.exception("this is a bug in softib")
+            for request in together if len(together) > 1 else ():
+                self._commit([request])
+            if len(together) == 1:
+                together[0].answer.set_exception(error)
             return
         self._unmarked.clear()
         with self.lock:
             self.state.take(batch)
-        self.committed([done for _, done in durable if not done.repeated])
-        for request, done in durable:
-            request.answer.set_result(done)
+        self.committed([result for _, result in results if isinstance(result, Done) and not result.repeated])
+        for request, result in results:
+            if isinstance(result, Done):
+                request.answer.set_result(result)
+            else:
+                request.answer.set_exception(result)
 
-    def _one(self, batch: Draft, request: Request, durable: list[tuple[Request, Done]]) -> None:
-        """Apply one change over those of the batch before it; its own error is its own answer."""
+    def _one(self, batch: Draft, request: Request) -> Done | Exception:
+        """Apply one change over those of the batch before it. Returns its error, if it has one."""
         try:
-            earlier = self._earlier(request, durable)
+            earlier = self._earlier(request)
             if earlier is not None:
-                durable.append((request, earlier))
-                return
+                return earlier
             draft = Draft(batch)
             text = request.change(draft)
         except Unavailable:
             raise
         except Exception as error:
-            request.answer.set_exception(error)
-            return
+            return error
         rows: Rows = draft.rows()
         self.store.write(rows)
         number = self.store.enter(
             self.clock(), request.actor, request.action, request.request_id, request.digest, rows, text
         )
-        durable.append((request, done_of(number, text, rows)))
         batch.take(draft)
+        return done_of(number, text, rows)
 
-    def _earlier(self, request: Request, durable: list[tuple[Request, Done]]) -> Done | None:
+    def _earlier(self, request: Request) -> Done | None:
         if request.request_id is None:
             return None
         revision = self.store.of_request(request.request_id)

@@ -1,6 +1,5 @@
-"""Who may read the fabric: on loopback every user of this machine; elsewhere clients with the token. The threat
-model is in
-docs/security.md.
+"""Read access: on loopback for every user of this machine; otherwise for clients with the token. The
+threat model is in docs/security.md.
 
 A browser page of another site can send requests to loopback and, by a name that it re-binds to 127.0.0.1, read the
 answers: so the Host header must be one that the server was started for.
@@ -34,8 +33,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-"""On every answer: nothing is loaded from outside, pages may only be in frames of this server, a token in an
-address is not disclosed to other sites. An answer may have its own policy."""
+"""Headers of every answer: no external resources, pages only in frames of this server, no disclosure of
+a token in an address to other sites. An answer may have its own policy."""
 
 
 def new_token() -> str:
@@ -44,7 +43,7 @@ def new_token() -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` (an address, or ``localhost``) is reachable only from this machine."""
+    """Return whether ``host`` (an address, or ``localhost``) is reachable only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -107,7 +106,7 @@ class Access:
 
     def _refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, "this server is read-only; nothing can be changed through it"
+            return 405, "this server is read-only"
         if self.hosts and _name(headers.get(b"host", "")) not in self.hosts:
             return 421, f"not served under this name; use {' or '.join(sorted(self.hosts))}"
         if self.token is not None and not any(

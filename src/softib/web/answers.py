@@ -69,7 +69,7 @@ class LinkRow(Result):
 
 @dataclass
 class DownRow(Result):
-    """A cable or node that was there once and is gone."""
+    """A missing cable or node that was seen before."""
 
     what: Literal["cable", "node"]
     a: str
@@ -78,7 +78,7 @@ class DownRow(Result):
     since: float
     """In seconds since 1970."""
     named: bool
-    """A finding names both ends of the cable, or a node at an end is gone."""
+    """A finding names both ends of the cable, or a node at an end is missing."""
 
 
 @dataclass
@@ -296,7 +296,7 @@ class TimesAnswer(Result):
 
 
 CounterRow = dict[str, str | int | float | None]
-"""Node, port, time of the reading, and each counter; null where no device answered."""
+"""Node, port, time of the reading, and each counter; null if no device answered."""
 
 
 PAGES = {

@@ -70,7 +70,7 @@ class Refusal(BaseModel):
     """The content of every answer except 200."""
 
     detail: str
-    """What is wrong, in one line."""
+    """The error, in one line."""
 
 
 async def _one_line(request: Request, error: Exception) -> JSONResponse:
@@ -173,7 +173,8 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/down", responses=answers_of("down"))
     def down(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """Cables and nodes that were there once and are gone, with the clock time since when; the newest first."""
+        """Missing cables and nodes that were seen before, with the clock time since when; the newest
+        first."""
         return page_of(down_document(then(at)), offset, limit)
 
     @app.get("/api/v1/jobs", responses=answers_of("jobs"))

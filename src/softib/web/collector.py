@@ -1,5 +1,5 @@
-"""What MADs alone show of a subnet, round by round: the counters of its ports, and from time to time its cables and
-tables again."""
+"""Data of a subnet from MADs, in rounds: the counters of its ports, and periodically its cables and
+tables."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _same_states(before: Reading, now: Reading) -> bool:
-    """Are the same ports up in both?"""
+    """Return whether the same ports are up in both."""
     name = "physical_state"
     if len(before.guid) != len(now.guid) or name not in before.level or name not in now.level:
         return False

@@ -23,13 +23,13 @@ counted yet."""
 REQUEST_S = 10.0
 """A request, or the next one of a connection, must have arrived whole within this time."""
 UNREAD_S = 30.0
-"""A client that reads nothing of an answer for so long is disconnected."""
+"""A client that does not read its answer for this long is disconnected."""
 OVERDUE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 def most_connections() -> int:
-    """How many connections may be open at the same time, by the descriptors that this process may still open; its
+    """Return the limit of open connections, from the descriptors that this process may still open; its
     soft limit is raised to the hard one if necessary."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST + RESERVE + 64
@@ -95,7 +95,7 @@ def bounded_protocol() -> type[asyncio.Protocol]:
                 self._unread = None
 
         def _watch(self) -> None:
-            """Run the clock of a request while it has not arrived whole."""
+            """Time limit of a request that has not arrived completely."""
             waits = self.cycle is None or self.cycle.response_complete or self.conn.their_state is h11.SEND_BODY
             if waits and self._timer is None and not self.transport.is_closing():
                 self._timer = self.loop.call_later(REQUEST_S, self._overdue)

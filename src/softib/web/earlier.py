@@ -1,5 +1,5 @@
-"""The state at an earlier time: the map, the findings and the jobs of that time. For the server's own rounds it was
-kept when it changed; for the days before it is judged from the history on request."""
+"""The state at an earlier time: the map, the findings and the jobs of that time. For the server's
+rounds each change is kept; for earlier times it is judged from the history on request."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Change:
     jobs: JobsOnMap | None
 
     def same(self, now: Now) -> bool:
-        """Is the present state the same as at this change?"""
+        """Return whether the present state is the same as at this change."""
         kept = (self.seen.down, self.seen.removed, self.drawn, self.checks, self.rules, self.standing)
         then = (now.seen.down, now.seen.removed, now.drawn, now.checks, now.rules, now.standing)
         return self.jobs is now.jobs and kept == then

@@ -40,8 +40,8 @@ def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Sn
     """``findings`` with one finding for each cable that is down, worst first. A finding of ``before`` stays while its
     cable is down, unless ``findings`` names both its ends otherwise.
 
-    A cable that no reading has seen comes from the pattern: it stays while something else is down, which may hide
-    the pattern.
+    A cable that was never read comes from the pattern: it is kept while other devices are down, which
+    may hide the pattern.
     """
     here = cables_of(seen.fabric) - seen.down.keys()
     linked = {end for cable in here for end in cable}

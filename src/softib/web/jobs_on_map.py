@@ -57,8 +57,8 @@ class JobsOnMap:
         return cls._drawn(links, tuple(links.to_json()), seen, drawn)
 
     def on(self, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """The same jobs on another map: ports are found by NodeGUID and portnum, and those that the map does not
-        have are left out."""
+        """The same jobs on another map: ports are looked up by NodeGUID and portnum, and those that are
+        not on the map are omitted."""
         return self._drawn(self.links, self.table, seen, drawn)
 
     @classmethod
@@ -115,5 +115,5 @@ class JobsOnMap:
 
 
 def colour_of(job: int) -> int:
-    """1 … 254, in turn."""
+    """Cycle through 1 … 254."""
     return 1 + job % 254

@@ -146,11 +146,11 @@ def _level(g: Groups) -> dict[str, Any]:
 
 
 def values_document(now: Now, sample: Sample | None, by: By, job: str | None = None) -> dict[str, Any]:
-    """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 =
-    the link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale of the
-    largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's
-    number, 255 several (only of ``job`` if it is given). ``down``: 1 for edges all of whose cables are gone.
-    ``node``: the worst finding of each node, 4 if it is gone; its job with ``by=jobs``."""
+    """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 = the
+    link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale of the largest;
+    ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's number, 255
+    several (only of ``job`` if it is given). ``down``: 1 for edges without any remaining cable.
+    ``node``: the worst finding of each node, 4 if it is missing; its job with ``by=jobs``."""
     value, node = np.zeros(len(now.map.edge)), _of_nodes(now)
     scale: float | None = None
     if by == "findings":
@@ -174,7 +174,7 @@ def values_document(now: Now, sample: Sample | None, by: By, job: str | None = N
 
 
 def down_document(now: Now) -> list[dict[str, Any]]:
-    """Cables and nodes that were there once and are gone, the newest first. ``named``: a
+    """Missing cables and nodes that were seen before, the newest first. ``named``: a
     finding names both ends of the cable, or a node at an end is in the list."""
     at: dict[tuple[int, int | None], set[int]] = {}
     for i, finding in enumerate(now.findings):

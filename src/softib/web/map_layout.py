@@ -63,7 +63,8 @@ def _edges(f: Fabric) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _leaves(f: Fabric, edge: np.ndarray) -> np.ndarray:
-    """The switch of each host by its first cable; a switch itself, as also a node without a link."""
+    """Return the switch of each host by its first cable; for a switch, and a node without a link,
+    itself."""
     leaf = np.arange(f.sizes.nodes, dtype=np.int32)
     for this, other in ((0, 1), (1, 0)):
         rows = np.flatnonzero(~f.is_switch[edge[:, this]] & f.is_switch[edge[:, other]])[::-1]

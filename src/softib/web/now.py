@@ -25,12 +25,12 @@ __all__ = ["Now"]
 
 @dataclass(frozen=True)
 class Now:
-    """The present state. ``fabric``: cables and tables as they were read last; ``seen``: everything that was ever
-    seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
+    """The present state. ``fabric``: cables and tables as they were read last; ``seen``: everything
+    that was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
     changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a
-    file. ``reading``: that round's counters (None: those of the file). ``stated`` returns what is known of ports
-    beside their cables (None: nothing). ``standing``: earlier findings about cables that may still
-    be down."""
+    file. ``reading``: that round's counters (None: those of the file). ``stated`` returns known data of
+    ports other than their cables (None: no data). ``standing``: earlier findings about cables that may
+    still be down."""
 
     fabric: Fabric
     seen: Snapshot

@@ -1,5 +1,5 @@
-"""The history of ``softib exporter --history``: counters of the time before the server began, and the maps of that
-time, with cables that were gone by the next topology."""
+"""The history of ``softib exporter --history``: counters from before the server started, and the maps
+of that time, with cables missing in the next topology."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class PastMaps:
         self._cables: dict[float, frozenset[Cable]] = {}
 
     def at(self, time_s: float) -> PastMap | None:
-        """The map of that time (of the first topology for times before it); None if none is kept."""
+        """Return the map of that time (of the first topology for earlier times); None if none is
+        stored."""
         stamps = self.kept.topologies()
         if not stamps:
             return None
@@ -123,7 +124,7 @@ def _cables(ports: ObservedPorts) -> frozenset[Cable]:
 def _with(
     ports: ObservedPorts, older: dict[tuple[int, int], tuple[ObservedPorts, int]], lost: list[Cable]
 ) -> ObservedPorts:
-    """``ports`` and the ends of cables that are gone, joined again."""
+    """Return ``ports`` and the ends of missing cables, joined again."""
     if not lost:
         return ports
     row = _rows(ports)
@@ -187,8 +188,8 @@ class Past:
         return sample
 
     def observations(self, time_s: float) -> Observations | None:
-        """The increases in the :data:`JUDGED_S` seconds before the round nearest to the time; None if nothing is
-        kept."""
+        """Return the increases in the :data:`JUDGED_S` seconds before the round nearest to the time;
+        None without data."""
         times = self.history.times()
         if not len(times):
             return None

@@ -29,7 +29,7 @@ from softib.web.rates import Sample
 __all__ = ["PastServer"]
 
 DAYS = 30.0
-"""How far back the first scrape is searched for."""
+"""Limit of the search for the first scrape."""
 POINTS, SCRAPES = 500, 80
 """Times of the slider; scrapes in the time that is judged, at 15 s."""
 LEAST_STEP_S = 15.0
@@ -39,7 +39,7 @@ RATE_S = 300
 """Rates are those of the five minutes before the time (which contain at least two scrapes at one a minute).
 """
 KNOWN_S = 30.0
-"""How often the server is queried for its times."""
+"""Interval of queries for the server's time range."""
 ALIVE = "count({__name__=~'infiniband_(switch|hca)_port_transmit_data_bytes_total'})"
 SENT = "rate(infiniband_KIND_port_transmit_data_bytes_total[300s])"
 DATA = {"switch": "infiniband_switch_port_rate_bytes_per_second", "hca": "infiniband_hca_rate_bytes_per_second"}
@@ -160,8 +160,8 @@ class PastServer:
         return [(t, load, wait, 0) for t, (load, wait) in sorted(points.items())]
 
     def observations(self, time_s: float) -> Observations | None:
-        """The increases in the :data:`JUDGED_S` seconds before the time, of large fabrics in fewer; None if there
-        are no two scrapes."""
+        """Return the increases in the :data:`JUDGED_S` seconds before the time (fewer for large
+        fabrics); None without two scrapes."""
         ports = max(1, len(ports_at(self.url, time_s)))
         window_s = max(LEAST_WINDOW_S, JUDGED_S * min(1.0, ROWS / (ports * SCRAPES)))
         try:
@@ -193,7 +193,7 @@ class _Maps:
         self._drawn: PastMap | None = None
 
     def at(self, time_s: float) -> PastMap | None:
-        """The map of that time; None if nothing is known of its cables."""
+        """Return the map of that time; None if its cables are unknown."""
         times = self.server.times()
         if not times:
             return None

@@ -64,7 +64,7 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
     ``observed_s`` seconds; ``per_hour``: the same as a rate, from
     :data:`RATE_S` on; ``counters`` and
     ``rises``: the counters one by one; ``symbol_ber``, ``raw_ber`` (before FEC) and
-    ``effective_ber`` (behind it). None where unknown.
+    ``effective_ber`` (after it). None where unknown.
     """
     p, reading, n = seen.ports, seen.aligned(), len(seen.ports)
     counted = [name for name in ERRORS if name in reading.have]

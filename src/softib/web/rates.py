@@ -1,5 +1,5 @@
 """The activity of each port between two rounds, kept for a while: load, wait and errors over time.
-Everything comes from increases of counters."""
+All values are derived from increases of counters."""
 
 from __future__ import annotations
 

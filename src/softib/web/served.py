@@ -107,16 +107,16 @@ class Served:
 
     @property
     def age_s(self) -> float:
-        """How old the last round is."""
+        """Return the age of the last round."""
         return max(0.0, self.clock() - self.now.time_s)
 
     @property
     def stale(self) -> bool:
-        """Is a changing source read less often than it should be?"""
+        """Return whether a changing source is read less often than intended."""
         return self.collector is not None and (bool(self.now.problem) or self.age_s > max(10.0, 3 * self.every_s))
 
     def sample(self, at_s: float | None) -> Sample | None:
-        """The activity of ports at the kept time nearest to ``at_s``; None: last."""
+        """Return the activity of ports at the stored time nearest to ``at_s``; None: the last one."""
         one = self.recent.at(at_s)
         if self.past is None or (at_s is None and one is not None):
             return one
@@ -165,7 +165,8 @@ class Served:
 
     @staticmethod
     def _standing(before: Now, now: Now) -> Now:
-        """``now`` with those of the findings ``before`` that still stand: unchanged if they are the same."""
+        """Return ``now`` with findings of ``before`` that are still valid, unchanged if they are the
+        same."""
         if now.seen is before.seen and (now.rules, now.checks) == (before.rules, before.checks):
             now = replace(now, standing=before.standing)
             now.__dict__["findings"] = before.findings  # made once a change
@@ -227,7 +228,7 @@ class Served:
                 self._now = replace(self._now, rules=rules, version=self._now.version + 1)
 
     def _name(self, guid: int) -> str:
-        """Of a node by its NodeGUID, as the map shows it."""
+        """Return the data of a node by NodeGUID, as on the map."""
         assert self._now is not None
         row = np.flatnonzero(self._now.seen.fabric.node_guid == np.uint64(guid))
         return self._now.names[int(row[0])] if len(row) else f"{guid:#018x}"
@@ -295,7 +296,7 @@ class Served:
         self._now = replace(self._now, jobs=jobs, version=self._now.version + 1)
 
     def run(self) -> None:
-        """Refresh every ``every_s`` seconds until :meth:`stop`; a source that has gone is searched for again."""
+        """Refresh every ``every_s`` seconds until :meth:`stop`; a lost source is searched for again."""
         while (self.collector is not None or self.jobs is not None) and not self._stop.is_set():
             began = time.monotonic()
             if self._stop.wait(self.every_s):

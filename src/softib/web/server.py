@@ -19,7 +19,7 @@ __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""How long a round and answers that are under way may take to end; the process ends anyway."""
+"""Time limit for the present round and answers to finish; then the process ends anyway."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""TLS of the server: a certificate of the operator's, or one that is made here and kept."""
+"""TLS of the server: a certificate of the operator, or a generated one, which is stored."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def tls_of(certificate: str | os.PathLike[str], client_ca: str | os.PathLike[str
 
 
 def self_signed(folder: Path, host: str, client_ca: str | os.PathLike[str] | None) -> Tls:
-    """The certificate kept in ``folder``, made for ``host`` if there is none."""
+    """Return the certificate stored in ``folder``, generated for ``host`` if there is none."""
     path = folder / FILE
     if not path.exists():
         _make(path, host)

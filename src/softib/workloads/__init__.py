@@ -1,2 +1,2 @@
-"""What runs on a fabric: patterns of messages by name, perftest's programs, traffic matrices, and
+"""Workloads of a fabric: patterns of messages by name, perftest's programs, traffic matrices, and
 mixtures of jobs."""

@@ -1,5 +1,5 @@
-"""Faults at a time and the management plane, as a workload file and Python give them: one class per
-kind, named as in ``softib fault``. Imported only when a workload is read, like
+"""Timed faults and the management plane, from a workload file or Python: one class per
+kind, named as in ``softib fault``. This module is imported only when a workload is read, like
 :mod:`softib.workloads.jobs`.
 """
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Fault(BaseModel):
-    """What all faults take."""
+    """Options of all faults."""
 
     model_config = ConfigDict(extra="forbid")
     at: Time = Field(description="when it happens")
@@ -54,7 +54,7 @@ class Ber(Fault):
 
 
 class Downgrade(Fault):
-    """the link goes down and trains again, at most this wide and this fast"""
+    """the link goes down and trains again, at most at this width and speed"""
 
     kind: Literal["downgrade"] = "downgrade"
     width: Annotated[int, Field(ge=1)] | None = Field(None, description="lanes: 1, 2, 4, 8 or 12")
@@ -63,7 +63,7 @@ class Downgrade(Fault):
 
 
 class SlowPort(Fault):
-    """the port drains data VLs at this rate only; its peer waits, or discards after
+    """the port drains data VLs only at this rate; its peer waits, or discards after
     HOQLife"""
 
     kind: Literal["slow-port"] = "slow-port"
@@ -71,14 +71,14 @@ class SlowPort(Fault):
 
 
 class SwitchDown(Fault):
-    """a switch loses its power, and all that it holds"""
+    """a switch loses power and all its packets and state"""
 
     kind: Literal["switch-down"] = "switch-down"
     where: str = Field(min_length=1, description="a switch, for example leaf-3")
 
 
 class SwitchUp(Fault):
-    """it gets its power back, with power-up values; the manager programs it again"""
+    """the switch is powered on with power-up values; the manager programs it again"""
 
     kind: Literal["switch-up"] = "switch-up"
     where: str = Field(min_length=1, description="a switch, for example leaf-3")
@@ -91,14 +91,14 @@ AnyFault = Annotated[
 FAULTS: dict[str, type[Fault]] = {
     str(c.model_fields["kind"].default): c for c in (LinkDown, LinkUp, Ber, Downgrade, SlowPort, SwitchDown, SwitchUp)
 }
-"""Class of each kind by its name."""
+"""Class of each fault by name."""
 
 
 class Management(BaseModel):
-    """The subnet manager and the agents while faults happen."""
+    """The subnet manager and the agents during faults."""
 
     model_config = ConfigDict(extra="forbid")
-    sm: Literal["internal", "off"] = Field("internal", description="softib's subnet manager reacts, or no manager does")
+    sm: Literal["internal", "off"] = Field("internal", description="internal: softib's subnet manager; off: no manager")
     node: str | None = Field(None, description="node of the manager; default: the first host with a cable")
     agent: Time = Field(10_000_000, description="time of a device to answer a MAD (an assumption)")
     forward: Time = Field(5_000_000, description="time of a switch to forward a directed SMP (an assumption)")
@@ -107,16 +107,16 @@ class Management(BaseModel):
     timeout: Time = Field(200_000_000_000, description="until a MAD is repeated, as OpenSM's transaction_timeout")
     retries: Annotated[int, Field(ge=0, le=100)] = Field(3, description="as OpenSM's transaction_retries")
     vl15_packets: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        8, description="packets that the VL15 buffer of a port holds; a further one is dropped (VL15Dropped)"
+        8, description="packets in the VL15 buffer of a port; more are dropped (VL15Dropped)"
     )
 
 
 def fault_of(given: Mapping[str, Any] | str) -> Fault:
-    """A fault from Python (``{"at": "20us", "kind": "link-down", "where": "leaf-1[40]"}``) or a
+    """Return a fault from Python (``{"at": "20us", "kind": "link-down", "where": "leaf-1[40]"}``) or a
     line of text (``20us link-down leaf-1[40] ber=1e-9``).
 
-    Raises :class:`UnknownName` for a kind or option that does not exist (with the near ones),
-    :class:`InputError` for a value.
+    Raises :class:`UnknownName` for a kind or option that does not exist (with similar names),
+    :class:`InputError` for a wrong value.
     """
     from pydantic import TypeAdapter
 
@@ -134,7 +134,7 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
 
 
 def management_of(before: Management | None, given: Mapping[str, Any]) -> Management:
-    """``before`` (None: the defaults) with other settings. Raises as :func:`fault_of`."""
+    """Return ``before`` (None: the defaults) with changed settings. Raises as :func:`fault_of`."""
     try:
         settings = Management.model_validate(dict(given))
         return (
@@ -148,7 +148,7 @@ def management_of(before: Management | None, given: Mapping[str, Any]) -> Manage
 
 
 def message_of_management(error: Any) -> str:
-    """What is wrong with a setting of the management plane (an error of pydantic), in a line."""
+    """Return the error of pydantic about a setting of the management plane as one line."""
     key = str(error["loc"][-1])
     if error["type"] == "extra_forbidden":
         return str(UnknownName("key of management", key, Management.model_fields))
@@ -169,7 +169,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def message_of_fault(error: Any, loc: tuple[Any, ...]) -> str:
-    """What is wrong with a fault (an error of pydantic), in a line; ``loc`` is the place below the
+    """Return the error of pydantic about a fault as one line; ``loc`` is the location inside the
     fault."""
     if error["type"] == "union_tag_invalid":
         return str(UnknownName("kind of fault", str(error["ctx"]["tag"]), FAULTS))

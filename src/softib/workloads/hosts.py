@@ -1,5 +1,5 @@
-"""The hosts that a workload runs on: end ports in the order of their names, and how people choose
-some of them."""
+"""The hosts of a workload: end ports in the order of their names, and the selection of some of
+them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 @dataclass(frozen=True)
 class Hosts:
     """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
-    ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each one's
-    link (float64, 0: not known; empty: of none). ``fabric`` and ``costs``: what :attr:`profile`
-    follows from; ``measured``: measurements of these hosts, for verdicts."""
+    ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each link
+    (float64, 0: unknown; empty: all unknown). ``fabric`` and ``costs``: the sources of
+    :attr:`profile`; ``measured``: measurements of these hosts, for verdicts."""
 
     end: np.ndarray
     name: tuple[str, ...]
@@ -56,15 +56,15 @@ class Hosts:
         return len(self.name)
 
     def chosen(self, texts: list[str | int]) -> np.ndarray:
-        """Return the rows of the hosts that ``texts`` name: a name, a pattern (``node-1*``), a row
-        or rows (``0-15``, ``3``). Raises :class:`InputError` for a text that names no host."""
+        """Return the rows of the hosts selected by ``texts``: a name, a pattern (``node-1*``), a row
+        or rows (``0-15``, ``3``). Raises :class:`InputError` for a text that selects no host."""
         rows: list[int] = []
         for text in texts:
             rows += self._rows(str(text))
         return np.array(list(dict.fromkeys(rows)), np.int64)
 
     def row(self, text: str | int) -> int:
-        """The one host that ``text`` names."""
+        """Return the row of the one host named ``text``."""
         rows = self._rows(str(text))
         if len(rows) != 1:
             raise InputError(f"{text!r} names {counted(len(rows), 'host')}; use one")
@@ -93,8 +93,8 @@ def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
 
 
 def hosts_of(fabric: Fabric, costs: Mapping[str, Any] | None = None) -> Hosts:
-    """The hosts of ``fabric``, which has LIDs; ``costs`` of them as a fabric file's ``hosts``. A
-    node with several ports with a LID has ``name[port]`` for each."""
+    """Return the hosts of ``fabric``, which has LIDs; ``costs`` as in the section ``hosts`` of a
+    fabric file. A node with several ports with a LID has ``name[port]`` for each."""
     from softib.fabric.end_ports import end_ports, port_gbps
 
     ends = end_ports(fabric)

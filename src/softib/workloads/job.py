@@ -50,34 +50,34 @@ class Job(BaseModel):
     repost: Time = Field(0, description="time from the arrival of a send until its receive is posted again")
 
     first_word: ClassVar[str] = "size"
-    """Option that the word behind ``pattern:`` gives."""
+    """Option set by the value after ``pattern:``."""
 
     @property
     def pattern_name(self) -> str:
-        """Name of the job's pattern."""
+        """Return the name of the job's pattern."""
         return str(getattr(self, "pattern", ""))
 
     @property
     def fewest_hosts(self) -> int:
-        """The fewest hosts that the pattern can run on."""
+        """Return the smallest number of hosts that the pattern can run on."""
         return 2
 
     @property
     def reduces(self) -> bool:
-        """Do switches reduce (aggregation nodes)?"""
+        """Return whether switches reduce (aggregation nodes)."""
         return False
 
     @property
     def result_rows(self) -> int:
-        """Rows of results that the job has."""
+        """Return the number of rows that the job has in results."""
         return 1
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return what the job takes for granted on ``hosts``, a line each, for the notes of a run."""
+        """Return the assumptions of the job about ``hosts``, one line each, for the notes of a run."""
         return []
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return figures beside time and rate that results show of the job, which took ``took_us``
+        """Return further figures of the job for results, besides time and rate; it took ``took_us``
         microseconds."""
         return {}
 
@@ -90,13 +90,13 @@ class Job(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _datagrams_are_sent(cls, given: Any) -> Any:
-        """Default to the one operation that UD has."""
+        """Set the default to the only operation of UD."""
         if isinstance(given, dict) and given.get("transport") == "ud":
             return {"opcode": "send", **given}
         return given
 
 
 class Repeated(Job):
-    """Patterns whose pairs may send several messages in a row."""
+    """Base of patterns whose pairs may send several messages in a row."""
 
     count: Number = Field(1, description="messages of each pair, one after another")

@@ -1,7 +1,7 @@
 """Jobs of softib's patterns, checked by pydantic: a class for each pattern, whose fields are its
 options; and workload files.
-
-Imported only where a workload is read (pydantic takes 0.1 s).
+Imported
+only when a workload is read (importing pydantic takes 0.1 s).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Pair(Job):
     iterations: Number = Field(1000, description="messages, as perftest's -n")
 
     def trusted(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return how far to trust the time."""
+        """Return the reliability of the time."""
         from softib.workloads.trust import Case, trusted
 
         quantity = "latency" if self.pattern_name == "latency" else "bandwidth"
@@ -154,7 +154,7 @@ class Aggregation(Job):
 
     @property
     def reduces(self) -> bool:
-        """Return True: the pattern always reduces."""
+        """Return True: the pattern always uses aggregation nodes."""
         return True
 
 
@@ -167,11 +167,11 @@ class Latency(Pair):
 
     @property
     def directions(self) -> int:
-        """Messages of an iteration."""
+        """Return the number of messages of an iteration."""
         return 1 if self.opcode in ("read", "atomic") else 2
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return what perftest prints: half of a round trip, the time of a read."""
+        """Return the figures that perftest prints: half of a round trip, the time of a read."""
         latency = {"latency_us": took_us / self.iterations / self.directions}
         return {"perftest": latency, **self.trusted(hosts, took_us)}
 
@@ -186,7 +186,8 @@ class Bandwidth(Pair):
     bidirectional: Yes = Field(False, description="both send, as perftest's -b")
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return what perftest prints: average bandwidth and message rate of both directions."""
+        """Return the figures that perftest prints: average bandwidth and message rate of both
+        directions."""
         n = self.iterations * self.qps * (2 if self.bidirectional else 1)
         seconds = max(took_us, 1e-9) / 1e6
         rates = {"mib_s": n * self.size / MIB / seconds, "mpps": n / seconds / 1e6}
@@ -208,7 +209,7 @@ class Matrix(Job):
     first_word: ClassVar[str] = "file"
     file: str = Field(description="CSV of source,destination,bytes, or names along both sides")
     size: Size = Field(MAX_SIZE, description="entries with more bytes become several messages of at most this size")
-    _data: Any = PrivateAttr(None)  # a TrafficData in place of the file
+    _data: Any = PrivateAttr(None)  # a TrafficData instead of the file
 
 
 class Trace(Job):
@@ -238,7 +239,7 @@ class Trace(Job):
     eager_limit: Size = Field(
         MAX_SIZE, description="largest message that is sent without asking; larger ones are READ by the receiver"
     )
-    _data: Any = PrivateAttr(None)  # nodes of Chakra by rank in place of the file
+    _data: Any = PrivateAttr(None)  # nodes of Chakra by rank instead of the file
 
 
 class OtherFabric(BaseModel):

@@ -1,7 +1,7 @@
 """A machine file: one node of GPUs, host costs of messages, and measurements.
 
-``softib calibrate`` writes it, ``machine=FILE`` of a job and ``softib simulate --machine FILE``
-take it.
+``softib calibrate`` writes it; ``machine=FILE`` of a job and ``softib simulate --machine FILE``
+read it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Share = Annotated[float, Field(ge=0, lt=10, allow_inf_nan=False)]
 
 
 class Measured(BaseModel):
-    """One log that the machine was calibrated on."""
+    """One log used to calibrate the machine."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
@@ -37,7 +37,7 @@ class Measured(BaseModel):
     size: tuple[int, int]
     error: Share
     half: Share
-    """Half width of the range, as a logarithm of measured over predicted."""
+    """Half width of the range, as a logarithm of measured over predicted time."""
     gpu: str = ""
     version: str = ""
 
@@ -54,22 +54,22 @@ class MachineFile(BaseModel):
     gpudirect: Literal["pix", "phb", "sys", "off"] | None = None
     per_process: Few | None = None
     gpu_nic_gbps: Positive | None = None
-    """What GPUs and one adapter exchange in one direction."""
+    """Gb/s between GPUs and one adapter in one direction."""
     nvlink_gbytes: Positive | None = None
     """GB/s of all NVLinks of a GPU in one direction."""
     nccl: dict[str, Annotated[float, Field(ge=0, lt=1e6, allow_inf_nan=False)]] = Field(default_factory=dict)
     """Parameters of section ``nccl`` of parameters.yaml."""
     hosts: dict[str, Any] = Field(default_factory=dict)
-    """What messages cost the hosts, as a fabric file's ``hosts``."""
+    """Costs of messages in the hosts, as in the section ``hosts`` of a fabric file."""
     measured: list[Measured] = Field(default_factory=list)
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:
-        """What was measured on it."""
+        """Return the measurements of the machine."""
         return tuple(Dataset(**row.model_dump()) for row in self.measured)
 
     def machine(self) -> Machine:
-        """The node of GPUs. Raises :class:`InputError` where the file has none."""
+        """Return the node of GPUs. Raises :class:`InputError` if the file has none."""
         from softib.workloads.nccl.machine import BY_GPU
 
         if self.gpu is None:
@@ -84,12 +84,12 @@ class MachineFile(BaseModel):
 
 
 def is_machine_file(name: str) -> bool:
-    """Is ``machine=name`` a file?"""
+    """Return whether ``machine=name`` is a file."""
     return Path(name).suffix in (".yaml", ".yml")
 
 
 def read_machine(path: str | os.PathLike[str]) -> MachineFile:
-    """The machine in ``path``. Raises :class:`InputError` in one line with file and line."""
+    """Read the machine in ``path``. Raises :class:`InputError` in one line with file and line."""
     from softib.plain_yaml import load_yaml
     from softib.sim.packet.profiles import host_figures
     from softib.workloads.parameters import section

@@ -30,13 +30,13 @@ __all__ = [
 
 
 class Mpi(Job):
-    """What all patterns of MPI take."""
+    """Options of all MPI patterns."""
 
     algorithm: str = Field("", description="algorithm, for example ring; default: Open MPI's choice")
     version: Literal["4.0", "4.1", "5.0"] = Field(
         "4.1", description="version of Open MPI whose rules choose the algorithm"
     )
-    segment: Size | None = Field(None, description="bytes of a segment, of algorithms that send in segments")
+    segment: Size | None = Field(None, description="bytes of a segment, for algorithms that send in segments")
     ranks: Number | None = Field(None, description="ranks; default: all that fit on the hosts")
     ranks_per_host: Number = Field(1, description="ranks on each host, in order; they share its memory")
     rails: Annotated[int, Field(ge=1, le=16)] = Field(
@@ -46,7 +46,7 @@ class Mpi(Job):
     iterations: Number = Field(1, description="repetitions, one after another")
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return how far to trust the time."""
+        """Return the reliability of the time."""
         from softib.workloads.trust import Case, trusted
 
         if self.machine == "tcp":
@@ -65,7 +65,7 @@ class Mpi(Job):
 
     @property
     def reduces(self) -> bool:
-        """Do switches reduce?"""
+        """Return whether switches reduce."""
         return self.algorithm == "sharp"
 
 

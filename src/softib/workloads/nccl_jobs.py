@@ -29,12 +29,12 @@ __all__ = [
 
 
 def _whole(value: Any) -> Any:
-    """Options of the command line are texts."""
+    """Convert an option of the command line from text."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 def _version(value: Any) -> Any:
-    """A version of NCCL 2, for example 2.19.3; YAML reads 2.8 as a number."""
+    """Return a version of NCCL 2, for example 2.19.3; YAML reads 2.8 as a number."""
     text = str(value)
     if not re.fullmatch(r"2\.\d{1,2}(\.\d{1,2})?", text):
         raise ValueError("use for example 2.19.3")
@@ -45,7 +45,7 @@ Version = Annotated[str, BeforeValidator(_version)]
 
 
 class Gpus(Job):
-    """What all jobs of GPUs take."""
+    """Options of all GPU jobs."""
 
     machine: str | None = Field(
         None,
@@ -94,7 +94,7 @@ class Nccl(Gpus):
 
     @property
     def reduces(self) -> bool:
-        """Do switches reduce?"""
+        """Return whether switches reduce."""
         return self.sharp
 
     def notes(self, hosts: Hosts) -> list[str]:
@@ -120,8 +120,8 @@ class Nccl(Gpus):
 
 
 class NcclAllReduce(Nccl):
-    """NCCL's all-reduce on the GPUs of the hosts: algorithm, protocol, channels and chunks as NCCL
-    takes them"""
+    """NCCL's all-reduce on the GPUs of the hosts, with NCCL's choice of algorithm, protocol,
+    channels and chunks"""
 
     pattern: Literal["nccl-all-reduce"] = "nccl-all-reduce"
 
@@ -145,7 +145,7 @@ class NcclBroadcast(Nccl):
 
 
 class NcclAllToAll(Nccl):
-    """every GPU to every other by NCCL's sends and receives"""
+    """every GPU to every other with NCCL's sends and receives"""
 
     pattern: Literal["nccl-all-to-all"] = "nccl-all-to-all"
 
@@ -168,7 +168,7 @@ class TrainingStep(Gpus):
     layers: Number = Field(32, description="layers of the transformer")
     hidden: Number = Field(4096, description="size of a hidden state")
     sequence: Number = Field(4096, description="tokens of a sequence")
-    vocabulary: Number = Field(32_000, description="tokens that there are")
+    vocabulary: Number = Field(32_000, description="tokens in the vocabulary")
     batch: Number = Field(1024, description="sequences of a step, on all GPUs together")
     micro_batch: Number | None = Field(
         None, description="sequences that a stage handles at once; default 1, of other models all of a GPU"
@@ -183,8 +183,8 @@ class TrainingStep(Gpus):
     )
     achieved: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = Field(
         None,
-        description="share of it that computing alone achieves, memory included; default: by the size of each matrix "
-        "product and the bytes between them, of other models 0.5",
+        description="share of that rate that computation achieves, including memory; default: computed from "
+        "the size of each matrix product and the bytes between products; for other models 0.5",
     )
     parameters: Count | None = Field(
         None, description="parameters of a model other than a transformer, for example a CNN; needs operations"
@@ -205,7 +205,7 @@ class TrainingStep(Gpus):
         1, description="chunks of layers of a stage, of which each micro-batch passes one after another (Megatron-LM)"
     )
     heads: Number | None = Field(None, description="heads of attention; default: of 128 each")
-    flash_attention: Yes = Field(True, description="does one kernel compute attention, without writing its scores")
+    flash_attention: Yes = Field(True, description="one kernel computes attention, without writing its scores")
     megatron: dict[str, Any] | str | None = Field(
         None,
         description=(
@@ -226,7 +226,7 @@ class TrainingStep(Gpus):
     @model_validator(mode="before")
     @classmethod
     def _settings(cls, given: Any) -> Any:
-        """Take the settings of libraries apart."""
+        """Convert the settings of libraries to options."""
         from softib.workloads.training.settings import with_settings
 
         return with_settings(given) if isinstance(given, dict) else given

@@ -16,8 +16,8 @@ __all__ = ["Parameter", "Section", "section", "sections"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """``value`` in ``unit``; ``source`` in words; ``fitted_to``: names of datasets of measurements,
-    none where the value was taken as published."""
+    """``value`` in ``unit``; ``source`` as text; ``fitted_to``: names of datasets of measurements,
+    empty if the value is a published one."""
 
     value: float
     unit: str
@@ -34,11 +34,11 @@ class Section:
 
     def __getitem__(self, name: str) -> float:
         if name not in self.rows:
-            raise InputError(f"{self.name} has no parameter {name}; there are {', '.join(sorted(self.rows))}")
+            raise InputError(f"{self.name} has no parameter {name}; it has {', '.join(sorted(self.rows))}")
         return self.rows[name].value
 
     def but(self, **values: float) -> Section:
-        """The same with other values. Raises :class:`InputError` for a name that it does not have."""
+        """Return a copy with other values. Raises :class:`InputError` for an unknown name."""
         rows = dict(self.rows)
         for name, value in values.items():
             self[name]
@@ -66,13 +66,13 @@ def _read() -> Mapping[str, Section]:
 
 
 def section(name: str) -> Section:
-    """The parameters of ``name``. Raises :class:`InputError` for a section that is not there."""
+    """Return the parameters of ``name``. Raises :class:`InputError` for an unknown section."""
     sections = _read()
     if name not in sections:
-        raise InputError(f"no parameters of {name}; there are those of {', '.join(sorted(sections))}")
+        raise InputError(f"no parameters of {name}; use one of {', '.join(sorted(sections))}")
     return sections[name]
 
 
 def sections() -> Mapping[str, Section]:
-    """All sections by name."""
+    """Return all sections by name."""
     return _read()

@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 __all__ = ["MAX_MESSAGES", "JobMessages", "Pattern", "Place", "check_count"]
 
 MAX_MESSAGES = 20_000_000
-"""Messages of one workload: some 4 GB of columns and paths."""
+"""Largest number of messages of one workload: about 4 GB of columns and paths."""
 
 NONE = np.zeros(0, np.int64)
 
 
 @dataclass
 class JobMessages:
-    """Messages of a job, a row each, between rows of :class:`~softib.workloads.hosts.Hosts`.
+    """Messages of a job, one row each, between rows of :class:`~softib.workloads.hosts.Hosts`.
 
     ``src``, ``dst``, ``qp``: int64[n]; ``size``: bytes, a column or one number. ``waits[k]`` waits
     for ``needs[k]``, both rows of this object. ``start_ps`` is added to the job's start. ``sl``,
-    ``opcode`` and ``rate_gbps`` are the job's where they are None; ``delay_ps`` as in
-    :class:`~softib.sim.messages.Messages`. ``name`` follows the job's name in results.
+    ``opcode`` and ``rate_gbps``: None means the values of the job; ``delay_ps`` as in
+    :class:`~softib.sim.messages.Messages`. ``name`` is appended to the job's name in results.
 
     ``members``: hosts of the multicast group that all messages go to. ``reduces``: hosts of an
-    all-reduce in the switches, whose messages follow from the fabric's trees; a row for each of
-    several that share the job's bytes evenly (rails). ``streams``: by streaming trees whatever the
-    job's option ``tree`` is.
-
-    ``requests`` int64[k, 2]: rows of requests and of their responses. ``serves`` int64 by row:
-    which resource of its host, shared by all jobs, a computation occupies, for example a target's
-    devices; 0: the job's own processor.
+    all-reduce in the switches, whose messages follow from the fabric's trees; one row for each of
+    several that share the job's bytes equally (rails). ``streams``: use streaming trees regardless of
+    the job's option ``tree``.
+    ``requests``
+    int64[k, 2]: rows of requests and of their responses. ``serves`` int64 by row: the resource of
+    its host, shared by all jobs, that a computation occupies, for example a target's devices; 0: the
+    job's own processor.
     """
 
     src: np.ndarray
@@ -71,7 +71,7 @@ class Place:
     rng: np.random.Generator
 
     def target(self, text: HostName | None, default: int = 0) -> int:
-        """Return the row of the host that ``text`` names; for None that of the job's host number
+        """Return the row of the host named ``text``; for None that of the job's host number
         ``default``."""
         return int(self.rows[default]) if text is None else self.hosts.row(text)
 
@@ -79,7 +79,7 @@ class Place:
 @dataclass(frozen=True)
 class Pattern:
     """``job``: a subclass of :class:`~softib.workloads.job.Job` whose field ``pattern`` has the
-    pattern's name as its only value; ``messages(job, place)`` returns the job's messages, an object
+    pattern's name as its only value; ``messages(job, place)`` returns the job's messages, one object
     for each row of results. ``package``: the distribution that declares the pattern; empty: softib.
     """
 
@@ -99,6 +99,7 @@ class Pattern:
 
 
 def check_count(n: int, kind: str) -> None:
-    """Raise :class:`LimitError` for more messages than :data:`MAX_MESSAGES`; ``kind`` they are."""
+    """Raise :class:`LimitError` if ``n`` messages are more than :data:`MAX_MESSAGES`; ``kind``
+    describes them in the error."""
     if n > MAX_MESSAGES:
         raise LimitError(f"{kind} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}")

@@ -1,5 +1,5 @@
-"""softib's own patterns: sources and destinations of messages, their order, and which waits for
-which."""
+"""softib's own patterns: sources and destinations of messages, their order, and their
+dependencies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["PATTERNS", "overheads_of"]
 
 
 def overheads_of(job: jobs.Trace) -> Overheads:
-    """Return the costs of a trace's messages besides the adapter's."""
+    """Return the costs of a trace's messages in addition to the adapter's."""
     from softib.workloads.schedule.overheads import Overheads
 
     return Overheads(
@@ -29,7 +29,7 @@ def overheads_of(job: jobs.Trace) -> Overheads:
 
 
 def _pairs(src: np.ndarray, dst: np.ndarray, job: Any, name: str = "", sl: int | None = None) -> list[JobMessages]:
-    """``count`` messages of each pair on a queue pair of its own."""
+    """Return ``count`` messages of each pair, on one queue pair per pair."""
     n, count = len(src), getattr(job, "count", 1)
     check_count(n * count, f"{n:,} pairs with {count:,} messages each")
     qp = np.tile(np.arange(n), count)
@@ -124,7 +124,9 @@ def _multicast(job: jobs.Multicast, at: Place) -> list[JobMessages]:
 
 def _aggregation(job: jobs.Aggregation, at: Place) -> list[JobMessages]:
     if {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
-        raise InputError("aggregation takes size, tree, hosts, start, sl and name: nodes and hosts send over RC")
+        raise InputError(
+            "aggregation supports only size, tree, hosts, start, sl and name: nodes and hosts send over RC"
+        )
     return [JobMessages(NONE, NONE, NONE, NONE, reduces=at.rows)]
 
 
@@ -136,7 +138,7 @@ def _two(job: jobs.Pair, at: Place) -> tuple[int, int]:
 
 
 def _latency(job: jobs.Latency, at: Place) -> list[JobMessages]:
-    """Each message is posted when its program has seen the one before; a READ or an atomic needs no
+    """Each message is posted when its program has seen the previous one; a READ or an atomic needs no
     answer."""
     a, b = _two(job, at)
     n = job.iterations * job.directions
@@ -243,4 +245,4 @@ PATTERNS = tuple(
     )
     for job in kinds
 )
-"""All of them, in the order of the JSON Schema."""
+"""All patterns, in the order of the JSON Schema."""

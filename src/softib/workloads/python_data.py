@@ -1,4 +1,4 @@
-"""Workloads from objects of Python: jobs as dicts, traffic as data, traces as messages of Chakra."""
+"""Workloads from Python objects: jobs as dicts, traffic as data, traces as Chakra messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HERE = "workload"
 
 
 def workload_of(given: Any) -> Workload:
-    """The workload of jobs, traffic or Chakra's nodes (:meth:`Workload.of`). Raises
+    """Return the workload of jobs, traffic or Chakra nodes (:meth:`Workload.of`). Raises
     :class:`InputError`, one line."""
     from softib.workloads.traffic_data import NAME, traffic_data
 
@@ -39,7 +39,7 @@ def workload_of(given: Any) -> Workload:
 
 
 def _file(data: Mapping[str, Any]) -> Workload:
-    """As a workload file has it."""
+    """Return the workload of data in the form of a workload file."""
     from softib.workloads.file import workload_in
 
     text = lambda key: HERE + "".join(f"[{k!r}]" for k in key)
@@ -50,14 +50,14 @@ def _together(given: Sequence[Any]) -> Workload:
     """Return several workloads as one; their jobs start together."""
     works = [_file({"jobs": [one]}) if isinstance(one, Mapping) else read(one) for one in given]
     if any(work.fabrics for work in works):
-        raise InputError(f"{HERE}: one of a list names fabrics of its own; give {{'jobs': […], 'fabrics': {{…}}}}")
+        raise InputError(f"{HERE}: an item of a list has its own fabrics; use {{'jobs': […], 'fabrics': {{…}}}}")
     jobs, faults = (tuple(x for work in works for x in getattr(work, of)) for of in ("jobs", "faults"))
     name = works[0].name if len(works) == 1 else f"{counted(len(works), 'job')}"
     return Workload(name, jobs, faults, next((w.management for w in works if w.management is not None), None))
 
 
 def _chakra(ranks: Sequence[Sequence[Any]]) -> Workload:
-    """Node messages of each rank; a GlobalMetadata in front of them is left out."""
+    """Return the Node messages of each rank, without a leading GlobalMetadata."""
     from softib.workloads.traces.chakra import node_of
 
     name = "Chakra trace"

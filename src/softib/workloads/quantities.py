@@ -16,7 +16,7 @@ MAX_VOLUME = 1 << 40
 
 
 def _with(parse: Any, example: str) -> Any:
-    """Numbers stand for themselves; texts have units."""
+    """Return a type that accepts plain numbers, and texts with units."""
 
     def read(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -38,8 +38,8 @@ def _whole(text: str) -> int:
 
 Size = Annotated[int, _with(_whole, "2MB, 64KiB or 4096"), Field(ge=1, le=MAX_SIZE)]
 Volume = Annotated[int, _with(_whole, "256MB, 4GiB or 4096"), Field(ge=1, le=MAX_VOLUME)]
-"""Bytes that several messages carry."""
+"""Bytes of several messages together."""
 Count = Annotated[float, _with(size_of, "25.6M, 7G or 25600000"), Field(ge=1, le=1e21)]
-"""How many of something, with the multiples of a size."""
+"""A count, with the same multiples as a size."""
 Time = Annotated[int, _with(time_ps_of, "10us or 1.5ms"), Field(ge=0, le=1 << 62)]
 Rate = Annotated[float, _with(rate_of, "25 or 25Gb/s"), Field(gt=0)]

@@ -60,7 +60,7 @@ def _file_of(kinds: tuple[Pattern, ...]) -> type[WorkloadFile]:
 
 
 def _one_of(kinds: Iterable[Pattern]) -> Any:
-    """The type of a job of one of ``kinds``: its field ``pattern`` says of which."""
+    """Return the type of a job of one of ``kinds``, selected by its field ``pattern``."""
     return Annotated[reduce(or_, (kind.job for kind in kinds)), Field(discriminator="pattern")]
 
 
@@ -82,7 +82,7 @@ def job_messages(job: Job, hosts: Hosts, seed: int) -> list[JobMessages]:
     rows = rows_of(job, hosts)
     pattern = patterns()[job.pattern_name]
     if len(rows) < job.fewest_hosts:
-        raise InputError(f"{pattern.name} on {counted(len(rows), 'host')}: it takes at least two")
+        raise InputError(f"{pattern.name} on {counted(len(rows), 'host')}: it needs at least two")
     place = Place(hosts, rows, np.random.default_rng(seed if job.seed is None else job.seed))
     if not pattern.package:
         return pattern.messages(job, place)

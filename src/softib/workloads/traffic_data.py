@@ -1,4 +1,4 @@
-"""Traffic from objects of Python: mappings, rows, DataFrames and arrays, as a traffic matrix."""
+"""Traffic from Python objects: mappings, rows, DataFrames and arrays, as a traffic matrix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from softib.workloads.units import size_of
 __all__ = ["NAME", "TrafficData", "traffic_data"]
 
 NAME = "traffic"
-"""Name of traffic in messages and results."""
+"""Name of the traffic in messages and results."""
 FORMS = (
     "traffic is {(source, destination): bytes}, {source: {destination: bytes}}, rows of (source, "
     "destination, bytes), a DataFrame with columns source, destination, bytes, or a "
@@ -31,15 +31,15 @@ Entry = tuple[str, Any, Any, float]
 
 @dataclass(frozen=True)
 class TrafficData:
-    """``entries``: place for messages, source, destination (names, or rows of the hosts) and bytes;
-    or ``square``: bytes from each host to each."""
+    """``entries``: location for error messages, source, destination (names, or rows of the hosts) and
+    bytes; or ``square``: bytes from each host to each other."""
 
     entries: tuple[Entry, ...] = ()
     square: np.ndarray | None = None
 
     def matrix(self, names: Sequence[str]) -> TrafficMatrix:
-        """The matrix over hosts by ``names``. Raises :class:`InputError` for a name of no host, and
-        for an array of another size."""
+        """Return the matrix over hosts by ``names``. Raises :class:`InputError` for an unknown name,
+        and for an array of a different size."""
         flows, hosts = Flows(), HostRows(names)
         if self.square is not None:
             n = len(self.square)
@@ -56,14 +56,14 @@ class TrafficData:
 
     @property
     def digest(self) -> str:
-        """Equal where the traffic is."""
+        """Return a digest, equal for equal traffic."""
         parts = repr(self.entries).encode(), b"" if self.square is None else self.square.tobytes()
         return hashlib.sha256(b"".join(parts)).hexdigest()[:32]
 
 
 def traffic_data(given: Any) -> TrafficData:
     """Return the traffic in one of :data:`FORMS`. Raises :class:`InputError`, one line with the
-    place, for other data."""
+    location, for other data."""
     if isinstance(given, TrafficData):
         return given
     if hasattr(given, "columns") and not isinstance(given, Mapping):
@@ -83,8 +83,8 @@ def traffic_data(given: Any) -> TrafficData:
 
 
 def _is_row(row: Any) -> bool:
-    """Is this a flow and not a row of a square array: a tuple, or three values that begin with a
-    name?"""
+    """Return whether this is a flow, not a row of a square array: a tuple, or three values that
+    begin with a name."""
     return isinstance(row, tuple) or (isinstance(row, list) and len(row) == 3 and isinstance(row[0], str))
 
 
@@ -100,8 +100,8 @@ def _mapping(given: Mapping[Any, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _frame(given: Any) -> TrafficData:
-    """A DataFrame of pandas, polars or softib: a row a flow, or names of destinations along the
-    top."""
+    """Read a DataFrame of pandas, polars or softib: one row per flow, or names of destinations
+    along the top."""
     names = list(given.columns)
     column = lambda name: _list(given[name])
     if _named(names, SOURCE) and _named(names, DESTINATION):
@@ -123,7 +123,7 @@ def _frame(given: Any) -> TrafficData:
 
 
 def _list(column: Any) -> list[Any]:
-    """Values of a column of any library."""
+    """Return the values of a column of any library."""
     for method in ("to_list", "tolist", "to_pylist"):
         if hasattr(column, method):
             return list(getattr(column, method)())

@@ -1,5 +1,5 @@
-"""A traffic matrix from a file: bytes from each host to each. ``docs/prediction.md`` has its two
-forms."""
+"""A traffic matrix from a file: bytes from each host to each other. ``docs/prediction.md``
+describes its two forms."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["Flows", "HostRows", "TrafficFile", "TrafficMatrix", "read_traffic"]
 
 @dataclass(frozen=True)
 class TrafficMatrix:
-    """``demand``: columns (source, destination, bytes) by row of the hosts, as
-    :func:`softib.sim.static.matrix_loads` takes them. ``entries`` are those of the file that are
-    not zero, ``total`` the bytes of all flows between two hosts."""
+    """``demand``: columns (source, destination, bytes) by row of the hosts, for
+    :func:`softib.sim.static.matrix_loads`. ``entries``: the number of nonzero entries of the file,
+    ``total``: the bytes of all flows between different hosts."""
 
     path: str
     demand: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -48,7 +48,7 @@ class TrafficFile:
 
 
 def read_traffic(path: str | Path) -> TrafficFile:
-    """The traffic matrix in the file ``path``. Raises :class:`InputError` where it cannot be read,
+    """Read the traffic matrix in the file ``path``. Raises :class:`InputError` if it cannot be read,
     or has no row."""
     return TrafficFile(str(path), read_rows(path))
 
@@ -56,8 +56,7 @@ def read_traffic(path: str | Path) -> TrafficFile:
 def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatrix:
     """Return the matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``. Raises
     :class:`InputError` in one line with file and line for an unknown host, a bad size, and a row
-    with too many or too few cells. Nothing is skipped silently: a matrix without one row is another
-    matrix."""
+    with too many or too few cells. No row is skipped silently."""
     hosts = HostRows(names)
     cells = rows[0][1]
     if not hosts.known(cells[0]) and (len(cells) > 3 or not cells[0].strip() or all(map(hosts.known, cells[1:]))):
@@ -68,10 +67,10 @@ def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatr
 
 
 def read_rows(path: str | Path) -> Rows:
-    """(line, cells) of each row; empty lines and those that begin with # left out; gzip is
+    """Return (line, cells) of each row, without empty lines and those that begin with #;
+    gzip is
     unpacked.
-
-    Raises :class:`InputError` where the file cannot be read, or has no row.
+    Raises :class:`InputError` if the file cannot be read, or has no row.
     """
     path = Path(path)
     lines = read_text(path, "traffic matrix", FILE_LIMIT).splitlines()
@@ -101,7 +100,7 @@ def _is_size(text: str) -> bool:
 
 
 class HostRows:
-    """Rows of hosts by name: an adapter's own name, or that of a host with all its adapters."""
+    """Rows of hosts by name: the name of an adapter, or of a host with all its adapters."""
 
     def __init__(self, names: Sequence[str]):
         self.names = names
@@ -112,18 +111,20 @@ class HostRows:
             self.by_host.setdefault(re.split(r"[ /:]", name, maxsplit=1)[0], []).append(row)
 
     def known(self, name: str) -> bool:
-        """Is this the name of a host or adapter?"""
+        """Return whether this is the name of a host or adapter."""
         return name.strip() in self.by_name or name.strip() in self.by_host
 
     def rows(self, name: str, place: str) -> list[int]:
-        """Rows that ``name``, which stands at ``place``, means. Raises :class:`InputError` with the
-        near names."""
+        """Return the rows of ``name``, found at ``place``. Raises :class:`InputError` with similar
+        names."""
         name = name.strip()
         rows_of_name = self.by_name.get(name) or self.by_host.get(name)
         if rows_of_name:
             return rows_of_name
         similar = nearest(name, self.names) or nearest(name, self.by_host)
-        hint = f"did you mean {', '.join(similar)}?" if similar else f"hosts are such as {', '.join(self.names[:3])}"
+        hint = (
+            f"did you mean {', '.join(similar)}?" if similar else f"hosts are for example {', '.join(self.names[:3])}"
+        )
         raise InputError(f"{place}: no host {name!r}; {hint}")
 
 
@@ -137,7 +138,7 @@ def _bytes(path: object, line: int, text: str) -> float:
 
 
 def _listed(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
-    """``source,destination,bytes`` a row."""
+    """Read rows of ``source,destination,bytes``."""
     flows = Flows()
     for line, cells in rows:
         if len(cells) != 3:
@@ -172,7 +173,7 @@ MOST_BYTES = 1 << 60
 
 
 class Flows:
-    """Columns that grow."""
+    """Growing columns of flows."""
 
     def __init__(self) -> None:
         self.src: list[int] = []
@@ -181,9 +182,9 @@ class Flows:
         self.entries = 0
 
     def add(self, src: list[int], dst: list[int], size: float) -> None:
-        """``size`` bytes from one host to another, shared evenly by the sender's adapters; each
-        sends to the adapter of its own rail, as collective libraries do, and where the receiver has
-        fewer they are taken in turn."""
+        """Add ``size`` bytes from one host to another, divided equally among the sender's adapters;
+        each sends to the adapter of its own rail, as collective libraries do; if the receiver has
+        fewer, they are used in turn."""
         self.entries += size > 0
         for i, s in enumerate(src):
             self.src.append(s)

@@ -1,9 +1,9 @@
 """Reliability of a predicted time: whether such a case was measured, and the range that contains
 nine of ten measurements.
 
-``measured.yaml`` has what was measured, and by library how far measured and predicted are apart:
-of the datasets themselves, and of machines that were left out of every fit. ``make
-validate`` writes it.
+``measured.yaml`` has the measured cases, and by library the deviation between measured and
+predicted: for the datasets themselves, and for machines left out of every fit.
+``make validate`` writes it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = ["CLASSES", "Case", "Dataset", "Trust", "trust_in", "trusted"]
 
 MEASURED, INTERPOLATED, NEVER = "measured", "interpolated", "never measured"
 WIDER = 2.0
-"""Of the range of machines left out, on a logarithmic scale, where a case is unlike all datasets.
-An assumption: no measurement can say it."""
+"""Factor on the range of machines left out, on a logarithmic scale, for a case unlike all datasets.
+An assumption that cannot be measured."""
 CLASSES = (32 << 10, 1 << 20, 64 << 20)
-"""Largest bytes of the classes of sizes that have ranges of their own; the last class is above."""
+"""Upper limits in bytes of the size classes with separate ranges; the last class is above."""
 BEYOND = 2.0
-"""Times the most nodes that were measured, up to which an answer is interpolated."""
+"""Factor on the largest measured number of nodes, up to which a prediction counts as interpolated."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is predicted: ``library`` (nccl, mpi, perftest), ``what`` it runs, ``generation`` of the
-    links, ``gpu`` (empty: none), ``nodes``, ``size`` in bytes, ``version`` of the library (empty:
-    of no matter)."""
+    """A predicted case: ``library`` (nccl, mpi, perftest), ``what``: the collective or test,
+    ``generation`` of the links, ``gpu`` (empty: none), ``nodes``, ``size`` in bytes, ``version`` of the
+    library (empty: irrelevant)."""
 
     library: str
     what: str
@@ -47,9 +47,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Measurements of one cluster: fields as of :class:`Case`, of ``nodes`` and ``size`` the least
-    and the most; ``error``: mean error of its predictions. ``half``: half width of the range of its
-    own, of a machine's own measurements (0: the library's)."""
+    """Measurements of one cluster: fields as in :class:`Case`, with the smallest and largest
+    ``nodes`` and ``size``; ``error``: mean error of its predictions. ``half``: half width of its range,
+    for a machine's own measurements (0: use the library's)."""
 
     name: str
     library: str
@@ -63,7 +63,7 @@ class Dataset:
     half: float = 0.0
 
     def differs(self, case: Case) -> Iterator[str]:
-        """Return the fields in which ``case`` differs from it."""
+        """Return the fields in which ``case`` differs from the dataset."""
         if self.what != case.what:
             yield case.what
         if self.generation != case.generation:
@@ -81,8 +81,8 @@ class Dataset:
 @dataclass(frozen=True)
 class Trust:
     """``verdict``; ``low`` and ``high``: factors of the predicted time between which nine of ten
-    measurements lie; ``nearest``: the dataset most like the case, its mean ``error``, and in what
-    the case ``differs`` from it."""
+    measurements lie; ``nearest``: the dataset most like the case, its mean ``error``, and the
+    fields in which the case ``differs`` from it."""
 
     verdict: str
     low: float
@@ -92,7 +92,7 @@ class Trust:
     differs: tuple[str, ...]
 
     def of(self, took_us: float) -> dict[str, Any]:
-        """The figures that answers have."""
+        """Return the figures for results."""
         return {
             "verdict": self.verdict,
             "low_us": took_us * self.low,
@@ -113,9 +113,9 @@ def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, Sequence[flo
 
 
 def trust_in(case: Case, of_machine: Sequence[Dataset] = ()) -> Trust | None:
-    """Return the reliability of a prediction of ``case``; None if nothing of its library was
-    measured. ``of_machine``: the machine's own measurements, which are nearer than others that are
-    as like."""
+    """Return the reliability of a prediction of ``case``; None without measurements of its
+    library. ``of_machine``: the machine's own measurements, preferred over others that are equally
+    similar."""
     datasets, ranges = _read()
     measured = [d for d in (*of_machine, *datasets) if d.library == case.library]
     if not measured:
@@ -131,20 +131,20 @@ def trust_in(case: Case, of_machine: Sequence[Dataset] = ()) -> Trust | None:
 
 
 def trusted(case: Case, took_us: float, of_machine: Sequence[Dataset] = ()) -> dict[str, Any]:
-    """Return ``{"trust": …}`` of an answer, empty where nothing of its library was measured."""
+    """Return ``{"trust": …}`` for a result, empty without measurements of its library."""
     trust = trust_in(case, of_machine)
     return {} if trust is None else {"trust": trust.of(took_us)}
 
 
 def _apart(d: Dataset, case: Case) -> float:
-    """Ratio of the nodes of ``case`` to the nearest that ``d`` has."""
+    """Return the ratio of the nodes of ``case`` to the nearest number in ``d``."""
     least, most = d.nodes
     return max(least / case.nodes, case.nodes / most)
 
 
 def _between(case: Case, measured: list[Dataset]) -> bool:
-    """Were links, GPU, version and what runs measured together, on at least half as many nodes, and
-    sizes like this at all?"""
+    """Return whether links, GPU, version and collective were measured together, on at least half as
+    many nodes, and similar sizes in any dataset."""
     alike = [
         d
         for d in measured

@@ -1,4 +1,4 @@
-"""Numbers with units, as people write them: ``2MB``, ``64KiB``, ``10us``, ``25Gb/s``."""
+"""Numbers with units: ``2MB``, ``64KiB``, ``10us``, ``25Gb/s``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ RATE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?(?:(g|m)(?:b/s|bps|bit/s)?)?", r
 
 
 def size_of(text: str) -> float:
-    """Bytes of ``1048576``, ``1e6``, ``1.5 GB`` (10^9) or ``1GiB`` (2^30). Raises ValueError."""
+    """Return the bytes of ``1048576``, ``1e6``, ``1.5 GB`` (10^9) or ``1GiB`` (2^30). Raises
+    ValueError."""
     hit = SIZE.fullmatch(text.strip())
     if hit is None:
         raise ValueError(text)
@@ -27,8 +28,8 @@ def size_of(text: str) -> float:
 
 
 def time_ps_of(text: str) -> int:
-    """Picoseconds of ``10us``, ``1.5 ms``, ``0``; a number other than 0 needs its unit. Raises
-    ValueError."""
+    """Return the picoseconds of ``10us``, ``1.5 ms``, ``0``; a number other than 0 needs a unit.
+    Raises ValueError."""
     if text.strip() in ("0", "0.0"):
         return 0
     hit = TIME.fullmatch(text.strip())
@@ -38,7 +39,7 @@ def time_ps_of(text: str) -> int:
 
 
 def rate_of(text: str) -> float:
-    """Gb/s of ``25``, ``25Gb/s`` or ``500 Mb/s``. Raises ValueError."""
+    """Return the Gb/s of ``25``, ``25Gb/s`` or ``500 Mb/s``. Raises ValueError."""
     hit = RATE.fullmatch(text.strip())
     if hit is None:
         raise ValueError(text)
@@ -46,8 +47,8 @@ def rate_of(text: str) -> float:
 
 
 def _finite(text: str) -> float:
-    """Return the number. Raises ValueError for one beyond 10^290 (``1e400``), which a unit could
-    make infinite."""
+    """Return the number. Raises ValueError for a number beyond 10^290 (``1e400``), which a unit
+    could make infinite."""
     value = float(text)
     if not math.isfinite(value) or value > LARGEST:
         raise ValueError(text)

@@ -36,10 +36,10 @@ _WORD = re.compile(r"[a-z][a-z0-9-]*")
 @dataclass(frozen=True)
 class Workload:
     """Jobs that run together, and faults during the run. ``management``: None means the defaults.
-    ``fabrics``: other fabrics that jobs name.
-
-    :meth:`of` makes one of text, a file or data; ``simulate``, ``compare`` and ``sweep`` take all
-    of these in place of one.
+        ``fabrics``: other fabrics named by jobs.
+    :meth:`of`
+    creates one from text, a file or data; ``simulate``, ``compare`` and ``sweep`` accept all of these,
+    too.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Workload:
     @classmethod
     def of(cls, source: Any, *, name: str | None = None) -> Workload:
         """The workload ``source``: ``"permutation:2MB"``; the path of a workload file or a trace; a
-        dict as a workload file has it (``{"jobs": […]}``) or of one job (``{"pattern": "incast",
+        dict in the form of a workload file (``{"jobs": […]}``) or of one job (``{"pattern": "incast",
         "size": "64KB"}``); a list of jobs; traffic: ``{(source, destination): bytes}``, ``{source:
         {destination: bytes}}``, rows, a DataFrame of pandas or polars with columns source,
         destination, bytes, or a square array over all hosts; or a list of the Node messages of each
@@ -67,11 +67,11 @@ class Workload:
         return workload if name is None else replace(workload, name=name)
 
     def of_fabric(self, name: str | None) -> Workload:
-        """The jobs that run on fabric ``name`` (None: the first one, with what fails there). Raises
-        :class:`InputError` where there are none."""
+        """Return the jobs that run on fabric ``name`` (None: the first one, with its faults). Raises
+        :class:`InputError` if there are none."""
         jobs = tuple(job for job in self.jobs if job.fabric == name)
         if not jobs:
-            where = "SOURCE; leave the fabric of one out" if name is None else f"fabric {name}; leave it out"
+            where = "SOURCE; leave the option fabric of a job out" if name is None else f"fabric {name}; leave it out"
             raise InputError(f"{self.name}: no job runs on {where}")
         if name is not None:
             return Workload(self.name, jobs)
@@ -82,8 +82,8 @@ class Workload:
         return replace(self, jobs=tuple(job.model_copy(update={"fabric": None}) for job in self.jobs), fabrics={})
 
     def messages(self, hosts: Hosts, seed: int = 0) -> tuple[Messages, tuple[str, ...]]:
-        """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of
-        these).
+        """Return the messages on ``hosts``, and the names of their jobs (``Messages.job`` is a
+        row of these).
 
         Raises :class:`InputError` if a job does not fit the hosts, :class:`LimitError` for more
         messages than :data:`~softib.workloads.pattern.MAX_MESSAGES`.
@@ -97,7 +97,7 @@ class Workload:
             except (InputError, LimitError) as error:
                 if len(self.jobs) == 1:
                     raise
-                kind = LimitError if isinstance(error, LimitError) else InputError  # others take other arguments
+                kind = LimitError if isinstance(error, LimitError) else InputError  # others have other arguments
                 raise kind(f"job {number + 1} of {self.name}: {error}") from None
         total = sum(len(part.src) for _, part in parts)
         if total > MAX_MESSAGES:
@@ -107,8 +107,8 @@ class Workload:
     def with_faults(
         self, faults: Sequence[Fault | Mapping[str, Any] | str], management: Mapping[str, Any] | None = None
     ) -> Workload:
-        """The same with more faults (:func:`softib.workloads.faults.fault_of`), and with other
-        settings of the management plane (keys of ``management`` in a workload file). Raises
+        """Return the workload with more faults (:func:`softib.workloads.faults.fault_of`), and
+        with other settings of the management plane (keys of ``management`` in a workload file). Raises
         :class:`UnknownName` and :class:`InputError`, one line each."""
         from softib.workloads.faults import Fault, fault_of, management_of
 
@@ -116,8 +116,8 @@ class Workload:
         return replace(self, faults=(*self.faults, *added), management=management_of(self.management, management or {}))
 
     def on_machine(self, path: str) -> Workload:
-        """The same with jobs of GPUs that name no machine on the one that the file ``path``
-        describes; where it describes hosts alone, and without ``path``, as it is."""
+        """Return the workload with GPU jobs that name no machine on the one of the file
+        ``path``; unchanged if the file describes only hosts, and without ``path``."""
         from softib.workloads.machine_file import read_machine
         from softib.workloads.nccl_jobs import Gpus
 
@@ -130,14 +130,14 @@ class Workload:
         return replace(self, jobs=tuple(placed))
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return the assumptions of the jobs on ``hosts``, with the job's name where there are
+        """Return the assumptions of the jobs on ``hosts``, with the job's name if there are
         several jobs."""
         named = len(self.jobs) > 1
         return [f"{job.name}: {note}" if named and job.name else note for job in self.jobs for note in job.notes(hosts)]
 
     def figures(self, hosts: Hosts, ended_us: list[float | None]) -> list[dict[str, Any]]:
-        """For each row of results the figures that only its job's pattern has; empty where it did
-        not end (None or NaN)."""
+        """Return for each row of results the figures specific to its job's pattern; empty if the
+        job did not end (None or NaN)."""
         rows: list[dict[str, Any]] = []
         for job in self.jobs:
             end = ended_us[len(rows)] if len(rows) < len(ended_us) else None
@@ -148,13 +148,13 @@ class Workload:
 
     @property
     def reduces(self) -> bool:
-        """Does a job all-reduce in the switches?"""
+        """Return whether a job all-reduces in the switches."""
         return any(job.reduces for job in self.jobs)
 
     @property
     def phased(self) -> Job | None:
-        """The one job, if it is an all-to-all with barriers, which :mod:`softib.sim.fluid_phases`
-        runs."""
+        """Return the only job, if it is an all-to-all with barriers, which
+        :mod:`softib.sim.fluid_phases` runs."""
         return self.jobs[0] if len(self.jobs) == 1 and getattr(self.jobs[0], "barrier", False) else None
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ def read(source: Any) -> Workload:
     text = os.fspath(source)
     if Path(text).suffix in TRACES and not text.startswith("trace:"):
         return Workload(text, (job_of("trace", {"file": text}, text),))
-    if _LINE.match(text) and not Path(text).is_file():  # the file of an option may end it
+    if _LINE.match(text) and not Path(text).is_file():  # an option with a file may end the text
         return parse(text)
     if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
         from softib.workloads.file import read_file
@@ -194,10 +194,10 @@ def _refuse_traces(path: Path) -> None:
 
 def parse(text: str) -> Workload:
     """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``,
-    ``mpi-barrier,ranks=4``: a pattern, its size, its options.
-
-    Raises :class:`UnknownName` for a pattern or option that does not exist (with the near ones),
-    :class:`InputError` for a value.
+        ``mpi-barrier,ranks=4``: a pattern, its size, its options.
+    Raises
+    :class:`UnknownName` for a pattern or option that does not exist (with similar names),
+    :class:`InputError` for a wrong value.
     """
     from softib.workloads.registry import patterns
 
@@ -209,7 +209,7 @@ def parse(text: str) -> Workload:
     if pattern not in by_name:
         name, _, options = text.partition(",")
         if Path(name).suffix in TRACES:
-            raise InputError(f"{text}: a trace with options is trace:{name},{options}")
+            raise InputError(f"{text}: for a trace with options use trace:{name},{options}")
         if os.sep in text and Path(text).is_dir():
             raise InputError(f"{text} is a directory; a workload is a pattern, a YAML file of jobs or a trace in it")
         hint = "" if _WORD.fullmatch(pattern) else f" (a file of jobs ends in {' or '.join(SUFFIXES)})"
@@ -225,13 +225,14 @@ def parse(text: str) -> Workload:
         if key in given:
             raise InputError(f"{text}: {key} occurs twice")
         if key == "fabric":
-            raise InputError(f"{text}: fabric is an option of jobs in a file with a section fabrics")
+            raise InputError(f"{text}: fabric is only an option of jobs in a file with a section fabrics")
         given[key] = [v for v in value.split("+") if v] if key in OF_HOSTS else value
     return Workload(text, (job_of(pattern, given, text),))
 
 
 def job_of(pattern: str, given: dict[str, Any], where: str) -> Job:
-    """The job of ``pattern`` with these options; errors are one line that begins with ``where``."""
+    """Return the job of ``pattern`` with these options; errors are one line that begins with
+    ``where``."""
     from pydantic import ValidationError
 
     from softib.workloads.registry import patterns
@@ -244,7 +245,7 @@ def job_of(pattern: str, given: dict[str, Any], where: str) -> Job:
 
 
 def message_of(error: Any, kind: type[Job] | None) -> str:
-    """Return what is wrong with one option, and how to fix it."""
+    """Return the error of one option, and the fix."""
     key = str(next((p for p in reversed(error["loc"]) if isinstance(p, str)), ""))
     if error["type"] == "extra_forbidden" and kind is not None:
         names = [f for f in kind.model_fields if f != "pattern"]
@@ -255,7 +256,7 @@ def message_of(error: Any, kind: type[Job] | None) -> str:
 
 
 def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
-    """Join all parts: queue pairs and dependencies move behind those of earlier parts."""
+    """Join all parts: queue pairs and dependencies are numbered after those of earlier parts."""
     count = np.array([len(part.src) for _, part in parts])
     begin = np.concatenate([[0], np.cumsum(count)])
     lines = np.concatenate([[0], np.cumsum([int(part.qp.max(initial=-1)) + 1 for _, part in parts])])
@@ -316,8 +317,8 @@ def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
 
 
 def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
-    """Return ``qp`` with one queue for each resource that all jobs of a host share, so that their
-    requests wait for it in the order of their arrival."""
+    """Return ``qp`` with one queue for each resource shared by all jobs of a host, so that requests
+    wait for it in order of arrival."""
     shared = serves > 0
     if shared.any():
         key = host[shared].astype(np.int64) << 8 | serves[shared]

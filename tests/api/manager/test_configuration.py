@@ -10,7 +10,7 @@ import pytest
 import softib
 from softib.cli.manage.sm import check_config as command
 from tests.cli.documents import check
-from tests.routing.torus_conf_mutants import MUTANTS, verdicts
+from tests.routing.engines.torus_conf_mutants import MUTANTS, verdicts
 
 
 def test_a_torus_file_that_is_called_wrong_is_refused_by_opensm(tmp_path):

@@ -101,7 +101,7 @@ def test_nodes_by_prefix_and_type(fabric):
 
 
 def test_a_shell_completes_what_runs(fabric, monkeypatch):
-    from tests.cli.completing import completed
+    from tests.cli.shared.completing import completed
 
     assert completed(monkeypatch, "down", "") == ["plain,api"]
     assert completed(monkeypatch, "check", "a")[0] == "plain,api"

@@ -16,7 +16,7 @@ PAIR = "num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from 0\n}\n"
     ("workload", "said"),
     [
         ("trace:{}/x.goal,ranks=3", "it has 2 ranks, not 3"),
-        ("{}/x.goal,ranks-per-host=2", "a trace with options is trace:"),
+        ("{}/x.goal,ranks-per-host=2", "for a trace with options use trace:"),
         ("{}", "is a directory; a workload is a pattern"),
     ],
 )
@@ -28,7 +28,7 @@ def test_a_trace_that_is_named_wrongly(tmp_path, workload, said):
 
 @pytest.mark.parametrize("workload", ["all-to-all:1MB", "mpi-barrier,ranks=4", "latency:8"])
 def test_the_loggops_layer_takes_no_pattern(workload):
-    with pytest.raises(InputError, match="is no trace; the loggops layer runs programs"):
+    with pytest.raises(InputError, match="is not a trace; the loggops layer runs programs"):
         softib.replay(softib.generate("fat-tree", radix=4, levels=2), workload)
 
 

@@ -22,7 +22,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from tests.extent import examples
 from tests.fabric.formats.lab import FILE, PAIR, rows
-from tests.live.ibsim.tool_lab import Lab
+from tests.live.ibsim.tools.tool_lab import Lab
 
 PERFQUERY = "treydock-fixtures/collectors__fixtures__perfquery"
 PORTS = "treydock-fixtures/collectors__fixtures__ibnetdiscover__test.out"

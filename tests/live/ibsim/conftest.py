@@ -8,10 +8,10 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.smp import SwitchInfo
 from tests.live.ibsim.fuzzing import Running, hardware
-from tests.live.ibsim.tool_answers import (
+from tests.live.ibsim.tools.tool_answers import (
     named,
 )
-from tests.live.ibsim.tool_lab import Lab
+from tests.live.ibsim.tools.tool_lab import Lab
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from tests.live.ibsim.tool_answers import named
-from tests.live.ibsim.tool_lab import Lab
-from tests.live.ibsim.trap_listener import Heard
+from tests.live.ibsim.tools.tool_answers import named
+from tests.live.ibsim.tools.tool_lab import Lab
+from tests.live.ibsim.tools.trap_listener import Heard
 from tests.live.serving import wait_for
 from tests.live.umad.lab import needs_namespace
 from tests.preload.verbs.applications import Applications

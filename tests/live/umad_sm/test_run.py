@@ -47,7 +47,7 @@ def test_a_dry_run_and_a_source_send_no_set(softib, stock):
     (softib.folder / "patient.conf").write_text("transaction_timeout 10000\n")
     run = ("sm", "run", "--dry-run", "--sm-config", "patient.conf")
     said = own(softib, *run)
-    assert "LFT[" in said and "PortInfo[1].lid: 0" in said and "nothing was set" in said
+    assert "LFT[" in said and "PortInfo[1].lid: 0" in said and "no change was made" in said
     planned = check("sm-run", json.loads(own(softib, *run, "--json").split("\nsoftib:")[0]))
     assert planned["master"] is None
     lids = {

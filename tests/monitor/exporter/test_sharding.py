@@ -13,6 +13,7 @@ from softib.monitor.exporter import standing_findings
 from softib.monitor.ledger import Repair, faults_of, repaired
 from softib.monitor.opening import Opened
 from softib.monitor.perfmgr import Pace, Poller
+from softib.monitor.prometheus import Scrapes, target_of
 from softib.monitor.seen_ports import forget
 from softib.monitor.sharding import shared_discovery
 from softib.monitor.sharding.shard import Shard, shard_memory
@@ -188,3 +189,18 @@ def test_what_is_down_is_forgotten_and_repaired_in_every_part(lab):
     assert not any("spine-2" in line for one in every for line in lines_of(one))
     for one in every:
         one.close()
+
+
+def test_a_prometheus_server_that_scrapes_all_parts_gives_the_counts_of_each():
+    """They have one instance, and are scraped at different times."""
+    scrapes = Scrapes()
+    for shard, (guid, offset) in {"1/2": (7, 0.0), "2/2": (8, 2.0)}.items():
+        target = target_of({"job": "softib", "instance": "pod", "shard": shard})
+        samples = [(1000.0 + offset + 5 * k, 100.0 * guid * k) for k in range(4)]
+        scrapes.add(target, "symbol_error_counter", (guid, 1), samples, 1)
+    rose = {7: 0, 8: 0}
+    for one in scrapes.intervals():
+        for row, guid in enumerate(one.guid.tolist()):
+            assert one.known["symbol_error_counter"][row]
+            rose[guid] += int(one.increase["symbol_error_counter"][row])
+    assert rose == {7: 2100, 8: 2400}

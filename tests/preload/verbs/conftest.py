@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.live.conftest import own_library
-from tests.preload.verbs import engine_programs
 from tests.preload.verbs.applications import Applications
+from tests.preload.verbs.engine import engine_programs
 from tests.preload.verbs.fabric_up import FabricUp
 from tests.preload.verbs.foreign.trial import Trial
 from tests.scratch import scratch

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.preload.verbs.engine_programs import SANITIZERS, program
+from tests.preload.verbs.engine.engine_programs import SANITIZERS, program
 
 
 @pytest.mark.parametrize("owner", ["sleep", pytest.param("poll", marks=pytest.mark.slow)])

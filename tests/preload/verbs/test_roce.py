@@ -20,6 +20,7 @@ from tests.preload.foreign_wheels import environment
 from tests.preload.verbs.applications import Applications, stop, wait_for_listener
 from tests.preload.verbs.c_programs import program
 from tests.preload.verbs.foreign.trial import SCRIPTS, Trial
+from tests.preload.verbs.pyverbs_suite import PASSED, results_on
 
 pytestmark = pytest.mark.stock
 A, B = "host-0001", "host-0002"
@@ -154,6 +155,14 @@ def test_ucx(apps, stock, transport):
     words = (stock("ucx_perftest"), "-t", "tag_bw", "-s", "65536", "-n", "200", "-p", str(port))
     _, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port, nodes=(A, B), UCX_TLS=transport)
     assert "Final:" in client
+
+
+@pytest.mark.slow
+def test_rdma_cores_suite(apps, tmp_path):
+    """Its tests choose addresses by the link layer; those of RoCE, which skip on InfiniBand, run here."""
+    ends = {name: how for name, how, *_ in results_on(apps, A, tmp_path)}
+    assert "failed" not in ends.values()
+    assert list(ends.values()).count("passed") > PASSED
 
 
 @pytest.fixture

@@ -158,6 +158,16 @@ def test_what_has_no_effect_and_what_is_replaced_is_said_and_the_manager_goes_on
     assert "sweep_on_trap" not in text
 
 
+@pytest.mark.parametrize(
+    ("line", "bits"), [("m_key_lease_period 600000", 16), ("max_op_vls 300", 8), ("sweep_interval 99999999999", 32)]
+)
+def test_a_number_wider_than_its_field_is_named(line, bits):
+    """The widths are those of PortInfo's components (IBA 14.2.5.6: M_KeyLeasePeriod has 16 bits, OperationalVLs fewer
+    than 8) and of C's unsigned int."""
+    (remark,) = as_opensm_reads(line + "\n").remarks
+    assert f"does not fit into {bits} bits (0 to {(1 << bits) - 1})" in str(remark)
+
+
 def test_roots_may_be_named_by_a_port_group(tmp_path):
     from softib.fabric.topologies.registry import generate
     from softib.routing.engine import route

@@ -40,7 +40,7 @@ def test_every_pattern_runs(kind):
         ("mpi-allreduce:8KB,machine=cray", "machine: 'cray'"),
         ("mpi-allreduce:8KB,rails=4", "6 ports are not hosts with 4 rails each"),
         ("mpi-allreduce:99999999999999", "size: '99999999999999'"),
-        ("mpi-allreduce:8KB,ranks=1", "it takes at least two"),
+        ("mpi-allreduce:8KB,ranks=1", "it needs at least two"),
         ("mpi-latency:8KB,ranks=3", "mpi-latency is between 2 ranks; there are 3"),
         ("mpi-allgatherv:8KB", "no workload pattern named 'mpi-allgatherv'; did you mean mpi-allgather"),
         ("mpi-allreduce:8KB,opcode=read", "opcode is the library's choice"),

@@ -169,9 +169,9 @@ def test_ll128_only_where_gpu_and_nic_share_a_pcie_switch() -> None:
             {"algorithm": "nvls", "protocol": "ll"},
             "nvls does not run with ll; it runs with simple",
         ),
-        (Collective.ALL_REDUCE, {"algorithm": "collnet"}, "CollNet takes switches that reduce"),
+        (Collective.ALL_REDUCE, {"algorithm": "collnet"}, "CollNet needs switches that reduce"),
         (Collective.ALL_GATHER, {"algorithm": "pat"}, "PAT needs one GPU per node"),
-        (Collective.ALL_REDUCE, {"algorithm": "nvls"}, "the NVSwitches of A100 do not add up"),
+        (Collective.ALL_REDUCE, {"algorithm": "nvls"}, "the NVSwitches of A100 cannot reduce"),
         (Collective.ALL_TO_ALL, {"protocol": "ll"}, "only with simple"),
     ],
 )

@@ -217,7 +217,7 @@ def test_dumpi_and_liballprof_are_refused_in_one_line(shared_data):
     if not refused:
         pytest.skip("no such traces here")
     for path in refused:
-        with pytest.raises(InputError, match=r"(DUMPI trace|liballprof).*which is not read; convert it to GOAL"):
+        with pytest.raises(InputError, match=r"(DUMPI trace|liballprof).*which is not supported; convert it to GOAL"):
             read_trace(path)
 
 
@@ -284,13 +284,13 @@ def test_lists_are_read_from_the_wire():
 
 @pytest.mark.parametrize(("attributes", "grouping", "message"), [
     ({"involved_dim": [1, 0]}, {}, "add dims=4x2"),
-    ({"involved_dim": [1, 0]}, {"dims": (4, 4)}, "the sizes multiply to the ranks"),
-    ({"involved_dim": [1, 0]}, {"dims": (2, 2, 2)}, "one for each dimension"),
-    ({"involved_dim": "all"}, {}, "no list of truths"),
-    ({"comm_group": [5]}, {}, "does not have the rank itself"),
+    ({"involved_dim": [1, 0]}, {"dims": (4, 4)}, "their product is the number of ranks"),
+    ({"involved_dim": [1, 0]}, {"dims": (2, 2, 2)}, "one size for each dimension"),
+    ({"involved_dim": "all"}, {}, "is not a list of booleans"),
+    ({"comm_group": [5]}, {}, "does not contain the rank itself"),
     ({"pg_name": "7"}, {"members": {"0": (0, 1)}, "file": "g.json"}, "group '7' is not in g.json, which has 0"),
     ({"pg_name": "1", "comm_group": 2}, {}, "differ"),
-    ({"pg_ranks": [0, 1]}, {}, "pg_ranks chooses ranks, and is not read"),
+    ({"pg_ranks": [0, 1]}, {}, "pg_ranks chooses ranks, but is not supported"),
     ({"involved_dims": [1, 0]}, {}, "involved_dims chooses ranks"),
 ])  # fmt: skip
 def test_what_chooses_members_and_is_not_understood_is_an_error(attributes, grouping, message):

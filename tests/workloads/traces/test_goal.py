@@ -145,7 +145,7 @@ TAIL = "}\nrank 1 {\n}\n"
         (HEAD + "l1: send 8b to 1 tag 0\n" + TAIL, "rank 0, l1: there is no receive"),
         (HEAD + "l1: recv 8b from 1 tag 0\n" + TAIL, "rank 0, l1: it never ends"),
         (HEAD + "l1: send 8b to 0 tag 0\n" + TAIL, "sends to itself"),
-        (HEAD + "l1: send 8b to 7 tag 0\n" + TAIL, "names a rank that is not there"),
+        (HEAD + "l1: send 8b to 7 tag 0\n" + TAIL, "names a rank that does not exist"),
         (HEAD + "a: calc 1\nb: calc 1\na requires b\nb requires a\n" + TAIL, "rank 0, a: it waits for itself"),
         (HEAD + "send 8b to 1 tag 0\n}\nrank 1 {\nrecv 4b from 0 tag 0\n}\n", "8 bytes for a receive of 4"),
         (HEAD + "test 0 for 1\n" + TAIL, "it counts to 0"),
@@ -157,7 +157,7 @@ TAIL = "}\nrank 1 {\n}\n"
         ),
         (
             HEAD + f"a: calc {2 * 10**15}\nb: calc {4 * 10**14}\nb requires a\n" + TAIL,
-            "rank 0, b: computes, with what its rank computes before it, longer than 27 days",
+            "rank 0, b: brings the computation of its rank to more than 27 days",
         ),
     ],
 )

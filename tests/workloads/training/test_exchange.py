@@ -170,7 +170,7 @@ def test_groups_of_one_adapter_take_as_long_as_all_their_bytes(generation: str) 
 
 @pytest.mark.parametrize(("text", "says"), [
     ("training-step:1,parameters=1e6,batch=64", "needs both parameters and operations"),
-    ("training-step:1,parameters=1e6,operations=1e9,tensor=8,batch=64", "tensor is of transformers"),
+    ("training-step:1,parameters=1e6,operations=1e9,tensor=8,batch=64", "tensor is for transformers"),
     ("training-step:1,gradient-bytes=3", "gradient-bytes"),
 ])  # fmt: skip
 def test_what_is_refused_is_one_line(text: str, says: str) -> None:

@@ -135,7 +135,7 @@ HOSTS = Hosts(np.arange(4), tuple(f"h{i}" for i in range(4)), np.zeros(4, np.int
     ("training-step:1,experts=8,top-k=9,batch=32", "a token goes to 9 experts, and a layer has 8"),
     ("training-step:1,tensor=8,batch=4,tflops=inf", "tflops: 'inf'"),
     ("training-step:1,tensor=8,pipeline=4,layers=30,batch=8", "30 layers are not whole for 4 stages"),
-    ("training-step:1,tensor=8,expert=2,batch=8", "expert 2 takes experts"),
+    ("training-step:1,tensor=8,expert=2,batch=8", "expert 2 needs experts"),
     ("training-step:1,achieved=2", "achieved"),
 ])  # fmt: skip
 def test_what_does_not_divide_is_one_line(text: str, says: str) -> None:

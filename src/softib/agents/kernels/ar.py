@@ -1,7 +1,7 @@
 """Adaptive routing of a switch: ARInfo, groups, and the LIDs that use them (:mod:`softib.iba.vendor.ar`).
 
-``ar_info`` holds the values of Sets; capabilities of the device are added at each Get. A refused request changes
-nothing.
+``ar_info`` holds the values of Sets; capabilities of the device are added at each Get. A refused
+request has no effect.
 """
 
 import numpy as np

@@ -72,6 +72,11 @@ def copy(dst, i, src, j, n):
         dst[i + x] = src[j + x]
 
 
+@copy.in_python
+def _copy(dst, i, src, j, n):
+    dst[i : i + n] = src[j : j + n]
+
+
 @inner
 def clear(dst, i, n):
     """``dst[i:i+n] = 0``."""

@@ -79,7 +79,7 @@ def count_back(t, first, last):
 
 @inner
 def fold(t):
-    """Add what is pending to the counters."""
+    """Add pending counts to the counters."""
     for i in range(t.progress[TOUCHED]):
         port = t.touched[i]
         sent, received = t.passed[port] & LOW, t.passed[port] >> np.uint64(32)

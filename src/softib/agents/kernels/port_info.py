@@ -114,7 +114,8 @@ def get_port_info(t, m, ingress, modifier):
 
 @inner
 def hides_speeds(t, port, modifier):
-    """Does strict firmware hide the extended speeds of an external port from a manager without support for them?"""
+    """Return whether strict firmware hides the extended speeds of an external port from a manager
+    without support for them."""
     return t.node_strict[t.port_node[port]] != 0 and not modifier & EXTENDED and t.port_num[port] != 0
 
 
@@ -128,7 +129,8 @@ def hide_speeds(m):
 
 @inner
 def set_port_info(t, m, ingress, modifier, now):
-    """Set(PortInfo): either all of it, or (status BAD_FIELD) nothing. The answer carries the PortInfo after the Set."""
+    """Set(PortInfo): either completely, or (status BAD_FIELD) not at all. The answer carries the
+    PortInfo after the Set."""
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
         return BAD_FIELD
@@ -216,12 +218,24 @@ def has_vls(old, kind):
 
 
 @inner
-def apply(t, new, port, kind, now):
-    """Store a legal request and update the link."""
-    info = t.port_info[port]
+def _write(info, new, kind):
+    """The bits of ``new`` that a request may write."""
     for i in range(64):
         mask = np.int64(WRITABLE[kind, i])
         info[i] = (get8(info, i) & ~mask) | (get8(new, i) & mask)
+
+
+@_write.in_python
+def _write_at_once(info, new, kind):
+    mask = WRITABLE[kind, :64]
+    info[:64] = (info[:64] & ~mask) | (new[:64] & mask)
+
+
+@inner
+def apply(t, new, port, kind, now):
+    """Store a legal request and update the link."""
+    info = t.port_info[port]
+    _write(info, new, kind)
     if get8(new, MTU_AT) >> 4 and has_mtu(info, kind):
         info[MTU_AT] = (get8(info, MTU_AT) & 0x0F) | (get8(new, MTU_AT) & 0xF0)
     if get8(new, OPER_VLS_AT) >> 4 and has_vls(info, kind):

@@ -192,7 +192,8 @@ def blame(t):
 
 @inner
 def lookup(t, node, lid):
-    """Port by which switch ``node`` forwards ``lid`` (its port 0: the switch itself), -1 = dropped."""
+    """Return the port through which switch ``node`` forwards ``lid`` (its port 0: the switch itself),
+    -1 = dropped."""
     switch = t.switch_of_node[node]
     if lid > get16(t.switch_info[switch], TOP_AT) or lid >= t.lft.shape[1]:
         return np.int64(-1)

@@ -2,8 +2,8 @@
 managers configured these.
 
 Site-local prefixes are in the table of adjacent subnets, others in that of next hops. Routers do not exchange
-tables, so subnets behind another router are in no table. Everything is read from PortInfo at
-each Get: there is nothing to set.
+tables, so subnets behind another router are in no table. All data is read from PortInfo at
+each Get: there is no Set.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ NEXT_BLOCK, ADJACENT_BLOCK = router.NEXT_HOP_BLOCK, router.ADJACENT_BLOCK
 
 @inner
 def is_router(t, ingress):
-    """Is it a router that supports these attributes?"""
+    """Return whether it is a router that supports these attributes."""
     node = t.port_node[ingress]
     return t.node_type[node] == ROUTER and (
         t.vendor_id[node] == MELLANOX or is_mellanox_part(np.int64(t.device_id[node]))
@@ -43,8 +43,8 @@ def is_router(t, ingress):
 
 @inner
 def is_remote_port(t, ingress, port):
-    """Is ``port`` in another subnet than ``ingress``, ACTIVE, and the first of the router's ports
-    there?"""
+    """Return whether ``port`` is in another subnet than ``ingress``, ACTIVE, and the first of the
+    router's ports there."""
     if not link_up(t, port) or t.port_info[port, STATE_AT] & 15 != ACTIVE:
         return False
     prefix = get64(t.port_info[port], PREFIX_AT)
@@ -59,7 +59,7 @@ def is_remote_port(t, ingress, port):
 
 @inner
 def is_site_local(t, port):
-    """Is the port's prefix site-local?"""
+    """Return whether the port's prefix is site-local."""
     return get64(t.port_info[port], PREFIX_AT) >> np.uint64(16) == np.uint64(SITE_LOCAL_HEAD)
 
 

@@ -5,7 +5,7 @@ One sampling mechanism an end port (a switch has one, at its port 0). A Set in s
 
     DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
 
-A Set in another state changes nothing. Nothing runs in the background: :func:`advance` moves
+A Set in another state has no effect. Nothing runs in the background: :func:`advance` moves
 every armed mechanism to the time it is called with, so counts are taken at the first MAD (or
 ``AgentPlane.advance``) at or after the moment.
 """

@@ -1,6 +1,6 @@
 """An aggregation node: trees, the QPs that join them, quotas of jobs (:mod:`softib.iba.vendor.sharp`).
 
-A refused request changes nothing.
+A refused request has no effect.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """The subnet management agent, without its tables (:mod:`.sma_tables`): one function per attribute, ``(t, m,
 ingress, modifier, is_set) -> status``.
 
-``m`` is the MAD that becomes the answer; its attribute is at byte 64. A request that is refused
-(status not OK) changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
+``m`` is the MAD that becomes the answer; its attribute is at byte 64. A refused request (status
+not OK) has no effect. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
 """
 
 import numpy as np

@@ -33,7 +33,7 @@ LID_MAX, GUIDS, PKEYS = c.LID_UCAST_MAX, vports.VPORT_GUIDS, vports.VPORT_PKEYS
 
 @inner
 def has_vports(t, port):
-    """Has the port (row) virtual ports?"""
+    """Return whether the port (row) has virtual ports."""
     return t.port_info[port, CAP_MASK2_AT] & VIRTUAL != 0 and t.switch_of_node[t.port_node[port]] < 0
 
 
@@ -51,7 +51,7 @@ def vport_state(t, port, row):
 
 @inner
 def owns_vport_lid(t, port, lid):
-    """Does a virtual port of ``port`` have this LID?"""
+    """Return whether a virtual port of ``port`` has this LID."""
     if not has_vports(t, port):
         return False
     base = np.int64(t.vport_base[port])
@@ -63,7 +63,7 @@ def owns_vport_lid(t, port, lid):
 
 @inner
 def virtualization_info(t, m, ingress, is_set):
-    """How many there are. A Set with the bit clears VPortStateChange; the rest is the adapter's own."""
+    """How many there are. A Set with the bit clears VPortStateChange; the adapter controls the rest."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     head = t.virtualization[ingress]

@@ -106,8 +106,8 @@ def compare_pairs(
 
 
 def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDrift, ...]:
-    """Return classes whose pairs changed by another ratio than those of the other classes (rank
-    sum, Holm's step-down), the most certain first."""
+    """Return classes whose pairs changed by a different ratio than those of the other classes
+    (rank sum, Holm's step-down), the most certain first."""
     left = sorted(set(names.tolist()))
     worst, classes = 0.0, []
     for tests in range(len(left), 1, -1):

@@ -46,9 +46,9 @@ class FabricParts:
 
 
 def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: Expectation | None) -> FabricParts:
-    """The parts that the measurements ``rows`` (all of ``test``) cross: the paths of both
-    directions if data or answers go both ways, from the forwarding tables; without expected values only
-    hosts and adapters."""
+    """Return the parts crossed by the measurements ``rows`` (all of ``test``): from the forwarding
+    tables, in both directions if data or answers flow in both; without expected values only hosts and
+    adapters."""
     ends, a, b = measured.ends, measured.source[rows], measured.target[rows]
     host = _host_numbers(ends)
     n = len(rows)

@@ -57,7 +57,7 @@ def judge(
 ) -> Judged:
     """Return the findings of measurements. ``sizes``: bytes of a message by test. ``reference``
     float64[m]: compare with this (a baseline) instead of the model where it is not NaN. ``paced``:
-    data takes its time on links; otherwise the model does not apply."""
+    links are paced; otherwise the model does not apply."""
     model = np.full(len(measured), np.nan) if expectation is None else expectation.of(measured, dict(sizes))
     usual = model if reference is None else np.where(np.isfinite(reference), reference, model)
     cases: dict[tuple[str, int], _Case] = {}

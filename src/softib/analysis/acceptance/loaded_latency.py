@@ -108,7 +108,7 @@ def _wait_us(
         packet.run(fabric, m, PacketOptions(until_ps=END_PS)).arrived_ps[: len(begin)] - begin for m in (both, probes)
     ]
     extra = np.maximum(took[0], 0) - took[1]
-    extra[took[0] <= 0] = END_PS - begin[took[0] <= 0]  # still on its way at the end: at least as late as that
+    extra[took[0] <= 0] = END_PS - begin[took[0] <= 0]  # still in transit at the end: its latency is at least that long
     middle = np.median(extra.reshape(-1, PROBES), axis=1) / US
     return np.asarray(middle[: len(pairs[0])] + middle[len(pairs[0]) :]) / 2
 

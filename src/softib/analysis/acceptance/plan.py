@@ -122,8 +122,8 @@ def _rails(hosts: Sequence[str]) -> np.ndarray:
 
 
 def _pods(fabric: Fabric, graph: SwitchGraph, structure: Structure) -> np.ndarray:
-    """int32[nodes]: the connected part of the switches below the top tier that a switch is in; 0
-    where there are not three tiers."""
+    """Return int32[nodes]: the number of a switch's connected part below the top tier; 0 with
+    fewer than three tiers."""
     out = np.zeros(fabric.sizes.nodes, np.int32)
     rank = np.asarray(structure.rank)[graph.switch_node]
     top = int(rank.max(initial=0))
@@ -197,8 +197,8 @@ def plan_batches(
 
 
 def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
-    """A batch for each part of the round: its pairs measure, the others are the load. None where a
-    round has one pair alone."""
+    """A batch for each part of the round: its pairs measure, the others are the load. None if a
+    round has a single pair."""
     part = measuring_parts(len(one))
     out = []
     for number in range(int(part.max(initial=-1)) + 1):

@@ -1,1 +1,1 @@
-"""Predictions beside measurements: what a log says of them, and a machine fitted to a log."""
+"""Comparison of predictions with a log's measurements, and a machine fitted to a log."""

@@ -18,17 +18,18 @@ from softib.workloads.benchmark_logs.log import BenchmarkLog
 __all__ = ["INSIDE", "Calibrated", "Knob", "calibrated", "half_width"]
 
 INSIDE = 0.9
-"""Of measurements that lie inside a range."""
+"""Share of measurements inside a range."""
 CHANGE = 1.25
 """Times a constant, to see which rows depend on it."""
 LEAST = 0.03
-"""Of a row's time, that such a change must move."""
+"""Minimum change of a row's time, as a share, that counts as a dependency."""
 ROWS = 2
 """Rows that it must move."""
 SHARES = (1.0, 0.6, 0.36)
-"""Of a rate that may be hidden, at which fits begin."""
+"""Start values of the fit for a rate that may be hidden, as factors."""
 MOST = 0.35
-"""Of the logarithm of predicted over measured, beyond which an error counts no more in a fit."""
+"""Limit of the logarithm of predicted over measured, beyond which an error has constant weight in a
+fit."""
 
 Predict = Callable[[Mapping[str, float]], np.ndarray]
 """Values of the log's rows for values of the knobs."""
@@ -46,7 +47,7 @@ class Knob:
 
     @property
     def start(self) -> float:
-        """Where a fit begins: above 0, for it is on a logarithmic scale."""
+        """Start value of a fit: above 0, because the scale is logarithmic."""
         return self.now or 1.0
 
     @property
@@ -74,8 +75,8 @@ class Calibrated:
 
 
 def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> Calibrated:
-    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` where
-    it depends on none, and where it has too few rows for them."""
+    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` if it
+    depends on none, or has too few rows for them."""
     predict = _remembered(predict)
     start = {k.name: k.start for k in knobs}
     moved = {k.name: _moved(start, k, predict) for k in knobs}
@@ -120,7 +121,7 @@ def _remembered(predict: Predict) -> Predict:
 
 
 def _moved(start: Mapping[str, float], knob: Knob, predict: Predict) -> int:
-    """How many rows depend on ``knob``."""
+    """Return the number of rows that depend on ``knob``."""
     first = predict(start)
     tries = (min(knob.start * CHANGE, knob.most), *(value / CHANGE for value in knob.starts))
     changes = [np.abs(predict({**start, knob.name: value}) / first - 1) for value in tries]

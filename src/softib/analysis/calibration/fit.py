@@ -10,13 +10,13 @@ import numpy as np
 __all__ = ["fit"]
 
 STEP = 0.02
-"""Of a parameter's logarithm, to see what it does."""
+"""Step of a parameter's logarithm for a derivative."""
 SMALLEST = 1e-3
-"""A parameter that goes to zero stays here, times its start."""
+"""Lower limit of a parameter, as a factor of its start value."""
 MOST = 0.7
-"""Of a parameter's logarithm that one round changes."""
+"""Largest change of a parameter's logarithm in one round."""
 TRIES = 5
-"""Of one round, each more careful than the one before."""
+"""Damping factors tried in one round, in increasing order."""
 
 Residuals = Callable[[dict[str, float]], np.ndarray]
 

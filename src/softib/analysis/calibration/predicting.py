@@ -56,7 +56,8 @@ class Simulated:
 
 
 def values_of(log: BenchmarkLog, job: Job, run: Callable[[Job], float]) -> np.ndarray:
-    """What ``log`` has of each size, in its unit, as ``run`` (µs of a job) predicts it."""
+    """Return the prediction of ``run`` (µs of a job) for each size of ``log``, in the unit of the
+    log."""
     return np.array([_value(log.pattern, job, size, run) for size, _ in log.rows])
 
 
@@ -64,7 +65,7 @@ def _value(pattern: str, job: Job, size: int, run: Callable[[Job], float]) -> fl
     changed = lambda **more: job.model_copy(update={"size": size, **more})
     if pattern == "mpi-latency":  # half a round trip
         return run(changed(iterations=1)) / 2
-    if pattern == "mpi-bandwidth":  # between two windows nothing starts up
+    if pattern == "mpi-bandwidth":  # no startup cost between two windows
         one, two = (run(changed(iterations=n)) for n in (1, 2))
         return WINDOW * size / (two - one)
     return run(changed())

@@ -27,7 +27,7 @@ WAITED_S = 2000.0
 """The same before a symptom caused by a time limit: PyTorch's is 10 or 30 minutes."""
 DEFERRED = ("collective-timeout", "collective-stuck", "rank-behind", "receive-timeout", "time-limit")
 IDLE_BYTES = 2e6
-"""Bytes sent in the window below which a port of a job carried none of its data."""
+"""A port of a job that sent fewer bytes in the window did not carry the job's data."""
 REPORTS = {
     "link-down": "link-down",
     "node-left": "link-down",

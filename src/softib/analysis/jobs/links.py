@@ -46,7 +46,7 @@ class JobOnFabric:
 
 @dataclass
 class JobLinks:
-    """``uses`` bool[jobs, channels]: the job's traffic may take the channel. ``port``
+    """``uses`` bool[jobs, channels]: the job's traffic may use the channel. ``port``
     int64[channels]: the fabric's port that sends into it."""
 
     fabric: Fabric

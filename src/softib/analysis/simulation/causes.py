@@ -19,9 +19,9 @@ UNEVEN = 1.5
 tables."""
 FULL = 0.95
 SHARE_OF_CREDITS = 0.5
-"""A link that carried this share of what credits allow, over the whole run, waited for them."""
+"""A link that carried this share of its credits' limit, over the whole run, waited for credits."""
 AS_BUSY = 0.98
-"""A host's own link that carries this share of a port's load is the limit as much as the port is.
+"""A host's own link with this share of a port's load is a limit as much as the port is.
 """
 HARDLY = 0.02
 """Below this load no link counts as busy."""
@@ -181,8 +181,8 @@ def _mean_of_others(run: RunResult, port: int) -> float:
 
 
 def _host_links(run: RunResult, messages: np.ndarray) -> float:
-    """Load of the busier one of the two hosts' own links, of the one of ``messages`` where it is
-    least."""
+    """Return the load of the busier of the two hosts' links, for the one of ``messages`` with the
+    smallest."""
     f, m = run.fabric, run.messages
     sender = run.plane.ends[m.src[messages]]
     receiver = f.port_peer[run.plane.ends[m.dst[messages]]]
@@ -258,8 +258,8 @@ def _cause(
 
 
 def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]:
-    """:func:`_cause` where no link is busy for half of the run: latencies, messages that wait for
-    those before them, or ACK timeouts after losses."""
+    """:func:`_cause` if no link is busy for half of the run: latencies, messages that wait for
+    earlier ones, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
     discards = run.outcome.counters["port_xmit_discards"]
     if run.outcome.dissolved:
@@ -292,8 +292,8 @@ def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]
 
 def engine_loads(run: RunResult) -> list[EngineLoad]:
     """Return the load of the busiest link between switches under each other engine, the lowest
-    first. Empty where no link between switches carries anything. Static loads of the same bytes;
-    engines that cannot route this fabric are left out."""
+    first. Empty if no link between switches carries traffic. Static loads of the same bytes;
+    engines that cannot route this fabric are omitted."""
     from softib.errors import SoftibError
     from softib.routing import engine as engines
     from softib.scenario.graph_view import graph_of

@@ -36,7 +36,7 @@ class PriceRange(Result):
 
 @dataclass
 class Network(Result):
-    """One network; figures are null where it could not run."""
+    """One network; figures are null if it could not run."""
 
     table_columns = (
         "network", "gbps", "completion_us", "ratio", "p50_us", "p99_us", "cpu_share", "cpu_share_most", "good",
@@ -46,7 +46,7 @@ class Network(Result):
     network: str
     """A generation, or roce or tcp with options."""
     gbps: float | None = None
-    """Of the fastest link of a host."""
+    """Rate of a host's fastest link."""
     completion_us: float | None = None
     ratio: float | None = None
     """Completion over that of the fabric as it is."""
@@ -57,12 +57,12 @@ class Network(Result):
     cpu_share_most: float | None = None
     good: bool = False
     end_agrees: bool | None = None
-    """Is its completion within 5 % of the packet layer's?"""
+    """Whether its completion is within 5 % of the packet layer's."""
     why: str = ""
     """Why it could not run, or why the layer's answer may be off."""
     wall_s: float | None = None
     price: PriceRange | None = None
-    """Of the fabric built of this network; null where the cost book lacks an item."""
+    """Price of the fabric with this network; null if the cost book lacks an item."""
     per_price: float | None = None
     """Performance (inverse of completion) for the middle price, over that of the fabric as it is.
     """
@@ -94,7 +94,7 @@ class NetworkComparison(Result):
     """The generation of the fabric's links."""
     networks: list[Network]
     half_price: list[HalfPrice] | None
-    """Networks at half the price or less; null where the cost book has no price of the fabric as
-    it is."""
+    """Networks at half the price or less; null if the cost book has no price of the present
+    fabric."""
     notes: tuple[str, ...]
     """Assumptions of the figures, and missing figures."""

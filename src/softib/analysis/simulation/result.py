@@ -128,7 +128,7 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """Did every message complete, and nothing deadlock?"""
+        """Return whether every message completed, without a deadlock."""
         return self.outcome.done and not self.outcome.deadlock
 
     @cached_property
@@ -208,7 +208,7 @@ class RunResult:
     @property
     def _inside(self) -> np.ndarray:
         """Ports between switches and their aggregation nodes, in a run that reduces there. They are
-        inside the switch and limit nothing (bool[ports])."""
+        inside the switch and are not a limit (bool[ports])."""
         f = self.fabric
         return inside_switches(f) if self.messages.reduces.any() else np.zeros(f.sizes.ports, bool)
 

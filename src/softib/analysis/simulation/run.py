@@ -89,13 +89,13 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True)
 class Recording:
-    """What a run records beside its outcome.
+    """Additional records of a run, besides its outcome.
 
     ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run).
     Packet layer: frames of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or
     ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: what packets do at all ports.
-    ``jobs_apart``: each job gets a service level of
-    its own, and with it a VL as the fabric's tables map it. ``scale``: latencies and rates of the
+    ``jobs_apart``: each job gets a separate service
+    level, and with it a VL from the fabric's tables. ``scale``: latencies and rates of the
     fabric are multiplied (fluid and static layers).
     """
 
@@ -165,7 +165,7 @@ def run_workload(
     ``options``: fields of :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
     ``hosts``: what messages cost the hosts, as a fabric file's ``hosts``.
 
-    Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a
+    Raises :class:`InputError` if the workload does not fit: fewer hosts than it needs, a
     destination without a path.
     """
     run_layer(layer)
@@ -214,8 +214,8 @@ def _sl_note(engine: str, jobs: tuple[str, ...], m: Messages, forced: np.ndarray
 
 
 def _notes_of_tables(tables: Routed) -> tuple[str, ...]:
-    """Why another engine than the requested one made the tables, and how many ports they do not
-    know."""
+    """Return why another engine than the requested one computed the tables, and the number of
+    ports missing in them."""
     part = tables.part
     fallback = part.notes if tables.others or part.tables != part.engine else ()
     absent = part.ports_without_lid
@@ -225,7 +225,7 @@ def _notes_of_tables(tables: Routed) -> tuple[str, ...]:
 def run_messages(
     frame: RunResult, m: Messages, layer: str, recording: Recording, progress: Progress | None = None
 ) -> RunResult:
-    """Run ``m`` on the fabric and with the options of ``frame``. Raises :class:`InputError` where a
+    """Run ``m`` on the fabric and with the options of ``frame``. Raises :class:`InputError` if a
     message has no path."""
     run, plane = run_layer(layer), frame.plane
     laid = plane.lay(m)
@@ -255,7 +255,7 @@ def _run_with_faults(frame: RunResult, tables: Routed, recording: Recording, pro
     """Run the messages of ``frame`` on a copy of the fabric while the workload's faults happen,
     with its manager on the same clock.
 
-    Raises :class:`InputError` and :class:`UnknownName` for an impossible fault, and where a manager
+    Raises :class:`InputError` and :class:`UnknownName` for an impossible fault, and if a manager
     would replace tables of a dump.
     """
     from softib.scenario.failures import run_failures
@@ -315,8 +315,8 @@ def _with_time_last(progress: Progress | None) -> Progress | None:
 
 
 def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions | None:
-    """Options that watch all ports which a traced message's packets took, None where they are
-    watched already. Acknowledgements, adaptive routing and a manager that re-routes take other
+    """Return options that watch all ports on the path of a traced message's packets, None if
+    they are already watched. Acknowledgements, adaptive routing and a manager that re-routes take other
     ports than the path; a second run with these options is the same to the bit."""
     from softib.sim.packet.timeline import ports_of_message
 

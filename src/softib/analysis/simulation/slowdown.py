@@ -81,8 +81,8 @@ def request_figures(run: RunResult, job: int) -> dict[str, float]:
 
 
 def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> dict[str, dict[str, float]]:
-    """Return for each job ``took_us`` alone, ``slowdown`` (its time in the run over that) and the
-    slowdown of each percentile of its latencies; NaN where it did not complete. Messages that wait
+    """Return for each job ``took_us`` alone, ``slowdown`` (its time in the run divided by that) and
+    the slowdown of each percentile of its latencies; NaN if it did not complete. Messages that wait
     for another job's begin at their own time."""
     by_job: dict[str, dict[str, float]] = {}
     together = run.job_times()

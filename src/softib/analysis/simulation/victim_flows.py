@@ -66,8 +66,8 @@ def alone_ps(run: RunResult) -> np.ndarray:
 
 
 def queue_wait_ps(run: RunResult) -> np.ndarray:
-    """Return how long each message waited behind the one before it on its queue pair (int64): that is
-    its program's doing, not harm by others."""
+    """Return how long each message waited behind the previous one on its queue pair (int64), which is
+    caused by its program, not by other flows."""
     m, o = run.messages, run.outcome
     before = queue_pairs(m)[1]
     forth = run.plane.timing(m, run.plane.lay(m)).forth_ps
@@ -111,7 +111,7 @@ def victims_of(run: RunResult, port: int) -> Victims | None:
     m, laid = run.messages, run.plane.lay(run.messages)
     owner = np.repeat(np.arange(len(m)), np.diff(laid.first))
     on = (laid.port >> 4 == port)[laid.channel]
-    place = np.full(len(m), -1, np.int64)  # entry at which a message takes the port
+    place = np.full(len(m), -1, np.int64)  # entry of the port in a message's path
     place[owner[on]] = np.flatnonzero(on)
     takes = place >= 0
     before = takes[owner] & (np.arange(len(owner)) < place[owner])

@@ -31,9 +31,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Repair:
-    """A file that a student repairs. ``goal`` is what is judged, one of :data:`softib.api.labs.judging.GOALS`;
-    ``needs`` are its arguments, ``done`` a right content of the file. ``free``: the keys of a YAML file that may
-    change, at any depth (none: the file is no YAML)."""
+    """A file that a student repairs. ``goal`` is the criterion, one of
+    :data:`softib.api.labs.judging.GOALS`; ``needs`` are its arguments, ``done`` is a correct content of
+    the file. ``free``: the keys of a YAML file that may change, at any depth (none: the file is not
+    YAML)."""
 
     file: str
     goal: str
@@ -44,8 +45,8 @@ class Repair:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One laboratory. ``fabrics``: files that are written from a fabric.yaml, in the format of their suffix;
-    ``files``: files as they stand. ``programs``: stock programs that its commands run."""
+    """One laboratory. ``fabrics``: files generated from a fabric.yaml, in the format of their suffix;
+    ``files``: literal files. ``programs``: stock programs that its commands run."""
 
     number: int
     stem: str
@@ -64,17 +65,17 @@ class Exercise:
 
     @property
     def folder(self) -> str:
-        """The folder in which a student works."""
+        """Return the folder in which a student works."""
         return f"lab-{self.number:02}"
 
     @property
     def drawn(self) -> str:
-        """The fabric file that the answers and the picture are about."""
+        """Return the fabric file of the answers and the picture."""
         return next(iter(self.fabrics))
 
     @property
     def answer_sheet(self) -> str:
-        """The text of :data:`ANSWERS`, not filled in; empty where nothing is asked."""
+        """Return the text of :data:`ANSWERS`, not filled in; empty without questions."""
         lines = [f"# {a.ask}\n{a.name}:\n" for a in self.answers]
         return (
             f"# Laboratory {self.number}. Write each answer behind its colon.\n\n" + "\n".join(lines) if lines else ""
@@ -82,7 +83,7 @@ class Exercise:
 
     @property
     def texts(self) -> dict[str, str]:
-        """The files that a student gets, but those of :attr:`fabrics`."""
+        """Return the files that a student gets, except those of :attr:`fabrics`."""
         sheet = {ANSWERS: self.answer_sheet} if self.answers else {}
         return {**self.files, **sheet}
 

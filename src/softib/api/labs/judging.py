@@ -1,4 +1,4 @@
-"""What judges the answers and repairs of a laboratory."""
+"""Judgement of the answers and repairs of a laboratory."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["GOALS", "NOT_EDITED", "NO_ANSWER", "answer_error", "answers_of", "re
 
 
 def required(path: Path, number: int) -> Path:
-    """``path``. Raises :class:`UnreadableFile` if it is gone."""
+    """Return ``path``. Raises :class:`UnreadableFile` if it is missing."""
     if not path.is_file():
         raise UnreadableFile(f"{path}: this file of laboratory {number} is missing; 'softib lab {number}' writes it")
     return path
 
 
 def answers_of(exercise: Exercise, folder: Path) -> dict[str, Any]:
-    """The answers that stand in the file of answers, None if there is none yet. Raises
-    :class:`UnreadableFile` for a file that is missing or is no list of answers."""
+    """Return the answers in the file of answers, None if there are none yet. Raises
+    :class:`UnreadableFile` for a file that is missing or is not a list of answers."""
     from softib.plain_yaml import load_plain_yaml
 
     path = required(folder / ANSWERS, exercise.number)
@@ -44,11 +44,11 @@ def answers_of(exercise: Exercise, folder: Path) -> dict[str, Any]:
 
 NO_ANSWER = "no answer yet"
 NOT_EDITED = "not edited yet"
-"""Messages of what a student has not begun: they are no mistakes."""
+"""Messages about parts that a student has not begun, which are not mistakes."""
 
 
 def answer_error(answer: Answer, given: Any, fabric: Fabric) -> str:
-    """What is wrong with an answer; "" if nothing is. ``fabric``: whose names count."""
+    """Return the error of an answer; "" without one. ``fabric``: defines the valid names."""
     if given is None or not str(given).replace(",", " ").strip():
         return NO_ANSWER
     if isinstance(given, dict | list) and (answer.kind != "nodes" or not isinstance(given, list)):
@@ -127,7 +127,7 @@ def _port_of(text: str, fabric: Fabric) -> tuple[str, str]:
 
 
 def _ports_of(given: Any, fabric: Fabric) -> list[tuple[str, str]]:
-    """The ports that an answer names: one, or both ends of a cable."""
+    """Return the ports in an answer: one, or both ends of a cable."""
     parts = re.split(r"↔|,| to | and | - ", str(given))
     return [_port_of(part, fabric) for part in parts if part.strip()]
 
@@ -167,7 +167,7 @@ _KINDS: dict[str, Callable[[Answer, Any, Fabric], str]] = {
 
 
 def repair_error(repair: Repair, exercise: Exercise, folder: Path) -> str:
-    """What is still wrong after a repair; "" if nothing is."""
+    """Return the remaining error after a repair; "" without one."""
     path = required(folder / repair.file, exercise.number)
     given_out = {**exercise.fabrics, **exercise.files}[repair.file]
     try:
@@ -181,7 +181,7 @@ def repair_error(repair: Repair, exercise: Exercise, folder: Path) -> str:
 
 
 def _check_rest(path: Path, given_out: str, free: Sequence[str]) -> None:
-    """Nothing but the keys ``free`` differs from what was given out. Raises :class:`InputError`."""
+    """Check that only the keys ``free`` differ from the original file. Raises :class:`InputError`."""
     from softib.plain_yaml import load_plain_yaml
 
     def rest(text: str) -> Any:
@@ -233,8 +233,8 @@ def _deadlock_free(path: Path, hops: float) -> str:
 
 
 def _partitions(path: Path, fabric: str, meet: Sequence[Sequence[str]], apart: Sequence[Sequence[str]]) -> str:
-    """On ``fabric``, every pair of ``meet`` shares a partition of which one is a full member, and no pair of
-    ``apart`` does."""
+    """Check that on ``fabric`` every pair of ``meet`` shares a partition with at least one of them a
+    full member, and no pair of ``apart`` does."""
     import softib
 
     routing = softib.route(path.with_name(fabric))
@@ -248,8 +248,8 @@ def _partitions(path: Path, fabric: str, meet: Sequence[Sequence[str]], apart: S
 
 
 def _no_shared_link(path: Path, fabric: str, sources: Sequence[str], size: str, leaves: dict[str, int]) -> str:
-    """The flows of a traffic file leave ``sources``, one of ``size`` each, for as many hosts of ``leaves`` as these
-    say, and no link between switches makes them take longer than the hosts' own links."""
+    """Check a traffic file: one flow of ``size`` from each of ``sources``, to the number of hosts given
+    in ``leaves``, and no link between switches is slower for them than the hosts' own links."""
     import csv
 
     import softib
@@ -288,7 +288,7 @@ def _in_time(path: Path, fabric: str, job: str, p99_us: float) -> str:
 
 
 def _protected(path: Path, codes: Sequence[str]) -> str:
-    """An audit of the options file has none of these findings."""
+    """Check that an audit of the options file has none of these findings."""
     import softib
 
     found = [f for f in softib.audit(options=path) if f.code in codes]
@@ -316,4 +316,5 @@ GOALS: dict[str, Callable[..., str]] = {
     "protected": _protected,
     "standby": _standby,
 }
-"""Goal of a repair → what judges it: the path of the file and the arguments in, what is wrong out."""
+"""Goal of a repair → the function that judges it from the path of the file and the arguments, and
+returns the error."""

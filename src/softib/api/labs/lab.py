@@ -1,4 +1,4 @@
-"""Laboratories: an exercise in a folder, and whether it is solved."""
+"""Laboratories: an exercise in a folder, and the check of its solution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab", "LabCheck", "LabItem", "fabric_of", "lab", "labs"]
 
 MISTAKES = ".mistakes"
-"""The file in a laboratory's folder that counts the wrong checks: each shows one hint more."""
+"""The file in a laboratory's folder that counts wrong checks: each shows one more hint."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class LabItem(Result):
     name: str
     right: bool
     message: str
-    """What is wrong; empty where nothing is."""
+    """The error; empty if it is right."""
 
 
 @dataclass(frozen=True)
 class LabCheck(Suggests, Result):
-    """Whether a laboratory is solved."""
+    """The result of checking a laboratory."""
 
     document = "lab-check"
 
@@ -49,10 +49,10 @@ class LabCheck(Suggests, Result):
     hints: list[str]
     """One for each wrong check so far."""
     lesson: str
-    """What the laboratory shows; empty until it is solved."""
+    """The lesson of the laboratory; empty until it is solved."""
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return text lines."""
         rows = [
             f"{'right' if one.right else 'wrong'}  {one.name}" + (f": {one.message}" if one.message else "")
             for one in self.items
@@ -85,8 +85,9 @@ class Lab(Suggests, Result):
     exercise: Exercise = field(metadata=HIDDEN)
 
     def begin(self, folder: str | os.PathLike[str] = ".") -> Path:
-        """Write the laboratory's folder into ``folder``, which may also be that folder, and return its path.
-        Files that are there stay as they are. Raises :class:`InputError` where it cannot be written."""
+        """Create the laboratory's folder inside ``folder`` and return its path; ``folder`` may also be
+        the laboratory's folder itself. Existing files are kept. Raises :class:`InputError` if it cannot
+        be written."""
         from softib.whole_files import write_text
 
         place = self._place(folder)
@@ -107,10 +108,9 @@ class Lab(Suggests, Result):
         return place
 
     def check(self, folder: str | os.PathLike[str] = ".") -> LabCheck:
-        """Judge the answers and repairs in the laboratory's folder, which is in ``folder`` or is ``folder``.
-
-        A wrong check shows one hint more than the last. Raises :class:`UnreadableFile` for a file that is
-        missing or cannot be read.
+        """Judge the answers and repairs in the laboratory's folder, inside ``folder`` or ``folder``
+        itself. Each wrong check shows one more hint. Raises :class:`UnreadableFile` for a file that is missing
+        or cannot be read.
         """
         place = self._place(folder)
         if not place.is_dir():
@@ -124,8 +124,8 @@ class Lab(Suggests, Result):
         return self._checked(items, mistakes)
 
     def check_texts(self, texts: dict[str, str], mistakes: int = 0) -> LabCheck:
-        """Judge files that a student sends, such as those of a browser; ``mistakes``: wrong checks before this
-        one. A file that is not among ``texts`` is as it was given out."""
+        """Judge files sent by a student, for example from a browser; ``mistakes``: wrong checks before
+        this one. A file that is not in ``texts`` counts as unchanged."""
         with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
             place = self.begin(scratch)
             for name in self.edited:
@@ -136,7 +136,7 @@ class Lab(Suggests, Result):
 
     @property
     def edited(self) -> dict[str, str]:
-        """The files that a student edits, with the texts that are given out."""
+        """Return the files that a student edits, with their original texts."""
         names = {ANSWERS, *(one.file for one in self.exercise.repairs)}
         given_out = {**self.exercise.fabrics, **self.exercise.texts}
         return {name: text for name, text in given_out.items() if name in names}
@@ -147,7 +147,7 @@ class Lab(Suggests, Result):
             return fabric.plot()
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return text lines."""
         import textwrap
 
         folder = self.exercise.folder
@@ -158,7 +158,7 @@ class Lab(Suggests, Result):
 
     @contextlib.contextmanager
     def _found(self) -> Iterator[Fabric]:
-        """The fabric as it was found, whatever was repaired since."""
+        """Return the fabric before any repair."""
         import softib
 
         with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:
@@ -169,7 +169,8 @@ class Lab(Suggests, Result):
         return Path(folder) if inside else Path(folder) / self.exercise.folder
 
     def _check_files(self, place: Path) -> None:
-        """Raise :class:`UnreadableFile` for a file that is missing, or that is not to be edited and was."""
+        """Raise :class:`UnreadableFile` for a file that is missing, or that was edited but must not
+        be."""
         from softib.api.labs.judging import required
         from softib.input_files import content
 
@@ -243,7 +244,7 @@ def _lab(one: Exercise) -> Lab:
 
 
 def _is_wrong(items: list[LabItem]) -> bool:
-    """Whether anything that the student began is wrong."""
+    """Return whether any answer that the student began is wrong."""
     from softib.api.labs.judging import NO_ANSWER, NOT_EDITED
 
     return any(not one.right and one.message not in (NO_ANSWER, NOT_EDITED) for one in items)

@@ -12,9 +12,9 @@ from softib.errors import SoftibError
 __all__ = ["lab_page"]
 
 MOST = 4096
-"""Characters of an answer or a repaired file that are judged."""
+"""Largest length of an answer or a repaired file."""
 FORBIDDEN = "/\\"
-"""Characters with which a file could name another folder of the machine that serves."""
+"""Characters with which a file name could leave its folder on the server."""
 STYLE = (
     "body{max-width:60rem;margin:1rem auto;padding:0 1rem;font:16px/1.5 system-ui,sans-serif;color-scheme:light dark}"
     "pre,textarea{font:14px/1.4 monospace;overflow-x:auto}textarea{width:100%}svg{max-width:100%;height:auto}"
@@ -24,7 +24,7 @@ STYLE = (
 
 def lab_page(number: int | None, given: Mapping[str, str]) -> str:
     """The list of all laboratories (None), or one of them; with ``given``, the fields of its form, also the
-    judgement. Raises :class:`InputError` where there is no such laboratory."""
+    judgement. Raises :class:`InputError` for an unknown laboratory."""
     if number is None:
         rows = "".join(f'<li><a href="/labs/{one.number}">{html.escape(one.title)}</a></li>' for one in labs())
         return _page("Laboratories", f'<p><a href="/">Map</a></p><ol>{rows}</ol>')
@@ -63,7 +63,7 @@ def _body(one: Lab, given: Mapping[str, str]) -> str:
 
 
 def _judged(one: Lab, given: Mapping[str, str]) -> tuple[str, int]:
-    """(HTML of the judgement, wrong checks so far)."""
+    """Return (HTML of the judgement, wrong checks so far)."""
     import yaml
 
     before = int(given["mistakes"]) if given.get("mistakes", "").isdecimal() else 0

@@ -140,7 +140,7 @@ class ConfigCheck(Suggests, Result):
     path: str = field(metadata=key("file"))
     kind: str = field(metadata=key(type=Literal[*KINDS]))
     opensm: tuple[str, ...]
-    """What OpenSM 3.3.23 does not use as written, and what it does instead."""
+    """Settings that OpenSM 3.3.23 does not use as written, and its actual behaviour."""
     softib: tuple[str, ...]
     """Differences of softib's manager, and what it ignores."""
 

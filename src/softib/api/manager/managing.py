@@ -117,8 +117,8 @@ class UmadManager(Suggests):
         self._log("end", state=self.state)
 
     def dry_run(self, *, on_step: OnStep = lambda manager: None) -> PlannedChanges:
-        """Run one sweep as master without sending Sets, and return what it would change. Other
-        managers are ignored."""
+        """Run one sweep as master without sending Sets, and return the changes that it would make.
+        Other managers are ignored."""
         from softib.live.umad_sm import session
 
         plan = session.Plan(window=self._window)

@@ -18,7 +18,7 @@ OnStep = Callable[[UmadManager], None]
 
 @dataclass
 class SmRunPorts(Result):
-    """The last sweep of each manager, or what each would change."""
+    """The last sweep of each manager, or the changes that each would make."""
 
     document = "sm-run"
 
@@ -100,8 +100,8 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
         set_up_log(level, path, max_mb, to_stderr)
 
     def to_json(self, planned: Sequence[PlannedChanges] = ()) -> dict[str, Any]:
-        """The last sweep of each, or what each would change, as ``softib sm run A B --json`` prints
-        it (docs/schemas/sm-run.schema.json)."""
+        """Return the last sweep of each, or the changes that each would make, as printed by ``softib sm
+        run A B --json`` (docs/schemas/sm-run.schema.json)."""
         ports: list[Any] = list(planned) or [one.to_json() for one in self]
         return SmRunPorts(ports, list(self.failed)).to_json()
 

@@ -37,20 +37,20 @@ class Isolation(Suggests, Result):
 
     source: str
     acted: bool
-    """False: shadow mode, nothing was changed."""
+    """False: shadow mode, without changes."""
     budget: int
     standing: int
     """Cables that are isolated now."""
     choices: list[Choice]
-    """One for each cable that a finding asks to isolate."""
+    """One for each cable that a finding proposes to isolate."""
     released: list[Isolated]
     """Cables that were (or are to be) enabled again, and why."""
     proof: str
-    """What was proven of the fabric without the chosen cables; empty: none was chosen."""
+    """The proven properties of the fabric without the chosen cables; empty: none was chosen."""
 
     @property
     def good(self) -> bool:
-        """No finding asks to isolate a cable."""
+        """No finding proposes to isolate a cable."""
         return not self.choices
 
     def lines(self) -> list[str]:
@@ -79,7 +79,7 @@ class IsolationLedger(Result):
     isolations: list[Isolated]
 
     def lines(self) -> list[str]:
-        """For people, a line each."""
+        """Return text, one line each."""
         from datetime import datetime
 
         at = lambda seconds: datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
@@ -111,7 +111,7 @@ def isolate(
     further time in a month), when the exporter's ledger says that it was repaired, or when the fabric
     needs it. ``mkey``: the M_Key of the subnet's manager, where ports are protected.
 
-    Raises :class:`InputError` where ``act`` has no live source, :class:`PeerError` where it does not
+    Raises :class:`InputError` if ``act`` has no live source, :class:`PeerError` if the source does not
     answer.
     """
     from softib.analysis.isolation import budget_of, choose, proven, without_cables
@@ -161,7 +161,7 @@ def isolations(source: Any) -> IsolationLedger:
 def release_isolated(source: Any, *names: str, mkey: int = 0) -> IsolationLedger:
     """Enable isolated cables again: those with an end in ``names`` (``leaf-1[3]``), or all.
     ``mkey``: as for :func:`isolate`. Raises :class:`UnknownName` for a port that is not isolated,
-    :class:`PeerError` where a switch refuses."""
+    :class:`PeerError` if a switch refuses."""
     name = str(getattr(source, "name", source))
     with _opened(name, mkey) as (opened, records):
         assert opened is not None and records is not None
@@ -211,7 +211,7 @@ def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
 
 
 def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
-    """The choice, left in use where its evidence is from before the cable was last released."""
+    """Return the choice, left in use if its evidence is older than the last release of the cable."""
     seen = getattr(observed, "observations", observed)
     begun_s = float(seen.begin_ns[seen.end_ns > seen.begin_ns].min(initial=2**63 - 1)) / 1e9
     if choice.isolate and begun_s < records.released_s(choice.ends):
@@ -221,7 +221,7 @@ def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
 
 
 def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolated]:
-    """Isolations that end: repaired, needed, due for a trial, or enabled by somebody else."""
+    """Return isolations that end: repaired, needed, due for a trial, or enabled by another party."""
     from softib.iba.constants import PhysState
     from softib.live.subnet_reader import read_wire
     from softib.monitor.isolation.ports import joins_parts, link_states
@@ -243,7 +243,7 @@ def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolat
         elif joins_parts(fabric, [r.ends]):
             why = "no other path is left between its ends"
         elif now >= r.due:
-            why = "a trial: no counter can accuse a cable without a link"
+            why = "a trial: a cable without a link has no counters as evidence"
         else:
             continue
         with suppress(PeerError):  # a switch that does not answer keeps its port disabled
@@ -261,7 +261,7 @@ def _release(opened: Opened, records: Records, r: Isolated, why: str) -> Isolate
 
 
 def _act(choice: Choice, opened: Opened, records: Records, hold: float, lost: int) -> Choice:
-    """Disable the cable, and enable it again where the manager does not route around it."""
+    """Disable the cable, and enable it again if the manager does not route around it."""
     from softib.monitor.isolation.ports import disable, enable, rerouted
 
     now = time.time()

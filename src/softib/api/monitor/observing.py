@@ -155,7 +155,7 @@ class Observed(Suggests):
         self.observations = observations
         self.problems: tuple[Problem | str, ...] = tuple(problems)
         self.rounds: tuple[dict[str, Any], ...] = tuple(rounds)
-        """Of each round: ``mads`` sent, ``seconds``, ``ports`` that were read, ``silent`` devices.
+        """Return for each round: ``mads`` sent, ``seconds``, ``ports`` read, ``silent`` devices.
         """
         self.managers: tuple[ManagerRound, ...] = tuple(managers)
         """State of the master subnet manager in each round

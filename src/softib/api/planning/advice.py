@@ -138,11 +138,10 @@ def advise(
     gpus_per_host: int = 8,
     prices: str | os.PathLike[str] | None = None,
 ) -> Advice:
-    """Advise on the network for a job of ``facts``, and for ``workload`` (as
-    :func:`softib.simulate` takes it; None: rules alone), which is run over ``networks``.
-
-    The time of a step and the share of communication come from the run where ``facts`` do not state
-    them. Raises :class:`InputError`.
+    """Advise on the network for a job of ``facts``, and for ``workload`` (as in
+    :func:`softib.simulate`; None: only rules), which is run over ``networks``. The time of a step and
+    the share of communication come from the run if ``facts`` do not state them. Raises
+    :class:`InputError`.
 
     >>> import softib
     >>> softib.advise(softib.Facts(hosts=8)).verdict

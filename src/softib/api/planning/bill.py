@@ -15,7 +15,7 @@ __all__ = ["BillItem", "BillOfMaterials", "bill_of_materials"]
 
 @dataclass(frozen=True)
 class BillItem(Result):
-    """A line of a bill; prices are None where the cost book has none."""
+    """A line of a bill; prices are None if the cost book has none."""
 
     item: str
     part: str
@@ -32,7 +32,7 @@ class BillItem(Result):
 
 @dataclass(frozen=True)
 class BillOfMaterials(Result):
-    """What is ordered, and its price."""
+    """An order and its price."""
 
     currency: str
     prices_of: str

@@ -114,7 +114,7 @@ class CableList(Result):
 
 @dataclass(frozen=True)
 class QuoteDifference(Result):
-    """An item of which a quote has too few or too many."""
+    """An item with too few or too many pieces in a quote."""
 
     item: str
     needed: int
@@ -287,7 +287,7 @@ class CablePlan(Suggests):
 
 def generation_of(fabric: Fabric) -> str:
     """The fastest speed of a fabric's links, as the name of its generation. Raises
-    :class:`InputError` where the source records none."""
+    :class:`InputError` if the source records none."""
     from softib.fabric.end_ports import port_gbps
     from softib.iba.rates import SPEED_BY_NAME
 

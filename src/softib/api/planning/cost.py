@@ -81,11 +81,11 @@ class CostSheet(Result):
     """The network's share of a useful GPU-hour."""
     scaling: list[ScalingRow]
     networks: list[NetworkPrice]
-    """The fabric's own, then Ethernet (RoCE or TCP) of the same rate."""
+    """The network of the fabric, then Ethernet (RoCE or TCP) of the same rate."""
 
 
 class Cost(Suggests):
-    """The bill of a fabric with the cost of running it. ``rows``: by number of GPUs, where a
+    """The bill of a fabric with the cost of running it. ``rows``: by number of GPUs, if a
     workload was given."""
 
     def __init__(self, plan: CablePlan, book: CostBook, gpus: int | None, rows: list[ScalingRow]):
@@ -103,8 +103,8 @@ class Cost(Suggests):
 
     @property
     def energy(self) -> PriceRange | None:
-        """Cost of power and cooling over the book's years, ``low`` and ``high``; None where the
-        book has no tariff."""
+        """Cost of power and cooling over the book's years, ``low`` and ``high``; None if the book
+        has no tariff."""
         running = self._book.running
         if running.kwh is None or running.pue is None:
             return None
@@ -127,7 +127,7 @@ class Cost(Suggests):
         return PriceRange(self.total.low / hours, self.total.high / hours)
 
     def row(self, point: dict[str, Any], first: dict[str, Any]) -> ScalingRow:
-        """A row of the scaling curve from one of :func:`softib.scaling` and its first."""
+        """Return a row of the scaling curve from a row of :func:`softib.scaling` and the first row."""
         from softib.analysis.planning import price_of_size
         from softib.plan.designs import Demand
 
@@ -146,7 +146,7 @@ class Cost(Suggests):
 
     @property
     def networks(self) -> list[NetworkPrice]:
-        """The fabric's own network and Ethernet of the same rate, by the same items."""
+        """Return the network of the fabric and Ethernet of the same rate, with the same items."""
         from softib.iba.rates import SPEED_BY_NAME
         from softib.plan.price_book import price_of
 

@@ -66,7 +66,7 @@ class GrowthRow(Result):
     cables_kept: int
     cables_moved: int
     cables_new: int
-    """To buy, when every cable that moves is used again."""
+    """Cables to buy if every moved cable is reused."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class DesignComparison(Result):
     oversubscription: float
     designs: list[DesignRow]
     storage: list[DesignRow]
-    """Of the storage fabric beside it."""
+    """The same for the additional storage fabric."""
     management_switches: int
     """Ethernet switches of 48 ports for management."""
     refused: list[str]
@@ -136,8 +136,8 @@ class DesignComparison(Result):
 
 
 class Designs(Suggests):
-    """The designs that meet a demand: those of its own oversubscription and with the fewest
-    switches first.
+    """The designs that meet a demand: first those with the requested oversubscription and the
+    fewest switches.
 
     ``refused``: one line for each kind of design that does not fit; ``storage``: designs of the
     separate storage fabric, empty if none was requested; ``management_switches``: 48-port Ethernet
@@ -167,8 +167,8 @@ class Designs(Suggests):
         return _fabric(self._design(label))
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
-        """Write the fabric.yaml of each design, also of the storage fabric, into ``folder`` (made where it is
-        missing); returns their paths. Raises :class:`InputError`."""
+        """Write the fabric.yaml of each design, also of the storage fabric, into ``folder`` (created if
+        missing); return their paths. Raises :class:`InputError`."""
         from softib.fabric.topologies.registry import spec_text
 
         directory = Path(folder)
@@ -191,7 +191,7 @@ class Designs(Suggests):
         return [_row(d) for d in self._designs]
 
     def table(self) -> Table:
-        """:meth:`rows` without what is nested."""
+        """Return :meth:`rows` without nested values."""
         return Table(columns(self.rows(), DesignRow))
 
     def to_json(self) -> dict[str, Any]:
@@ -276,11 +276,12 @@ def plan_design(
 ) -> Designs:
     """Designs for ``demand``.
 
-    ``budget``: in place of the demand's hosts, as many as the first design connects for this sum (middle prices).
-    ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a storage fabric
-    of its own. ``prices``: a cost book. Each design is built and brought up by the subnet manager, which then routes
-    around one dead switch of each tier and one cable. ``steps`` is entered with the name
-    of each. Raises :class:`InputError` for a demand that no design meets, and a budget that buys none.
+    ``budget``: instead of the demand's hosts, use the number that the first design connects for this
+    sum (middle prices). ``storage_ports`` of every host and one port of each of ``storage_hosts`` form
+    a separate storage fabric. ``prices``: a cost book. Each design is built and brought up by the
+    subnet manager, which then routes around one dead switch of each tier and one cable. ``steps`` is
+    entered with the name of each. Raises :class:`InputError` for a demand that no design meets, and a
+    budget that buys none.
 
     >>> import softib
     >>> designs = softib.plan_design(softib.Demand.of_gpus(256))

@@ -105,8 +105,8 @@ def run_here(
     become: bool = False,
 ) -> int:
     """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code.
-    Raises :class:`SoftibError`. ``become``: if nothing must be done after the program, this process
-    is replaced by a small one that waits for it and exits with its code."""
+    Raises :class:`SoftibError`. ``become``: if no work remains after the program, replace this
+    process by a small one that waits for it and exits with its code."""
     from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable
@@ -163,8 +163,8 @@ def run_here(
         recording.close(notice, code)
     if watch is not None and code not in QUIET:
         notice(
-            f"{program[0]} ended with exit code {code}; keep what it printed: softib why LOG --fabric {instance.name} "
-            f"says why"
+            f"{program[0]} ended with exit code {code}; keep its output: softib why LOG --fabric "
+            f"{instance.name} explains it"
         )
     if watch is None or code or not alive():
         return code

@@ -1,7 +1,7 @@
 """A fabric for the length of a command, in continuous integration: ``softib ci``.
 
 It starts a separate fabric, runs the command on each given node, injects faults on a schedule, and
-fails if the commands fail or verbs moved nothing. A failed run leaves a capture of all MADs,
+fails if the commands fail or verbs moved no data. A failed run leaves a capture of all MADs,
 counters, output and log.
 """
 
@@ -78,8 +78,8 @@ class CiRun(Result):
 
     ok: bool
     exit_code: int
-    """Of the first command that failed; 3: all succeeded and verbs moved nothing; 124: it took too
-    long."""
+    """Exit code of the first failed command; 3: all succeeded but verbs moved no data; 124: it took
+    too long."""
     problem: str
     """Why it failed; empty if it did not."""
     commands: list[CiCommand]
@@ -248,7 +248,7 @@ class _Run:
             self.threads[-1].start()
 
     def _copy(self, node: str, child: subprocess.Popen[bytes]) -> None:
-        """What the command says goes to the output and to its log."""
+        """The command's output is printed and logged."""
         assert child.stdout is not None
         with open(self.scratch / f"{node}.log", "wb") as log:
             while data := os.read(child.stdout.fileno(), 1 << 16):
@@ -292,8 +292,8 @@ class _Run:
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:
-        """The first cable between switches from the first node to the last; on one switch, the
-        first node's own."""
+        """Return the first cable between switches on the path from the first node to the last;
+        on one switch, the first node's cable."""
         names = [*self.commands]
         last = names[-1] if len(names) > 1 else self.fabric.nodes(type="ca")[-1]
         hops = self.fabric.explain(names[0], last).hops
@@ -322,7 +322,7 @@ class _Run:
             names = ", ".join(f"{f.kind} at {f.at_s:g} s" for f in self.schedule)
             return 1, f"the commands ended before {names}, so the fault was not injected"
         if verbs < NOTHING:
-            return NO_RDMA, f"the commands succeeded, and verbs moved nothing: {self._causes(commands[0].node)}"
+            return NO_RDMA, f"the commands succeeded, but verbs moved no data: {self._causes(commands[0].node)}"
         return 0, ""
 
     def _causes(self, node: str) -> str:
@@ -352,7 +352,7 @@ def _counters(fabric: RunningFabric) -> str:
 
 
 def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
-    """Write what is kept of the run to ``folder``."""
+    """Write the records of the run to ``folder``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not result.ok:

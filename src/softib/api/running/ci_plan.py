@@ -63,7 +63,7 @@ def planned_fault(text: str) -> PlannedFault:
     try:
         rate = float(arguments[2]) if len(arguments) == 3 else None
     except ValueError:
-        raise InputError(f"fault {text!r}: {arguments[2]!r} is no number") from None
+        raise InputError(f"fault {text!r}: {arguments[2]!r} is not a number") from None
     kind, where = arguments[0], arguments[1] if len(arguments) > 1 else ""
     kinds = {name: rate_option(name) for name in KINDS if name not in QUESTIONS}
     if kind not in kinds:

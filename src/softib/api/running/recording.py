@@ -31,8 +31,8 @@ tenth of the recording."""
 
 @dataclass(frozen=True)
 class Recording:
-    """To ``path``, by ``ranks`` calls of ``softib run`` together (1: this one alone), of which this
-    is number ``rank``; threads write to ``folder``."""
+    """A recording to ``path`` of ``ranks`` concurrent calls of ``softib run`` (1: only this one);
+    this call is number ``rank``; threads write to ``folder``."""
 
     path: Path
     folder: Path
@@ -48,10 +48,9 @@ class Recording:
 
     def close(self, notice: Notice, code: int = 0) -> None:
         """The program has ended with ``code`` (128 + signal). The last of all ranks writes the
-        schedule; so does the last that is there where others of the job record nothing or
-        elsewhere, and one that failed, whose launcher will end the others, and this process perhaps
-        not again; ranks that were ended for it have nothing to add. Raises :class:`InputError`
-        where it cannot be written."""
+        schedule, or the last present one if others of the job do not record or record elsewhere. A
+        failed rank also writes it, since its launcher will end the others, and ranks ended for that
+        reason have no more to add. Raises :class:`InputError` if it cannot be written."""
         last = True
         try:
             with (self.folder / "lock").open("w") as held:
@@ -73,7 +72,7 @@ class Recording:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def _failure(self, code: int) -> str:
-        """What is said of a program that failed."""
+        """Return the message about a failed program."""
         if not code:
             return ""
         who = f"rank {self.rank} of {self.ranks}" if self.ranks > 1 else "the program"
@@ -86,7 +85,7 @@ class Recording:
 
 
 def _remove_dead(target: Path) -> None:
-    """What recordings to ``target`` left whose launcher, or program, was killed."""
+    """Return leftovers of recordings to ``target`` whose launcher or program was killed."""
     from softib.live.proc import has_ended
 
     for left in target.absolute().parent.glob(f"{glob.escape(target.name)}.*.parts"):
@@ -96,8 +95,8 @@ def _remove_dead(target: Path) -> None:
 
 
 def recording_to(path: str | os.PathLike[str]) -> Recording:
-    """A recording to ``path`` (``.goal`` text, ``.bin`` binary) that begins now. Ranks that one
-    launcher starts record together.
+    """Begin a recording to ``path`` (``.goal`` text, ``.bin`` binary). Ranks started by
+    one launcher record together.
 
     Raises :class:`InputError` for another suffix, a folder that cannot be written, and inside of
     another recording.
@@ -126,7 +125,7 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
 
 
 def _write(path: Path, folder: Path) -> str:
-    """Write the schedule of what stands in ``folder``; a line about it."""
+    """Write the schedule of the records in ``folder``; return a line about it."""
     from softib.live.recording import collective_names, threads_in
     from softib.workloads.traces.goal import write_goal
     from softib.workloads.traces.goal_binary import write_binary
@@ -160,8 +159,8 @@ def _write(path: Path, folder: Path) -> str:
 
 
 def _away(threads: list[RecordedThread]) -> str:
-    """What is said of the thread that was longest without a processor before it posted: neither
-    messages nor computations have this time."""
+    """Return the message about the thread that was longest without a processor before a post:
+    this time counts neither for messages nor for computations."""
     most = max(threads, key=lambda t: t.away)
     span = int(most.ns[-1] - most.ns[0])
     if most.away < max(AWAY_NS, AWAY_SHARE * span):

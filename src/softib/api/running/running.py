@@ -96,9 +96,8 @@ class RunningFabric(Suggests):
         rank) in the foreground of this process, whose stdin, stdout, stderr and signals it gets;
         returns its exit code. Raises :class:`InputError`.
 
-        ``become``: if nothing must be done after the program, replace this process by a small one
-        that waits for it and exits with its code, as ``softib run`` does; then this does not
-        return.
+        ``become``: if no work remains after the program, replace this process by a small one that
+        waits for it and exits with its code, as in ``softib run``; then this call does not return.
         """
         return run_here(self._instance, program, node, port, how or Attachment(), notice, become)
 

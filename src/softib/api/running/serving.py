@@ -111,8 +111,8 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 
 
 def _start(command: list[str], log: Path, source: str, progress: Callable[[str], None]) -> int | None:
-    """Start ``command`` in a session of its own; None when the fabric is ready, else the code with
-    which it ended."""
+    """Start ``command`` in a new session; return None when the fabric is ready, otherwise its exit
+    code."""
     from softib.input_files import STDIN
 
     read, write = os.pipe()
@@ -134,7 +134,7 @@ def _start(command: list[str], log: Path, source: str, progress: Callable[[str],
         child.terminate()
         raise
     if ready:
-        threading.Thread(target=child.wait, daemon=True).start()  # it goes on; no zombie stays when it ends
+        threading.Thread(target=child.wait, daemon=True).start()  # it continues; no zombie remains when it ends
         return None
     return child.wait() or 1
 

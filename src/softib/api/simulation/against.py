@@ -1,4 +1,4 @@
-"""A log of a benchmark beside the predictions of a simulation, size by size."""
+"""Comparison of a benchmark's log with the predictions of a simulation, by size."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class AgainstRow(Result):
 
 @dataclass(frozen=True)
 class Against(Result):
-    """A log beside the predictions of a job."""
+    """Comparison of a log with the predictions of a job."""
 
     log: str
     program: str
     job: str
     unit: str
-    """Of measured and predicted: us or MB/s."""
+    """Unit of measured and predicted: us or MB/s."""
     mean_error: float
     """Mean of the errors without their signs."""
     inside: int | None
@@ -52,8 +52,9 @@ class Against(Result):
 
 
 def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Simulated) -> tuple[Against, Dataset]:
-    """The log in ``path`` beside what ``run`` predicts of its job in ``work``; and the log as measurements of
-    the machine. Raises :class:`InputError`, one line, where it is of another benchmark or of other nodes."""
+    """Compare the log in ``path`` with the predictions of ``run`` for its job in ``work``; also return
+    the log as measurements of the machine. Raises :class:`InputError`, one line, if it is of another
+    benchmark or of other nodes."""
     from softib.analysis.calibration.calibration import half_width
     from softib.analysis.calibration.predicting import log_ratio, values_of
     from softib.workloads.benchmark_logs.log import read_log
@@ -107,7 +108,7 @@ def _gpu(job: Job, hosts: Hosts) -> str:
 
 
 def nodes_of_log(log: BenchmarkLog, job: Job, hosts: Hosts) -> int:
-    """Nodes of ``job``. Raises :class:`InputError` where the log names others, or other GPUs."""
+    """Nodes of ``job``. Raises :class:`InputError` if the log has different ones, or different GPUs."""
     from softib.errors import InputError
     from softib.plural import counted
     from softib.workloads.hosts import rows_of

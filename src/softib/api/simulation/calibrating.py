@@ -41,7 +41,7 @@ class Constant(Result):
 
 @dataclass(frozen=True)
 class Calibration(Suggests, Result):
-    """A machine as a log tells it."""
+    """A machine described by a log."""
 
     document = "calibrate"
 
@@ -61,7 +61,8 @@ class Calibration(Suggests, Result):
     error_left_out: float
     """Mean error of each half of the rows, predicted by a fit to the other half."""
     low: float
-    """With ``high`` factors of a prediction between which nine of ten measurements lie, by these halves."""
+    """Factors ``low`` and ``high`` of a prediction that contain nine of ten measurements, from these
+    half widths."""
     high: float
     machine: dict[str, Any]
     """Content of the machine file."""
@@ -69,13 +70,13 @@ class Calibration(Suggests, Result):
     """The machine file in YAML."""
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the machine file. Raises :class:`InputError` where that fails."""
+        """Write the machine file. Raises :class:`InputError` if that fails."""
         from softib.whole_files import write_text
 
         write_text(path, self.text)
 
     def lines(self) -> list[str]:
-        """For people: what was fitted, what was kept, and the errors."""
+        """Return text: fitted values, unchanged values, and the errors."""
         value = lambda c: f"{c.value:,.4g} {c.unit}".rstrip()
         fitted = [f"fitted {c.name}: {value(c)} ({c.before:,.4g} without the log)" for c in self.fitted]
         kept = [f"kept {c.name}: {value(c)} (the sizes of the log do not depend on it)" for c in self.kept]
@@ -154,7 +155,7 @@ def _of_nccl(log: BenchmarkLog, job: Nccl, source: Any, base: MachineFile, path:
 
 
 def _as_logged(log: BenchmarkLog, job: Nccl, path: str) -> Nccl:
-    """``job`` with the log's GPUs, processes and version where it states none."""
+    """Return ``job`` with GPUs, processes and version of the log if the job does not state them."""
     stated = job.model_fields_set
     changes: dict[str, Any] = {}
     if "machine" not in stated and (path or log.gpu):
@@ -190,7 +191,7 @@ def _vendor_nodes(log: BenchmarkLog, job: Nccl) -> Hosts:
 
 
 def _of_log(log: BenchmarkLog, job: Nccl, hosts: Hosts) -> Hosts:
-    """``hosts``, of which the log's nodes are the first where ``job`` names none."""
+    """Return ``hosts`` for the log's nodes: the first ones if ``job`` names none."""
     from softib.workloads.hosts import rows_of
     from softib.workloads.nccl.net_ib import nodes_of
 
@@ -296,7 +297,7 @@ def _calibration(
 
 
 def _merged(base: MachineFile, file: MachineFile, measured: list[Any]) -> dict[str, Any]:
-    """``base`` with the keys of ``file``, and what was measured."""
+    """Return ``base`` with the keys of ``file``, and the measurements."""
     old, new = (m.model_dump(mode="json", exclude_defaults=True) for m in (base, file))
     both = {**old, **new, "nccl": {**old.get("nccl", {}), **new.get("nccl", {})}}
     both["hosts"] = {**old.get("hosts", {}), **new.get("hosts", {})}

@@ -185,11 +185,11 @@ def phases(phases_of_run: Phases) -> dict[str, Any]:
 
 
 def rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
-    """Columns as a mapping a row."""
+    """Return columns as one mapping per row."""
     plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in columns.items()}
     return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
 
 
 def _us_of(ps: np.ndarray) -> np.ndarray:
-    """Picoseconds as µs; NaN where it never happened."""
+    """Return picoseconds as µs; NaN for an event that did not happen."""
     return np.where(ps >= 0, ps / 1e6, np.nan)

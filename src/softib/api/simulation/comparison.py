@@ -36,7 +36,7 @@ NO_HALF = "Nothing here costs half of the fabric as it is, or less."
 SLOWER = (
     "{slower} slower than {older} here: these messages wait for devices, not links. From port to "
     "port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
-    "links of HDR and later have forward error correction, and of NDR's switches sources say 150 to 400 ns."
+    "links of HDR and later have forward error correction; sources for NDR switches range from 150 to 400 ns."
 )
 SHOWN = {"roce": "RoCE", "tcp": "TCP"}
 BUSY = (
@@ -135,7 +135,8 @@ class Comparison(Suggests):
         )
 
     def _busy(self) -> tuple[str, ...]:
-        """Warn where a host's messages take more than one core and nothing in the run waits for it."""
+        """Warn if a host's messages need more than one core and the run does not model the wait for
+        it."""
         from softib.iba.rates import SPEED_BY_NAME
 
         most = {r.network: r.cpu_share_most or 0.0 for r in self._networks if r.network in SPEED_BY_NAME}
@@ -181,8 +182,8 @@ class Comparison(Suggests):
     @property
     def half_price(self) -> list[dict[str, Any]] | None:
         """Networks at half of the fabric's price or less, by middle prices: ``price`` and
-        ``performance`` (inverse of completion) as shares of the fabric as it is. None where the
-        cost book does not price the fabric."""
+        ``performance`` (inverse of completion) as shares of the fabric as it is. None if the cost
+        book has no prices for the fabric."""
         half = _half_price(self._networks)
         return None if half is None else [one.to_json() for one in half]
 
@@ -265,8 +266,8 @@ class Comparison(Suggests):
 
 
 def _half_price(networks: Sequence[Network]) -> list[HalfPrice] | None:
-    """Networks at half the price or less of the first one; None where the cost book has no price of
-    it."""
+    """Return the networks at half the price of the first one or less; None if the cost book has no
+    price for it."""
     base, *others = networks
     if base.price is None:
         return None
@@ -296,10 +297,10 @@ def compare(
     """Run ``workload`` on the fabric as it is, and with each of ``networks``: a generation of
     InfiniBand (the same graph, other link speeds, adapters and switches of that generation),
     ``roce`` or ``tcp`` over the same cables at the data rate of its links, with options such as
-    ``"roce,gbps=100"``. ``prices``: a cost book (YAML) in place of softib's own.
+    ``"roce,gbps=100"``. ``prices``: a cost book (YAML) instead of softib's.
 
-    Raises :class:`UnknownName` and :class:`InputError`, one line each, as :func:`simulate` does,
-    and for a network that is none; what one network alone cannot run (RoCE in another layer than
+    Raises :class:`UnknownName` and :class:`InputError`, one line each, like :func:`simulate`, also
+    for an unknown network; the error of a single network (for example RoCE in a layer other than
     ``packet``) is in its row.
 
     >>> import softib

@@ -84,7 +84,7 @@ class Figures(Result):
     faults: list[FaultEffect] | None = field(default=None, metadata=OPTIONAL)
     """Only for a run with faults, with the next three."""
     management: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
-    """Where the subnet manager ran and its engine; MADs sent, lost and answered, VL15Dropped,
+    """Location and engine of the subnet manager; MADs sent, lost and answered, VL15Dropped,
     traps, [begin, end] of sweeps in us."""
     retransmission: dict[str, int] | None = field(default=None, metadata=OPTIONAL)
     """Messages lost, resent, and late (resent, and arrived); packets resent, discarded at inactive
@@ -130,15 +130,15 @@ class RunFigures(Result):
     trace: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
     """The timeline of one message."""
     sensitivity: dict[str, dict[str, float]] | None = field(default=None, metadata=OPTIONAL)
-    """With ``--sensitivity``: time with latency, bandwidth, congestion at ``half`` and ``double``,
-    over that without."""
+    """With ``--sensitivity``: the time with latency, bandwidth or congestion at ``half`` and
+    ``double``, relative to the unchanged time."""
     fabrics: list[OtherFabric] | None = field(default=None, metadata=OPTIONAL)
     """Runs on the other fabrics of the workload file."""
     what_if: WhatIf | None = field(default=None, metadata=OPTIONAL)
     variants: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
     """The run as it is and all of ``--what-if``, side by side."""
     against: Against | None = field(default=None, metadata=OPTIONAL)
-    """A log beside predictions, with ``--against``."""
+    """Comparison of a log with predictions, with ``--against``."""
     counters: dict[str, dict[str, int]] | None = field(default=None, metadata=OPTIONAL)
     """PortCounters that the run added, by port."""
 
@@ -179,7 +179,7 @@ def _victims(run: RunResult, victims: Victims) -> dict[str, Any]:
 
 
 def over_time(run: RunResult) -> dict[str, Any]:
-    """The samples of a run as figures; empty where there are none."""
+    """The samples of a run as figures; empty without samples."""
     from softib.analysis.simulation.over_time import loads_of_ports, loads_of_tiers, queues_of_ports
 
     s = run.outcome.samples

@@ -1,4 +1,4 @@
-"""Remedies for the busiest ports of a simulated run, tried where that is cheap."""
+"""Remedies for the busiest ports of a simulated run, tried if that is cheap."""
 
 from __future__ import annotations
 

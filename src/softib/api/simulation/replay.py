@@ -89,12 +89,12 @@ def replay(
     options: Mapping[str, Any] | None = None,
 ) -> Replay:
     """Run a program (a GOAL schedule or Chakra trace: its file, or ``trace:FILE,ranks-per-host=8``)
-    on the fabric by the LogGOPS layer: processors, adapters, latencies and rates of the paths on
-    its tables, and no congestion between switches. :func:`softib.simulate` runs the same with
-    congestion, a message a row.
+    on the fabric with the LogGOPS layer: processors, adapters, latencies and rates of the paths in
+    its tables, without congestion between switches. :func:`softib.simulate` runs the same with
+    congestion, one message per row.
 
     ``engine`` and ``lfts`` as for :func:`softib.simulate`; ``options``: those of the ``trace``
-    pattern. Raises :class:`InputError` where the trace is at fault, with rank and operation.
+    pattern. Raises :class:`InputError` for an invalid trace, with rank and operation.
     """
     import time
     from contextlib import nullcontext
@@ -152,5 +152,5 @@ def _job(text: str, options: Mapping[str, Any]) -> Trace:
     is_file = text.partition(":")[0].partition(",")[0] not in patterns() and "," not in text
     job = parse(text).jobs[0] if not is_file else job_of("trace", {"file": text, **options}, text)
     if not isinstance(job, Trace):
-        raise InputError(f"{text} is no trace; the loggops layer runs programs")
+        raise InputError(f"{text} is not a trace; the loggops layer runs programs")
     return job

@@ -61,12 +61,12 @@ class Simulation(Suggests):
         return self._simulation(run)
 
     def _simulation(self, run: Run) -> Simulation:
-        """The one object that shows ``run`` beside this."""
+        """Return the object that shows ``run`` together with this one."""
         return self._shown.setdefault(id(run), Simulation(run))
 
     @property
     def variants(self) -> dict[str, Simulation]:
-        """The same workload with something changed, by what changed."""
+        """Runs of the same workload with changes, by change."""
         return {text: self._simulation(run) for text, run in self._plain.variants.items()}
 
     @property
@@ -116,7 +116,7 @@ class Simulation(Suggests):
 
     @property
     def against(self) -> Against | None:
-        """The log of ``record.against`` beside predictions; None without one."""
+        """Return the comparison of the log ``record.against`` with predictions; None without one."""
         return self._plain.against
 
     @property
@@ -252,8 +252,8 @@ class Simulation(Suggests):
 
     @cached_property
     def over_time(self) -> dict[str, Any]:
-        """Loads and queues over time of the ports that mattered, and of tiers of links; empty where
-        no samples were taken."""
+        """Return loads and queues over time of the relevant ports, and of tiers of links; empty
+        without samples."""
         from softib.api.simulation.figures import over_time
 
         return {} if self._run is None else over_time(self._run)
@@ -302,8 +302,8 @@ class Simulation(Suggests):
         each link of the busiest switches; ``time``: loads of ports over time, where samples were
         taken (``record=softib.Record(…)``).
 
-        Raises :class:`UnknownName` for another kind, :class:`InputError` where the run has nothing
-        to draw in it.
+        Raises :class:`UnknownName` for another kind, :class:`InputError` if the run has no data to
+        draw.
         """
         from softib.api.graph import Drawing
         from softib.render.html import styled

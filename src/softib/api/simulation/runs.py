@@ -43,9 +43,9 @@ class Record:
     ``min_rnr_timer`` and ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has
     them (TCP has none). ``hosts``: host costs of messages, instead of the fabric file's ``hosts``:
     ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md). ``machine``: a file of
-    :func:`softib.calibrate` that describes nodes and hosts, for jobs and costs that do not say
-    otherwise; ``against``: a log of nccl-tests or an OSU benchmark, which
-    :attr:`Simulation.against` has beside predictions (docs/calibrate.md).
+    :func:`softib.calibrate` that describes nodes and hosts, used unless jobs and costs state
+    others; ``against``: a log of nccl-tests or an OSU benchmark, which
+    :attr:`Simulation.against` compares with predictions (docs/calibrate.md).
     ``packets`` (packet layer): log what every packet does at every port, for
     :meth:`Simulation.packets_to_parquet`. ``interruptible`` (packet layer): Ctrl-C ends the run and
     :attr:`Simulation.interrupted` is set, in place of KeyboardInterrupt."""
@@ -71,10 +71,10 @@ class Run:
     """One run with its derived results. It has ``result``, or ``phases`` (an all-to-all with
     barriers).
 
-    ``settings``: what it is a run of; ``fabric`` has the tables that it took, which ``engine``
-    computed; ``wall_s``: seconds of the layer. Beside it: ``variants`` with something changed, by
-    what changed, and ``what_if``, the first of these; ``others``: jobs on other fabrics, by their
-    names; ``alone``: figures of each job without the others; ``against``: a log beside predictions.
+    ``settings``: the settings of the run; ``fabric`` has the tables used, computed by ``engine``;
+    ``wall_s``: seconds of the layer. Further runs: ``variants`` with changes, by change, and
+    ``what_if``, the first of these; ``others``: jobs on other fabrics, by their names; ``alone``:
+    figures of each job without the others; ``against``: a log compared with predictions.
     """
 
     settings: Runs
@@ -115,7 +115,7 @@ class Run:
 
     @property
     def agreement(self) -> Agreement:
-        """What of it the packet layer would give too."""
+        """The results that agree with the packet layer."""
         from softib.sim.agreement import ALL, NONE
 
         if self.result is not None:
@@ -171,8 +171,8 @@ class Run:
         return [] if self.result is None else busy_ports(self.result)
 
     def with_measurements(self, predict: Simulated, with_log: bool) -> None:
-        """Let verdicts count what was measured on the machine of ``record``; ``with_log``: compare with its log,
-        too."""
+        """Make verdicts use the measurements of the machine in ``record``; ``with_log``: also compare
+        with its log."""
         from dataclasses import replace
 
         from softib.api.simulation.against import against
@@ -235,7 +235,7 @@ class Runs:
         if "generation" in changed:
             result = replace(result, fabric=at_generation(result.fabric, changed["generation"]))
         over = network_of(changed["network"]) if "network" in changed else {}
-        if gbps := over.get("ethernet", {}).get("gbps"):  # adapters and switches of that speed, not faster cables alone
+        if gbps := over.get("ethernet", {}).get("gbps"):  # adapters and switches of that speed, not only faster cables
             result = replace(result, fabric=at_generation(result.fabric, ethernet_generation(gbps)))
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:

@@ -37,8 +37,8 @@ def scaling(
     ``gpu_hours_per_step``, ``gpu_hours_per_billion_tokens``.
 
     ``weak``: the workload's batch is that of the first row, and grows with the GPUs; otherwise all
-    have the same. Raises :class:`InputError` for another workload, for numbers that are not whole
-    nodes, and for more GPUs than exist.
+    have the same. Raises :class:`InputError` for another workload, for numbers that are not
+    multiples of a node, and for more GPUs than exist.
 
     >>> import softib
     >>> fabric = softib.generate("rail-optimized", nodes=4, rails=8, radix=32, ufm=False)
@@ -102,7 +102,7 @@ def simulate(
     of tables instead. ``layer``: ``packet``, ``fluid`` or ``static``. ``what_if``
     (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it again with that change, and
     with each change alone if there are several: ``ar`` and ``cc`` are adaptive routing and
-    congestion control of the packet layer, ``vl=jobs`` gives each job an SL of its own;
+    congestion control of the packet layer, ``vl=jobs`` gives each job a separate SL;
     ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the
     graph with links of that generation. ``"sensitivity"`` means each of these three halved and
     doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches
@@ -147,7 +147,7 @@ def simulate(
 
 
 def _changes(what_if: str | Sequence[str] | None) -> list[str]:
-    """Return the changes of each run; ``sensitivity`` stands for several."""
+    """Return the changes of each run; ``sensitivity`` means several."""
     texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
     return [one for text in texts for one in (SENSITIVITY if text == "sensitivity" else (text,))]
 

@@ -56,15 +56,15 @@ def packet_options(given: Mapping[str, int], layer: str, network: str = "infinib
 
 
 CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics", "latency", "bandwidth", "congestion")
-"""What may change: the routing engine; adaptive routing and congestion control on or off; a service
-level of its own for each job; the network (``roce``, ``tcp``); the generation of the links; all
+"""Possible changes: the routing engine; adaptive routing and congestion control on or off; a separate
+service level for each job; the network (``roce``, ``tcp``); the generation of the links; all
 jobs of a file of several fabrics on the first one; factors of latency, of the rate of all links,
 and of how narrow links between switches are."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
 FACTORS = ("latency", "bandwidth", "congestion")
 SENSITIVITY = tuple(f"{key}={factor}" for key in FACTORS for factor in ("0.5", "2"))
-"""What ``sensitivity`` as a what-if changes."""
+"""The changes of the what-if ``sensitivity``."""
 VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": ("one",)}
 
 
@@ -74,7 +74,7 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
     from softib.iba.rates import speed_named
 
     changes: dict[str, str] = {}
-    # A list of engines has commas of its own: what is no change of its own belongs to the value before.
+    # A list of engines also has commas: a part that is not a change belongs to the value before it.
     for part in [] if text is None else text.split(","):
         key, equals, value = (p.strip() for p in part.partition("="))
         if not equals and changes and list(changes)[-1] == "engine" and key:
@@ -133,8 +133,8 @@ def check_network(changes: Mapping[str, str], layer: str) -> None:
 
 
 def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:
-    """The runs that show what ``changes`` do: all of them together, then each one alone where there
-    are several."""
+    """Return the runs that show the effect of ``changes``: all of them together, then each one alone
+    if there are several."""
     alone = [{key: value} for key, value in changes.items()] if len(changes) > 1 else []
     return [dict(changes), *alone]
 

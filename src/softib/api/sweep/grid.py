@@ -90,14 +90,14 @@ def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: s
 
 
 class Journal:
-    """Finished rows beside the file that a sweep writes, a line of JSON each: a killed sweep
-    continues from there. ``None``: nothing is stored."""
+    """Finished rows of a sweep, one line of JSON each, in a file next to its output: a killed
+    sweep continues from there. ``None``: nothing is stored."""
 
     def __init__(self, out: str | os.PathLike[str] | None):
         self.path = None if out is None else Path(f"{os.fspath(out)}.rows")
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """Return rows by key; the last line may be truncated. Raises :class:`InputError` where it
+        """Return rows by key; the last line may be truncated. Raises :class:`InputError` if it
         cannot be read."""
         rows: dict[str, dict[str, Any]] = {}
         if self.path is None or not self.path.exists():
@@ -120,7 +120,7 @@ class Journal:
         return rows
 
     def add(self, key: str, row: dict[str, Any]) -> None:
-        """Keep a row. Raises :class:`InputError` where it cannot be written."""
+        """Keep a row. Raises :class:`InputError` if it cannot be written."""
         if self.path is None:
             return
         try:
@@ -140,8 +140,8 @@ class Journal:
 
 
 def check_appendable(path: str | os.PathLike[str]) -> None:
-    """Raise :class:`InputError` where rows cannot be appended to ``path``: before the work. Leaves
-    no empty file behind."""
+    """Raise :class:`InputError` where rows cannot be appended to ``path``: before the work. Remove
+    the file if it is empty."""
     target = Path(path)
     there = target.exists()
     try:

@@ -116,8 +116,8 @@ def sweep(
     kept in ``OUT.rows`` until then: the same call continues after a kill. An error of a single
     point is its row's ``error``.
 
-    Raises :class:`UnknownName` and :class:`InputError`, one line each, before anything runs, where
-    a parameter or a value is wrong; :class:`MissingLibrary` without joblib, of a cluster without
+    Raises :class:`UnknownName` and :class:`InputError`, one line each, before any run, for a wrong
+    parameter or value; :class:`MissingLibrary` without joblib, of a cluster without
     Dask, and with ``out`` without polars.
     """
     from softib.workloads.workload import read
@@ -162,8 +162,8 @@ def sweep(
 
 
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:
-    """Raise one line for a run option that is none in any layer; what another layer would know is
-    an error of its row."""
+    """Raise one line for a run option that no layer has; an option of another layer is an error of
+    its row."""
     from softib.analysis.simulation.run import run_layer
     from softib.api.simulation.what_if import changes_of, text_of
     from softib.errors import UnknownName
@@ -220,7 +220,7 @@ def _cluster(address: str) -> Iterator[int]:
 
 
 def _column(values: list[Any]) -> Any:
-    """Numbers as they are; texts where one is a text."""
+    """Return numbers unchanged; all as text if one is text."""
     if any(isinstance(v, str) for v in values):
         return [None if v is None else str(v) for v in values]
     return values

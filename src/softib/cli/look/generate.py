@@ -52,7 +52,7 @@ def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str
         raise UnknownName("topology kind", kind, kinds)
     if listed:
         if parameters:
-            raise click.UsageError(f"--list lists and takes no {parameters[0]}")
+            raise click.UsageError(f"--list takes no parameters; leave {parameters[0]} out")
         _list(list(kinds.values()) if kind is None else [kinds[kind]], kind is not None, as_json)
         return 0
     if as_json:
@@ -104,8 +104,8 @@ def _given(kind: Kind, args: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _value(parameter: Parameter, word: str) -> Any:
-    """``word`` as a value of the parameter's form; what is no such value stays text, and the kind's
-    own check says so."""
+    """Return ``word`` as a value of the parameter's type; any other text is returned unchanged, and
+    the kind's check reports it."""
     if parameter.form in ("text", "ratio"):
         return word
     if parameter.form == "yes/no":

@@ -79,7 +79,8 @@ def command(
 
 
 def _stamp() -> tuple[datetime, str]:
-    """Now, or the moment that SOURCE_DATE_EPOCH tells (reproducible-builds.org), and this command."""
+    """Return the present time, or that of SOURCE_DATE_EPOCH (reproducible-builds.org), and this
+    command."""
     import os
     import shlex
     import sys

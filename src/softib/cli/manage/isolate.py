@@ -39,7 +39,7 @@ from softib.foreign_text import shown
 @click.option(
     "--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
 )
-@click.option("--since", metavar="TIME", help="Of a history: from then on, as softib diagnose has it.")
+@click.option("--since", metavar="TIME", help="For a history: start time, as in softib diagnose.")
 @click.option(
     "--fabric",
     metavar="SOURCE",
@@ -50,12 +50,12 @@ from softib.foreign_text import shown
 @click.option("--thresholds", type=InputFile(), metavar="FILE", help="Other thresholds than the shipped ones, YAML.")
 @json_option
 def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Isolate the cables that softib diagnose wants isolated: disable a switch port, see that the
-    manager routes around it, and enable it again when the reason is gone.
+    """Isolate the cables that softib diagnose proposes to isolate: disable a switch port, check
+    that the manager routes around it, and enable it again when the reason has ended.
 
     Only cables between switches; never the last path between two hosts; never more than the budget;
     each switch keeps half of its cables to other switches. Works with softib's manager and with
-    OpenSM. Exit 1 when a finding asks to isolate a cable.
+    OpenSM. Exit 1 when a finding proposes to isolate a cable.
 
     \b
     softib isolate pod --rounds 5 --every 60          # what would be done

@@ -140,7 +140,7 @@ def _go(
     reports: bool,
     log: tuple[str | None, str, int],
 ) -> list[PlannedChanges]:
-    """Let them manage until they are done; what they would change after a dry run."""
+    """Run the managers until they end; return the planned changes of a dry run."""
     import softib
 
     line = Line(managers, sys.stderr.isatty(), reports and not once and not dry_run)
@@ -191,8 +191,8 @@ def _guid(text: str) -> int:
 
 
 class Line:
-    """The live line on a terminal: phase, nodes found, MADs and MADs a second. Where it
-    ``reports``, the tables of each manager go to stdout as soon as they are others."""
+    """The live line on a terminal: phase, nodes found, MADs and MADs a second. With
+    ``reports``, the tables of each manager are printed to stdout whenever they change."""
 
     def __init__(self, managers: UmadManager | UmadManagers, live: bool, reports: bool):
         self.managers, self.reports = managers, reports
@@ -232,8 +232,7 @@ class Line:
 
 
 def _about_tables(manager: UmadManager) -> list[str]:
-    """What the tables are worth, then the notes of the sweep that made them (those that are in
-    these lines left out)."""
+    """Return the quality of the tables, then further notes of the sweep that created them."""
     lines = list(manager.faults) or [manager.verdict] * bool(manager.verdict)
     return [*lines, *(note for note in manager.notes if not any(note in line for line in lines))]
 
@@ -275,7 +274,7 @@ def _show_changes(planned: PlannedChanges) -> None:
     for problem in planned.problems:
         print_notice(problem)
     print_notice(
-        f"{counted(len(lines), 'node')} and {counted(len(planned), 'attribute')} would change; nothing was set"
+        f"{counted(len(lines), 'node')} and {counted(len(planned), 'attribute')} would change; no change was made"
     )
 
 

@@ -19,7 +19,7 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
     "--workload",
     metavar="W",
     default="",
-    help="What ran, as far as the log does not state it, such as nccl-all-reduce,gpudirect=phb or "
+    help="The job, if the log does not describe it completely, for example nccl-all-reduce,gpudirect=phb or "
     "mpi-allreduce,ranks-per-host=8.",
 )
 @click.option(
@@ -33,7 +33,7 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
 def command(log: str, source: str | None, workload: str, machine: str | None, as_json: bool, load: Load) -> int:
     """Fit the description of a machine to LOG, of nccl-tests or an OSU benchmark.
 
-    Each constant on which sizes of the log depend is fitted, the others are kept. The file of --machine
+    Constants that affect sizes of the log are fitted, the others are unchanged. The file of --machine
     is what softib simulate --machine F takes.
     """
     import softib

@@ -54,7 +54,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SUM",
-    help="The price of the network, in place of hosts: as many hosts with GPUs as it connects.",
+    help="The price of the network, instead of hosts: use the number of hosts with GPUs that it connects.",
 )
 @click.option(
     "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a host."
@@ -70,7 +70,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     default=1.0,
     show_default=True,
     metavar="R",
-    help="Host ports to uplinks of a leaf.",
+    help="Ratio of host ports to uplinks of a leaf.",
 )
 @click.option(
     "--storage-ports",
@@ -183,7 +183,7 @@ def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **o
 @click.option(
     "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of the cluster: gives the cost of a GPU-hour."
 )
-@click.option("--workload", metavar="W", help="A training step of all GPUs, as softib simulate takes it.")
+@click.option("--workload", metavar="W", help="A training step of all GPUs, in the form of softib simulate.")
 @click.option("--scale", metavar="N,N", default="", help="Numbers of GPUs of a scaling curve, besides --gpus.")
 @click.option(
     "--save",
@@ -284,7 +284,7 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
     is_flag=True,
     default=True,
     flag_value=False,
-    help="There is no experience with lossless Ethernet or a subnet manager.",
+    help="The site has no experience with lossless Ethernet or a subnet manager.",
 )
 @click.option(
     "--tenants", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Tenants of the fabric."
@@ -307,8 +307,8 @@ def advise(
     as_json: bool,
     **facts: Any,
 ) -> int:
-    """Advise on the network for WORKLOAD (as softib simulate takes it) or for the facts given by
-    options. Prints the deciding rules first, then time and cost of each network, and the break-even
+    """Advise on the network for WORKLOAD (in the form of softib simulate) or for the facts given
+    by options. Prints the deciding rules first, then time and cost of each network, and the break-even
     price. States if Ethernet is enough.
     """
     import softib

@@ -110,7 +110,7 @@ SMS = ("internal", "off")
     "--against",
     metavar="LOG",
     type=InputFile(),
-    help="Print a log of nccl-tests or an OSU benchmark beside what is predicted of its sizes.",
+    help="Compare a log of nccl-tests or an OSU benchmark with the predictions for its sizes.",
 )
 @click.option(
     "--fault",
@@ -243,7 +243,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         for place in given["counters"]:
             click.echo(f"\n# Port counters: {place}\n{result.perfquery(place)}")
     if result.interrupted:
-        raise KeyboardInterrupt  # the exit code of the signal, behind what was printed
+        raise KeyboardInterrupt  # the exit code of the signal, after the output
     return 0 if result.good else 1
 
 
@@ -314,7 +314,7 @@ OF_A_SWEEP = {"sweep", "workers", "dask", "parquet", "json", "layer", "engine", 
 
 
 def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
-    """Run the sweep that the options of ``softib simulate`` ask for; the exit code."""
+    """Run the sweep requested by the options of ``softib simulate``; return the exit code."""
     import softib
 
     if not given["sweep"]:
@@ -347,8 +347,8 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
 
 
 class Rows:
-    """A line on a terminal: runs that are there, and how long the rest takes at this pace; rows of
-    an earlier call count for nothing."""
+    """A line on a terminal: finished runs, and the remaining time at this pace; rows of an earlier
+    call do not count."""
 
     def __init__(self) -> None:
         self.began = self.shown = time.monotonic()

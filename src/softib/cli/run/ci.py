@@ -72,7 +72,7 @@ def command(
     program: tuple[str, ...],
 ) -> int:
     """Start a fabric, run PROGRAM on it, stop it: exit with PROGRAM's code, or 3 if verbs moved
-    nothing.
+    no data.
 
     \b
     softib ci -- pytest tests/rdma

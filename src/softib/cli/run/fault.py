@@ -47,7 +47,7 @@ _DONE = {
     "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
     "flow-control": ("leaves out {:.0%} of its flow-control packets", "sends all flow-control packets"),
 }
-"""Kind → what was done, with RATE and where that is 0."""
+"""Kind → text of the action, with RATE, and for RATE 0."""
 
 
 SEEN_S = 86_400.0
@@ -118,8 +118,8 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
 
 
 def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float | None]:
-    """The places, and the RATE behind them: the last word where it is a number (and not the only
-    one)."""
+    """Return the locations, and the RATE after them: the last argument if it is a number (and not
+    the only one)."""
     from softib.errors import InputError
 
     try:
@@ -127,7 +127,7 @@ def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float 
     except ValueError:
         rate = None
         if kind in _RATES and "[" not in locations[-1]:
-            raise InputError(f"{locations[-1]!r} is no number; fault {kind} takes NODE[PORT]... RATE") from None
+            raise InputError(f"{locations[-1]!r} is not a number; fault {kind} takes NODE[PORT]... RATE") from None
     return list(locations if rate is None else locations[:-1]), rate
 
 
@@ -172,7 +172,7 @@ def _often(per_s: float) -> str:
 
 
 def _done(kind: str, given: dict[str, Any]) -> str:
-    """What was done to the link."""
+    """Return the change of the link."""
     rate = given.get(_RATES.get(kind, ""), 0)
     if kind in _DONE:
         text = _DONE[kind][0 if rate else 1]

@@ -156,7 +156,7 @@ def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: st
 @click.argument("file", metavar="FILE", type=InputFile(), shell_complete=completing.files)
 @offset_option
 def compare(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int) -> int:
-    """Have the target compare FILE with a namespace. Exit code 1 if they differ."""
+    """Let the target compare FILE with a namespace. Exit code 1 if they differ."""
     data = content(file).data
     with _connect(address, nqn, namespace) as disk:
         began = time.monotonic()

@@ -59,7 +59,7 @@ from softib.cli.shared.output import print_notice
     help="With --net: capture the traffic of NODE's interfaces as InfiniBand packets, for Wireshark.",
 )
 @click.option(
-    "--assert-rdma", is_flag=True, help=("If PROGRAM succeeds but verbs moved nothing, print why and exit with 3.")
+    "--assert-rdma", is_flag=True, help=("If PROGRAM succeeds but verbs moved no data, print why and exit with 3.")
 )
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(

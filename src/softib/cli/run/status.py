@@ -49,8 +49,8 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
 
 
 def _ask(fabrics: Sequence[RunningFabric]) -> tuple[list[dict[str, Any]], list[SoftibError]]:
-    """The states of ``fabrics``, and errors of those that do not report one. All are asked at once: a daemon that does
-    not answer delays no other."""
+    """The states of ``fabrics``, and errors of those that do not report one. All are queried at once: a
+    daemon that does not answer does not delay others."""
     answers: dict[str, dict[str, Any]] = {}
     errors: dict[str, SoftibError] = {}
 
@@ -96,6 +96,6 @@ def _print(one: dict[str, Any]) -> None:
 
 
 def _engine(sm: dict[str, Any]) -> str:
-    """The engine of the settings; behind it the one that made the tables, where that is another."""
+    """Return the engine of the settings, followed by the one that computed the tables if it differs."""
     used = sm.get("engine_used") or sm["engine"]
     return str(sm["engine"]) if used == sm["engine"] else f"{sm['engine']} (tables by {used})"

@@ -127,7 +127,7 @@ def command(
 
 
 class Line:
-    """The live status line of a foreground fabric (one line when it is ready, where stderr is no
+    """The live status line of a foreground fabric (one line when it is ready, if stderr is not a
     terminal)."""
 
     def __init__(self, starter: Starter, strict: bool, as_json: bool):

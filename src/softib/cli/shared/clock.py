@@ -12,7 +12,7 @@ __all__ = ["clock"]
 
 
 def clock(option: str, text: str | None) -> float | None:
-    """Seconds since 1970 of ``6h`` (ago) or of a clock time; ``option`` is named where it is neither."""
+    """Return seconds since 1970 of ``6h`` (ago) or of a clock time; errors name ``option``."""
     if text is None:
         return None
     if ago := re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", text):

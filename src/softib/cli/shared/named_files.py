@@ -69,7 +69,7 @@ class OutputFile(click.Path):
 
 
 class OutputFolder(click.Path):
-    """A folder that files are written into; it is made where it is missing."""
+    """A folder for output files; it is created if missing."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return ``value``. Raises :class:`InputError`."""

@@ -1,4 +1,4 @@
-"""The fabric that was observed, where counters over time come from."""
+"""The observed fabric of counters over time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["observed_fabric"]
 
 
 def observed_fabric(sources: tuple[str, ...], fabric: str | None) -> str | None:
-    """``fabric``, or the one source where that is a running fabric or ``umad:DEVICE``; None for files, a history or a
-    Prometheus server, which are no fabric."""
+    """Return ``fabric``, or the only source if it is a running fabric or ``umad:DEVICE``; None for
+    files, a history or a Prometheus server, which are not fabrics."""
     if fabric is not None or len(sources) != 1 or sources[0].startswith("http") or Path(sources[0]).exists():
         return fabric
     return sources[0]

@@ -1,4 +1,4 @@
-"""Options that verbs share, declared once: SOURCE with what its reader needs, forwarding tables,
+"""Options that verbs share, declared once: SOURCE with options of its reader, forwarding tables,
 OpenSM's files for engines, settings of softib's subnet manager."""
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ manager_options = _gathered("manager", (*MANAGER_OPTIONS, *ENGINE_FILES))
 
 
 def given_settings(manager: dict[str, Any]) -> tuple[dict[str, Any], str | None, str | None]:
-    """(fields of ``ManagerSettings.given``, its ``options``, its ``partitions``) of what the
-    command line says."""
+    """Return (fields of ``ManagerSettings.given``, its ``options``, its ``partitions``) from
+    the command line."""
     sweep = manager["sweep"]
     fields = {
         "engine": manager["engine"],
@@ -237,14 +237,14 @@ def given_settings(manager: dict[str, Any]) -> tuple[dict[str, Any], str | None,
 
 
 class Load(Protocol):
-    """Reads a SOURCE with the options that stand beside it."""
+    """Reader of a SOURCE with its options on the command line."""
 
     def __call__(self, source: str, steps: Steps | None = None) -> Fabric:
         """The fabric; notices and progress go to stderr."""
 
 
 def source_options(function: F) -> F:
-    """What a reader may need beside the file. The verb gets ``load``, a :class:`Load`."""
+    """Options of a reader in addition to the file. The verb gets ``load``, a :class:`Load`."""
 
     @wraps(function)
     def with_load(*args: Any, ibnl: tuple[str, ...], node_name_map: str | None, **options: Any) -> Any:

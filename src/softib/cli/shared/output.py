@@ -36,16 +36,16 @@ __all__ = [
 
 SHOWN_PROBLEMS = 20
 LONG_S = 1.0
-"""A step that took longer says so."""
+"""Time after which a step reports its duration."""
 SHOW_S = 0.2
-"""How often a line of progress changes."""
+"""Update interval of a progress line."""
 SLOW_S = 10.0
-"""How often it is a new line where stderr is no terminal."""
+"""Interval of new lines if stderr is not a terminal."""
 
 
 def given_options(*left_out: str) -> dict[str, Any]:
-    """Options that stand on the command line, by their long names without dashes in front: what the
-    same verb in another process is given. ``left_out`` are not among them."""
+    """Return the options on the command line, by their long names without leading dashes, to run the
+    same verb in another process. ``left_out`` are not among them."""
     context = click.get_current_context()
     values = {}
     for option in context.command.params:
@@ -73,7 +73,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 @dataclass
 class Listening(Result):
-    """A verb that goes on, and answers now."""
+    """A verb that prints its result and keeps running."""
 
     document = "listening"
 
@@ -85,8 +85,8 @@ class Listening(Result):
 
 
 def print_line(document: Result | dict[str, Any]) -> None:
-    """Print a document on one line of stdout, at once: a verb that goes on does so when it is
-    ready."""
+    """Print a document on one line of stdout, unbuffered, for a verb that keeps running after
+    it is ready."""
     import json
 
     click.echo(json.dumps(plain(document), ensure_ascii=True, allow_nan=False))
@@ -102,7 +102,7 @@ def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> 
 
 
 def print_notice(text: str) -> None:
-    """A line for people on stderr; what :func:`softib.load` takes as ``notice``."""
+    """Print a line on stderr; passed to :func:`softib.load` as ``notice``."""
     click.echo(shown(f"softib: {text}"), err=True)
 
 
@@ -156,8 +156,8 @@ class Steps:
 
 
 class Compiling:
-    """Listener of :func:`softib.on_compiling`: shows what takes over a second, as one count that
-    only grows. ``show`` None: a line that changes on a terminal, a line every ten seconds
+    """Listener of :func:`softib.on_compiling`: shows compilation of more than a second, as one
+    increasing count. ``show`` None: a line that changes on a terminal, a line every ten seconds
     elsewhere."""
 
     def __init__(self, show: Callable[[str], None] | None = None):
@@ -173,7 +173,7 @@ class Compiling:
             return
         self.next_s = now + (SHOW_S if live else SLOW_S)
         count = sum(self.kernels.values())
-        text = f"compiling kernels, kept for later runs: {count} done in {now - self.began:.0f} s"
+        text = f"compiling kernels, stored for later runs: {count} done in {now - self.began:.0f} s"
         if self.show is not None:
             self.show(text)
         elif live:
@@ -183,7 +183,7 @@ class Compiling:
 
 
 def show_line(text: str) -> None:
-    """On a terminal, the same line again and again; nothing elsewhere."""
+    """Rewrite the same line on a terminal; no output elsewhere."""
     if sys.stderr.isatty():
         click.echo(f"\r\033[Ksoftib: {shown(text)}", nl=False, err=True)
 
@@ -192,8 +192,8 @@ _shown_s = 0.0
 
 
 def show_progress(text: str) -> None:
-    """What :func:`softib.source.load` takes as ``progress``: one line that changes on a terminal, a
-    line every ten seconds elsewhere."""
+    """The ``progress`` for :func:`softib.source.load`: one changing line on a terminal, a line every
+    ten seconds elsewhere."""
     global _shown_s
     now, live = time.monotonic(), sys.stderr.isatty()
     if now < _shown_s:

@@ -1,7 +1,7 @@
-"""Output for terminals that cannot show every character: arrows and frames become ASCII, nothing
-crashes.
+"""Output for terminals that cannot show every character: arrows and frames become ASCII, without
+errors.
 
-``LANG=C`` (or POSIX) asks for ASCII. Python does not obey: under the C locale it
+``LANG=C`` (or POSIX) means ASCII. Python does not obey: under the C locale it
 writes UTF-8 (PEP 538 and 540), which such a terminal shows as garbage. ``PYTHONIOENCODING`` and
 ``PYTHONUTF8`` override the locale, as in Python itself.
 """
@@ -20,10 +20,10 @@ __all__ = ["speak_plainly", "wants_ascii"]
 HANDLER = "softib.plain"
 """Name of the error handler of the encoders."""
 CODEC = "softib-ascii"
-"""ASCII by softib's own name: Click takes a stream in ASCII for misconfigured, and puts UTF-8 in
-its place."""
+"""ASCII under another name: Click treats a stream in ASCII as misconfigured, and replaces it with
+UTF-8."""
 COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-"""What Python itself puts into LC_CTYPE under the C locale (PEP 538)."""
+"""Value that Python itself sets for LC_CTYPE under the C locale (PEP 538)."""
 
 PLAIN = {
     "→": "->",
@@ -58,7 +58,7 @@ PLAIN = {
 
 
 def wants_ascii(environment: Mapping[str, str]) -> bool:
-    """Does this environment ask for ASCII, while Python would write UTF-8?"""
+    """Return whether this environment requests ASCII, but Python would write UTF-8."""
     if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8"):
         return False  # stated explicitly; the resulting encoding decides
     kind = environment.get("LC_CTYPE", "")
@@ -67,8 +67,7 @@ def wants_ascii(environment: Mapping[str, str]) -> bool:
 
 
 def speak_plainly(environment: Mapping[str, str] = os.environ) -> None:
-    """Make stdout and stderr write what they can show, and ASCII for the rest, whatever their
-    encoding is."""
+    """Make stdout and stderr write all characters of their encoding, and ASCII for the rest."""
     codecs.register_error(HANDLER, _plain)
     codecs.register(_codec)
     ascii_only = wants_ascii(environment)
@@ -98,7 +97,7 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
-    """For an encoder that meets what it cannot write."""
+    """Error handler of an encoder for characters that it cannot write."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_letter, error.object[error.start : error.end])), error.end

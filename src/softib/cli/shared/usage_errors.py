@@ -1,4 +1,4 @@
-"""Usage errors in plain words: which option or argument, what is wrong with it, what to do."""
+"""Usage errors in plain words: the option or argument, its error, and the fix."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def command(
     SOURCE is a running fabric or umad:DEVICE, whose counters are read by MADs every --every
     seconds, or a file, which is read once.
 
-    Without --tenants nothing can be changed through it. The page loads nothing from outside.
+    Without --tenants it is read-only. The page loads no external resources.
     """
     import softib
 
@@ -135,7 +135,7 @@ def command(
 
 
 class _Ready:
-    """Says where it listens, as a line of text on stderr or of JSON on stdout."""
+    """Print its address, as a line of text on stderr or of JSON on stdout."""
 
     def __init__(self, source: str, as_json: bool):
         self.source, self.as_json = source, as_json

@@ -102,7 +102,8 @@ class PairFailure(Result):
 class Measurements:
     """``m`` values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and
     ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit; ``part`` int64: for a
-    test beside bandwidth, the part of its round that measured at the same time (None: unknown)."""
+    latency test beside bandwidth, the part of its round that measured at the same time (None:
+    unknown)."""
 
     ends: Ends
     test: np.ndarray

@@ -3,8 +3,8 @@ congestion tree. A port waits because the next port grants no credits (IBA 7.9, 
 is on a switch, some egress ports of the switch hold the received packets; the forwarding tables
 identify them. The *root* of the tree is a port whose waiting no further port explains. Either it
 sends at its full rate while busy: a **hot spot by traffic**, many senders for one link, not a
-fault. Or it waits itself and the next device is a host: a **slow receiver**. Or nothing behind it
-is busy or waits: the switch port at its other end does not drain. *Branches* are the ports in
+fault. Or it waits itself and the next device is a host: a **slow receiver**. Or no later port is
+busy or waits: the switch port at its other end does not drain. *Branches* are the ports in
 between, *victims* the hosts whose ports wait.
 """
 
@@ -188,7 +188,7 @@ class _Interval:
         return self.kinds[row]
 
     def _receiver(self, row: int) -> int:
-        """Return the last port that is as busy as the one where the traffic meets: towards a single
+        """Return the last port that is as busy as the one where the flows join: towards a single
         receiver all following links are full."""
         for _ in range(LONGEST):
             peer = int(self.case.ports.peer[row])

@@ -1,7 +1,8 @@
 """Prediction from days of corrected symbols: a bit error ratio before FEC that grows steadily will reach the limit.
 
-The logarithm of the ratio is fitted with a line in time. What all links of the fabric have in common (the room's
-temperature) is removed first, and the second half of the time must show the growth too: a step is none.
+The logarithm of the ratio is fitted with a line in time. The common trend of all links (the room's
+temperature) is removed first, and the second half of the time must show the growth, too: a single step
+is not a trend.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def fec_trend(case: Case) -> Iterator[Suspicion]:
 
 
 def _ratios(case: Case, begin_ns: int, span_s: float) -> np.ndarray:
-    """The logarithm of the ratio of each part of the time, without what the links have in common. float64[parts, n]"""
+    """Return the logarithm of the ratio in each part of the time, without the common trend of links.
+    float64[parts, n]"""
     symbols, bits, _ = corrected_and_bits(case)
     middle_s = (case.obs.begin_ns / 2 + case.obs.end_ns / 2 - begin_ns) / 1e9
     part = np.clip(middle_s / span_s * PARTS, 0, PARTS - 1).astype(np.int64)

@@ -140,7 +140,7 @@ INTERFACES = (
     "OMPI_MCA_btl_tcp_if_include",
 )
 """Variables that name interfaces for sockets (PyTorch's "Distributed", NCCL user guide, UCX, Open
-MPI). NCCL with verbs uses its variable only for bootstrap, so it is no evidence."""
+MPI). NCCL with verbs uses its variable only for bootstrap, so the variable is not evidence."""
 
 
 def ipoib_named(processes: Iterable[JobProcess]) -> dict[str, list[str]]:

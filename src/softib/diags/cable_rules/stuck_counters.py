@@ -27,7 +27,7 @@ COUNTERS_UNKNOWN = code(
 )
 FALLS = "link_downed_counter"
 ERRORS = tuple(name for name in SHORT if name not in ("port_xmit_wait", "port_xmit_discards", "vl15_dropped"))
-"""Counters of which at least one must be known for a linked port."""
+"""Counters, at least one of which must be known for a linked port."""
 
 
 def unknown_counters(case: Case) -> Iterator[Suspicion]:
@@ -35,7 +35,7 @@ def unknown_counters(case: Case) -> Iterator[Suspicion]:
     linked = case.best_rate > 0
     counting = _known(case)
     rows = np.flatnonzero(linked & ~counting & ~_away(case))
-    if not len(rows) or not counting.any():  # no counters at all: nothing to compare, nothing to check
+    if not len(rows) or not counting.any():  # no counters at all: no comparison and no check
         return
     ports = [case.location(r) for r in rows.tolist()]
     yield Suspicion(
@@ -54,7 +54,7 @@ def unknown_counters(case: Case) -> Iterator[Suspicion]:
 
 def _away(case: Case) -> np.ndarray:
     """Return ports of nodes that restarted or disappeared according to the other ends of their
-    cables, and ports behind such a node (bool[n])."""
+    cables, and ports reached only through such a node (bool[n])."""
     peer = np.asarray(case.ports.peer)
     there = np.maximum(peer, 0)
     fell = np.where(peer >= 0, case.obs.total(FALLS)[there] > 0, False)

@@ -21,10 +21,10 @@ WARM_RACK = code(
     Severity.INFO,
     "the modules of a switch and of its hosts are much warmer than those of the other switches, though none is at its "
     "alarm",
-    "look at blanking panels, fans and what blows warm air into this rack; modules there fail earlier",
+    "check blanking panels, fans and sources of warm air at this rack; modules there fail earlier",
 )
 LEAST_RACKS = 4
-"""Number of racks from which one of them is compared with the others."""
+"""Minimum number of racks for a comparison of one with the others."""
 
 
 def warm_racks(case: Case) -> Iterator[Suspicion]:

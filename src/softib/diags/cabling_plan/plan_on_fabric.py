@@ -173,8 +173,8 @@ class PlanComparison(Result):
 
 
 class PlanOnFabric:
-    """``port``, ``peer`` int64[rows, 2]: the port that each end names and the one that its cable
-    leads to (-1 = none).
+    """``port``, ``peer`` int64[rows, 2]: the port named at each end and the one at the other end
+    of its cable (-1 = none).
 
     ``table`` and ``findings`` collect the results of the checks, by :meth:`add` or directly.
     """
@@ -216,7 +216,7 @@ class PlanOnFabric:
         return tuple(out)
 
     def evidence(self, row: int) -> dict[str, Any]:
-        """Line of the row, and its file where there are several."""
+        """Return the line of the row, and its file if there are several."""
         evidence = {"line": int(self.plan.line[row])}
         return {"file": self.plan.files[int(self.plan.file[row])], **evidence} if len(self.plan.files) > 1 else evidence
 

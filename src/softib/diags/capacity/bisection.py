@@ -65,7 +65,7 @@ class Bisection:
     """``gbps`` across the bisection (None: the source records no speeds), ``percent`` of full
     (None: no hosts).
 
-    ``how`` says how it was found, ``exact`` whether no narrower one exists. ``host_port``
+    ``how``: the method that found it; ``exact``: no narrower one exists. ``host_port``
     int64[hosts] are the ports of the hosts and ``side`` bool[hosts] their halves. ``part`` is the
     narrowest part, None where every part can send all; ``partitions`` are all that were looked at,
     each int64[nodes]: the part of each switch.
@@ -119,7 +119,7 @@ def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, b
             if best is None or (cut.share, cut.gbps) < (best.share - 1e-12, best.gbps - 1e-9):
                 best, name = cut, label
     assert best is not None
-    # No cut is narrower than one that nothing crosses.
+    # A cut without any crossing link is the narrowest possible.
     exact = best.gbps == 0
     return best, exact, f"narrowest of {tried} improved cuts, {name}" + ("" if exact else "; an upper bound")
 

@@ -13,7 +13,7 @@ moved, in order."""
 
 @kernel
 def off_balance(low, high, count):
-    """Hosts that have to change their side when ``count`` of them lie on the first."""
+    """Return the number of hosts that must change sides when ``count`` of them are on the first."""
     if count > high:
         return count - high
     if count < low:
@@ -58,8 +58,8 @@ def narrow(t, low, high, patience, passes, side, scratch):
     cost.
 
     The cost is the capacity across plus ``t.dues[k]`` for ``k`` hosts too many on one side. Each
-    pass moves the switch that costs least, even where that costs more than before, never one twice,
-    and goes back to the best state seen.
+    pass repeatedly moves the cheapest switch, even if the cut gets worse, each switch at most once, and
+    then returns to the best state seen.
     """
     hosts, dues = t.hosts, t.dues
     gain, locked, moved = scratch.gain, scratch.locked, scratch.moved

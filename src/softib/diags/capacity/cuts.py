@@ -81,7 +81,7 @@ PATIENCE, PASSES = 128, 20
 
 @dataclass(frozen=True)
 class Cut:
-    """``gbps`` across in one direction; ``full`` what the hosts of the weaker half can send;
+    """``gbps`` across in one direction; ``full``: the rate of the hosts in the weaker half;
     ``side`` bool[hosts]."""
 
     gbps: float
@@ -115,7 +115,8 @@ class SwitchCuts:
         self.low, self.high = len(self.host_gbps) // 2, -(-len(self.host_gbps) // 2)
 
     def cut(self, side: np.ndarray) -> Cut:
-        """The cheapest cut into halves that puts the switches as ``side`` (bool[switches]) says."""
+        """Return the cheapest cut into halves with the switches divided as in ``side``
+        (bool[switches])."""
         across = float(self.gbps[side[self.a] != side[self.b]].sum())
         half = side[self.host_switch].copy()
         count = int(half.sum())

@@ -39,7 +39,7 @@ MANAGERS_ANY = code(
 )
 
 UFM_ONLY = ("allowed_sm_guids", "cc_key_enable", "m_key_per_port", "n2n_key_enable", "sm_key_per_port", "vs_key_enable")
-"""Options of UFM's OpenSM that OpenSM 3.3 does not have: a file with one of them is for UFM's."""
+"""Options of UFM's OpenSM that OpenSM 3.3 does not have: a file with one of them is for UFM."""
 
 
 def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
     elif not (level := number("m_key_protection_level")):
         yield of(rules.MKEY_READABLE, "m_key_protection_level", ": ports show their M_Key")
     elif level < 2:
-        yield of(rules.MKEY_LEVEL, "m_key_protection_level", ": everybody reads the tables")
+        yield of(rules.MKEY_LEVEL, "m_key_protection_level", ": everyone can read the tables")
     if number("m_key") and number("m_key_lease_period"):
         yield of(rules.MKEY_LEASE, "m_key_lease_period", " s after a wrong key protection ends")
     if number("sm_key") in (0, rules.OPENSM_KEY):

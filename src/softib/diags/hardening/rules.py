@@ -93,7 +93,7 @@ PKEY_INDEX0 = code(
 ENFORCEMENT_OFF = code(
     "enforcement-off",
     Severity.ERROR,
-    "switches do not check P_Keys of what hosts send: a host that changes its own table is in any partition",
+    "switches do not check P_Keys of packets from hosts: a host that changes its own table can join any partition",
     "set part_enforce both (or in), and no_partition_enforcement FALSE",
 )
 ENFORCEMENT_WIDER = code(
@@ -224,7 +224,7 @@ def _index0(e: Evidence) -> Iterator[Finding]:
 def _enforcement(e: Evidence) -> Iterator[Finding]:
     able = [p for p in e.hosts if p.enforces is not None]
     if all(p.memberships <= {DEFAULT_BASE | FULL} for p in e.hosts):
-        return  # all ports are in one partition: there is nothing to check
+        return  # all ports are in one partition: no check is needed
     yield from _of_ports(
         ENFORCEMENT_OFF, [p for p in able if not p.enforces], len(able), "of hosts are not checked by their switch"
     )

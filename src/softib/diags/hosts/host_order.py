@@ -26,13 +26,14 @@ __all__ = ["HostExchange", "TurnedLeaf", "exchanged_hosts", "turned_leaves"]
 MIN_LEAVES = 3
 """Number of leaves with the same offsets from which these are a rule."""
 MIN_PORTS = 4
-"""Ports of a leaf that must follow, one fewer than it has where these are no more."""
+"""Minimum number of ports of a leaf that must follow the order; on a leaf with only this number, one
+fewer."""
 SMALL, MIN_FOLLOWERS = 2, 16
 """Hosts of the smallest leaf with an order, and hosts in order that make a rule of leaves of
 fewer than :data:`MIN_PORTS`."""
 MOST = 0.6
-"""Share of the hosts of a leaf that must follow, so that one exchanged host of three does not hide
-it."""
+"""Minimum share of the hosts of a leaf that must follow, low enough that one exchanged host of three
+does not hide the order."""
 CLEAR = 0.9
 """Share of all hosts of similar leaves that must follow before anything is reported."""
 MAX_ORDERS = 24
@@ -94,7 +95,7 @@ def exchanged_hosts(view: FabricView) -> list[HostExchange]:
     names = [view.names[n] for n in node[host_port].tolist()]
     leaves, leaf = np.unique(node[leaf_port], return_inverse=True)
     classes = list(_classes(names, leaf.reshape(-1), view.fabric.port_num[leaf_port].astype(np.int64)))
-    # (class, code) of what each leaf port holds.
+    # Return (class, code) of the host at each leaf port.
     held = dict(zip(leaf_port.tolist(), _codes(names), strict=True))
     wanted: dict[int, list[tuple[tuple[int, int], int, int]]] = {}
     for class_ in classes:
@@ -155,9 +156,9 @@ def _classes(names: list[str], leaf: np.ndarray, portnum: np.ndarray) -> Iterato
 
 
 Expected = list[tuple[int, int, int, int, int]]
-"""(leaf, portnum, code that belongs there, hosts that follow the order, of so many)."""
+"""(leaf, portnum, expected code, hosts that follow the order, total hosts)."""
 Rule = tuple[dict[int, int], dict[int, int], int, int]
-"""(offset of each port, base of each leaf, hosts that follow, of so many)."""
+"""(offset of each port, base of each leaf, hosts that follow, total hosts)."""
 
 
 def _by_leaf(class_: _Class) -> dict[int, dict[int, int]]:
@@ -204,8 +205,9 @@ def _is_at(offsets: dict[int, int], portnum: int, code: int, base: int) -> bool:
 
 
 def _base(row: dict[int, int], offsets: dict[int, int]) -> int | None:
-    """What each host of a leaf has beyond the offset of its port, or of another port where all of
-    them together are those of its ports; else what most have. None where too few agree."""
+    """Return the code of each host of a leaf less the offset of its port; or of another port, if all
+    hosts together match the leaf's ports; else the most frequent difference. None where too few
+    agree."""
     votes = Counter((code - offsets[p]) % (1 << 64) for p, code in row.items() if p in offsets)
     base, count = votes.most_common(1)[0] if votes else (0, 0)
     if count < len(row) and row.keys() <= offsets.keys():

@@ -71,7 +71,7 @@ class _Hosts:
         }
         names = [_NUMBER.sub("#", view.names[n]) for n in self.host.tolist()]
         form = np.unique(names, return_inverse=True)[1].reshape(-1)
-        usual = [r[form[r] == mode(form[r])[0]] for r in self.rows]  # a manager's node is no part of the order
+        usual = [r[form[r] == mode(form[r])[0]] for r in self.rows]  # a manager's node is not part of the order
         self.place = np.array([float(np.median(place[self.host[r]])) for r in usual])
         several = Counter(view.names[n] for n in self.host.tolist())
         self.unique = np.array(

@@ -136,17 +136,17 @@ def _host_classes(view: FabricView) -> Iterator[NodeClass]:
 
 
 def _leaf_of(view: FabricView, adapter: int) -> tuple[int, int]:
-    """(node, port number) of what an adapter is plugged into first, (-1, 0) for none."""
+    """Return (node, port number) that an adapter's first cable leads to, (-1, 0) for none."""
     f = view.fabric
     peers = [int(f.port_peer[p]) for p in f.ports_of(adapter) if f.port_peer[p] >= 0]
     return (int(f.port_node[peers[0]]), int(f.port_num[peers[0]])) if peers else (-1, 0)
 
 
 def _gaps(made: NodeClass) -> Iterator[Gap]:
-    """Every number that is left out of a row.
-
-    A row are the members that differ in one number only; or, where one number alone distinguishes
-    all members, all.
+    """Return every number that is missing in a
+    row.
+    A row consists of the members that differ only in one number, or of all members if one number alone
+    distinguishes them.
     """
     for s in range(made.numbers.shape[1]):
         x = made.numbers[:, s]
@@ -162,7 +162,7 @@ def _gaps(made: NodeClass) -> Iterator[Gap]:
         before, after = order[:-1], order[1:]
         step = x[after] - x[before]
         same = line[before] == line[after]
-        alike = np.ones(len(size), np.bool_)  # rows numbered 1, 3, 5 … leave nothing out
+        alike = np.ones(len(size), np.bool_)  # rows numbered 1, 3, 5 … have no gaps
         alike[line[before][same & (step == 1)]] = False
         good = (size >= SHORT_ROW) & ((share >= DENSE) | (share >= SPARSE) & ~alike)
         gap = same & (step > 1) & (step <= MAX_GAP + 1) & good[line[before]]
@@ -197,8 +197,8 @@ def _ends(
 
 
 def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
-    """The name ``k`` of ``gap`` steps from ``before`` to ``after``, None where the numbers do not
-    step alike.
+    """Return the name ``k`` of ``gap`` steps from ``before`` to ``after``, None if the numbers do
+    not have equal steps.
 
     Numbers that differ otherwise (racks) stay as they are in ``before``.
     """

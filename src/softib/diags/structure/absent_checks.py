@@ -43,7 +43,7 @@ MISSING_ADAPTER = code(
 
 _NUMBER = re.compile(r"\d+")
 IN_SEQUENCE = 5
-"""Numbers of names that differ by no more are in a row, whose gaps the names tell."""
+"""Largest difference of consecutive numbers in names that form a row, in which gaps are detected."""
 _LETTER = re.compile(r"[A-Za-z0-9]")
 
 
@@ -95,8 +95,8 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
 
 
 def _free_ports_of_lone_switches(c: Context) -> int:
-    """Free ports of the switch that has most of them, of those that are cabled to no other switch:
-    that switch may belong on what is free elsewhere, and has a finding of its own."""
+    """Return the free ports of the switch with most of them among those without a cable to another
+    switch: that switch may belong on ports that are free elsewhere, and has a separate finding."""
     f, is_switch = c.view.fabric, c.view.is_switch
     cabled = f.port_cable >= 0
     peer = np.maximum(f.port_peer, 0)
@@ -214,8 +214,8 @@ def _host(c: Context, host: str, parts: list[Absent]) -> Each:
 
 
 def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
-    """Hosts with fewer adapters than their kind, with the free leaf port where names or the other
-    adapters tell it."""
+    """Report hosts with fewer adapters than others of their kind, with the free leaf port if names
+    or the other adapters determine it."""
     view = c.view
     system = system_of(view)
     nodes = np.flatnonzero(system >= 0)
@@ -230,7 +230,7 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
             continue
         fewer = hosts[count[hosts] < usual]
         if len(fewer) <= twins:
-            continue  # an adapter calls itself as another host's does, which has a finding of its own
+            continue  # an adapter has the name of another host's adapter, which is a separate finding
         several = []
         for h in fewer.tolist():
             adapters = nodes[system[nodes] == h]
@@ -263,8 +263,8 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
 
 
 def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
-    """int64[hosts]: hosts of one kind are named alike (``leader``: an adapter of each); -1 where
-    the name says nothing."""
+    """Return int64[hosts]: the kind of hosts, by similar names (``leader``: an adapter of each);
+    -1 if the name gives no kind."""
     labels, described = c.pattern.labels, c.view.host_descriptions
     kind = labels.class_of[leader].astype(np.int64)
     forms: dict[str, int] = {}
@@ -281,8 +281,8 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
 
 
 def _shape(c: Context, node: int) -> str:
-    """What hosts have in common whose names order nothing: the form of the host's part before the
-    adapter (``XXXXXXX`` of ``J3K0TX2 mlx5_0``), else the description that all carry."""
+    """Return the common property of hosts without numbered names: the form of the host's part
+    before the adapter (``XXXXXXX`` of ``J3K0TX2 mlx5_0``), else the description that all have."""
     both = c.view.adapters.get(node)
     return _LETTER.sub("X", both[0]) if both else c.view.names[node]
 

@@ -1,5 +1,5 @@
-"""Ports at the place of an absent node: the free ports between or beside those of its neighbours in
-a row of names."""
+"""Ports of an absent node: the free ports between or next to those of its neighbours in a row of
+names."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Absent:
 
 
 def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: int) -> None:
-    """Fill the places of ``absent``: where both neighbours have their cables in one node, the port
-    between theirs; where they are on two nodes (the edge of a leaf or a pod), the port after the
-    one or before the other. At an edge the tier below a switch tells, where it has one: pods reach
-    different switches above."""
+    """Set the ports of ``absent``: if both neighbours have their cables in one node, the port
+    between theirs; if they are on two nodes (the edge of a leaf or a pod), the port after the one or
+    before the other. At an edge the tier below a switch decides, if there is one: pods reach different
+    switches above."""
     f = view.fabric
     before, after = absent.before, absent.after
     below = any(
@@ -80,7 +80,7 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
         _note(view, absent, between)
         return
     whole = [e for e in edges if _all_free(view, e, before if e is edges[0] else after)]
-    if len(whole) == 2 and view.is_switch[before]:  # spare ports behind the last peer are no place of one
+    if len(whole) == 2 and view.is_switch[before]:  # spare ports after the last peer do not count
         whole = [e for e in whole if in_use_elsewhere(view, rank, e)]
     if len(whole) == 1:
         _note(view, absent, whole[0])
@@ -142,8 +142,8 @@ def in_use_elsewhere(view: FabricView, rank: np.ndarray, ports: list[int], nearl
 
 
 def left_by_a_switch(view: FabricView, rank: np.ndarray, absent: Absent) -> bool:
-    """True where the ports at the place of ``absent`` are the only free ports of several leaves, each of
-    which has as many hosts as uplinks with them."""
+    """Return True if the ports of ``absent`` are the only free ports of several leaves, each of which
+    would have as many hosts as uplinks with them."""
     f, ports_there = view.fabric, set(absent.ports)
     leaves = np.unique(f.port_node[absent.ports])
     if len(ports_there) < absent.port_count or (rank[leaves] != 1).any():

@@ -33,8 +33,8 @@ class Slots:
 
 
 def in_one_chassis(view: FabricView, a: Absent, displaced: set[int]) -> bool:
-    """True where all free ports at the place of ``a`` are of chips of the director that ``a`` would
-    be in, apart from ``displaced`` ones, whose names say where other chips are."""
+    """Return True if all free ports of ``a`` are on chips of the director that would contain ``a``,
+    except ``displaced`` chips, whose names belong to other positions."""
     here = address_of(a.name)
     nodes = {int(view.fabric.port_node[p]) for p in a.ports} - displaced
     return bool(here.card and nodes) and all(_is_of(view, n, here.system) for n in nodes)

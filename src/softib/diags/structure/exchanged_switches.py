@@ -25,8 +25,8 @@ MOST = 0.8
 MIN_WITNESSES = 3
 """… and how many of them at least."""
 SUSPECT = 0.2
-"""Share of the witnesses from which it is tried what the pattern says once the names are exchanged:
-in a small grid the learned rules bend to two switches that are out of place."""
+"""Share of the witnesses from which the pattern is learned again with the names exchanged: in a small
+grid, two switches out of place distort the learned rules."""
 NEARLY_ALL = 0.9
 """Share of the witnesses, of switches and of hosts each, that fit after that."""
 FEW = 0.15
@@ -34,7 +34,7 @@ FEW = 0.15
 PAIR = 2
 """So many may be out of place in any class."""
 MIN_ORDER = 8
-"""Switches that make an order: of fewer, two may be where they are by design."""
+"""Minimum number of switches in an order: with fewer, the positions of two may be by design."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -47,7 +47,7 @@ class Exchange:
     follow: int
     of: int
     by_order: bool = False
-    """``of`` are switches instead, of which ``follow`` are in the order of their names."""
+    """``of``: number of switches instead, of which ``follow`` are in the order of their names."""
 
 
 def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
@@ -81,14 +81,14 @@ def _cycles(goal: dict[int, tuple[int, int, int, int]]) -> list[Exchange]:
         if after == first and first not in done:
             done.update(cycle)
             _, follow, of, switches = (sum(goal[n][i] for n in cycle) for i in range(4))
-            if switches:  # hosts alone tell of exchanged racks
+            if switches:  # if only hosts are evidence, racks are exchanged
                 cycles.append(Exchange(tuple(cycle), follow, of))
     return cycles
 
 
 class _Witnesses:
-    """Ports with an opinion that lead to a switch: what is ``here``, what they ``want``, and which
-    of them are of a ``switch``."""
+    """Ports with a rule that lead to a switch: the actual peer (``here``), the expected one
+    (``want``), and whether the port is on a ``switch``."""
 
     def __init__(self, view: FabricView, pattern: Pattern):
         ports = np.concatenate([view.port_a, view.port_b])
@@ -100,9 +100,9 @@ class _Witnesses:
 
 
 def _goals(view: FabricView, pattern: Pattern, share: float) -> dict[int, tuple[int, int, int, int]]:
-    """Switch that may be in another's place → (that other one, its witnesses, all that it has,
-    those of switches): ``share`` of them say so, by :data:`MOST` of those of switches and of hosts
-    each where ``share`` is as much."""
+    """Return switch that may be in another's position → (the other one, its witnesses, all its
+    ports with a rule, those on switches). At least ``share`` of its ports must be witnesses, and if
+    ``share`` is :data:`MOST` or more, also :data:`MOST` of those on switches and of those on hosts."""
     w, nodes, class_of = _Witnesses(view, pattern), len(view.names), pattern.labels.class_of
     alike = (class_of[w.here] == class_of[w.want]) & (w.here != w.want)
     pair, at = np.unique(w.here[alike] * nodes + w.want[alike], return_inverse=True)
@@ -126,8 +126,8 @@ def _goals(view: FabricView, pattern: Pattern, share: float) -> dict[int, tuple[
 
 
 def _tried(view: FabricView, loose: list[Exchange]) -> list[Exchange]:
-    """Those of ``loose`` after which nearly all of their witnesses see what they expect, once the
-    pattern is learned with the names exchanged."""
+    """Return those of ``loose`` for which nearly all witnesses are satisfied when the pattern is
+    learned with the names exchanged."""
     if not loose:
         return []
     other, names = copy(view), list(view.names)
@@ -147,7 +147,8 @@ def _tried(view: FabricView, loose: list[Exchange]) -> list[Exchange]:
 
 
 def explained(view: FabricView, pattern: Pattern, exchanges: list[Exchange]) -> np.ndarray:
-    """bool[cables]: cables at an exchanged switch that are where the switch in its place has them."""
+    """Return bool[cables]: cables at an exchanged switch that match the pattern of its actual
+    position."""
     goal = np.arange(len(view.names))
     for x in exchanges:
         goal[list(x.switches)] = (*x.switches[1:], x.switches[0])

@@ -1,11 +1,11 @@
-"""Two uplinks exchanged between two switches, found without names: what each of the four nodes
-lacks, another has too many.
+"""Two uplinks exchanged between two switches, found without names: each of the four nodes lacks
+a link that another has in excess.
 
 After an exchange switch A has a link too many to P and one too few to Q, switch B the reverse; seen
 from above P has a link too many from A and one too few from B, Q the reverse. Each of the four is
 compared with its like: the switches of a pod reach the same parents, the chips of a director in one
-column have the same children. An end of each of the two cables must show it, so that one switch
-that is like no other (another fault, a lone storage leaf) hides nothing.
+column have the same children. One end of each of the two cables is enough, so that a switch that
+is unlike all others (another fault, a single storage leaf) does not hide the exchange.
 
 Which cable it is, where several join the same two nodes, is decided by the port numbers: on
 switches like A that port leads to Q, on chips like P that port leads to B.
@@ -24,15 +24,15 @@ from softib.diags.view import FabricView
 __all__ = ["exchanged_uplinks"]
 
 LIKE = 2
-"""Switches with equal links that one is compared with."""
+"""Number of switches with equal links needed for a comparison."""
 MAX_ODD = 0.15
 """If a larger share of a tier is unlike the rest, that is its design: no finding."""
 MAX_DIFFERENCE = 4
 """A node that differs from its like by more links, too many and too few together, is cabled
 otherwise by design."""
 MARGIN = 0.5
-"""How much better than the next the cable must fit that is named: ports in no order vote for
-anything a little."""
+"""Margin by which the named cable must fit better than the next: unordered ports give weak
+votes to many cables."""
 NEAREST = 3
 """Kinds that share most nodes with an odd switch; of these, only the ones that differ least from it
 are its like."""
@@ -66,11 +66,11 @@ Row = dict[int, int]
 
 
 class _Side:
-    """One tier compared with itself by its links to another: for each odd switch, what it has too
-    much and misses.
+    """Comparison of the switches of one tier by their links to another: for each odd switch, its
+    surplus and missing links.
 
-    ``claims``: {switch: {(more, fewer)}} compared with the rows that are most like its own;
-    ``like``: {switch: those switches}.
+    ``claims``: {switch: {(surplus, missing)}} compared with the most similar rows; ``like``:
+    {switch: those switches}.
     """
 
     def __init__(self, view: FabricView, ports: np.ndarray, peers: np.ndarray):
@@ -143,7 +143,7 @@ def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tu
             (x.a, x.b) in above.claims.get(x.p, ()),
             (x.b, x.a) in above.claims.get(x.q, ()),
         )
-        if (claimed[0] or claimed[2]) and (claimed[1] or claimed[3]):  # somebody holds each of the two for one too many
+        if (claimed[0] or claimed[2]) and (claimed[1] or claimed[3]):  # other switches count each of the two as surplus
             witnesses[x] = sum(claimed)
     used: set[int] = set()
     for x in sorted(witnesses, key=lambda x: (-witnesses[x], x)):
@@ -179,8 +179,8 @@ def _by_pair(side: _Side) -> dict[tuple[int, int], list[int]]:
 
 
 def _cable(view: FabricView, below: _Side, above: _Side, x: _Exchange) -> OddCable | None:
-    """The cable from ``x.a`` to ``x.p`` that should lead to ``x.q``; None where there is none, or
-    several are as good."""
+    """Return the cable from ``x.a`` to ``x.p`` that should lead to ``x.q``; None if there is none,
+    or several fit equally well."""
     f = view.fabric
     joined = [p for p in f.ports_of(x.a) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == x.p]
     scored = []
@@ -196,7 +196,7 @@ def _cable(view: FabricView, below: _Side, above: _Side, x: _Exchange) -> OddCab
 
 
 def _votes(view: FabricView, port: int, like: list[int]) -> Counter[int]:
-    """Where the port of this number leads on ``like`` nodes."""
+    """Return the peers of the port with this number on ``like`` nodes."""
     f, number = view.fabric, int(view.fabric.port_num[port])
     rows = np.array([f.node_base[m] + number for m in like if f.node_nports[m] >= number], np.int64)
     peers = f.port_peer[rows]
@@ -204,6 +204,7 @@ def _votes(view: FabricView, port: int, like: list[int]) -> Counter[int]:
 
 
 def _share(votes: Counter[int], wanted: int, there: int) -> float:
-    """How much more often like ports lead to ``wanted`` than to where this one leads, -1 to 1."""
+    """Return how much more often similar ports lead to ``wanted`` than to the peer of this one, -1 to
+    1."""
     total = sum(votes.values())
     return (votes[wanted] - votes[there]) / total if total else 0.0

@@ -26,8 +26,8 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
     switch that has no name.
 
     A kind are switches of one tier that reach the same switches, each by the same number of cables.
-    Each entry are the free port rows of one missing peer; those with a row in ``explained`` are
-    left out.
+    Each entry has the free port rows of one missing peer; those with a row in ``explained`` are
+    omitted.
     """
     f = view.fabric
     links = view.between_switches
@@ -44,7 +44,8 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
 
 
 def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Of the ports ``rows`` (towards one direction): numbers that all switches of a kind leave out."""
+    """Return, for the ports ``rows`` (towards one direction), numbers that all switches of a kind leave
+    free."""
     f = view.fabric
     node = f.port_node[rows]
     width = int(f.node_nports.max()) + 1
@@ -83,8 +84,8 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
 
 
 def _joined(view: FabricView, rows: list[list[int]]) -> list[list[int]]:
-    """``rows`` of several kinds as one where a switch is cabled to switches of all of them: the
-    absent one is a peer like that. Rows of one number come first."""
+    """Merge ``rows`` of several kinds if a switch is cabled to switches of all of them: the
+    absent peer is like that switch. Rows of one number come first."""
     f = view.fabric
     holders = [set(f.port_node[row].tolist()) for row in rows]
     reach = [
@@ -107,8 +108,8 @@ def _joined(view: FabricView, rows: list[list[int]]) -> list[list[int]]:
 
 
 def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
-    """How the ports to one peer are numbered, from the first of them on: (0, 1), (0, 18) …, as on
-    most pairs of nodes."""
+    """Return the offsets of the ports to one peer from the first one: (0, 1), (0, 18) …, as on most
+    pairs of nodes."""
     f = view.fabric
     pairs: dict[tuple[int, int], list[int]] = {}
     for port in rows.tolist():
@@ -120,8 +121,8 @@ def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
 
 
 def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list[set[int]]:
-    """``numbers`` in groups of ``a_pair``: one for each missing peer; all in one group where they
-    do not fit ``offsets``."""
+    """Divide ``numbers`` into groups of ``a_pair``, one for each missing peer; all in one group if
+    they do not fit ``offsets``."""
     left, groups = sorted(numbers), []
     while left:
         group = {left[0] + o for o in offsets}
@@ -154,8 +155,9 @@ def other_side(
 ) -> Absent | None:
     """The switch of ``absent`` that the free ``row`` of ``rows`` belongs to as well.
 
-    Above it: where the other switches of the row's tier have this port number, the switches there are
-    cabled to those that miss it below. Below it: the only row of its tier, and the only such switch."""
+    Return whether it is above: where the other switches of the row's tier have this port number, the
+    switches there are cabled to those that miss it below. Below it: the only row of its tier, and the
+    only such switch."""
     f = view.fabric
     number, tier = int(f.port_num[row[0]]), int(rank[f.port_node[row[0]]])
     upper = [a for a in absent if rank[a.before] == tier + 1]

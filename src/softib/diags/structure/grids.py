@@ -19,13 +19,13 @@ __all__ = ["Shape", "dragonfly", "dragonfly_plus", "grid"]
 
 MOST = 0.9
 FEW_LINKS = 4
-"""A handful of wrong cables does not change what a small fabric is."""
+"""Number of wrong cables that do not change the type of a small fabric."""
 
 
 @dataclass
 class Shape:
-    """A kind with its coordinates (int64[nodes, dims], -1 where a node has none) or groups
-    (int32[nodes])."""
+    """A type of grid with its coordinates (int64[nodes, dims], -1 if a node has none) or
+    groups (int32[nodes])."""
 
     kind: str
     dims: tuple[int, ...] = ()
@@ -86,8 +86,8 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
 
 
 def _form(n: int, size: int, step: np.ndarray) -> str:
-    """What the lines of ``size`` switches are, by the distances of the pairs along them:
-    all-to-all, cycles, paths."""
+    """Return the type of the lines of ``size`` switches, from the distances of the pairs
+    along them: all-to-all, cycles, paths."""
     pairs, lines = len(step), n / size
     all_to_all = n * (size - 1) / 2
     around = int((step == size - 1).sum()) >= lines / 2

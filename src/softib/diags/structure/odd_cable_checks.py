@@ -66,8 +66,7 @@ def _exchange(view: FabricView, x: Exchange) -> Finding:
 
 
 def same_tier_cables(c: Context) -> Iterator[Finding]:
-    """In trees: cables that stay within a tier or pass one over, where no other check has accused
-    them."""
+    """In trees: report cables inside a tier or past one, unless another check has reported them."""
     if c.structure.kind not in TREES:
         return
     view, rank, done = c.view, c.structure.rank.astype(np.int64), c.seen.get("cables", set())

@@ -47,7 +47,7 @@ fault."""
 RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-below-generation", "mixed-link-speeds"})
 """Codes about how fast cables are."""
 OF_A_DEAD_SWITCH = frozenset({"missing-cable", "missing-uplinks", "unlinked-hca-port"})
-"""Codes about cables that are not there, each of which one dead switch explains."""
+"""Codes about missing cables, each of which one dead switch explains."""
 OF_HOSTS = frozenset({"exchanged-leaves", "swapped-hosts"})
 """Codes about hosts in another's place, which exchanged switches explain."""
 ROUTES = "uneven-routes"
@@ -86,8 +86,8 @@ def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list
     """Put each of ``findings`` that a finding of ``led`` covers into its evidence (in place);
     return the others.
 
-    A finding is covered where the plan's findings name all of its ports, or one of them names two
-    (both ends of a cable), or one of a :data:`VAGUE` code.
+    A finding is covered if the plan's findings name all of its ports, or one of them names two
+    (both ends of a cable), or one port for a :data:`VAGUE` code.
     """
     at: dict[Port, list[int]] = {}
     for i, f in enumerate(led):
@@ -118,9 +118,9 @@ def _with(lead: Finding, also: Finding) -> Finding:
 
 
 def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
-    """What follows from a switch without any link (its missing cables, its hosts' ports) is
-    evidence of the finding about it: the plan's where it misses all cables there, else that it is
-    isolated."""
+    """Findings that follow from a switch without any link (its missing cables, its hosts'
+    ports) become evidence of the finding about it: the plan's, if all its planned cables are missing,
+    else the one that it is isolated."""
     dead: dict[int, int] = {}
     names: dict[str, int] = {}
     by_plan = {f.where[0].guid: i for i, f in enumerate(findings) if _whole_node_of_plan(f)}
@@ -144,8 +144,8 @@ def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
-    """Adapters without a link, no more than absent leaves have places for, are evidence of the
-    finding about the first of these leaves. ``hosts_beside`` is how many a leaf beside it has."""
+    """Adapters without a link, no more than absent leaves have places for, are evidence of the finding
+    about the first of these leaves. ``hosts_beside``: the number of hosts of a neighbouring leaf."""
     leaves = [i for i, f in enumerate(findings) if f.code == "absent-switch" and f.evidence.get("hosts_beside")]
     alone = [f for f in findings if f.code == "unlinked-hca-port" and not f.evidence.get("expected")]
     adapters = sum(len(f.where) for f in alone)
@@ -164,7 +164,7 @@ def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
-    """What the hosts of exchanged switches say is evidence of the finding about the switches."""
+    """Findings about hosts of exchanged switches become evidence of the finding about the switches."""
     leads = [i for i, f in enumerate(findings) if f.code == "exchanged-switches"]
     at = {p.guid: i for i in leads for p in findings[i].where}
     folded = set()
@@ -183,7 +183,7 @@ def _whole_node_of_plan(f: Finding) -> bool:
 
 
 def _lone_switches(f: Finding) -> list[Any]:
-    """Places of switches that are each a part of their own without any link."""
+    """Return the locations of switches without any link."""
     if f.code != "isolated-part":
         return []
     parts = f.evidence.get("each", [{**f.evidence, "where": [str(p) for p in f.where]}])
@@ -229,8 +229,8 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
 
 
 def _of_two_owners(findings: list[Finding]) -> list[Finding]:
-    """Pairs that do not arrive because several ports own their LID are evidence of that finding, in
-    each subnet by itself: a LID of one says nothing about the same LID of another."""
+    """Pairs whose packets do not arrive because several ports have their LID become evidence of that
+    finding, separately in each subnet, since LIDs of different subnets are unrelated."""
     owner = {
         f"{p.shown or p.node} (LID {lid})": i
         for i, f in enumerate(findings)
@@ -255,8 +255,8 @@ def _of_two_owners(findings: list[Finding]) -> list[Finding]:
 
 
 def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Finding]:
-    """``routes`` that follow from a fault of cables go into the evidence of that finding (in
-    place); the others come back.
+    """Move ``routes`` that follow from a cable fault into the evidence of that finding (in
+    place); return the others.
 
     softib's own tables carry more where cables are missing or wrong, and a tree with a flaw does
     not fit ftree: the fault is the one at a switch that the finding names, or the only one."""

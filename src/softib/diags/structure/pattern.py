@@ -25,7 +25,7 @@ MIN_SHARE = 0.6
 ten."""
 FEW = 3
 SPARE_HITS = 3
-"""… and so many more hits than numbers it follows: two points always lie on a line."""
+"""… and this number of hits more than parameters: two points always define a line."""
 
 SURE_HITS, SURE_SHARE = 7, 0.95
 """Ports and share of them from which a rule may accuse a single cable."""
@@ -66,8 +66,8 @@ def _pools(
 ) -> list[tuple[NodeClass | None, list[int]]]:
     """Portnums that may share a rule: (class of most of their peers, portnums).
 
-    Within one class (grids, dragonflies) the ports that keep the same of the node's own numbers go
-    together: those are the ports of one dimension, or the local and the global ones.
+    Within one class (grids, dragonflies) ports that keep the same numbers of the node form a group:
+    the ports of one dimension, or the local and the global ones.
     """
     pools: dict[tuple[int, tuple[bool, ...]], list[int]] = {}
     fabric = view.fabric
@@ -83,7 +83,7 @@ def _pools(
             or count < MIN_SHARE * len(cabled)
             or (len(cabled) < FEW and 4 * len(cabled) < len(neighbour))
         ):
-            continue  # a port that one or two of many use follows no rule
+            continue  # a port used by one or two of many nodes has no rule
         keeps: tuple[bool, ...] = ()
         if usual >= 0 and labels.classes[usual] is made:
             same_class = cabled[labels.class_of[neighbour[cabled]] == usual]
@@ -96,12 +96,12 @@ def _pools(
 def _learn(
     view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(port rows, expected peers) of each rule found: one for all ``ports`` of the class where it
-    holds, else one a port."""
+    """Return (port rows, expected peers) of each rule found: one for all ``ports`` of the class if
+    it holds, else one per port."""
     rows, members, numbers = _port_rows(view, made, ports)
     if target is not None and len(ports) > 1:
         pool = made.renumbered(numbers, made.nodes[members])
-        # Offset of the peer's portnum in the pool, where the peers' ports are the pool's own.
+        # Return the offset of the peer's portnum in the pool, if the peers' ports are in the pool.
         peer_portnum = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
         predicted = _expected_of(pool, made is target, target, labels, peer[rows], peer_portnum)
         if predicted is not None:
@@ -139,8 +139,8 @@ def _expected_of(
     peer: np.ndarray,
     peer_portnum: np.ndarray | None = None,
 ) -> np.ndarray | None:
-    """Expected peer node of each row of ``of``, or None where no rule holds. ``same_class``: peers
-    are of the same class."""
+    """Return the expected peer node of each row of ``of``, or None if no rule holds. ``same_class``:
+    peers are of the same class."""
     row = np.where(peer >= 0, labels.row_of[np.maximum(peer, 0)], -1)
     known = (row >= 0) & (labels.class_of[np.maximum(peer, 0)] == labels.class_of[target.nodes[0]])
     numbers = np.zeros((len(peer), target.numbers.shape[1]), np.int64)
@@ -180,10 +180,10 @@ def _plain_numbers(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.n
 def _numbers_of_peer(
     of: NodeClass, target: np.ndarray, known: np.ndarray, peer_portnum: np.ndarray | None
 ) -> np.ndarray:
-    """The same where the peers are of the same class: grids and dragonflies.
+    """The same for peers of the same class: grids and dragonflies.
 
-    Where that predicts not all, one of the numbers and the port are taken together as one number,
-    in either order: the global ports of a dragonfly's group are counted through its switches
+    If that does not predict all, one of the numbers and the port are combined into one number, in
+    either order: the global ports of a dragonfly's group are counted through its switches
     (absolute arrangement, Kim et al. 2008).
     """
     best = _fit_columns(of, target, known)

@@ -1,5 +1,5 @@
-"""Rails: hosts with several adapters, each on a leaf of its own, adapter r of every host on a leaf
-of rail r.
+"""Rails: hosts with several adapters, each on a different leaf, adapter r of every host on a leaf of
+rail r.
 
 NVIDIA's DGX SuperPOD reference architecture calls this rail-optimized: a leaf serves one rail of a
 scalable unit.
@@ -20,11 +20,11 @@ __all__ = ["OddAdapter", "Rails", "find_rails", "odd_adapters", "system_of"]
 MOST = 0.9
 """Share of hosts, and of adapters of a leaf, that must follow the rail."""
 _UNIT = re.compile(r"(?<![A-Za-z])(?:SU|SCU|scalable[-_ ]?unit)[-_ ]?(?P<unit>\d+)", re.IGNORECASE)
-"""How leaves are called after their scalable unit."""
+"""Pattern of leaf names that contain the scalable unit."""
 MIN_UNIT = 3
 """Hosts with the same leaves that make a unit."""
 MAX_LONE = 0.1
-"""More hosts than this share that are like no other: there are no units."""
+"""Share of hosts unlike all others above which there are no units."""
 HALF = 0.5
 """Share of all host links that must be of such hosts."""
 
@@ -132,7 +132,7 @@ class OddAdapter:
 
 
 def odd_adapters(view: FabricView, rails: Rails) -> list[OddAdapter]:
-    """Adapters that are not on the leaf where the same rail of like hosts is, without regard to
+    """Return adapters that are not on the leaf of the same rail of similar hosts, regardless of
     names.
 
     Hosts that use the same leaves rail by rail are alike (a scalable unit). A host whose row of

@@ -40,8 +40,8 @@ def tier_text(tiers: dict[int, int], untiered: int) -> str:
 
 
 FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a
-spine)."""
+"""A switch with fewer hosts than this share of the median host switch is not a leaf (a UFM server on
+a spine)."""
 WRONG, FEW_WRONG = 2, 0.15
 """Cables of a switch, and share of them, that may be wrong."""
 MOSTLY = 0.7
@@ -55,8 +55,8 @@ reserve."""
 
 def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     """Two int8[nodes]: the rank (0 host, 1 leaf, 2 spine, …, -1 without a way to a leaf), and the
-    bare distance, which cuts of a bisection go by: what hangs on the tree is a cut of its own
-    there."""
+    plain distance, which is used for cuts of a bisection: there, a switch attached to the tree is a
+    separate cut."""
     n = len(view.names)
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
@@ -86,8 +86,8 @@ def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Line chips of a director that reach its spine chips and nothing else, to the rank of those of
-    their names' class that have the same cables upwards and switches below."""
+    """Set line chips of a director that reach only its spine chips to the rank of chips of the same
+    class of names that have the same cables upwards and switches below."""
     up, down = np.concatenate([a, b]), np.concatenate([b, a])
     rises = rank[up] > rank[down]
     row = _rows(len(rank), down[rises], up[rises])  # cables upwards
@@ -104,8 +104,8 @@ def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np
 
 def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     """Switches above the top of the tree: each of their ranks has hosts, or what hangs on it has,
-    and the tree holds together without them. A chain of them gets lower with every switch, down to
-    a leaf."""
+    and the tree holds together without them. Along a chain of them the rank decreases with every
+    switch, down to a leaf."""
     top = last = int(rank.max(initial=0))
     carries = hosts > 0
     while top >= 3:
@@ -120,8 +120,8 @@ def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarr
 
 
 def _raise_drawn(rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Switches that one or two wrong cables to a lower tier have drawn into the tier of their own
-    neighbours, a rank up again."""
+    """Raise by one rank the switches that one or two wrong cables to a lower tier have pulled into
+    the tier of their neighbours."""
     ends, peers = np.concatenate([a, b]), np.concatenate([b, a])
     cables, within, below = (
         np.bincount(ends, x, minlength=len(rank))
@@ -145,8 +145,8 @@ def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
 
 
 def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """bool[nodes]: leaves with few hosts or none. Their names are those of leaves, and no link
-    leads to a leaf."""
+    """bool[nodes]: leaves with few hosts or none. They have names of leaves, and no link to a
+    leaf."""
     found = np.zeros(len(leaf), bool)
     for made in labels.classes:
         if leaf[made.nodes].mean() >= MOSTLY:
@@ -157,9 +157,9 @@ def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray)
 
 
 def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> np.ndarray:
-    """bool[nodes]: switches without hosts that have the uplinks of a leaf: as many cables to the
-    same switches as two leaves at least, in port numbers that leaves use for uplinks. Without them
-    an edge switch in reserve is two tiers above the leaves, as a core switch is.
+    """Return bool[nodes]: switches without hosts that have the uplinks of a leaf: the same number of
+    cables to the same switches as at least two leaves, in port numbers that leaves use for uplinks.
+    Without them an edge switch in reserve is two tiers above the leaves, as a core switch is.
     """
     f = view.fabric
     links = view.between_switches

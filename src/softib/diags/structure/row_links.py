@@ -1,8 +1,8 @@
 """Cables between switches of one row of names: tori, meshes, the groups of a dragonfly.
 
-Which port of a switch leads to which other one of its row is a rule of the site: port 3 to the next
-(by step), port 12 to number 2 of the group (by goal), or, where a port list leaves the own number
-out, port 12 to number 2 from those above it and port 11 from those below (by side). The rule, learned
+Which port of a switch leads to which other one of its row is a rule of the site: port 3 to the next (by
+step), port 12 to number 2 of the group (by goal), or, if a port list omits the switch's own number,
+port 12 to number 2 from switches above it and port 11 from those below (by side). The rule, learned
 from all rows, gives the ports at which a switch that is not there belongs.
 """
 

@@ -154,14 +154,14 @@ def missing_cables(c: Context) -> Iterator[Finding]:
 
 
 def _pattern_of(c: Context, port: int) -> str:
-    """The ports that share a rule with ``port``, as people say it: ``[12] of leaf-#``."""
+    """Return a description of the ports that share a rule with ``port``: ``[12] of leaf-#``."""
     labels, f = c.pattern.labels, c.view.fabric
     return f"[{int(f.port_num[port])}] of {labels.classes[int(labels.class_of[f.port_node[port]])].name}"
 
 
 def _obeyed(c: Context, port: int) -> tuple[int, int]:
-    """(cabled ports of this number, on nodes of the class, that lead where the rule says; all of
-    them that are cabled)."""
+    """Return (cabled ports of this number, on nodes of the class, that follow the rule; all cabled
+    ones)."""
     f, labels = c.view.fabric, c.pattern.labels
     number = int(f.port_num[port])
     nodes = labels.classes[int(labels.class_of[f.port_node[port]])].nodes

@@ -2,8 +2,8 @@
 confirms itself: exchanging both cables corrects both. A single cable is reported only by a certain
 rule, and only if its expected port is vacant.
 
-A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables
-between the same two nodes, or two ports of one node, changes no route and shows nothing. A cable is
+A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables between
+the same two nodes, or two ports of one node, has no effect on routes and is not reported. A cable is
 wrong if the rule of at least one end expects another node and the rule of the other end does not
 confirm it.
 """
@@ -23,8 +23,8 @@ from softib.diags.view import FabricView
 __all__ = ["Misplaced", "Suspects", "find_suspects"]
 
 MAX_SHARE = 0.06
-"""A kind of cable (classes of both ends) of which more than this share breaks its own rule has no
-rule: it stays unjudged, but for a handful."""
+"""If more than this share of a kind of cable (classes of both ends) breaks its rule, there is no
+rule: the kind is not judged, except for a small number."""
 HANDFUL = 6
 MISSING_SHARE = 0.1
 """More missing cables between two tiers than this share of those there are a design (a partly
@@ -50,7 +50,7 @@ class Misplaced:
 class Suspects:
     """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of
     free ports that the pattern joins, ``unjudged`` cables of kinds that break their rules too
-    often. ``exchanged``: exchanged switches, whose cables are in none of the others."""
+    often. ``exchanged``: exchanged switches, whose cables are not in the other lists."""
 
     swapped: list[tuple[Misplaced, Misplaced]]
     misplaced: list[Misplaced]
@@ -79,7 +79,7 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
 
 
 def _believable(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> tuple[np.ndarray, int]:
-    """Wrong cables without those of kinds that are wrong too often, and how many were left out."""
+    """Return wrong cables without kinds that are wrong too often, and the number omitted."""
     of = pattern.labels.class_of
     low, high = np.minimum(of[view.node_a], of[view.node_b]), np.maximum(of[view.node_a], of[view.node_b])
     kind = np.unique(np.stack([low, high]), axis=1, return_inverse=True)[1].reshape(-1)
@@ -146,7 +146,7 @@ def _candidates(m: Misplaced, by_node: dict[int, list[int]]) -> Iterator[int]:
 
 
 Verdicts = list[tuple[bool, bool]]
-"""For each of the two new cables: (a rule asks for it, a rule is against it)."""
+"""Return for each of the two new cables: (a rule requires it, a rule forbids it)."""
 
 
 def _all_support_none_oppose(verdicts: Verdicts) -> bool:
@@ -177,9 +177,8 @@ def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable
 
 
 def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) -> list[Misplaced]:
-    """Misplaced cables whose place is known to be vacant: the node where one should end has a port
-    that is free, or holds another misplaced cable, and whose rule asks for the node at the other
-    end."""
+    """Return misplaced cables with a known vacancy: the node where one should end has a port that is
+    free, or holds another misplaced cable, and whose rule requires the node at the other end."""
     if not found:
         return found
     fabric = view.fabric

@@ -4,7 +4,7 @@ majority.
 Switches of a tier that reach the same set of parents are one kind (a pod, or the whole tier).
 Within a kind every row of the table should be the same; a row that differs names its switch, and
 the parents that have more or fewer links than usual. A switch alone with its set of parents is
-compared with the kind that it shares most parents with. Where no majority is, nothing is said.
+compared with the kind that it shares most parents with. Without a majority there are no findings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_ODD = 0.15
 MANY_FREE = 4
 """More free ports than these name no port."""
 HANDFUL = 2
-"""… but for so many."""
+"""… except for this number."""
 MOSTLY = 0.5
 """Share of leaves with hosts above which a leaf without hosts counts as a spare."""
 FEW_HOSTS = 0.5
@@ -35,18 +35,17 @@ FEW_HOSTS = 0.5
 purpose."""
 
 SPUR = 0.25
-"""Share of the usual links of a tier below which a switch with hosts is no part of it: a management
+"""Share of the usual links of a tier below which a switch with hosts is not part of it: a management
 leaf on a free port."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A cable that the table lacks between a switch and ``parent``: the free ports where it may
-    have been.
+    """A missing cable between a switch and ``parent`` according to the table, and the free ports
+    where it may have been.
 
     ``switch_ports`` (on the switch) and ``parent_ports`` (on the parent) are port rows: one each
-    where the numbers of other cables tell it, several where it is one of them, none where nothing
-    tells.
+    if the numbers of other cables determine it, several candidates, or none.
     """
 
     parent: int
@@ -73,8 +72,8 @@ class Uneven:
 
 @dataclass(frozen=True)
 class Repairs:
-    """What other checks have reported already: pairs of nodes that are ``removed`` from the table
-    and pairs that ``belong``.
+    """Faults already reported by other checks: pairs of nodes that are ``removed`` from the table
+    and pairs that ``belong`` in it.
 
     The table is judged as if these were repaired, so that one fault at a switch does not hide
     another.
@@ -111,7 +110,7 @@ def tier_rows(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) 
         tier = (rank[low] == r) & (rank[high] == r + 1)
         tier &= ~np.isin(high, _spurs(view, high[tier]))
         if r == 1 and tier.any() and with_hosts[np.unique(low[tier])].mean() > MOSTLY:
-            tier &= with_hosts[low]  # a leaf in reserve is cabled as far as somebody has come
+            tier &= with_hosts[low]  # a leaf in reserve may be partly cabled
         if tier.any():
             yield r, _rows(len(view.names), low[tier], high[tier], weight[tier])
 
@@ -140,13 +139,13 @@ def kinds_of(rows: dict[int, Row]) -> tuple[Kinds, list[int]]:
 
 
 def without_majority(rows: dict[int, Row]) -> bool:
-    """True where so many switches are of no kind that none of them is an exception."""
+    """Return True if too many switches are of no kind for a single one to be an exception."""
     usual, odd = kinds_of(rows)
     return not usual or len(odd) > max(HANDFUL, MAX_ODD * len(rows))
 
 
 def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
-    """Of ``parents`` (one entry a link): switches with hosts and hardly any links, which hang on a
+    """Of ``parents`` (one entry per link): switches with hosts and hardly any links, attached to a
     switch below its parents."""
     switch, links = np.unique(parents, return_counts=True)
     hosts = np.isin(switch, view.fabric.port_node[view.to_hosts[2]])
@@ -175,8 +174,8 @@ def _uneven_tier(view: FabricView, rows: dict[int, Row]) -> list[Uneven]:
 
 
 def _other_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
-    """True for a leaf of another purpose (management, storage): few hosts compared with those of
-    its kind, and more than one cable that differs."""
+    """Return True for a leaf of another purpose (management, storage): few hosts compared with
+    those of its kind, and more than one cable that differs."""
     differ = sum(abs(row.get(p, 0) - expected.get(p, 0)) for p in {*row, *expected})
     if differ <= 1:
         return False
@@ -208,7 +207,7 @@ def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: li
 
 
 class _FreePorts:
-    """Where the cables between a switch and its parents are: by number on the other switches of its
+    """Ports of the cables between a switch and its parents, by number on the other switches of its
     kind."""
 
     def __init__(self, view: FabricView, switch: int, expected: Row, members: list[int]):
@@ -221,7 +220,7 @@ class _FreePorts:
         parent_ports = self._likely_free(
             parent, [(p, self.switch) for p in self.expected if p != parent], lambda: self._down(parent)
         )
-        if len(switch_ports) > how_many or len(parent_ports) > how_many:  # one of several: none of them is sure
+        if len(switch_ports) > how_many or len(parent_ports) > how_many:  # one of several candidates: none is certain
             return [Lost(parent, tuple(switch_ports), tuple(parent_ports))] * how_many
         pairs = []
         for i in range(how_many):
@@ -273,8 +272,8 @@ class _FreePorts:
         )
 
     def _between(self, node: int, port: int, carries: Counter[int]) -> bool:
-        """True where both neighbours of ``port`` hold a cable of the same direction, or one and it
-        is the last port."""
+        """Return True if both neighbours of ``port`` have a cable of the same direction, or one has
+        and it is the last port."""
         f = self.view.fabric
         neighbours = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]
         return all(f.port_cable[p] >= 0 and carries[int(f.port_num[p])] > 0 for p in neighbours)
@@ -320,7 +319,8 @@ def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> l
             continue
         links = {switch: sum(f) for switch, f in forms.items()}
         below = float(np.median([down[s] for s in rows if forms[s] == form]))
-        # As many links for as many hosts are a smaller switch, not one that lacks any.
+        # If both links and hosts are fewer in the same ratio, the switch is smaller and no link is
+        # missing.
         fewer = tuple(
             (s, n) for s, n in sorted(links.items()) if FEWEST * usual <= n < usual and down[s] * usual > n * below
         )

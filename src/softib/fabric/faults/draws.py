@@ -95,7 +95,7 @@ def move(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def hca(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """An adapter's port with a cable."""
+    """Draw an adapter's port with a cable."""
     return {"port": _pick(rng, np.flatnonzero(fabric.is_host[fabric.port_node] & fabric.linked), "linked adapter")}
 
 
@@ -142,5 +142,5 @@ def end(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def dangling(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """A port with a cable."""
+    """Draw a port with a cable."""
     return {"port": _any_end(fabric, rng)}

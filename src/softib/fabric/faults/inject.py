@@ -201,7 +201,7 @@ def set_ber(fabric: Fabric, cable: Target, ber: float) -> Planted:
 
 
 def set_length(fabric: Fabric, cable: Target, length_m: float) -> Planted:
-    """Give a cable another length (metres) than its neighbours."""
+    """Set a cable to a different length (metres) from its neighbours."""
     row = cable_at(fabric, cable)
     if not 0 < length_m <= 40_000:
         raise InputError(f"length_m: {length_m} is not a cable length; use metres, up to 40000")

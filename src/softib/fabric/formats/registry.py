@@ -1,7 +1,7 @@
 """Table of all file formats: reader, writer, and signature of the content.
 
 ``read(path)`` finds the format by content (never by suffix), ``write(fabric, path)`` by suffix or
-name. Modules load lazily, so a format costs nothing until it is used.
+name. Modules load lazily, so a format has no cost until it is used.
 
 A fabric reader is ``function(path, *, ibnl_dirs, node_name_map) -> ReadResult``, a writer
 ``function(fabric, path) -> list[str]``: one note for each change that was needed for other tools to

@@ -7,7 +7,7 @@ the same parts are interchangeable, so they become **one** line:
 * a *leaf* is a switch with hosts; its line has ``Nodes=``. The height of a switch is its distance
   from the nearest leaf.
 * the switches up to height 1, 2, … form connected parts; each part becomes one line with
-  ``Switches=`` the parts that it joins. A part that joins nothing new gets no line. So a two-level
+  ``Switches=`` the parts that it joins. A part that adds no connection gets no line. So a two-level
   tree is leaves and one line for all its spines, a three-level tree has one line a pod and one for
   the core. Leaves cabled to each other are joined at height 0.
 * a line for one switch has its name; a line for several is called ``spines1``, ``spines2`` … and a
@@ -37,7 +37,7 @@ from softib.natural_order import natural_key
 from softib.plural import counted
 from softib.whole_files import write_text
 
-__all__ = ["expand_hostlist", "fold_hostlist", "tree", "write", "write_blocks"]
+__all__ = ["block_sizes", "expand_hostlist", "fold_hostlist", "tree", "write", "write_blocks"]
 
 _NUMBERED = re.compile(r"^(.*?)(\d{1,18})(\D*)$")
 _GUID_NAME = re.compile(r"^[SH]-[0-9a-f]{16}$")
@@ -78,9 +78,15 @@ def write_blocks(fabric: Fabric, path: str | Path) -> list[str]:
     out = ["# topology.conf for topology/block, written by softib"]
     out += [f"BlockName={line.name} Nodes={fold_hostlist(line.nodes)}" for line in leaves]
     if leaves:
-        out.append(f"BlockSizes={min(len(line.nodes) for line in leaves)}")
+        out.append(f"BlockSizes={','.join(map(str, block_sizes([len(line.nodes) for line in leaves])))}")
     write_text(path, "\n".join(out) + "\n")
     return [*notes, "blocks do not describe the switches above the leaves"]
+
+
+def block_sizes(nodes: list[int]) -> list[int]:
+    """Sizes of blocks and of groups of 2, 4, 8 … blocks for ``BlockSizes``, as NVIDIA's Topograph writes them.
+    ``nodes``: those of each block."""
+    return [min(nodes) << doubled for doubled in range(len(nodes).bit_length())]
 
 
 def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:

@@ -25,8 +25,7 @@ MAX_HOSTS, MAX_SWITCHES, MAX_BYTES = 1 << 20, 1 << 16, 32 << 30
 """Limits of a fabric in memory."""
 
 RECORDS = frozenset({"speeds", "capabilities", "unlinked"})
-"""Data that a generator records: everything about the hardware, nothing that a subnet manager
-writes."""
+"""Data recorded by a generator: all hardware data, without values that a subnet manager writes."""
 
 
 def numbered(stem: str, count: int, width: int = 1) -> list[str]:

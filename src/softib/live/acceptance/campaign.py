@@ -1,5 +1,5 @@
-"""An acceptance run: runs every batch of its plan in turn and records it in the journal; hosts that fail are left
-out of later batches.
+"""An acceptance run: runs every batch of its plan in turn and records it in the journal; later batches
+omit hosts that fail.
 
 Before the first batch each host is checked by itself: it must answer and have perftest, so that a failure there is
 known to be the host's.
@@ -65,7 +65,7 @@ def unfit_hosts(launcher: Launcher, ports: Sequence[HostPort], programs: Sequenc
 
 
 def _why(launcher: Launcher, at: HostPort, program: Program) -> str:
-    """What is wrong with the host, in one line; "" if nothing is."""
+    """Return the error of the host as one line; "" without one."""
     code, text = program.code, reason_of(program.output)
     if code == 0:
         return ""
@@ -79,13 +79,12 @@ def _why(launcher: Launcher, at: HostPort, program: Program) -> str:
 
 
 SPAN = 2000
-"""Ports in use one after another, so that one that has just been closed has time to become free
-(TIME_WAIT)."""
+"""Ports used in rotation, so that a closed port has time to become free (TIME_WAIT)."""
 
 
 def exchange_ports(base: int, here: bool, skip: int = 0) -> Iterator[int]:
-    """Ports from ``base`` on, again and again, without the first ``skip``; ports that are taken on this machine are
-    left out if the servers run ``here``."""
+    """Yield ports from ``base`` on cyclically, without the first ``skip``; if the servers run ``here``,
+    ports in use on this machine are skipped."""
     span = min(SPAN, 65536 - base)
     first = skip % span
     while True:
@@ -110,8 +109,8 @@ OVERHEAD_S = 30.0
 """How many seconds a program may take beyond :data:`SLOWEST` times its expected time."""
 SLOWEST = 30.0
 STRIKES = 3
-"""Number of partners with whom a host may fail before it is left out, even if it was not alone at fault in any of
-the failures.
+"""Number of partners with which a host may fail before it is omitted, even if no failure was certainly
+its own.
 """
 
 
@@ -159,7 +158,7 @@ def run_campaign(
     number of all
     batches, and the seconds that the rest is expected to take. ``extra``: further arguments of perftest."""
     done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
-    # Servers of a run that died may still listen on hosts: a resumed run begins behind their ports.
+    # Servers of a run that died may still listen on hosts: a resumed run uses ports after theirs.
     tcp = exchange_ports(base_port, launcher.name == "local", len(journal.entries) * len(ports) // 2)
     out = _unfit(batches, done, ports, launcher, program)
     strikes: dict[int, set[int]] = {}
@@ -198,9 +197,8 @@ def run_campaign(
 
 
 def _allocation_ended(entry: dict[str, Any]) -> str:
-    """The message of srun about an allocation that has ended; "" if it still exists. No host is blamed for it, and
-    nothing
-    more is started."""
+    """The message of srun about an allocation that has ended; "" if it still exists. It is not counted
+    against a host, and no further program is started."""
     reasons = (reason for *_, reason in entry["failures"])
     return next((r for r in reasons if any(x in r.lower() for x in ALLOCATION_ENDED)), "")
 

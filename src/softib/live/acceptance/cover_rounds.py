@@ -34,11 +34,11 @@ def cover_round(
     read: Callable[[], T],
     all_send: Callable[[T, T], bool],
 ) -> tuple[T, T, list[str]]:
-    """(first reading, second reading ``seconds`` later, why each pair failed: "" where it did not).
+    """Return (first reading, second reading ``seconds`` later, the error of each pair, "" without one).
 
     Each pair sends messages of ``size`` bytes one way until the second reading is there. The first one
-    is taken when ``all_send`` says so of the two readings before it: a program that was started does not
-    tell when it sends. ``extra``: further arguments of perftest.
+    is taken when ``all_send`` accepts the two readings before it, since a started program does not
+    report when it sends. ``extra``: further arguments of perftest.
     """
     limit_s = seconds + STARTS_S + 2 * REACHED_S
     started: list[PairPrograms] = []

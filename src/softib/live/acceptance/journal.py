@@ -1,5 +1,5 @@
-"""The journal of an acceptance run: one line of JSON for its plan, then one for each batch that is done. What was
-written remains if the run dies."""
+"""The journal of an acceptance run: one line of JSON for its plan, then one for each batch that is
+done. Records survive the death of the run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ VERSION = 1
 
 
 def read_journal(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(plan, entries). A last line that was cut off is left out. Raises :class:`UnreadableFile` if the file is not
-    a journal."""
+    """(plan, entries). An incomplete last line is ignored. Raises :class:`UnreadableFile` if the file
+    is not a journal."""
     rows = list(_parsed(read_text(path, "journal", FILE_LIMIT, "replace").splitlines()))
     if not rows or not isinstance(rows[0], dict) or rows[0].get(KEY) != VERSION:
         raise UnreadableFile(f"{os.fspath(path)}: not a journal of softib accept; name the file that a run wrote")

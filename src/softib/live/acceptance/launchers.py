@@ -1,5 +1,5 @@
-"""How a program is started on a host (on a node of a running fabric, by ssh, or by srun inside an allocation), and
-the local process that does it."""
+"""Launch of a program on a host (on a node of a running fabric, with ssh, or with srun inside an
+allocation), and the local process for it."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class PairPrograms:
         return Program(launcher.command(at, program, self.limit_s))
 
     def look(self, now: float, began: float) -> None:
-        """Start what is due, and check what has ended."""
+        """Start due programs, and check ended ones."""
         if self.outcome is not None:
             return
         if self.client is None:
@@ -135,8 +135,8 @@ def run_pairs(
     """Run all ``pairs`` (source, target) at the same time, each with its ``Run``; returns the outcome of each, in
     their order.
 
-    ``limit_s``: seconds that one program may take. A pair that fails does not affect the others; nothing is still
-    running when this returns.
+    ``limit_s``: seconds that one program may take. A pair that fails does not affect the others; no
+    program is running when this returns.
     """
     started: list[PairPrograms] = []
     try:

@@ -1,7 +1,7 @@
 """perftest's programs: their arguments, and their output.
 
-The table for people is read, by the names of its columns: ``--out_json`` of Debian's perftest 4.5 (6.06) writes
-output that no JSON parser reads (keys without quotation marks, commas before brackets).
+The text table is parsed, by the names of its columns: ``--out_json`` of Debian's perftest 4.5 (6.06)
+writes output that no JSON parser reads (keys without quotation marks, commas before brackets).
 """
 
 from __future__ import annotations

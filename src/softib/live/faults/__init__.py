@@ -1,1 +1,1 @@
-"""What softib fault does to a running fabric."""
+"""Faults in a running fabric (``softib fault``)."""

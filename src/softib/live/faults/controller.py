@@ -72,7 +72,7 @@ class FaultController:
         """Carry out ``request``: ``kind`` (one of :data:`~softib.live.faults.options.KINDS`),
         ``where``, and its options.
 
-        Raises :class:`InputError` in one line if it cannot be carried out; nothing is changed then.
+        Raises :class:`InputError` in one line if it cannot be carried out; then no change is made.
         """
         kind = request.get("kind")
         if not isinstance(kind, str) or kind not in KINDS:
@@ -191,7 +191,8 @@ class FaultController:
         return self._link(port)
 
     def _retrain(self, port: int, now_ps: int, change: Callable[[], None]) -> None:
-        """Down, ``change`` what it trains to, and up again when it has trained (IBA 5.6.4: Polling, Configuration)."""
+        """Take the link down, apply ``change``, and bring it up after training (IBA 5.6.4: Polling,
+        Configuration)."""
         was_up = self.faults.is_up(port)
         if was_up:
             self.faults.cut(port, now_ps)
@@ -211,7 +212,7 @@ class FaultController:
     def _power(self, node: int, on: bool, now_ps: int) -> FaultReply:
         name = self.fabric.node_name(node)
         if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node) != on:
-            state = "has power; only fault switch-down takes it" if on else "already has no power"
+            state = "has power; only fault switch-down switches it off" if on else "already has no power"
             raise InputError(f"{name} {state}")
         self.faults.power(node, on, now_ps)
         if on:
@@ -264,7 +265,7 @@ class FaultController:
         heapq.heappush(self._later, (due_ps, next(self._order), what))
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until :meth:`tick` has something to do (infinite: there is nothing to wait for)."""
+        """Return seconds until :meth:`tick` has work (infinite: none)."""
         return max(0.0, (self._later[0][0] - now_ps) / PS) if self._later else math.inf
 
     def tick(self, now_ps: int) -> None:

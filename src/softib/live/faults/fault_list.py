@@ -21,9 +21,9 @@ _PORTS = re.compile(r"\*|\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
-    """The places that ``where`` names: itself, or, if it has ``*``, ``?`` or several ports, all that match: nodes
-    by the first word of their names (with ``of_node`` or without ports: switches and adapters; ``*`` as ports:
-    those with a cable). Raises :class:`InputError` if nothing matches."""
+    """Return the locations that ``where`` matches: itself, or, with ``*``, ``?`` or several ports, all
+    matches: nodes by the first word of their names (with ``of_node`` or without ports: switches and
+    adapters; ``*`` as ports: those with a cable). Raises :class:`InputError` if nothing matches."""
     name, bracket, rest = where.strip().rpartition("[")
     ports = rest.removesuffix("]") if bracket and rest.endswith("]") else None
     if ports is None:
@@ -107,7 +107,7 @@ class FaultList:
         return kind, min(row, int(self.fabric.port_peer[row]))
 
     def has(self, kind: str, row: int) -> bool:
-        """Is there a fault of ``kind`` at the port or node ``row``?"""
+        """Return whether there is a fault of ``kind`` at the port or node ``row``."""
         return self._key(kind, row) in self._faults
 
     def add(self, kind: str, row: int, options: dict[str, Any], now_ps: int) -> Fault:

@@ -156,7 +156,8 @@ def rate_option(kind: str) -> str | None:
 
 
 def _called(option: str) -> str:
-    """As people write it: an option of ``softib fault``, or its RATE; and as the control socket spells it."""
+    """The name on the command line (an option of ``softib fault``, or its RATE), and the name on the
+    control socket."""
     flag = "RATE" if option in RATES else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 

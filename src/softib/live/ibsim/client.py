@@ -1,4 +1,4 @@
-"""One program on one port: what the server has stored about it, and the datagrams that wait to be sent to it."""
+"""One program on one port: its state in the server, and the datagrams that wait to be sent to it."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Client:
         return self.lost or self.queue.broken
 
     def takes(self, mad: np.ndarray) -> bool:
-        """True if the program can handle this MAD, which may be a request from elsewhere or the answer to its own
-        request.
+        """Return whether the program can handle this MAD, a request from another program or the answer
+        to its own request.
 
         A manager gets requests of its classes. Others get answers of classes they have sent, reports they
         subscribed to, and requests of application classes they have sent; requests that only managers handle (SMPs,
@@ -83,7 +83,7 @@ class Client:
         return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
     def deliver(self, batch: MadBatch) -> None:
-        """Send MADs, or queue them behind those that are already waiting."""
+        """Send MADs, or queue them after those already waiting."""
         for frame in frames_of(batch):
             self.queue.send(frame)
 

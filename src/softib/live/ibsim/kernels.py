@@ -116,9 +116,9 @@ def pump(t, v, q, a, x, f, classes, now, wait, rounds):
     """Serve the client ``f.client`` without going back to Python between its requests: receive,
     answer, send.
 
-    Two system calls a batch. Ends if nothing arrived, after ``rounds`` batches, or if the last one needs Python:
-    something to forward, a raised trap, or replies that did not fit into the client's queue (``counts[SENT]`` of
-    ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
+    Two system calls a batch. Ends if nothing arrived, after ``rounds`` batches, or if the last one
+    needs Python: a MAD to forward, a raised trap, or replies that did not fit into the client's queue
+    (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
     :func:`softib.live.exchange_kernels.answer`.
     """
     counts = x.counts

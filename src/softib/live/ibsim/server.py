@@ -142,7 +142,7 @@ class IbsimServer:
         for _ in range(BATCH):
             try:
                 message, source, sender = self.sockets.receive(self.control, CONTROL_SIZE + 1)
-            except OSError:  # nothing more, or an ICMP error for a UDP client that left
+            except OSError:  # no more datagrams, or an ICMP error for a UDP client that left
                 return
             request = Control.parse(message)
             if request is None or not source:

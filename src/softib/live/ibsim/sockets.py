@@ -1,4 +1,4 @@
-"""Where the server listens: Linux abstract Unix sockets below a base name, or UDP ports from a base
+"""The sockets of the server: Linux abstract Unix sockets below a base name, or UDP ports from a base
 port.
 
 Names and numbers are ibsim's (linux-rdma/ibsim, ibsim/ibsim.c): ``BASE:ctl`` and

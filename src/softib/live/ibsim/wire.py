@@ -97,7 +97,7 @@ class Control:
         return cls(client, kind, length, message[_HEAD.size :]) if magic == MAGIC else None
 
     def answer(self, body: bytes) -> bytes:
-        """This message as its own answer, with another body."""
+        """Return the answer to this message, with another body."""
         return _HEAD.pack(MAGIC, self.client, self.type, self.length) + body.ljust(BODY_SIZE, b"\0")[:BODY_SIZE]
 
     def refuse(self) -> bytes:

@@ -1,13 +1,14 @@
 """The LIDs and M_Keys of a fabric's ports from one run to the next, in the formats of OpenSM's files
 in OSM_CACHE_DIR.
 
-``guid2lid``: ``0x0002c903000e0b81 0x0001 0x0001`` (PortGUID, first and last LID). In files that other programs or
-people wrote, the last LID may be absent, a ``#`` begins a comment, and ports may be missing: they get free LIDs.
+``guid2lid``: ``0x0002c903000e0b81 0x0001 0x0001`` (PortGUID, first and last LID). In files from other
+programs or written manually, the last LID may be absent, a ``#`` begins a comment, and ports may be
+missing: they get free LIDs.
 
 ``guid2mkey``: ``0x0002c903000e0b81 0x00000000deadbeef`` (PortGUID, M_Key); ``neighbors``:
 ``0x0002c903000e0b81:1 0x0002c9020045f1a8:7`` (PortGUID and port number of both ends of a cable).
-Both are beside the file of the LIDs, and have its name with ``guid2mkey`` and ``neighbors`` in
-place of ``guid2lid``.
+Both are in the same folder, and have the name of the LID file with ``guid2mkey`` and
+``neighbors`` instead of ``guid2lid``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ GUIDS, PORTS = range(1, 1 << 64), range(255)
 
 
 def restore(path: Path, sm: SubnetManager) -> None:
-    """Give ``sm`` the M_Keys that were kept at ``path``, and also the LIDs unless it assigns LIDs again."""
+    """Load the stored M_Keys at ``path`` into ``sm``, and also the LIDs unless it assigns LIDs
+    again."""
     if not sm.config.reassign_lids:
         sm.lids.update(read_lids(path))
     read_keys(path, sm.mkeys)
@@ -46,8 +48,8 @@ def keep(path: Path, sm: SubnetManager) -> None:
 
 
 def read_keys(lids: Path, mkeys: MKeys) -> None:
-    """Read the files beside ``lids`` into the manager; nothing if there are none. A line that cannot be read as such is
-    ignored."""
+    """Read the files in the folder of ``lids`` into the manager, if they exist. A line that cannot be
+    read as such is ignored."""
     held = {}
     for a, b in _pairs(_neighbour_file(lids, KEYS)):
         with contextlib.suppress(ValueError):
@@ -61,8 +63,8 @@ def read_keys(lids: Path, mkeys: MKeys) -> None:
 
 
 def write_keys(lids: Path, mkeys: MKeys) -> None:
-    """Replace the files, which only the owner may read, if a port of the subnet has a key, or had one. A place that
-    cannot be written is no reason to stop managing."""
+    """Replace the files, which only the owner may read, if a port of the subnet has a key, or had one.
+    A file that cannot be written does not stop the manager."""
     path = _neighbour_file(lids, KEYS)
     if not (mkeys.in_play or path.exists()):
         return
@@ -78,7 +80,7 @@ def _neighbour_file(lids: Path, suffix: str) -> Path:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file that was kept; none if it cannot be read."""
+    """Return the lines of a stored file; none if it cannot be read."""
     with contextlib.suppress(UnreadableFile):
         return read_text(path, "file of LIDs and keys", errors="replace").splitlines()
     return []
@@ -128,6 +130,6 @@ def read_lids(path: Path) -> Lids:
 
 
 def write_lids(path: Path, lids: Lids) -> None:
-    """Replace the file at once; a place that cannot be written is no reason to stop managing."""
+    """Replace the file atomically; a file that cannot be written does not stop the manager."""
     lines = (f"{guid:#018x} {first:#06x} {last:#06x}\n" for guid, (first, last) in sorted(lids.items()))
     _replace(path, lines, 0o666)

@@ -35,13 +35,13 @@ PS = 1e12
 
 @dataclass
 class Wait(Result):
-    """How long queries of other programs waited for their answer."""
+    """Waiting time of other programs' queries."""
 
     buckets: dict[str, int]
     """For each bound in s, the queries that waited no longer (cumulative; ``inf``: all)."""
     sum_s: float
     oldest_s: float
-    """How long the oldest unanswered query has waited; 0 if none waits."""
+    """Return the waiting time of the oldest unanswered query; 0 if none waits."""
 
 
 class SaWait:
@@ -77,7 +77,7 @@ class SaWait:
                 self.sum_s += seconds
 
     def status(self, now_ps: int) -> Wait:
-        """How long queries of other programs have waited so far."""
+        """Return the waiting times of other programs' queries so far."""
         if self._since and now_ps - min(self._since.values()) > FORGOTTEN_PS:
             self._since = {name: at for name, at in self._since.items() if now_ps - at <= FORGOTTEN_PS}
         seen = np.cumsum(self.buckets).tolist()
@@ -95,7 +95,7 @@ class JobTree(Result):
     top: str
     """The root aggregation node."""
     nodes: list[str]
-    """Aggregation nodes that take part."""
+    """Return the participating aggregation nodes."""
     hosts: list[str]
     """The aggregation node of each host, in their order."""
 
@@ -126,16 +126,16 @@ MANAGER_NUMBER = 0xFFFF
 WINDOW = 4096
 STATE_AT = PortInfo.port_state.byte
 SLICE_PS = 20_000_000_000
-"""How long it may work before programs have their turn (20 ms)."""
+"""How long it may work before programs are served (20 ms)."""
 
 
 class InternalManager:
     """A station (see :class:`softib.live.mad_router.Station`) whose program is
     :class:`SubnetManager`.
 
-    It answers SMInfo and SA requests, and takes traps. ``payload`` gives the whole of an RMPP message while its
-    first bytes are delivered (None: it is no longer than a MAD). ``lids`` is the
-    file that keeps the LIDs of ports from one run to the next (None: nothing is kept).
+    It answers SMInfo and SA requests, and takes traps. ``payload`` returns the whole RMPP message while
+    its first bytes are delivered (None: it is a single MAD). ``lids`` is the file that stores the LIDs
+    of ports between runs (None: not stored).
     """
 
     number = MANAGER_NUMBER
@@ -188,7 +188,7 @@ class InternalManager:
         self._deadline_ps = 0
 
     def repartition(self, changed: list[Partition]) -> bool:
-        """Program only these partitions; False if that takes a sweep with a whole file."""
+        """Program only these partitions; return False if that needs a sweep with the complete file."""
         self._deadline_ps = 0
         return self.sm.repartition(changed)
 

@@ -28,9 +28,9 @@ SWEEP_INTERVAL_PS = 10 * 10**12
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``given``: fields of :class:`SmConfig` that the command line sets, and names of GUID files
-    under OpenSM's names. ``options``: path of OpenSM's options file; ``partitions``: the path of partitions.conf
-    (else the one that the options name, else the fabric's). ``fallback``: the ``sm:``
+    """``given``: fields of :class:`SmConfig` that the command line sets, and names of GUID files under
+    OpenSM's names. ``options``: path of OpenSM's options file; ``partitions``: the path of
+    partitions.conf (default: the one in the options, then the fabric's). ``fallback``: the ``sm:``
     section of the fabric's own file."""
 
     given: dict[str, Any] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class ManagerSettings:
         named = options.pop("partition_config_file", None)
         if named and not (partitions or self.partitions) and not Path(named).exists():
             self.note(
-                f"{self.options}: partition_config_file: no file {named}; everybody is a full member, as with OpenSM"
+                f"{self.options}: partition_config_file: no file {named}; all ports are full members, as with OpenSM"
             )
             named = None
         for note in notes:
@@ -74,7 +74,7 @@ class ManagerSettings:
             else:  # OpenSM's file names one whether it exists or not
                 self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
         routes = options.pop("prefix_routes_file", None)
-        if routes and Path(routes).is_file():  # likewise; without one, routers report where they lead
+        if routes and Path(routes).is_file():  # likewise; by default routers report the subnets that they connect
             section["prefix_routes_file"] = routes
         first = settings_of(section)
         self._torus_without_qos(options | self.given, first)

@@ -86,7 +86,7 @@ class StaleDirs:
 
 LOOK_S = 1.0
 GRACE_S = 5.0
-"""How long a program has to notice by itself, and to end after SIGTERM."""
+"""Time for a program to end by itself, and then after SIGTERM."""
 
 
 def living(instance: Instance) -> Callable[[], bool]:

@@ -1,4 +1,5 @@
-"""Checks what this machine can run, and how to fix what it cannot: one line each. Changes nothing, needs no root."""
+"""Checks what this machine can run, and how to fix what it cannot: one line each. It makes no changes
+and does not need root."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ class Check(Result):
 
     name: str
     state: Literal["ok", "absent", "missing"]
-    """``missing``: softib cannot do what it is for; ``absent``: one feature fewer."""
+    """``missing``: softib does not work; ``absent``: one feature is not available."""
     what: str
     """What it is for."""
     mend: str = ""
@@ -66,7 +67,7 @@ class Check(Result):
 
 @dataclass(frozen=True)
 class Machine(Result):
-    """What a machine can run, and what it lacks."""
+    """The features of a machine, and the missing ones."""
 
     checks: list[Check]
 

@@ -90,7 +90,7 @@ def look_at(path: Path, depth: int = 4) -> Executable | None:
 
 
 def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
-    """(type, offset, size) of each program header that lies in ``head``."""
+    """Yield (type, offset, size) of each program header in ``head``."""
     table, each, count = (
         (struct.unpack_from(f"{end}Q", head, 32)[0], *struct.unpack_from(f"{end}HH", head, 54))
         if wide
@@ -117,7 +117,7 @@ def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
 
 
 def _is_go(notes: bytes, end: str) -> bool:
-    """Does it have the linker's note of a Go build?"""
+    """Return whether it has the linker's note of a Go build."""
     at = 0
     while at + 12 <= len(notes):
         name, size, _ = struct.unpack_from(f"{end}III", notes, at)

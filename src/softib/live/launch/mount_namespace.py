@@ -65,7 +65,7 @@ def _unshare() -> None:
 
 
 def _join(fabric: Path, place: Path) -> None:
-    """``place`` of the machine shows its own entries and also those of ``fabric``."""
+    """``place`` of the machine shows its entries and those of ``fabric``."""
     ours = sorted(p.name for p in fabric.iterdir())
     machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -103,8 +103,8 @@ def _enter(tree: Path) -> None:
 
 
 def entering(tree: Path, error_fd: int) -> Callable[[], None]:
-    """Called in a child before it becomes the program: its ``/sys/class`` shows ``tree``. The text
-    of an error goes to the descriptor ``error_fd``, and the child ends (with ``OSError``)."""
+    """Called in a child before it becomes the program: its ``/sys/class`` shows ``tree``. On error,
+    write its text to the descriptor ``error_fd``, and end the child (with ``OSError``)."""
 
     def enter() -> None:
         try:

@@ -3,7 +3,7 @@ the others.
 
 Several programs normally share a port, as on a host. One that must be alone (a second subnet manager, a
 test that counts every packet) takes an exclusive lock on its ports with flock(2) or fails; all others take a shared
-lock. The kernel releases the locks however ``softib run`` ends, so nothing is left
+lock. The kernel releases the locks whenever ``softib run`` ends, so no lock is left
 behind and the daemon keeps no list.
 
 ibsim has one such case too: it refuses a client that connects as a manager if the port already has a manager

@@ -1,4 +1,5 @@
-"""Programs under a preload library, softib's or the stock one: where it is, what it needs, and what it leaves."""
+"""Programs under a preload library, softib's or the stock one: its location, its environment, and its
+leftovers."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ __all__ = [
 ]
 
 PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
-"""The libraries with which a program is started, in this order. Each reads its own variables from the environment
-and does nothing
-without them. The first must have been built; others that were not built are left out."""
+"""The libraries with which a program is started, in this order. Each reads its variables from the
+environment and is inactive without them. The first must exist; others are omitted if they were not
+built."""
 
 PATTERNS = (
     "/usr/lib/*/umad2sim/libumad2sim.so*",
@@ -68,14 +69,13 @@ def built_libraries() -> list[Path]:
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """How a program is run: under the ``stock`` library instead of softib's; in a mount ``namespace``
+    """Settings for a program: under the ``stock`` library instead of softib's; in a mount ``namespace``
     whose /sys/class is the view's; ``enter`` is called in the child before that, to put it into other
-    namespaces; ``refresh`` is called every ``every_s`` seconds while it runs
-    (None: never). ``alive`` returns whether the fabric is up: programs under the stock library wait without end if
-    it is not (under ours they read an error). ``held``: if nothing is left to do when the program has ended but
-    closing these descriptors, this process may become ``softib-wait``, which needs a thirtieth of its memory.
-    ``network``: the descriptor of the network namespace's process, which
-    ends with it."""
+    namespaces; ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive``
+    returns whether the fabric is up: programs under the stock library wait without end if it is not
+    (under ours they read an error). ``held``: if closing these descriptors is all that remains after
+    the program, this process may become ``softib-wait``, which needs a thirtieth of its memory.
+    ``network``: the descriptor of the network namespace's process, which ends with it."""
 
     stock: bool = False
     namespace: bool = False
@@ -219,8 +219,8 @@ def _start(
 
 
 def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], network: int | None) -> None:
-    """Go on as ``softib-wait``, if it is built. It has an environment of its own: the preloaded libraries are
-    for the program."""
+    """Go on as ``softib-wait``, if it is built. It has a separate environment: the preloaded libraries
+    are only for the program."""
     if not os.access(WAIT, os.X_OK):
         return
     sys.stdout.flush()

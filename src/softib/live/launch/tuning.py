@@ -1,11 +1,11 @@
 """The variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs of their node, the rank of a program in a
 parallel job, and a line for a job that moved nothing over its HCAs.
 
-Programs on two nodes of a fabric share one machine. Communication libraries notice this and use shared memory:
-nothing passes over the fabric, and the memory is measured instead. On two real hosts that would be
-impossible. So ``softib run`` restricts the transports that they may use by variables in their environment. A
-variable that the user has set stays; if
-it is the one that chooses (the first of a group), its whole group is left alone.
+Programs on two nodes of a fabric share one machine. Communication libraries detect this and use shared
+memory: no data passes over the fabric, and a benchmark measures memory instead. On two real hosts that
+would be impossible. So ``softib run`` restricts the transports that they may use by variables in their
+environment. A variable set by the user is kept; if it is the first of a group, which selects a
+transport, the whole group is left unset.
 
 An OpenMPI that lacks a component named by a variable does not start (5.0 has no ``osc`` pt2pt, a build may have no
 ``pml`` ucx or ``mtl`` ofi). So components are excluded, not chosen: an unknown name in an
@@ -69,7 +69,7 @@ memory, no TCP."""
 
 NAME_SERVER_PORT = "5679"
 """TCP port of libfabric's name server for datagrams (its own default is 5678). The variable with which the preload
-library recognises it (``cm/name_server.c``), so that each node has a server of its own."""
+library recognises it (``cm/name_server.c``), so that each node has a separate server."""
 
 
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
@@ -118,9 +118,9 @@ QUIET = "SOFTIB_QUIET"
 
 
 def communicates(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Is this a program that is started to move data between nodes: rank 0 of a job of several, a launcher of ranks
-    that does not attach them itself, or a program linked with UCX or libfabric?
-    Other programs may well have nothing to send, so no line is printed for them; nor for ``ucx_info``, nor for
+    """Return whether this program is expected to move data between nodes: rank 0 of a job of several, a
+    launcher that does not attach its ranks, or a program linked with UCX or libfabric. Other programs
+    may have no data to send, so no line is printed for them; nor for ``ucx_info``, nor for
     ``--help``."""
     job = job_rank(environment)
     if job is not None:
@@ -164,7 +164,7 @@ class HcaTraffic:
         return self.text(place, tuned, environment, causes)
 
     def text(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str:
-        """That nothing was moved, and the reason."""
+        """Return a line that no data was moved, with the reason."""
         moved = self.verbs
         who = _who(job_rank(environment), place)
         ours = environment.get(MARK, "").split()  # of a softib run around this one
@@ -180,7 +180,7 @@ class HcaTraffic:
         beyond = f"  beyond {moved:,} bytes, as connections need" if moved else ""
         ip = f"; {self.ip:,} bytes went by IP over InfiniBand" if self.ip else ""
         return (
-            f"{who} moved nothing over the HCAs{beyond}: {why}{ip}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no "
+            f"{who} moved no data over the HCAs{beyond}: {why}{ip}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no "
             f"such line)"
         )
 

@@ -1,2 +1,2 @@
-"""What a failed check of a host does to its scheduler: drains it in Slurm, labels and taints it in
+"""Scheduler actions after a failed check of a host: drain it in Slurm, label and taint it in
 Kubernetes."""

@@ -33,7 +33,7 @@ class Api:
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not url and not host:
             raise InputError(
-                "this is no pod of Kubernetes; name its API server with --api, for example kubectl proxy's"
+                "this is not a Kubernetes pod; name its API server with --api, for example kubectl proxy's"
             )
         self.url = (url or f"https://{f'[{host}]' if ':' in host else host}:{port}").rstrip("/")
         if not self.url.startswith(("http://", "https://")):
@@ -46,8 +46,7 @@ class Api:
             self.context = ssl.create_default_context(cafile=str(authority) if not url and authority.exists() else None)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer. Raises :class:`Conflict` for 409, :class:`PeerError` for anything else that is no
-        success."""
+        """The answer. Raises :class:`Conflict` for 409, :class:`PeerError` for any other error."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, method=method)
         request.add_header("Accept", "application/json")
@@ -66,7 +65,7 @@ class Api:
             reason = getattr(error, "reason", error)
             raise PeerError(f"{self.url}{path}: {method}: {shown(str(reason))}") from None
         if not isinstance(value, dict):
-            raise PeerError(f"{self.url}{path}: {method}: the answer is no object")
+            raise PeerError(f"{self.url}{path}: {method}: the answer is not an object")
         return value
 
 
@@ -75,8 +74,8 @@ class Conflict(PeerError):
 
 
 def mark_node(api: Api, node: str, failed: bool, reason: str) -> bool:
-    """Label ``node`` as ``failed`` or ``passed``, and set or remove softib's own taint (NoSchedule);
-    taints of others stay. Returns whether anything changed. Raises :class:`PeerError`."""
+    """Label ``node`` as ``failed`` or ``passed``, and set or remove softib's taint (NoSchedule); other
+    taints are kept. Returns whether anything changed. Raises :class:`PeerError`."""
     path = f"/api/v1/nodes/{node}"
     for _ in range(TRIES):
         now = api.call("GET", path)

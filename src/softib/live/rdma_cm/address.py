@@ -53,7 +53,7 @@ class Address:
         return self.host[0] == 0xFF if isinstance(self.host, bytes) else self.host is not None and self.host >> 28 == 14
 
     def octets(self, port: int | None = None) -> bytes:
-        """As a socket address, with another port if one is given."""
+        """Return it as a socket address, with another port if one is given."""
         port = self.port if port is None else port
         if self.family == AF_IB:
             gid = self.host if isinstance(self.host, bytes) else bytes(16)
@@ -143,7 +143,7 @@ class Addresses:
         return None
 
     def is_active(self, port: int) -> bool:
-        """Can data be sent from it?"""
+        """Return whether data can be sent from it."""
         return int(self.fabric.port_state[port]) == PortState.ACTIVE
 
     def lid_of(self, port: int) -> int:
@@ -171,8 +171,8 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """The ports among a host's ``ports`` that ``address`` stands for: "any" is all, the loopback's the first
-        active."""
+        """Return the ports among a host's ``ports`` that ``address`` represents: "any" is all, the
+        loopback address the first active one."""
         if address.host is None:
             return ports
         if address.host == LOOPBACK:

@@ -31,7 +31,7 @@ Done = Callable[[bytes | None, int], None]
 
 @dataclass(slots=True)
 class Query:
-    """``mad`` goes out again every ``wait_ps`` while ``tries`` are left."""
+    """``mad`` is sent again every ``wait_ps`` while ``tries`` are left."""
 
     port: int
     mad: bytes
@@ -118,7 +118,7 @@ class SaClient:
             query.done(mad[SA_DATA:], 0)
 
     def deadline_ps(self) -> int | None:
-        """When :meth:`tick` has something to do."""
+        """Return when :meth:`tick` has work."""
         while self._timers and self._timers[0][1] not in self.waiting:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None

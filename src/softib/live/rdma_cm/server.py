@@ -72,7 +72,7 @@ class EventChannel:
         self._queue = SendQueue(sock, selector)
 
     def send(self, event: bytes) -> None:
-        """Send ``event`` behind those that wait."""
+        """Send ``event`` after those that wait."""
         self._counted(lambda: self._queue.send(event))
 
     def flush(self) -> None:

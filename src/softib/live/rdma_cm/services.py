@@ -1,4 +1,4 @@
-"""Which id is bound to which service of which port, on all hosts of the fabric."""
+"""The bindings of ids to services and ports, on all hosts of the fabric."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Services:
         return None
 
     def _conflict(self, e: Endpoint, reuse: bool) -> int:
-        """Does an id with the same service exclude ``e``? The rules of ``cma_check_port`` (Linux
-        cma.c)."""
+        """Return whether an id with the same service excludes ``e``. The rules of ``cma_check_port``
+        (Linux cma.c)."""
         for port in e.ports:
             for other in self._bound.get((port, e.service_id), ()):
                 shared = reuse and other.flags & REUSE and other.state is not State.LISTEN
@@ -72,7 +72,7 @@ class Services:
         return 0
 
     def check_listen(self, e: Endpoint) -> int:
-        """May ``e`` take requests for its service? Returns an errno, 0 = it may."""
+        """Return whether ``e`` may receive requests for its service. Returns an errno, 0 = it may."""
         return self._conflict(e, reuse=False) if e.flags & REUSE else 0
 
     def listener(self, port: int, service_id: int) -> Endpoint | None:
@@ -96,7 +96,8 @@ class Services:
 
 
 def _af_only(e: Endpoint, address: Address) -> bool:
-    """Is ``e`` bound only to addresses of its own family? IPv4 is not, unless the program requests it; IPv6 is."""
+    """Return whether ``e`` is bound only to addresses of its own family. IPv4 is not, unless the
+    program requests it; IPv6 is."""
     return bool(e.flags & AF_ONLY) if e.flags & AF_GIVEN else address.family == socket.AF_INET
 
 

@@ -28,7 +28,7 @@ def hello_of(message: bytes) -> Any | None:
 
 
 def request_size() -> int:
-    """Bytes of a request; POST has a message behind it."""
+    """Bytes of a request; a message follows POST."""
     return layout("ask").size
 
 

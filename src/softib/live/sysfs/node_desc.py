@@ -30,8 +30,8 @@ ROOM = 64
 
 
 class Descriptions:
-    """Applies what programs write into ``node_desc`` of any of ``views``. If the kernel gives no inotify
-    instance, one line reports it, and nothing is applied."""
+    """Applies what programs write into ``node_desc`` of any of ``views``. If the kernel grants no
+    inotify instance, one line reports it, and changes are not applied."""
 
     def __init__(self, router: MadRouter, views: Views, selector: selectors.BaseSelector):
         self.router, self.views, self.selector = router, views, selector
@@ -75,8 +75,8 @@ class Descriptions:
             self.router.report_bug(f"applying {NODE_DESC} of {device.name}")
 
     def take(self, view: View, device: Device) -> None:
-        """The text in the file becomes the node's description, without a newline at its end; an empty file changes
-        nothing. Afterwards the file shows the description that the node has."""
+        """Set the node's description to the text in the file, without a newline at its end; an empty
+        file has no effect. Afterwards the file shows the description that the node has."""
         try:
             with open(view.path_of(device), "rb") as file:
                 text = file.read(ROOM + 1)

@@ -1,4 +1,5 @@
-"""The PCI bus that a program on a node sees: each adapter behind a root port, beside the machine's own devices.
+"""The PCI bus that a program on a node sees: each adapter behind a root port, in addition to the
+machine's devices.
 
 UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI function and
 read its type, the speed of its slot and which processors are near. Others start from ``/sys/bus/pci/devices``:
@@ -74,7 +75,7 @@ def _device(f: Fabric, node: int) -> int:
 
 
 def _processors() -> str:
-    """Those of this machine, as ``0-7``."""
+    """Return the processors of this machine, as ``0-7``."""
     try:
         return Path("/sys/devices/system/cpu/online").read_text().strip()
     except OSError:
@@ -121,7 +122,7 @@ def _config(
         header += bytes(28) + struct.pack("<HH", vendor, device)
     else:
         header += bytes(8) + struct.pack("<BBB", buses[0], buses[1], buses[1])
-    header = header.ljust(0x34, b"\0") + b"\x40"  # where the first capability is
+    header = header.ljust(0x34, b"\0") + b"\x40"  # offset of the first capability
     link, kind_of_port = slot[0] | slot[1] << 4, ENDPOINT if buses is None else ROOT
     capability = struct.pack("<BBHIHHIHH", 0x10, 0, 2 | kind_of_port << 4, 0, 0, 0, link, 0, link)
     return (header.ljust(0x40, b"\0") + capability).ljust(256, b"\0")
@@ -168,7 +169,7 @@ def pci_files(f: Fabric, node: int, slot: int) -> dict[str, Callable[[], str | b
         f"{folder}/{name}": partial(text, f, node) for name, text in FUNCTION_FILES.items()
     }
     files[f"{folder}/uevent"] = lambda: f"DRIVER=mlx5_core\nPCI_SLOT_NAME={pci_name(slot)}"
-    # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.
+    # Network interface of its IP addresses: the loopback interface has all of 127.0.0.0/8.
     files[f"{folder}/net/lo/address"] = lambda: "00:00:00:00:00:00"
     files |= {f"{port}/{name}": files[f"{folder}/{name}"] for name in SHARED}
     files[f"{port}/vendor"] = lambda: f"{ROOT_PORT[0]:#06x}"
@@ -191,7 +192,7 @@ SHARED = (
     "max_link_width",
     "current_link_width",
 )
-"""Files of a root port that are those of the adapter behind it."""
+"""Files that a root port shares with the adapter behind it."""
 
 
 def pci_links(slot: int) -> dict[str, str]:

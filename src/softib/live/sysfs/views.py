@@ -192,8 +192,8 @@ class View:
         self._write(path)
 
     def write(self) -> None:
-        """Write every file, whatever it contained. No program reads them yet and the loop waits meanwhile,
-        so nothing is renamed."""
+        """Write every file, whatever it contained. No program reads them yet and the loop waits
+        meanwhile, so they are not renamed into place."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         for device in self.devices:
@@ -234,7 +234,7 @@ class Views:
         return self._made(f"host-{node}", devices_of(self.fabric, host_of(self.fabric, node), None))
 
     def show(self, named: str, port: int, alone: bool = False) -> View:
-        """The view of ``softib run --node NAMED``, which stands for ``port``.
+        """Return the view of ``softib run --node NAMED``, which means ``port``.
 
         A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter; ``name:portnum``,
         or a ``port`` that was named as well (``alone``), shows that port.

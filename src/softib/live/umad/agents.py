@@ -26,7 +26,7 @@ VENDOR_OUI_AT = 37
 
 
 def has_rmpp(mgmt_class: int) -> bool:
-    """May messages of this class be longer than a MAD?"""
+    """Return whether messages of this class may be longer than a MAD."""
     return mgmt_class in (SUBN_ADM, DEVICE_ADM, BIS) or mgmt_class in VENDOR2_CLASSES
 
 
@@ -43,7 +43,7 @@ class Agent:
     kernel_rmpp: bool
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Does it take this unsolicited MAD?"""
+        """Return whether it accepts this unsolicited MAD."""
         klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT]) & ~RESPONSE_BIT
         if klass != self.mgmt_class or int(mad[VERSION_AT]) != self.version or not self.methods >> method & 1:
             return False
@@ -53,7 +53,7 @@ class Agent:
         )
 
     def overlaps(self, other: Agent) -> bool:
-        """Would both take the same MAD? A port gives each MAD to only one agent."""
+        """Return whether both would accept the same MAD. A port gives each MAD to only one agent."""
         same = (self.mgmt_class, self.version, self.oui) == (other.mgmt_class, other.version, other.oui)
         return same and bool(self.methods & other.methods)
 

@@ -32,7 +32,8 @@ TRAP_REPRESS = int(Method.TRAP_REPRESS)
 """The answer to a trap has no response bit; a kernel treats it as one all the same."""
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
-"""Messages that wait for a program that does not read; the kernel's own bound (it drops later ones)."""
+"""Limit of messages that wait for a program that does not read, as in the kernel, which drops later
+ones."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class RmppPayload:
     octets: int
 
     def keep(self) -> RmppPayload:
-        """A copy with its own descriptor."""
+        """Return a copy with a separate descriptor."""
         return RmppPayload(os.dup(self.fd), self.octets)
 
     def drop(self) -> None:
@@ -210,7 +211,8 @@ class UmadFile:
 
 
 def _answers(mad: np.ndarray) -> bool:
-    """Is it the answer to a message of a program? A TrapRepress answers its trap, as in the kernel."""
+    """Return whether it is the answer to a message of a program. A TrapRepress answers its trap, as in
+    the kernel."""
     return bool(mad[METHOD_AT] & RESPONSE_BIT) or int(mad[METHOD_AT]) == Method.TRAP_REPRESS
 
 

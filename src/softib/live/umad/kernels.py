@@ -107,15 +107,16 @@ PORT, NUMBER, FD, FLAGS = range(4)
 QP, KERNEL_RMPP, KNOWN = range(3)
 """Rows of the agents' table."""
 IDLE, CLOSED, SPECIAL, LEFT = range(4)
-"""How :func:`umad_pump` ends: nothing more arrived; the program closed the file; the message in row 0 needs Python
-(with a GRH, or the announcement of an RMPP message); the rest of the message in row 0 is left to Python."""
+"""Return values of :func:`umad_pump`: no more messages; the program closed the file; the message in row
+0 needs Python (with a GRH, or the announcement of an RMPP message); Python must read the rest of the
+message in row 0."""
 
 
 @kernel(_nrt=False)
 def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
     """Serve one open umad device ``u.file`` without going back to Python between its requests.
 
-    As :func:`softib.live.ibsim.kernels.pump`, for the messages of softib's library. ``u``:
+    Like :func:`softib.live.ibsim.kernels.pump`, for the messages of softib's library. ``u``:
     :data:`softib.live.umad.wire.UmadBuffers`; ``agents`` uint8[3, 32]:
     :class:`softib.live.umad.agents.AgentTable`. A MAD for an agent that is not registered is dropped. Returns one
     of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be finished.

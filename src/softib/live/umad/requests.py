@@ -1,4 +1,5 @@
-"""Handles what programs write to their umad devices: it is answered, forwarded, or kept until it times out.
+"""Handles MADs that programs write to their umad devices: they are answered, forwarded, or kept until
+they time out.
 
 Most of it never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers and
 sends while one program sends. The rest (RMPP messages, GRHs, requests without an answer at once) is handled here.
@@ -107,13 +108,13 @@ class UmadRequests:
                 return
 
     def _pump(self, file: UmadFile) -> int:
-        """How it ended: see :func:`umad_pump`. A special message is handled."""
+        """The return value of :func:`umad_pump`. A special message is handled."""
         router = self.router
         now_ps = clock_ps()
         router.counts[:] = 0
-        # A manager's issm file is a station too, but sends nothing: stock OpenSM counts as the only program.
-        # (A bring-up of 20,594 MADs: 13 steps of the loop instead of 163, and 6.7 us of CPU a MAD
-        # instead of 7.3.)
+        # A manager's issm file is a station too, but sends no MADs: stock OpenSM counts as the only
+        # program. (A bring-up of 20,594 MADs: 13 steps of the loop instead of 163, and 6.7 us of CPU a
+        # MAD instead of 7.3.)
         others = any(s is not file and not isinstance(s, IssmFile) for s in router.stations.values())
         flags = 0 if router.alone else socket.MSG_DONTWAIT
         self._buffers.file[:] = file.port, file.number, file.sock.fileno(), flags
@@ -191,7 +192,7 @@ class UmadRequests:
         self._finish(file, n, now_ps, payload)
 
     def _finish(self, file: UmadFile, n: int, now_ps: int, payload: RmppPayload | None = None) -> None:
-        """The work that the kernels leave; requests that got no answer at once are kept."""
+        """Do the work that the kernels leave; unanswered requests are kept."""
         router = self.router
         requests = router.requests.mad[:n].copy() if self._awaits[:n].any() else None
         if self.ancillary is NOTHING:

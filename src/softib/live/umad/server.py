@@ -1,4 +1,5 @@
-"""Serves programs under ``libsoftib-umad.so``: the daemon does the work of the kernel's user_mad driver on a host.
+"""Server of programs under ``libsoftib-umad.so``: the daemon replaces the kernel's user_mad driver of a
+host.
 
 Every umad device that a program opens is a connection to a SOCK_SEQPACKET socket in the fabric's
 directory (``preload/umad/umad.h``). Files and registrations are kept here; :mod:`softib.live.umad.requests` handles
@@ -72,7 +73,8 @@ class UmadServer(SeqpacketServer):
         return os.pread(payload.fd, payload.octets, 0) if payload is not None else None
 
     def takes_whole(self, mad: np.ndarray) -> bool:
-        """Is this response (uint8[256]) for an agent that gets RMPP messages whole?"""
+        """Return whether this response (uint8[256]) is for an agent that receives whole RMPP
+        messages."""
         file = self.files.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))
         return isinstance(file, UmadFile) and bool(file.table.kernel_rmpp[mad[AGENT_AT] & 31])
 
@@ -116,7 +118,7 @@ class UmadServer(SeqpacketServer):
         return reply(error, 0)
 
     def _answer(self, request: Any, sock: socket.socket) -> tuple[int, int, UmadFile | IssmFile | None]:
-        """(errno, value, what the connection becomes)."""
+        """Return (errno, value, the handler of the connection from then on)."""
         op = int(request["op"])
         if op in (constant("OPEN"), constant("ISSM")):
             return self._open(request, op == constant("ISSM"), sock)

@@ -44,7 +44,7 @@ MANAGES: dict[int, int] = {
     int(MgmtClass.SHARP): 0,
     int(MgmtClass.SM_REPLICA): _mask(Method.GET, Method.SET),
 }
-"""The classes of a subnet manager and administrator (OpenSM's own registrations, and replication)."""
+"""The classes of a subnet manager and administrator (those that OpenSM registers, and replication)."""
 CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
 
 

@@ -27,11 +27,11 @@ __all__ = ["FabricPort", "other_subnets"]
 LOCAL_WINDOW = 96
 """Requests on the wire at a time: their answers fit into the socket's buffer (212,992 bytes hold about 270 of them)."""
 PATIENCE_MS = 20
-"""How long the wait for requests on the wire lasts if nothing arrives."""
+"""Time limit of the wait for outstanding requests without any arrival."""
 
 
 class FabricPort(UmadPort):
-    """As :class:`UmadPort`, on ``node`` (default: the first host) of the running fabric
+    """Like :class:`UmadPort`, on ``node`` (default: the first host) of the running fabric
     ``instance``. Nothing needs to be preloaded, so a process may have several. Raises
     :class:`InputError` for a node, :class:`PeerError` if the daemon does not serve it."""
 
@@ -74,7 +74,7 @@ class FabricPort(UmadPort):
         self._later: deque[MadBatch] = deque()
 
     def announce(self, repeated: bool = False) -> None:
-        """Does nothing: it is not a manager's port."""
+        """No effect: this is not a manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
         """Without RMPP no message is longer than a MAD: the daemon has ended, or a signal arrived."""
@@ -136,8 +136,8 @@ def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
 
 
 def other_subnets(instance: Instance) -> str:
-    """Which subnets of the running fabric a :class:`FabricPort` on the first host cannot reach, a line for people
-    ("": none)."""
+    """Return a line with the subnets of the running fabric that a :class:`FabricPort` on the first host
+    cannot reach ("": none)."""
     from softib.fabric.subnets import managed_subnets, master_port
     from softib.live.shared_fabric import SharedFabric
 

@@ -27,8 +27,8 @@ FD, SENT, RECEIVED, POLLS = range(4)
 """Entries of ``state``: the descriptor; after :func:`exchange` how many messages were written and read, and how
 often it waited."""
 DONE, UNWRITTEN, UNREAD, FULL = range(4)
-"""How :func:`exchange` ends: everything was written and nothing more is awaited; a write failed; the next message
-cannot be read (an error, or a message longer than a MAD); the inbox is full."""
+"""Return values of :func:`exchange`: all MADs were written and none is awaited; a write failed; the
+next message cannot be read (an error, or a message longer than a MAD); the inbox is full."""
 
 
 @kernel(_nrt=False)
@@ -87,9 +87,9 @@ def exchange(w, n, size, window, patience_ms):
     """Write the first ``n`` messages of ``w.out``, at most ``window`` unanswered at a time, and read what arrives
     (``size`` bytes a message at most).
 
-    Every message that arrives counts as an answer. If nothing arrives for ``patience_ms``, the wait for those on
-    the wire ends: silent devices cost that once for each window. Everything has been
-    written when it ends with DONE.
+    Every message that arrives counts as an answer. If no MAD arrives for ``patience_ms``, the wait for
+    outstanding ones ends: silent devices cost that once for each window. Everything has been written
+    when it ends with DONE.
     """
     state, fd = w.state, w.state[FD]
     sent, received, on_wire = 0, 0, 0

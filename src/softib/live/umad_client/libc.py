@@ -1,8 +1,8 @@
 """The C library's calls that reach a umad device, by the symbols that C programs use.
 
 CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not intercept, and its
-``select.poll`` waits for the invented descriptors of this library. Symbols looked up in the whole process
-find the preload library, if there is one, or the C library itself.
+``select.poll`` does not support the made-up descriptors of this library. Symbols looked up in the whole
+process find the preload library, if there is one, or the C library itself.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def read_into(fd: int, address: int, size: int) -> int:
 
 
 def poll_in(fd: int, timeout_s: float) -> bool:
-    """Is there something to read (or an error)? Waits for ``timeout_s`` at most; a signal ends
-    the wait."""
+    """Return whether there is data to read (or an error). Waits for ``timeout_s`` at most; a signal
+    ends the wait."""
     wait = _PollFd(fd, POLLIN, 0)
     return bool(_libc().poll(ctypes.byref(wait), 1, max(0, round(timeout_s * 1000))) > 0)
 
@@ -114,7 +114,7 @@ def read_text(path: str) -> str:
 
 
 def names_in(path: str) -> list[str]:
-    """Names in a directory, sorted; empty if there is no such directory."""
+    """Return the names in a directory, sorted; empty if there is no such directory."""
     try:
         return sorted(os.listdir(path))
     except OSError:
@@ -123,6 +123,7 @@ def names_in(path: str) -> list[str]:
 
 @cache
 def is_stock_simulator() -> bool:
-    """Does this process run under ibsim's ``libumad2sim.so``? It takes messages in the layout that libibumad was
-    configured for (``umad_size``): the old one until a port is opened through libibumad."""
+    """Return whether this process runs under ibsim's ``libumad2sim.so``. It takes messages in the
+    layout that libibumad was configured for (``umad_size``): the old one until a port is opened through
+    libibumad."""
     return hasattr(_libc(), "sim_client_init")

@@ -50,12 +50,12 @@ WIRE_WINDOW = 8
 """Requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of stock ibsim
 holds ten."""
 PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
-"""How long the wait for requests on the wire lasts if nothing arrives. Stock ibsim returns requests that it
-cannot answer, so there a longer wait means that it does not run; and if it and we fill the queues of ten datagrams
-to each other, both wait without end."""
+"""Time limit of the wait for outstanding requests without any arrival. Stock ibsim returns requests
+that it cannot answer, so there a longer wait means that it does not run; and if it and we fill the
+queues of ten datagrams to each other, both wait without end."""
 LONGEST = 1 << 28
 REOPEN_S = 5.0
-"""How long a manager that sets IsSM again waits until its own closed descriptor is released."""
+"""How long a manager that sets IsSM again waits for the release of its closed descriptor."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
 """Errors of one write that do not concern the device: a duplicate of a TransactionID under way (EINVAL), no address
 handle."""
@@ -93,7 +93,7 @@ class UmadPort:
 
     ``timeout_ms``: how long the driver waits for the answer to a request before it returns it with status TIMEOUT;
     a request with the TransactionID of one that still waits is refused, so it
-    is less than the caller's own timeout. ``window``: requests on the wire at a time. ``sent``,
+    is shorter than the caller's timeout. ``window``: requests on the wire at a time. ``sent``,
     ``received``, ``refused`` count MADs. Raises :class:`InputError` if the device cannot be opened or another
     program has its classes, :class:`PeerError` from every method once the device has gone.
     """
@@ -173,8 +173,8 @@ class UmadPort:
     # -- MADs --
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """Send a batch, and return what has arrived by the time that its last request is answered or abandoned;
-        None: nothing.
+        """Send a batch, and return the MADs received until its last request is answered or abandoned;
+        None without any.
 
         RMPP payloads (``outbox.payload``) are written whole; the driver cuts them. Messages longer than a MAD are
         also in ``payload`` of the returned batch.
@@ -197,7 +197,7 @@ class UmadPort:
         return MadBatch.concat(inbox) if inbox else None
 
     def wait(self, timeout_s: float) -> bool:
-        """Has something arrived, or does it within ``timeout_s``?"""
+        """Return whether a MAD has arrived, or arrives within ``timeout_s``."""
         return libc.poll_in(self.fd, timeout_s)
 
     def _compose(self, rows: MadBatch) -> None:
@@ -231,18 +231,19 @@ class UmadPort:
             n -= sent
 
     def _refused(self, row: int) -> None:
-        """The driver did not take message ``row``: the reason. A device that has gone raises :class:`PeerError`."""
+        """The driver did not take message ``row``: the reason. Raises :class:`PeerError` if the device
+        was removed."""
         wire = self._wire
         try:
             libc.write(self.fd, int(wire.addresses[0]) + row * wire.out.shape[1], int(wire.sizes[row]))
             self.sent += 1
         except OSError as error:
             if error.errno not in WIRE_ERRORS:
-                raise PeerError(f"{self.device}: {error.strerror}: the device is gone") from None
+                raise PeerError(f"{self.device}: {error.strerror}: the device was removed") from None
             self.refused += 1
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """A message that is longer than a MAD, or the reason why nothing can be read."""
+        """Read a message that is longer than a MAD, or raise the reason why reading fails."""
         size = HEAD_SIZE + MAD_SIZE
         while True:
             buffer = np.zeros(size, np.uint8)
@@ -253,7 +254,7 @@ class UmadPort:
                     return
                 length = int(buffer[: HEAD.itemsize].view(HEAD)[0]["length"])
                 if error.errno != errno.ENOSPC or not size < length <= LONGEST:
-                    raise PeerError(f"{self.device}: {error.strerror}: the device is gone") from None
+                    raise PeerError(f"{self.device}: {error.strerror}: the device was removed") from None
                 size = length
                 continue
             if got > self.head:
@@ -282,7 +283,7 @@ class UmadPort:
             self.sent += 1
         except OSError as error:
             if error.errno not in WIRE_ERRORS:
-                raise PeerError(f"{self.device}: {error.strerror}: the device is gone") from None
+                raise PeerError(f"{self.device}: {error.strerror}: the device was removed") from None
             self.refused += 1
 
     def close(self) -> None:

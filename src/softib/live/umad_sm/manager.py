@@ -52,16 +52,16 @@ class PortLog(logging.LoggerAdapter[logging.Logger]):
 
 
 def port_log(device: UmadDevice | None) -> PortLog:
-    """The log of the manager behind ``device``."""
+    """Return the log of the manager on ``device``."""
     return PortLog(logging.getLogger("softib.sm"), {} if device is None else {"port": str(device)})
 
 
 @dataclass
 class Hooks:
-    """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step;
+    """Hooks and options of :meth:`UmadManager.run`: ``on_step`` after each step;
     ``on_standby`` when it becomes a standby; ``reread`` returns the settings in the files now (SIGHUP); ``lids``:
-    the file that keeps LIDs from one run to the next (None: nothing is kept;
-    M_Keys are beside it); ``database``: the file that does so for groups, subscriptions and services
+    the file that stores LIDs between runs (None: not stored; M_Keys are in the
+    same folder); ``database``: the file that does so for groups, subscriptions and services
     (OpenSM's opensm-sa.dump); ``proves_all``: tables of any size are proved (nothing waits for the manager
     afterwards)."""
 
@@ -135,13 +135,13 @@ class UmadManager:
         self.stopping = True
 
     def step(self) -> None:
-        """Step the manager, send its MADs, and receive; wait if there is nothing to do."""
+        """Step the manager, send its MADs, and receive; wait if it has no work."""
         wait_s = self.advance()
         if wait_s is not None and (wait_s <= 0 or self.wire.wait(wait_s)):
             self.take()
 
     def take(self) -> None:
-        """Receive what has arrived, for the next step."""
+        """Receive pending MADs for the next step."""
         self._exchange(None)
 
     def _exchange(self, outbox: MadBatch | None) -> None:
@@ -220,7 +220,7 @@ class UmadManager:
             self.log.warning("database not kept", extra={"why": f"{path}: {error.strerror or error}"})
 
     def _read_settings(self) -> None:
-        """SIGHUP: a file that cannot be used changes nothing."""
+        """SIGHUP: read the files again; an invalid file has no effect."""
         try:
             if self.hooks.reread is not None:
                 self.sm.reconfigure(_on_wire(self.hooks.reread()))
@@ -308,7 +308,7 @@ def numbers(sm: SubnetManager) -> dict[str, Any]:
 
 
 def _on_wire(config: SmConfig) -> SmConfig:
-    """How many leave at a time is decided by the pacing; the window on the wire belongs to the port."""
+    """Pacing decides how many MADs are sent at a time; the port owns the window of outstanding ones."""
     return replace(config, chunk=CHUNK)
 
 

@@ -69,8 +69,8 @@ class Plan:
 
 
 def default_lids(device: UmadDevice) -> Path | None:
-    """Where LIDs are kept: ``guid2lid`` of OpenSM's OSM_CACHE_DIR if that is set, of the running fabric under
-    ``softib run``, else a file of the port below the user's cache."""
+    """Return the file for LIDs: ``guid2lid`` of OpenSM's OSM_CACHE_DIR if that is set, of the running
+    fabric under ``softib run``, else a file of the port in the user's cache."""
     if folder := os.environ.get("OSM_CACHE_DIR"):
         return Path(folder) / "guid2lid"
     if server := os.environ.get("SOFTIB_UMAD"):
@@ -135,7 +135,7 @@ def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> Uma
 
 
 def _local_key(device: UmadDevice, config: SmConfig, hooks: Hooks) -> int:
-    """The M_Key of the manager's own port, if it is known."""
+    """Return the M_Key of the manager's port, if known."""
     mkeys = MKeys(config.mkey, config.mkey_lookup)
     if hooks.lids is not None and config.mkey_lookup:
         read_keys(hooks.lids, mkeys)
@@ -161,7 +161,8 @@ class Until:
         if self.plan.strict and manager.proof is not None and not manager.proof.good:
             return True
         if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
-            # a sweep as master is over; the trap of its own IsSM requests another, which would change nothing
+            # a sweep as master is over; the trap caused by its IsSM requests another, which would have
+            # no effect
             return True
         if not sm.settled or not sm.sweeps:
             return False

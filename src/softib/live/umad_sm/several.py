@@ -1,4 +1,4 @@
-"""Several subnet managers in one process: each on its own port, of its own subnet, with its own
+"""Several subnet managers in one process: each on a separate port and subnet, with separate
 state.
 
 They take turns, so that they share no state; a port that is lost, or has a live master, ends only its own manager.

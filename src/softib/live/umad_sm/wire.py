@@ -1,5 +1,5 @@
-"""A subnet manager's wire: the carrier of its MADs, the number that it hands over at a time, and the two Gets, as
-of ``sminfo``, that find a live master behind it."""
+"""A subnet manager's wire: the transport of its MADs, the number sent at a time, and two Gets, as in
+``sminfo``, that find a live master."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class MadWire(Protocol):
     """:class:`softib.live.umad_client.port.UmadPort`, or something in its place."""
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """Send a batch, and receive what has arrived."""
+        """Send a batch, and receive pending MADs."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Has something arrived, or does it within ``timeout_s``?"""
+        """Return whether a MAD has arrived, or arrives within ``timeout_s``."""
 
 
 @dataclass
@@ -149,7 +149,7 @@ def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
 
 
 def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
-    """The manager that the port names as its master, if it confirms by MAD that it is one (IBA 14.4.1)."""
+    """Return the port's master manager, if it confirms with a MAD that it is one (IBA 14.4.1)."""
     info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey=mkey))
     if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
         return None

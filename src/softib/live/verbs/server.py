@@ -46,7 +46,7 @@ ROUND = 256
 ROUNDS = 64
 """Requests of one program in a row before the loop serves others."""
 SUBSCRIPTIONS = 256
-"""Descriptors that one process may leave here."""
+"""Limit of descriptors that one process may deposit here."""
 UNSENT = 1024
 """Events that wait for a descriptor whose socket is full; beyond, the oldest is lost."""
 
@@ -158,8 +158,8 @@ class VerbsServer(SeqpacketServer):
         return 0, process
 
     def _number(self) -> int | None:
-        """The next number that no program has and that is not in the memory of a dead one; one that was just
-        released comes last."""
+        """Return the next number that neither a program nor the memory of a dead one uses; a number
+        just released comes last."""
         taken = self.processes.keys() | self.memory.pending.keys()
         last = min(LAST_NUMBER, max(ROUND, 2 * len(taken)))
         for _ in range(last):
@@ -237,8 +237,8 @@ class VerbsServer(SeqpacketServer):
         queue.sock.close()
 
     def notify(self, node: int, kind: int, portnum: int, only: Process | None = None) -> None:
-        """Write an event of ``node`` to every process that subscribed to it (or to one). It waits while
-        there is no room."""
+        """Write an event of ``node`` to every process that subscribed to it (or to one). The event
+        waits for room."""
         message = event(kind, portnum)
         for process in [only] if only else list(self.processes.values()):
             for wanted, queue in process.events:
@@ -246,7 +246,7 @@ class VerbsServer(SeqpacketServer):
                     queue.send(message)
 
     def tick(self) -> None:
-        """Report what has happened to the ports of programs since the last call."""
+        """Report events of the ports of programs since the last call."""
         self.memory.tick()
         for node, portnum, kind in self.changes.take(self.router.epoch):
             self.notify(node, constant(f"EVENT_{kind}"), portnum)

@@ -1,4 +1,5 @@
-"""The file ``verbs`` of a running fabric: the daemon makes it, and frees the objects in it that programs leave behind.
+"""The file ``verbs`` of a running fabric: the daemon creates it, and frees objects that dead programs
+leave in it.
 
 The file is sparse, and touching a page when the file system is full causes a SIGBUS. So pages are reserved
 before anything touches them: by programs (``preload/verbs/memory/heap/reserve.c``), and here for the
@@ -131,8 +132,8 @@ class SharedHeap:
         return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
 
     def _high(self, name: str, room: int) -> int:
-        """How much of a table was ever used: the rest must not be read, as reading takes memory. Programs write it,
-        so it is not trusted beyond ``room``."""
+        """Return how much of a table was ever used: the rest must not be read, since reading allocates
+        memory. Programs write it, so it is not trusted beyond ``room``."""
         return min(int(self.head[name][0]), room)
 
     # -- a program joins --
@@ -283,14 +284,15 @@ PLACE = (1 << 48) - 1
 
 
 class UnreadCompletions:
-    """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric: the
-    completions that a program has not taken yet. What programs have written there is not trusted: at worst an
-    answer is wrong.
+    """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric: the completions
+    that a program has not taken yet. Data written by programs is not trusted: at worst an answer is
+    wrong.
 
-    On hardware the end of a connection is slower than the data before it: a DREQ passes through two kernels, at
-    least tens of microseconds behind the last packet, whose completion is in the queue by then. A program that
-    polls its completion queue, finds nothing, and then waits for events can
-    depend on that. Here the DREQ of a sender that ends at once overtakes a receiver that waits for a busy processor.
+    On hardware the end of a connection is slower than the data before it: a DREQ passes through two
+    kernels, at least tens of microseconds after the last packet, whose completion is in the queue by
+    then. A program that polls its completion queue, finds nothing, and then waits for events can depend
+    on that. Here the DREQ of a sender that ends at once overtakes a receiver that waits for a busy
+    processor.
     """
 
     def __init__(self, memory: SharedHeap):

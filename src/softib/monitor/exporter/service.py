@@ -230,7 +230,8 @@ class ExporterService:
     # -- scrapes --
 
     def fresh(self) -> bool:
-        """Is the last round recent enough to be shown? Rounds take longer on a busy machine."""
+        """Return whether the last round is recent enough to be shown. Rounds take longer on a busy
+        machine."""
         took = self.watch.round.duration_s if self.watch.round is not None else 0.0
         return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * (self.every_s + took))
 

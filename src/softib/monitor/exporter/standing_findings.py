@@ -35,8 +35,8 @@ Row = tuple[str, tuple[str, ...], list[str]]
 
 
 class StandingFindings:
-    """Of one exporter. ``memory``: file of what it saw (None: none); ``tables`` reads the forwarding tables, which
-    the rules need only if ports wait."""
+    """Of one exporter. ``memory``: file of its observations (None: none); ``tables`` reads the
+    forwarding tables, which the rules need only if ports wait."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class StandingFindings:
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
-        """Has it no location, is every location down, or was it repaired since?"""
+        """Return whether it has no location, all its locations are down, or it was repaired since."""
         if not f.where and f.severity < Severity.WARNING:
             return True
         fault = self.ledger.faults.get(_key(f))
@@ -126,8 +126,8 @@ class StandingFindings:
 
 
 def _of_shard(f: Finding, seen: SeenPorts) -> bool:
-    """Does the finding belong to this shard? A cable's belongs to the end that names it, so that of two shards which
-    read its ends one reports it; any other to the first of its devices."""
+    """Return whether the finding belongs to this shard. A cable's belongs to the end that names it, so
+    that of two shards which read its ends one reports it; any other to the first of its devices."""
     if seen.shard is None:
         return True
     guid = min((p.guid for p in f.where), default=None)
@@ -166,7 +166,7 @@ def _locations(key: str) -> Iterator[tuple[int, int | None]]:
 
 
 def _down(seen: SeenPorts, guid: int, portnum: int | None, now_s: float) -> bool:
-    """Is the device down, or the port's link for long enough?"""
+    """Return whether the device, or the port's link, has been down for long enough."""
     if portnum is None:
         return guid not in seen.up
     port = seen.ports.get((guid, portnum))

@@ -83,7 +83,8 @@ class PortText:
     def text(
         self, reading: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None = None
     ) -> bytes:
-        """All lines of one round. Data not read in it is absent, except for items that ``seen`` knows to be down."""
+        """All lines of one round. Data not read in it is absent, except for items that are down
+        according to ``seen``."""
         self._at = 0
         for c in PORT_COUNTERS:
             if c.field not in reading.value:

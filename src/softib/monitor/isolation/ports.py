@@ -1,4 +1,5 @@
-"""Disable and enable switch ports with Set(PortInfo), as ibportstate does, and check what the manager made of it."""
+"""Disable and enable switch ports with Set(PortInfo), like ibportstate, and check the manager's
+reaction."""
 
 from __future__ import annotations
 
@@ -37,12 +38,12 @@ def _reader(wire: MadWire) -> SubnetReader:
     reader = SubnetReader(wire, SmConfig(), _quiet)
     reader.nodes()
     if reader.subnet.db.sm_port < 0:
-        raise PeerError("the port itself does not answer; nothing was changed")
+        raise PeerError("the port itself does not answer; no change was made")
     return reader
 
 
 def _row(reader: SubnetReader, end: End) -> int:
-    """Row of a switch port; -1 where the subnet has none."""
+    """Return the row of a switch port; -1 if the subnet has none."""
     db = reader.subnet.db
     node = db.node_of(end[0])
     if node < 0 or not db.is_switch[node] or not 0 < end[1] <= int(db.node_nports[node]):
@@ -51,7 +52,7 @@ def _row(reader: SubnetReader, end: End) -> int:
 
 
 def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
-    """Set PortPhysState of a switch port. Returns the reason where that fails, or an empty text."""
+    """Set PortPhysState of a switch port. Returns the reason for a failure, or an empty text."""
     db, failed = reader.subnet.db, ""
     image = unchanged(db.port_info[[row]].copy())
     PortInfo.port_phys_state.set(image, int(phys))
@@ -69,9 +70,10 @@ def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
 def switched(
     wire: MadWire, cables: Sequence[Sequence[End]], phys: PhysState, away: frozenset[int] = frozenset()
 ) -> list[tuple[End | None, str]]:
-    """Disable cables (DISABLED), each at the end nearest to this port, or enable those that are disabled (POLLING).
-    Returns the end of each and an empty text, or None and the reason. ``away``: NodeGUIDs of devices that are cut off
-    as a whole; their cables are disabled at the other end, where they can be enabled again.
+    """Disable cables (DISABLED), each at the end nearest to this port, or enable those that are
+    disabled (POLLING). Returns the end of each and an empty text, or None and the reason. ``away``:
+    NodeGUIDs of unreachable devices; their cables are disabled at the other end, where they can be
+    enabled again.
 
     The subnet is read again after the Sets: their answers, and paths to other ports, may have led through a port that
     is disabled now.
@@ -98,7 +100,7 @@ def switched(
         for at in np.argsort(-hops, kind="stable").tolist():
             i, row, _ = wrong[at]
             out[i] = None, _set(reader, row, phys) or "the port did not change"
-        if absent and looks:  # devices behind a port that comes up now
+        if absent and looks:  # devices at a port that has just come up
             time.sleep(LOOKS_S)
             looks -= 1
         before = left
@@ -112,7 +114,7 @@ def _switch_rows(reader: SubnetReader, ends: Sequence[End], away: frozenset[int]
 
 
 def _is(reader: SubnetReader, row: int, phys: PhysState) -> bool:
-    """Is the port disabled, for DISABLED, or not, for POLLING?"""
+    """Return whether the port is disabled (for DISABLED) or enabled (for POLLING)."""
     is_disabled = PortInfo.port_phys_state.get(reader.subnet.db.port_info[row]) == PhysState.DISABLED
     return bool(is_disabled == (phys == PhysState.DISABLED))
 
@@ -123,7 +125,7 @@ def disable(wire: MadWire, ends: Sequence[End]) -> tuple[End | None, str]:
 
 
 def enable(wire: MadWire, end: End) -> str:
-    """Enable a port. Returns the reason where that fails, or an empty text."""
+    """Enable a port. Returns the reason for a failure, or an empty text."""
     return switched(wire, [[end]], PhysState.POLLING)[0][1]
 
 
@@ -140,8 +142,8 @@ def link_states(wire: MadWire, ends: Iterable[End]) -> dict[End, tuple[PortState
 
 
 def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
-    """Do cables between these ends join parts of the fabric that nothing else joins? A node that cannot be seen is
-    such a part."""
+    """Return whether these cables are the only connection between parts of the fabric. A node that
+    cannot be seen is such a part."""
     cables = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[cables[:, 0]], fabric.port_node[cables[:, 1]])
     rows = {int(g): i for i, g in enumerate(fabric.node_guid.tolist())}
@@ -150,14 +152,15 @@ def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
 
 def lost_pairs(result: ReadResult) -> int:
     """Pairs of ports without a path by the tables in the switches, and ports without a LID. Raises
-    :class:`PeerError` where no switch has tables."""
+    :class:`PeerError` if no switch has tables."""
     part = as_programmed(result, lambda name: nullcontext()).part
     return part.unreachable + part.ports_without_lid
 
 
 def rerouted(wire: MadWire, source: str, end: End, lost: int, patience_s: float) -> str:
-    """Wait until the manager has routed around a disabled port. Returns what is wrong after ``patience_s``, or an
-    empty text: the port is Disabled, no forwarding table uses it, and no more than ``lost`` pairs have no path."""
+    """Wait until the manager has routed around a disabled port. Returns the error after ``patience_s``,
+    or an empty text: the port is Disabled, no forwarding table uses it, and no more than ``lost`` pairs
+    have no path."""
     until = time.monotonic() + patience_s
     while True:
         try:

@@ -35,7 +35,7 @@ class Isolated(Result):
     due: float
     """When it is released for a trial, in seconds since 1970."""
     ended: float | None
-    """When it was released; null: it is isolated."""
+    """Time of its release; null: still isolated."""
     why: str
     """Reason of the release; empty while it is isolated."""
     ends: tuple[End, End] = field(default=((0, 0), (0, 0)), metadata=HIDDEN)
@@ -68,7 +68,7 @@ class Records:
         return max((r.ended for r in self.every if r.ended is not None and set(r.ends) == set(ends)), default=0.0)
 
     def add(self, one: Isolated) -> None:
-        """Store an isolation. Raises :class:`InputError` where the file cannot be written."""
+        """Store an isolation. Raises :class:`InputError` if the file cannot be written."""
         self._write([*self.every, one])
 
     def release(self, one: Isolated, now_s: float, why: str) -> Isolated:

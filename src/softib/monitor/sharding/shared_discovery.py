@@ -1,4 +1,4 @@
-"""A discovery that the exporters of all shards on one machine share, in a file."""
+"""A discovery in a file, shared by the exporters of all shards on one machine."""
 
 from __future__ import annotations
 

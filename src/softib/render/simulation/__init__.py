@@ -1,1 +1,1 @@
-"""A simulation for people: on a terminal, as a page, over time, and one message of it."""
+"""Display of a simulation: on a terminal, as a page, over time, and for one message."""

@@ -1,5 +1,5 @@
-"""The faults of a simulation and the reaction of the subnet manager, in lines for people: the terminal and the page
-share them."""
+"""The faults of a simulation and the reaction of the subnet manager, as text lines for the terminal and
+the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_failures(s: dict[str, Any], console: Console) -> None:
 
 
 def failure_lines(s: dict[str, Any]) -> list[str]:
-    """Lines on the faults of :meth:`softib.Simulation.to_json`; none if nothing failed."""
+    """Return lines on the faults of :meth:`softib.Simulation.to_json`; none without faults."""
     if not s.get("faults"):
         return []
     lines = [line for f in s["faults"] for line in _fault(f, s["management"]["sm"] == "internal")]

@@ -1,4 +1,4 @@
-"""A simulation for people at a terminal."""
+"""Display of a simulation on a terminal."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
 
 
 def _against(s: dict[str, Any], console: Console) -> None:
-    """For a run with a log: measured beside predicted, a size a line."""
+    """For a run with a log: measured and predicted, one line per size."""
     if "against" not in s:
         return
     a = s["against"]

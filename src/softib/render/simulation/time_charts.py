@@ -22,7 +22,7 @@ CURVES = 3
 """Curves of jobs that have their own colour."""
 PACKET_ROWS = 40
 STEPS = (0.02, 0.25, 0.5, 0.75, 0.95)
-"""Borders of the colours of a heat map; below the first one nothing is drawn."""
+"""Thresholds of the colours of a heat map; values below the first one are not drawn."""
 COLOURS = {
     "own": "t-own",
     "queue": "t-queue",

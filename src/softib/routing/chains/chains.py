@@ -158,7 +158,7 @@ def _members(graph: SwitchGraph, group: PortGroup, members: dict[str, Members], 
 
 
 def _node_guids(graph: SwitchGraph) -> np.ndarray:
-    """uint64[ends]: NodeGUID of a switch's own port, 0 for the others: an adapter is given by its PortGUIDs."""
+    """uint64[ends]: NodeGUID of a switch's own port, 0 for the others, which have PortGUIDs."""
     return np.where(graph.end_is_switch, graph.switch_guid[graph.end_switch], np.uint64(0))
 
 
@@ -258,7 +258,7 @@ def _called(step: Step) -> str:
 def _empty_groups(graph: SwitchGraph, policy: ChainPolicy) -> list[str]:
     named = any(group.hosts or group.patterns for group in policy.groups)
     return (
-        ["port-name and port-regexp match nothing: names of nodes are unknown here"]
+        ["port-name and port-regexp match no port: names of nodes are unknown here"]
         if named and graph.node_desc is None
         else []
     )

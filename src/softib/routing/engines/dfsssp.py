@@ -2,11 +2,10 @@
 Nagel, "Deadlock-Free Oblivious Routing for Arbitrary Topologies", IPDPS 2011).
 
 The paths between two switches, in both directions, use the first VL without a cycle
-(:mod:`softib.routing.engines.lanes`). If that needs more VLs than there are, each path uses the first VL where it
-closes none, like OpenSM's, which assigns VLs by direction. SL = VL. If one VL is enough (trees), ``path_sl`` is
-None.
-An SL belongs to a pair of ports, so if several VLs are needed all LIDs of a port (LMC) share
-its paths.
+(:mod:`softib.routing.engines.lanes`). If that needs more VLs than available, each path uses the first
+VL on which it closes no cycle, like OpenSM's engine, which assigns VLs by direction. SL = VL. If one VL
+is enough (trees), ``path_sl`` is None. An SL belongs to a pair of ports, so if several VLs are needed
+all LIDs of a port (LMC) share its paths.
 """
 
 from __future__ import annotations

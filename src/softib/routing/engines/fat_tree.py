@@ -61,7 +61,8 @@ def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndar
 
 
 def _split(graph: SwitchGraph, roots: np.ndarray, no_compute: np.ndarray) -> bool:
-    """Are there two switches with compute nodes that no path up to a root and down again joins?"""
+    """Return whether there are two switches with compute nodes without a path up to a root and down
+    again."""
     compute = graph.end_is_compute.copy()
     compute[no_compute] = False
     leaves = np.unique(graph.end_switch[compute])
@@ -155,8 +156,8 @@ def _levels(graph: SwitchGraph, rank: np.ndarray, is_compute: np.ndarray) -> int
 
 
 def _check_pure(graph: SwitchGraph, rank: np.ndarray, levels: int) -> None:
-    """OpenSM's rules: nothing is below the leaves (its ERR AB26), and switches of one rank have equal numbers of
-    port groups up and down, with equal numbers of ports (AB09, AB0A, AB0B, AB0C)."""
+    """OpenSM's rules: no switch is below the leaves (its ERR AB26), and switches of one rank have equal
+    numbers of port groups up and down, with equal numbers of ports (AB09, AB0A, AB0B, AB0C)."""
     n = graph.n_switches
     below = np.flatnonzero(rank >= levels)
     if len(below):

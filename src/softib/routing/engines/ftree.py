@@ -64,7 +64,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """As :func:`route` for LMC 0."""
+    """Like :func:`route` for LMC 0."""
     notes: list[str] = []
     try:
         return _route(graph, options, notes)
@@ -110,8 +110,8 @@ def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
 
 def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
     """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then; None if no choice
-    reaches every pair without a credit loop. Of several choices, the one whose worst link
-    carries the fewest paths."""
+    reaches every pair without a credit loop. Return, of several choices, the one whose
+    worst link carries the fewest paths."""
     best: tuple[int, RouteOptions, Routing] | None = None
     for roots, no_compute in choices(graph, options):
         guids = {int(g) for g in graph.end_guid[no_compute]}

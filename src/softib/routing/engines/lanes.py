@@ -33,7 +33,16 @@ from softib.routing.proof.reach import destinations, port_map
 from softib.routing.tables import cas_per_switch, min_hops
 from softib.routing.transition.order_kernels import put_all
 
-__all__ = ["NO_LAYER", "Lanes", "by_direction", "by_path", "lanes_of", "routing_on"]
+__all__ = [
+    "NO_LAYER",
+    "Lanes",
+    "by_direction",
+    "by_path",
+    "lanes_of",
+    "lanes_with_switches",
+    "layers_of_cas",
+    "routing_on",
+]
 
 NO_LAYER = 255
 
@@ -54,11 +63,11 @@ class Lanes:
     apart: int = 0
 
 
-class _Layers:
+class Layers:
     """VLs with the pairs assigned to them so far."""
 
     def __init__(self, graph: SwitchGraph, lft: np.ndarray, canon: np.ndarray | None, tree: np.ndarray | None) -> None:
-        self.graph, self.tree = graph, tree
+        self.graph, self.lft, self.canon, self.tree = graph, lft, canon, tree
         self.channels = channels(graph, canon)
         self.states: list[Any] = []
         self.layer = np.full((graph.n_switches, graph.n_switches), NO_LAYER, np.uint8)
@@ -69,6 +78,11 @@ class _Layers:
         self._paths = Paths(np.ascontiguousarray(lft, np.uint8), port_map(graph), first, lids)
         most = 2 * int(np.diff(first).max(initial=1)) * graph.n_switches
         self._waits = np.empty((2, most), np.int32)
+
+    @property
+    def used(self) -> int:
+        """VLs in use, at least one."""
+        return max(len(self.states), 1)
 
     def state(self, number: int) -> Any:
         """VL ``number``."""
@@ -126,21 +140,33 @@ def lanes_of(
     ``canon`` int32[links] as of :func:`~softib.routing.proof.credit_loops.channels`, and then all LIDs behind a
     switch use the same channels; ``tree`` bool[links]: paths along it must fit on any VL.
     """
+    layers = layers_of_cas(graph, lft, most, canon, tree)
+    return None if layers is None else lanes_with_switches(layers, most)
+
+
+def layers_of_cas(
+    graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
+) -> Layers | None:
+    """:func:`lanes_of` of the paths between CAs alone."""
     lft = share_port0_paths(graph, lft)
+    pairs, _ = _pairs(graph)
+    layers = Layers(graph, lft, canon, tree)
+    left = layers.place(pairs, 0, most)
+    if left or layers.used > 2:  # longer paths first: sometimes fewer VLs, sometimes more
+        reordered = Layers(graph, lft, canon, tree)
+        if not reordered.place(_farthest_first(graph, pairs), 0, most if left else layers.used - 1):
+            return reordered
+    return None if left else layers
+
+
+def lanes_with_switches(layers: Layers, most: int) -> Lanes:
+    """:func:`lanes_of`, continued from the paths between CAs."""
+    graph, lft, between = layers.graph, layers.lft, layers.used
     ca_pairs, others = _pairs(graph)
-    layers = _Layers(graph, lft, canon, tree)
-    left = layers.place(ca_pairs, 0, most)
-    between = len(layers.states)
-    if left or between > 2:  # longer paths first: sometimes fewer VLs, sometimes more
-        reordered = _Layers(graph, lft, canon, tree)
-        if not reordered.place(_farthest_first(graph, ca_pairs), 0, most if left else between - 1):
-            layers, between, left = reordered, len(reordered.states), 0
-    if left:
-        return None
-    left = layers.place(others, 0, max(between, 1))
+    left = layers.place(others, 0, between)
     if left:  # all together may fit even if one after the other does not
-        mixed = _Layers(graph, lft, canon, tree)
-        if not mixed.place(_in_rows(ca_pairs, others), 0, max(between, 1)):
+        mixed = Layers(graph, lft, layers.canon, layers.tree)
+        if not mixed.place(_in_rows(ca_pairs, others), 0, between):
             layers, left = mixed, 0
     apart = 0
     if left:
@@ -148,7 +174,7 @@ def lanes_of(
     path_sl = _by_end(graph, layers.layer)
     if left:
         apart, left = layers.place_apart(others, path_sl, most)
-    return Lanes(lft, path_sl, int(path_sl.max(initial=0)) + 1, max(between, 1), left=left, apart=apart - left)
+    return Lanes(lft, path_sl, int(path_sl.max(initial=0)) + 1, between, left=left, apart=apart - left)
 
 
 def by_direction(
@@ -161,7 +187,7 @@ def by_direction(
     full = np.array(np.broadcast_to(path_sl, (graph.n_switches, len(graph.end_lid))), np.uint8)
     full[:, graph.end_is_switch] = 0
     between = int(full[:, cas].max(initial=0)) + 1
-    layers = _Layers(graph, lft, None, tree)
+    layers = Layers(graph, lft, None, tree)
     layers.states = [_held(layers, lft, full, vl) for vl in range(between)]
     ca_pairs, others = _pairs(graph)
     most = min(max(between, 2), most)
@@ -270,7 +296,7 @@ def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
     return lids, first
 
 
-def _held(layers: _Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
+def _held(layers: Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
     """VL ``vl`` with those paths between CAs to which ``path_sl`` assigns it."""
     graph = layers.graph
     lids, ends = destinations(graph)
@@ -287,11 +313,10 @@ def _held(layers: _Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any
 
 
 def _with_switches(
-    layers: _Layers, lft: np.ndarray, pairs: np.ndarray, between: int, most: int
+    layers: Layers, lft: np.ndarray, pairs: np.ndarray, between: int, most: int
 ) -> tuple[np.ndarray, int]:
     """Assign ``pairs`` with a switch without CAs; returns tables, which may have other entries for them, and the
     number left."""
-    between = max(between, 1)
     left = layers.place(pairs, 0, between)
     if not left or between == most:
         return lft, left

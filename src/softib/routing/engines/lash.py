@@ -18,7 +18,7 @@ from softib.routing.bfs_kernels import lightest_neighbours
 from softib.routing.detours import without_switch_loops
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.engines.dor import first_links
-from softib.routing.engines.lanes import Lanes, lanes_of, routing_on
+from softib.routing.engines.lanes import Lanes, lanes_with_switches, layers_of_cas, routing_on
 from softib.routing.engines.minhop import by_minhop
 from softib.routing.engines.sssp_kernels import NOT_TAKEN, spread_paths
 from softib.routing.graph import SwitchGraph
@@ -39,13 +39,13 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     tried: list[Lanes] = []
     for paths in (_balanced, _by_port, _there_and_back):
         lft = switch_tables(graph, paths(graph, ends, cas))
-        lanes = lanes_of(graph, lft, options.data_vls, canon)
-        if lanes is None:
+        layers = layers_of_cas(graph, lft, options.data_vls, canon)
+        if layers is None:
             continue
-        if lanes.between == 1 and (free := without_switch_loops(graph, lft)) is not None:
+        if layers.used == 1 and (free := without_switch_loops(graph, lft)) is not None:
             return Routing("lash", free, notes=["1 VL"])
-        tried.append(lanes)
-        if lanes.between == 1:
+        tried.append(lanes_with_switches(layers, options.data_vls))
+        if layers.used == 1:
             break
     if not tried:
         why = (

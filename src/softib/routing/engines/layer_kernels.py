@@ -43,7 +43,8 @@ def place_pairs(c, vl_state, paths, pairs, number, layer, waits):
 
 @kernel
 def _blocked(c, vl_state, paths, source, target):
-    """Does a path from ``source`` to ``target`` need a dependency that alone closes a cycle?"""
+    """Return whether a path from ``source`` to ``target`` needs a dependency that alone closes a
+    cycle."""
     for k in range(paths.first[target], paths.first[target + 1]):
         s, before = source, -1
         for _ in range(paths.at.shape[0]):

@@ -106,7 +106,7 @@ def search(c, vl_state, target, weight, settled, t):
     return settled, added
 
 
-@kernel(steps=lambda c, vl_state, t, links, dests, needs, cas, weight, lft: 3 * len(dests) * len(c.peer) // 2)
+@kernel(steps=lambda c, vl_state, t, links, dests, needs, cas, weight, lft: len(dests) * len(c.peer))
 def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
     """Entries for the end ports of one VL. Returns (destinations that needed the tree, those that some CA cannot
     reach).

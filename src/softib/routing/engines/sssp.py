@@ -1,13 +1,13 @@
 """``sssp``: shortest paths, each destination along the links that carry the fewest paths so far.
 
 T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot
-Interconnects 2009: a search from every destination in turn, where the weight of a link is the number of paths that
-already cross it. Weights only choose among paths of least hops (a link's initial weight
-would outweigh them all). Unlike in minhop the whole path counts, not only the port. Paths of the last destinations
-weigh more: consecutive ranks of a job are often hosts with consecutive PortGUIDs, and in a shift neighbours send to
-neighbours at the same time, so these should not share links. One VL: on cyclic fabrics the tables may loop
-(:mod:`softib.routing.engines.dfsssp` takes the
-same tables and breaks the loops).
+Interconnects 2009: a search from every destination in turn, where the weight of a link is the number of
+paths that already cross it. Weights only choose among paths of least hops (a link's initial weight
+would outweigh them all). Unlike in minhop the whole path counts, not only the port. Paths of the last
+destinations weigh more. Consecutive ranks of a job are often hosts with consecutive PortGUIDs, and in a
+shift their messages run at the same time, so these paths should not share links. One VL: on cyclic
+fabrics the tables may loop (:mod:`softib.routing.engines.dfsssp` takes the same tables and breaks the
+loops).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from softib.routing.tables import cas_per_switch, destinations_table, links_tabl
 __all__ = ["PASSES", "route", "tables"]
 
 PASSES = 4
-"""All destinations are routed, then each again with the others' paths as weights, until nothing changes (on a full
-tree the second pass) or this many times (bench/quality.py: more passes gain nothing)."""
+"""All destinations are routed, then each again with the others' paths as weights, until there is no
+change (on a full tree in the second pass) or this many times (bench/quality.py: more passes bring no
+gain)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:

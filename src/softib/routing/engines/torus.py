@@ -54,7 +54,7 @@ class Torus:
 
     @property
     def wraps(self) -> np.ndarray:
-        """bool[dimensions]: is it a ring, not a line?"""
+        """Return bool[dimensions]: whether each is a ring, not a line."""
         return np.array(self.config.wraps, np.bool_)
 
 
@@ -197,7 +197,7 @@ def _cables_by_order(graph: SwitchGraph, config: TorusConfig) -> np.ndarray | No
 def vl_map(graph: SwitchGraph, torus: Torus) -> np.ndarray:
     """uint8[n, ports + 1, ports + 1, 16]: VL by switch, input, output and SL."""
     n, ports = graph.n_switches, int(graph.switch_nports.max(initial=0)) + 1
-    axis = np.full((n, ports), -1, np.int8)  # -1: a CA, the switch itself, or nothing
+    axis = np.full((n, ports), -1, np.int8)  # -1: a CA, the switch itself, or no device
     owner = graph.link_switch
     moved = torus.position[graph.peer] != torus.position[owner]
     good = (torus.position[owner, 0] >= 0) & (torus.position[graph.peer, 0] >= 0) & (moved.sum(axis=1) == 1)

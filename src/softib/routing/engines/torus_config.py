@@ -165,7 +165,8 @@ def _check(config: TorusConfig, seed: Seed, where: str) -> None:
 
 
 def _number(word: str) -> int:
-    """As read by C's strtoul and strtol: base 8, 10 or 16 by its beginning, the rest is ignored, 0 without digits."""
+    """Return the number as parsed by C's strtoul and strtol: base 8, 10 or 16 by prefix, the rest is
+    ignored, 0 without digits."""
     match = LEADING_NUMBER.match(word)
     if match is None:
         return 0

@@ -36,12 +36,12 @@ def _joined(first, peer, a, b):
 def place(grid):
     """Place every switch that follows from those placed.
 
-    Two rules, on faces of the torus (loops of four switches): the switch opposite to ``p`` on a
-    face is the one more neighbour that both its neighbours have; the switch straight on from ``p``
-    over ``q`` is the one neighbour of ``q`` left that shares one with the switch beside ``q``. The second rule
-    waits until the first gives nothing more, since a ring of four switches has other loops of four. Last, next to
-    holes: a switch gets the only free position next to all its placed neighbours, if there
-    are at least two.
+    Two rules, on faces of the torus (loops of four switches): the switch opposite to ``p`` on a face is
+    the one more neighbour that both its neighbours have; the switch in line with ``p`` and ``q`` is the
+    one remaining neighbour of ``q`` that shares a neighbour with the switch next to ``q``. The second
+    rule is used when the first gives no more results, since a ring of four switches has other loops of
+    four. Last, next to holes: a switch gets the only free position next to all its placed neighbours,
+    if there are at least two.
     """
     position = grid.position
     n = position.shape[0]
@@ -118,8 +118,8 @@ def _straight(grid, s, p, q, r, o):
 
 @kernel
 def _runs_along(grid, w, u, q, axis, r):
-    """Does ``w`` share an unplaced neighbour with a switch next to ``u`` (at ``q``) across ``axis``, on every other
-    axis?
+    """Return whether ``w`` shares an unplaced neighbour with a switch next to ``u`` (at ``q``) across
+    ``axis``, on every other axis.
 
     A neighbour of ``u`` along another axis does not on that one.
     """
@@ -310,7 +310,8 @@ def next_links(radix, wraps, at, position, link, clear, via):
 
 @kernel
 def _corner_is_missing(at, position, s, t, axis):
-    """Is there no switch at the position where a path from ``s`` would leave the ring of ``axis`` for ``t``?"""
+    """Return whether there is no switch at the position where a path from ``s`` would leave the ring of
+    ``axis`` for ``t``."""
     x, y, z = position[s, 0], position[s, 1], position[s, 2]
     if axis == 0:
         x = position[t, 0]

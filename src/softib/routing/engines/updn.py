@@ -4,11 +4,11 @@
 the farthest at the top. Equal ranks are ordered by NodeGUID (OpenSM: the smaller is up), roots too, so
 the order is total and the tables are free of credit loops on any graph.
 
-Roots are given as GUIDs (of a switch, or of a CA port: then its switch) and used even if they leave out pairs; or
-found as in OpenSM: switches from which one distance holds more than 90 % of all CAs and no other distance 5 %. If
-that gives every CA a legal path to everything, it is used (dnup: if its own
-ranks do). Else (OpenSM falls back to minhop without a root, and omits routes if the roots do
-not suffice) the one of these is used whose worst link carries the fewest paths:
+Roots are given as GUIDs (of a switch, or of a CA port: then its switch) and used even if they leave out
+pairs; or found as in OpenSM: switches from which one distance holds more than 90 % of all CAs and no
+other distance 5 %. It is used if every CA then has a legal path to all destinations (dnup: with its own
+ranks). Else (OpenSM falls back to minhop without a root, and omits routes if the roots do not suffice)
+the one of these is used whose worst link carries the fewest paths:
 
 * the roots found, with missing paths supplied by :mod:`softib.routing.detours`;
 * the ranks of dnup, likewise;

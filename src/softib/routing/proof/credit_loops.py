@@ -93,11 +93,11 @@ Channel = tuple[int, int, int]
 
 NO_PATH = 255
 """SL of a pair without traffic."""
-SEARCH_BUDGET = 30_000_000
+SHORT_BUDGET, SEARCH_BUDGET = 1 << 15, 30_000_000
 
 
 class Senders(NamedTuple):
-    """The packets that count in addition to those that CAs send with the SL of their own direction."""
+    """Packets considered in addition to those that CAs send with the SL of their own direction."""
 
     switches: bool = False
     """A switch answers with the SL of the request, and sends requests with the SL of its row of ``path_sl``."""
@@ -109,8 +109,8 @@ CAS = Senders()
 
 
 def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
-    """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the
-    quick half of a proof."""
+    """Return whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one
+    VL: the quick part of a proof."""
     start, targets = lists_of(graph, credit_dependencies(graph, lft))
     return bool(core(start, targets).any())
 
@@ -125,7 +125,7 @@ def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
     np.bitwise_or.at(any_link, (owner, word), bit)
     np.bitwise_or.at(down_link, (owner[down], word[down]), bit[down])
     needs: np.ndarray = np.where(down[:, None], down_link[graph.peer], any_link[graph.peer])
-    by_cable = np.lexsort((owner, graph.peer))  # links into a switch by the one that they come from
+    by_cable = np.lexsort((owner, graph.peer))  # links into a switch, by the switch at their other end
     pair = graph.peer.astype(np.int64) * graph.n_switches + owner
     ahead = owner * graph.n_switches + graph.peer
     first = np.searchsorted(pair[by_cable], ahead, side="left")
@@ -230,7 +230,9 @@ def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
         return None
     cycle = np.empty(nodes, np.int32)
     length = any_cycle(start, targets, alive, cycle)
-    length = shorten(start, targets, alive, cycle, length, SEARCH_BUDGET)
+    for budget in (SHORT_BUDGET, SEARCH_BUDGET):  # most searches end within the first, which is not worth compiling
+        if length > 2 and alive.any():
+            length = shorten(start, targets, alive, cycle, length, budget)
     loop = cycle[:length]
     return np.roll(loop, -int(np.argmin(loop)))
 
@@ -282,7 +284,7 @@ def _directions_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
     switch, first = np.unique(graph.end_switch[by_switch], return_index=True)
     sent = sls[np.ix_(switch, by_switch)]
     least = np.minimum.reduceat(sent, first, axis=1)
-    off = ~np.eye(len(switch), dtype=np.bool_)  # packets between ends on one switch take no link
+    off = ~np.eye(len(switch), dtype=np.bool_)  # packets between ends on one switch use no link
     return bool((least == least.T).all() and (least == np.maximum.reduceat(sent, first, axis=1))[off].all())
 
 
@@ -336,8 +338,8 @@ def core(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _fed(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """bool[nodes]: those that are left when nodes that are no target of another one are removed
-    again and again."""
+    """Return bool[nodes]: the nodes left after repeatedly removing nodes that are not a target of
+    another one."""
     waits = np.bincount(targets, minlength=len(start) - 1)
     alive = waits > 0
     removed = np.flatnonzero(~alive)

@@ -31,9 +31,10 @@ def any_cycle(start, targets, alive, cycle):
 
 def steps_of(start, targets, alive, cycle, length, budget):
     """Steps of :func:`shorten`: each search goes through all dependencies, or those of ``length``
-    rounds."""
+    rounds, and none begins after ``budget``."""
     nodes, dependencies = np.count_nonzero(alive), int(np.diff(start)[alive].sum())
-    return len(start) + nodes * min(dependencies, (1 + dependencies // nodes) ** min(length, 16))
+    search = min(dependencies, (1 + dependencies // nodes) ** min(length, 16))
+    return len(start) + min(nodes * search, budget + search)
 
 
 @kernel(steps=steps_of)

@@ -33,6 +33,12 @@ def load_tile(lft, lids, start, stop, tile):
             tile[k - start, s] = lft[s, lids[k]] if lids[k] < width else 255
 
 
+@load_tile.in_python
+def _load_tile(lft, lids, start, stop, tile):
+    wanted = lids[start:stop]
+    tile[: len(wanted)] = np.where(wanted < lft.shape[1], lft.take(wanted, axis=1, mode="clip"), 255).T
+
+
 @kernel
 def resolve(s, ports, at, peer, end, state, dist, stack):
     """The result for a packet for ``end`` on switch ``s``; marks every switch of the path in ``state`` and ``dist``.

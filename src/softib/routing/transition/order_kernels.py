@@ -98,6 +98,12 @@ def lowest(bits):
     return np.int64((below * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
+@lowest.in_python
+def _lowest(bits):
+    number = int(bits)
+    return (number & -number).bit_length() - 1
+
+
 @kernel
 def _ahead(c, vl_state, a, b, upper):
     """Channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is one of
@@ -237,7 +243,7 @@ def add_from_the_end(c, vl_state, path, length, fresh):
     return -1
 
 
-@kernel(steps=lambda c, vl_state, needs: len(vl_state.present) // 2)
+@kernel(steps=lambda c, vl_state, needs: 4 * len(needs) + 5 * int(np.bitwise_count(needs).sum()))
 def put_all(c, vl_state, needs):
     """Let channels of an empty VL wait as ``needs`` says (uint64[links, words], bit k: for the k-th link of the switch
     at the link's end), in an order in which each precedes those it waits for. Returns how many have a place

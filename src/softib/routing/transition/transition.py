@@ -66,10 +66,10 @@ class Stages:
 
 @dataclass(frozen=True)
 class SlUse:
-    """SLs of packets, bit k for SL k: ``before`` and ``fresh`` uint16[n_switches, ends] or [1, 1] (all equal) of
-    packets from CAs on a switch to an end port, by all path records that senders may
-    have kept, and by those of the new tables. ``sl2vl`` as
-    :attr:`~softib.routing.engine.Routing.sl2vl` (not None)."""
+    """SLs of packets as bit masks, uint16[n_switches, ends] or [1, 1] (all equal), for packets from CAs
+    on a switch to an end port: ``before`` from all path records that senders may still use, ``fresh``
+    from those of the new tables. ``sl2vl`` as :attr:`~softib.routing.engine.Routing.sl2vl` (not
+    None)."""
 
     before: np.ndarray
     fresh: np.ndarray

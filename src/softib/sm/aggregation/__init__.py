@@ -1,2 +1,2 @@
-"""Aggregation in switches: trees over aggregation nodes, written in layouts that are softib's own
+"""Aggregation in switches: trees over aggregation nodes, in layouts specific to softib
 (:mod:`softib.iba.vendor.sharp`)."""

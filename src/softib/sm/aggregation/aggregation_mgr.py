@@ -1,10 +1,10 @@
 """The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them by MADs
 of class 0x0b, and assigns trees to jobs.
 
-All layouts of that class are softib's own (:mod:`softib.iba.vendor.sharp`), so this manager supports only softib's
-devices. A node whose part changed gets all of it again: its QPs are released (which ends its trees),
-reserved, connected, and named in its trees, in that order; nodes with an unchanged part are not written. The class
-is addressed by LID, so it comes last in a sweep.
+All layouts of that class are specific to softib (:mod:`softib.iba.vendor.sharp`), so this manager
+supports only softib's devices. A node whose part changed gets all of it again: its QPs are released
+(which ends its trees), reserved, connected, and named in its trees, in that order; nodes with an
+unchanged part are not written. The class is addressed by LID, so it comes last in a sweep.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class AggregationManager:
         return min(wanted, max(room, 0))
 
     def _without_crowds(self, tree: AggregationTree) -> AggregationTree:
-        """Children beyond the limit of a node are left out, with the nodes below them."""
+        """Children beyond the limit of a node are omitted, with the nodes below them."""
         parent = tree.parent.copy()
         count = np.bincount(parent[parent >= 0], minlength=len(parent))
         for node in np.flatnonzero(count > self.caps[:, 2]).tolist():

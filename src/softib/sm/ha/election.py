@@ -61,7 +61,7 @@ TRANSITIONS: dict[tuple[SmState, SmEvent], SmState] = {
     (S.MASTER, E.TOPOLOGY_CHANGED): S.MASTER,
     (S.MASTER, E.LOCAL_PORT_DOWN): S.DISCOVERING,
 }
-"""(state, event) → state. Pairs that are not listed change nothing."""
+"""(state, event) → state. Other pairs have no effect."""
 
 
 def next_state(state: SmState, event: SmEvent) -> SmState:
@@ -148,20 +148,20 @@ class Election:
         return sorted(ports, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def rivals(self, local_guid: int) -> tuple[list[int], list[int]]:
-        """As a master: ports of other masters above this one and below it, the highest first."""
+        """As a master: return ports of other masters above this one and below it, the highest first."""
         rank, masters = (self.priority, -local_guid), self.masters()
         above = [p for p in masters if self._rank(self.others[p]) > rank]
         return above, masters[len(above) :]
 
     def stands_back(self, local_guid: int) -> bool:
-        """As a discovering manager: is there a master, or a manager of higher rank? ``polled`` is its port
-        then."""
+        """As a discovering manager: return whether there is a master, or a manager of higher rank.
+        ``polled`` is its port then."""
         betters = [*self.masters(), *self.higher(local_guid)]
         self.polled, self.failures = (betters[0] if betters else -1), 0
         return bool(betters)
 
     def heir(self, local_guid: int) -> int:
-        """As a master: the port of the manager to hand over to, -1 = none."""
+        """As a master: return the port of the manager to hand over to, -1 = none."""
         ready = (SmState.STANDBY, SmState.MASTER)
         above = [p for p in self.higher(local_guid) if int(SMInfo.sm_state.get(self.others[p])) in ready]
         return above[0] if above else -1
@@ -186,7 +186,7 @@ def priority_changed(port_info: np.ndarray) -> MadBatch | None:
     """Return the trap with which a standby reports its new priority to its master: trap 144,
     ChangeFlags bit 3 (IBA 14.2.5.1), as OpenSM does; None if its PortInfo (uint8[64]) names no master yet.
 
-    A master reads SMInfo of other managers when it sweeps; without the trap nothing starts a sweep.
+    A master reads SMInfo of other managers when it sweeps; without the trap there is no sweep.
     """
     lid, master_lid = int(PortInfo.lid.get(port_info)), int(PortInfo.master_sm_lid.get(port_info))
     if not lid or not master_lid:

@@ -61,7 +61,7 @@ class Mastership:
 
     @property
     def ready(self) -> bool:
-        """Is a Set(SMInfo) to be sent?"""
+        """Return whether a Set(SMInfo) must be sent."""
         has_copy = self.heir >= 0 and self.has.replication.ready(self.election.guid_of(self.heir))
         return bool(self.controls_due) or has_copy
 
@@ -87,12 +87,10 @@ class Mastership:
         self.schedule.recheck(now_ps, heir < 0 and bool(self.election.higher(local_guid)))
 
     def leaves_to_rival(self, now_ps: int, local_guid: int) -> bool:
-        """Handle the rivals that a master's sweep found. Does the sweep end here, before it sets anything? The
-        lower of two
-        masters
-        hands over at once, without the copy that a standby gets: the two subnets may use the same LIDs. The higher
-        one waits until the lower has handed over its part (IBA C14-60.2.1),
-        and writes anyway if that does not happen."""
+        """Handle the rivals that a master's sweep found. Return whether the sweep ends here, before any
+        Set. The lower of two masters hands over at once, without the copy that a standby gets: the two
+        subnets may use the same LIDs. The higher one waits until the lower has handed over its part
+        (IBA C14-60.2.1), and writes anyway if that does not happen."""
         if self.state != SmState.MASTER:
             return False
         above, below = self.election.rivals(local_guid)

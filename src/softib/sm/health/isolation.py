@@ -9,8 +9,8 @@ The manager's own link is never disabled.
 OpenSM's ``babbling_port_policy`` counts equal notices of a port and disables it at 250 (``opensm/osm_trap_rcv.c``);
 it never enables one again. Here all traps of a port within ``flap_window`` count, and it
 is enabled after ``flap_pause``. Traps 129 to 131 name a port; others concern the
-issuer. For a CA, the switch port in front of it is disabled. A switch's own
-traps (128) disable nothing: all its ports would be affected.
+issuer. For a CA, the switch port in front of it is disabled. Traps of a
+switch itself (128) disable no port: all its ports would be affected.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ class BabblingPorts:
 
 
 def _switch_port(db: Database, lid: int, portnum: int) -> Location | None:
-    """The switch port to disable for port ``portnum`` (0: its own) of the device with ``lid``; of the two ends of a
-    cable the one nearer to the manager."""
+    """Return the switch port to disable for port ``portnum`` (0: the switch's port 0) of the device
+    with ``lid``: the end of the cable nearer to the manager."""
     ends = np.flatnonzero((db.port_lid == lid) & (lid > 0))
     if not len(ends):
         return None

@@ -1,11 +1,11 @@
 """Ports that are up but have no answering device: they are read once in each sweep, and at growing intervals
 between sweeps.
 
-No phase of a sweep waits for them. Between sweeps each gets a NodeInfo request after one timeout, then after twice
-as long, and so on, up to :data:`LONGEST` timeouts; an answer starts a sweep of its switch. A late answer counts,
-too: the next sweep then knows that a device is there, and waits
-for it as for any other. (On a loaded machine every answer may take longer than
-the few milliseconds that discovery waits for an unknown device.)
+No phase of a sweep waits for them. Between sweeps each gets a NodeInfo request after one timeout, then
+after twice as long, and so on, up to :data:`LONGEST` timeouts; an answer starts a sweep of its switch.
+A late answer counts, too: the next sweep then waits for the device like for any other. (On a loaded
+machine every answer may take longer than the few milliseconds that discovery waits for an unknown
+device.)
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class SilentPorts:
         self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
         self._queried: list[Location] = []
         self.answering: set[Location] = set()
-        """Locations where a device answered although the last sweep found none there."""
+        """Return locations where a device answered although the last sweep found none there."""
         self._timed_out: dict[Location, int] = {}
         """Location → TransactionID of its last abandoned request."""
 
     @property
     def young(self) -> bool:
-        """Has one of them not had the usual number of retries yet?"""
+        """Return whether one of them has not had the usual number of retries yet."""
         last = self.retries + self._transactor.busy
         return any(s.questions <= last for s in self.ports.values())
 

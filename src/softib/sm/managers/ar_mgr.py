@@ -1,11 +1,11 @@
 """The manager of adaptive routing: groups of ports for the destinations of every capable switch; the forwarding
 table's port is used if a group has no port up.
 
-Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so the engine must rank switches;
-where its own tables go up after a down, they must not close a cycle of dependencies. The meaning of a group
-number never changes while a table may still name it: a new set of ports gets a number that no table of the previous
-sweep names. Groups are written first, then the LIDs that use
-them, and ``ar_enabled`` last.
+Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so the engine must rank
+switches; if its tables go up after down, this must not close a cycle of dependencies. The meaning of a
+group number never changes while a table may still name it: a new set of ports gets a number that no
+table of the previous sweep names. Groups are written first, then the LIDs that use them, and
+``ar_enabled`` last.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ArManager:
 
     @property
     def switches(self) -> np.ndarray:
-        """Switches of the graph that take part."""
+        """Return the participating switches of the graph."""
         return np.flatnonzero(self.caps > 0)
 
     def ask(self, queue: RequestQueue) -> None:

@@ -1,11 +1,11 @@
 """Assignment of LIDs to end ports (IBA 4.1.3, 14.4.3).
 
-OpenSM's rules: a port gets its stored LIDs (OpenSM's guid2lid file), else keeps the one it has if it is valid. LIDs
-of absent ports stay unassigned as long as others are free. The manager's own port is served first, the others by
-ascending PortGUID, each with the lowest free LIDs. A CA port owns 2^LMC LIDs, the first a multiple of 2^LMC; port 0
-of a
-switch owns one. With an LMC of 0 the LIDs are OpenSM's. With another LMC, blocks are assigned first and single LIDs
-fill the rest (OpenSM goes only by PortGUID), so that blocks are still free when LIDs are nearly used up.
+OpenSM's rules: a port gets its stored LIDs (OpenSM's guid2lid file), else keeps the one it has if it is
+valid. LIDs of absent ports stay unassigned as long as others are free. The manager's port is served
+first, the others by ascending PortGUID, each with the lowest free LIDs. A CA port owns 2^LMC LIDs, the
+first a multiple of 2^LMC; port 0 of a switch owns one. With an LMC of 0 the LIDs are OpenSM's. With
+another LMC, blocks are assigned first and single LIDs fill the rest (OpenSM goes only by PortGUID), so
+that blocks are still free when LIDs are nearly used up.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ __all__ = ["Lids", "assign"]
 Lids = dict[int, tuple[int, int]]
 """PortGUID → first and last LID."""
 FREE_AT_LEAST = 1024
-"""As long as this number of LIDs is free, those of absent ports are not reassigned (aligned blocks need room)."""
+"""While this number of LIDs is free, LIDs of absent ports are not reassigned (aligned blocks need
+room)."""
 
 
 def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False) -> None:
     """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` are the stored LIDs, and are updated;
     ``fresh``: ignore LIDs set in ports (OpenSM's ``reassign_lids``, in the first sweep of a master).
 
-    Raises :class:`LimitError`, naming the limit, if the unicast LIDs do not suffice; nothing has been sent by then.
+    Raises :class:`LimitError`, naming the limit, if the unicast LIDs do not suffice, before any MAD is
+    sent.
     """
     ports = db.end_ports()
     wide = np.where(db.port_num[ports] == 0, 0, lmc)

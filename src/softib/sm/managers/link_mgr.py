@@ -38,7 +38,7 @@ NO_CHANGE_FIELDS = (
     P.link_speed_ext_enabled,
     P.link_speed_ext2_enabled,
 )
-"""Components where a Set of 0 changes nothing (IBA 14.2.5.6)."""
+"""Components for which a Set of 0 means no change (IBA 14.2.5.6)."""
 
 
 def linked(db: Database) -> np.ndarray:
@@ -181,7 +181,7 @@ def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: Por
 
 
 def unchanged(image: np.ndarray) -> np.ndarray:
-    """``image`` (uint8[n, 64]) as a Set that changes nothing yet."""
+    """Return ``image`` (uint8[n, 64]) as a Set without changes."""
     for f in NO_CHANGE_FIELDS:
         f.set(image, 0)
     P.port_state.set(image, int(PortState.NO_CHANGE))

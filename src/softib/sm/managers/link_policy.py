@@ -55,7 +55,7 @@ class LinkPolicyManager:
                 self.wanted[component][rows] = np.where(can > 0, EXT_NONE, self.wanted[component][rows])
             elif value:
                 bits = can if value == everything else can & value
-                # If a port supports none of it, the component stays: 0 would mean no change to the device, too.
+                # If a port supports none of it, the component is kept: 0 would also mean no change.
                 self.wanted[component][rows] = np.where(bits > 0, bits, self.wanted[component][rows])
 
     def queue_enabled(self, queue: RequestQueue) -> None:
@@ -218,7 +218,8 @@ class LinkExtensions:
             supported = PortInfoExtended.fields[f"{name}_fec_mode_supported"].get(held)
             enabled = PortInfoExtended.fields[f"{name}_fec_mode_enabled"]
             modes = supported & self.fec[ports]
-            # A generation without any of the modes keeps its own: without a mode it could not train.
+            # If a generation supports none of the modes, its modes are kept: without one it could not
+            # train.
             enabled.set(wanted, np.where(modes > 0, modes, enabled.get(held)))
         return wanted
 

@@ -2,7 +2,7 @@
 (IBA 14.4.3, 14.2.5.12).
 
 Trees are those of :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast packets close no
-credit loop. Members that only send reach the tree, but receive nothing.
+credit loop. Send-only members reach the tree, but receive no packets.
 
 Groups of one partition share an MLID, and a tree of all their members, when all MLIDs that the switches hold are
 used (an HCA delivers by the MGID, so several groups may use an MLID).
@@ -42,7 +42,8 @@ class Member:
 
 @dataclass
 class Group:
-    """One multicast group. ``mgid`` are its 16 bytes; ``kept``: it exists without members (a partition's own).
+    """One multicast group. ``mgid`` are its 16 bytes; ``kept``: it exists without members (a group of a
+    partition).
 
     ``members`` are by PortGUID.
     """
@@ -76,7 +77,7 @@ class McastManager:
         self.changed: set[int] = set()
         self._of_mlid: dict[int, list[Group]] = {}
         self._alike: dict[tuple[int, ...], set[int]] = {}
-        """Class of groups that may share an MLID → MLIDs of the first group of which it is."""
+        """Class of groups that may share an MLID → MLIDs whose first group is in the class."""
         self._free_from = LID_MCAST_MIN
         """Every MLID below is used."""
         self._written: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
@@ -108,9 +109,10 @@ class McastManager:
         return group
 
     def _shared(self, group: Group) -> int | None:
-        """The MLID of the fewest groups, the lowest of them, whose partition, SL and levels are
-        those of ``group``: any packet that one group's members may receive, and their links carry,
-        is also possible for the other's. A partition's own groups share with none."""
+        """Return the MLID with the fewest groups, and the lowest of several, among those with the
+        partition, SL and levels of ``group``: then any packet that members of one group may receive,
+        and their links carry, is also possible for the other. Groups of partitions do not share
+        MLIDs."""
         used = ((self._of_mlid[mlid], mlid) for mlid in self._alike.get(_class_of(group), ()))
         alike = [(len(groups), mlid) for groups, mlid in used if not any(g.kept for g in groups)]
         return min(alike)[1] if alike else None
@@ -146,8 +148,8 @@ class McastManager:
             self.changed.add(group.mlid)
 
     def _is_written(self, mlid: int) -> bool:
-        """Does a switch forward the MLID? Most groups of partitions never have a member, and a Set takes a copy of
-        every switch's table up to the MLID."""
+        """Return whether a switch forwards the MLID. Most groups of partitions never have a member, and
+        a Set takes a copy of every switch's table up to the MLID."""
         row = mlid - LID_MCAST_MIN
         return any(len(table) > row and table[row].any() for table in self._written.values())
 
@@ -283,6 +285,6 @@ def _class_of(group: Group) -> tuple[int, ...]:
 
 
 def has_full(group: Group) -> bool:
-    """Does the group exist: does it have a full member, or is it kept?"""
+    """Return whether the group exists: it has a full member, or is kept."""
     full = JoinState.FULL | JoinState.SEND_ONLY_FULL
     return group.kept or any(m.join_state & full for m in group.members.values())

@@ -1,9 +1,9 @@
 """The M_Key that each end port holds (IBA 14.2.4): the content of OpenSM's files ``guid2mkey`` and
 ``neighbors``.
 
-A port under MKeyProtectBits 2 or 3 does not answer without its key, not even NodeInfo. So the manager needs the key
-before it knows the device: it uses the key of the device that was behind that port before, else the few keys that
-this subnet is known to use.
+A port under MKeyProtectBits 2 or 3 does not answer without its key, not even NodeInfo. So the manager
+needs the key before it can identify the device: it uses the key of the device that was last on that
+port, else the few known keys of the subnet.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["End", "MKeys", "hidden"]
 End = tuple[int, int]
 """(PortGUID, portnum); all ports of a switch have the PortGUID of its port 0."""
 TRIED = 4
-"""Largest number of different keys tried behind a port: each wrong one is a violation there, and uses all retries
-of a request."""
+"""Largest number of different keys tried at a port: each wrong one is a violation there, and uses all
+retries of a request."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class MKeys:
     """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: the peer of a port. ``default`` is the
     configured key, and with ``lookup`` off the only one (OpenSM's
     ``m_key`` and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own port, if the caller
-    knows it before any MAD does (0: not)."""
+    knows it before the first MAD (0: unknown)."""
 
     default: int = 0
     lookup: bool = True
@@ -43,7 +43,7 @@ class MKeys:
 
     @property
     def in_play(self) -> bool:
-        """Does any port of the subnet hold a key, or shall it?"""
+        """Return whether any port of the subnet has a key, or will get one."""
         return bool(self.default) or (self.lookup and self._some)
 
     def configure(self, default: int, lookup: bool) -> None:
@@ -63,8 +63,8 @@ class MKeys:
         return np.fromiter((look(g, 0) for g in guids.tolist()), np.uint64, len(guids))
 
     def of_lids(self, wanted: np.ndarray, db: Database, lids: Lids) -> dict[int, int]:
-        """LID → the key of the port that has it in ``db``, or had it according to ``lids``; LIDs of ports without a
-        known key are left out. ``wanted`` int64[n] ascending."""
+        """Return LID → the key of the port that has it in ``db``, or had it according to ``lids``; LIDs
+        of ports without a known key are omitted. ``wanted`` int64[n] ascending."""
         if not self.in_play or not self.lookup:
             return dict.fromkeys(wanted.tolist(), self.default)
         ports = np.flatnonzero(np.isin(db.port_lid, wanted[wanted > 0]))
@@ -78,8 +78,8 @@ class MKeys:
         return {lid: self.held[guid] for lid, guid in guid_of.items() if guid in self.held}
 
     def behind(self, db: Database, ports: np.ndarray) -> np.ndarray | None:
-        """The keys (uint64[n]) of the devices last seen behind ``ports`` (rows), 0 if unknown; None: no port has a
-        key."""
+        """Return the keys (uint64[n]) of the devices last seen at ``ports`` (rows), 0 if unknown; None:
+        no port has a key."""
         if not (self.lookup and self._some):
             return None
         look = self.neighbours.get
@@ -121,7 +121,7 @@ class MKeys:
 
     def guess(self, guid: int, key: int, first: bool) -> None:
         """Record that the port answered with this key (0: the configured one); ``first``: no other key was tried
-        before. An unprotected port answers to any key: its PortInfo shows its own."""
+        before. An unprotected port answers to any key, and its PortInfo shows its own key."""
         if not first or (key and guid not in self.held):
             self.update({guid: key or self.default})
 
@@ -147,6 +147,6 @@ class MKeys:
 
 
 def hidden(info: np.ndarray) -> np.ndarray:
-    """bool[n]: ports whose PortInfo (uint8[n, 64]) hides an M_Key from a manager that asked with
+    """Return bool[n]: ports whose PortInfo (uint8[n, 64]) hides an M_Key from a manager that used
     another one (MKeyProtectBits 1, IBA 14.2.4)."""
     return (PortInfo.mkey_protect.get(info) > 0) & (PortInfo.mkey.get(info) == 0)

@@ -78,7 +78,7 @@ class Members:
         return pkey, sl
 
     def has(self, end: int, pkey: int) -> bool:
-        """Is the end a member of this partition (full where the P_Key says full)?"""
+        """Return whether the end is a member of this partition (full if the P_Key is full)."""
         rows = np.flatnonzero(self.pkey == (pkey & BASE))
         if not len(rows):
             return False
@@ -193,7 +193,7 @@ def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
 
 
 def _definitions(text: str) -> list[tuple[int, str, bool]]:
-    """(line where it begins, text, does it end?) of each definition."""
+    """Yield (first line, text, whether it ends) of each definition."""
     out, current, begun = [], "", 0
     for number, line in enumerate(text.splitlines(), 1):
         rest = line.split("#")[0]
@@ -261,7 +261,7 @@ def _properties(
 def _groups(
     partition: Partition, mgid: bytes, fields: list[str], flags: tuple[dict[str, int], list[int]], where: str
 ) -> list[PartitionGroup]:
-    """``mgid`` with its own flags: a group for each scope. IP groups are at the rate and MTU of the
+    """``mgid`` with its flags: a group for each scope. IP groups are at the rate and MTU of the
     broadcast group, and carry the partition's P_Key."""
     group_flags, scopes = {k: v for k, v in flags[0].items() if k != "tclass"}, list[int]()
     for word in fields:

@@ -77,7 +77,7 @@ def _directions(config: SmConfig) -> tuple[bool, bool]:
 
 
 def enforcing(db: Database, ports: np.ndarray, config: SmConfig) -> np.ndarray:
-    """bool[n]: do these ports of switches check P_Keys for the CA behind them?"""
+    """Return bool[n]: whether these ports of switches check P_Keys for the attached CA."""
     inbound, outbound = _directions(config)
     info = db.switch_info[db.port_node[ports]]
     can = np.full(len(ports), inbound or outbound)
@@ -103,7 +103,7 @@ class PkeyManager:
         leaf = leaf[~db.is_switch[db.port_node[db.port_peer[leaf]]]]
         can = enforcing(db, leaf, config)
         self.leaf, self._others = leaf[can], leaf[~can]
-        """Switch ports that check P_Keys for the CA behind them."""
+        """Switch ports that check P_Keys for the attached CA."""
         self.ports = np.concatenate([ends, self.leaf])
         self.blocks = pkey_blocks(db, self.ports)
         self._first = np.cumsum(self.blocks) - self.blocks

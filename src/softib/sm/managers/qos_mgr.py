@@ -33,7 +33,7 @@ DATA = 64
 
 
 def needs_qos(routing: Routing) -> bool:
-    """Does the engine assign SLs to paths, or VLs to SLs?"""
+    """Return whether the engine assigns SLs to paths, or VLs to SLs."""
     return routing.path_sl is not None or routing.sl2vl is not None
 
 
@@ -59,8 +59,8 @@ class QosManager:
         return np.where(node_type == NodeType.SWITCH, np.where(db.port_num > 0, KINDS.index("swe"), switch0), kind)
 
     def set_high_limit(self, wanted: np.ndarray) -> None:
-        """VLHighLimit of every port that has a target (IBA 7.6.9.2.1); a port of one data VL arbitrates nothing,
-        and gets 0."""
+        """VLHighLimit of every port that has a target (IBA 7.6.9.2.1); a port with one data VL has no
+        arbitration, and gets 0."""
         limit = np.array([self.tables[kind].high_limit for kind in KINDS])
         arbitrates = P.vl_cap.get(self.db.port_info[self.ports]) > 1
         P.vl_high_limit.set(wanted, np.where(arbitrates, limit[self.kind[self.ports]], 0), self.ports)

@@ -100,7 +100,7 @@ def _ranges(most: int) -> Callable[[str], Ranges]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Between commas; a quoted text is one item, without its quotes."""
+    """Return the items between commas; a quoted text is one item, without its quotes."""
     names = [""]
     for token in _TOKENS.findall(text):
         if token == '"':

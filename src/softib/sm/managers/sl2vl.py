@@ -36,8 +36,8 @@ def cut_to(vls: np.ndarray, operational: np.ndarray | int) -> np.ndarray:
 
 
 def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
-    """uint8[inputs, outputs, 16] as the engine sets it for switch ``s`` of the graph, None if it
-    sets nothing."""
+    """Return uint8[inputs, outputs, 16] set by the engine for switch ``s`` of the graph, None if
+    it sets none."""
     if routing.sl2vl is None or s < 0:
         return None
     table = np.asarray(routing.sl2vl)

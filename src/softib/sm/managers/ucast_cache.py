@@ -1,9 +1,9 @@
 """The unicast cache: absent hosts keep their entries in the tables, as with OpenSM's ``use_ucast_cache``, so a host
 that leaves or restarts changes no other routes.
 
-Engines spread LIDs over ports in turn, so one LID fewer moves thousands of others. As long as nothing else is
-plugged into the host's port of the switch, and no other port has its LIDs, it is routed as if it were present;
-packets to it are dropped at that port, which is down.
+Engines assign LIDs to ports round robin, so the loss of one LID moves thousands of others. While no
+other device is plugged into the host's switch port, and no other port has its LIDs, the host is routed
+as if it were present; packets to it are dropped at that port, which is down.
 """
 
 from __future__ import annotations

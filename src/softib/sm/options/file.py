@@ -1,8 +1,8 @@
 """Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a
 comment (opensm(8)).
 
-OpenSM 3.3.23's interpretation of a line is in :mod:`~softib.sm.options.opensm_conf`. The file may also have
-softib's own options, and supported ones of NVIDIA's OpenSM.
+OpenSM 3.3.23's interpretation of a line is in :mod:`~softib.sm.options.opensm_conf`. The file may also
+have options specific to softib, and supported ones of NVIDIA's OpenSM.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ OPENSM = (
 ADAPTIVE = {"ar_updn": "updn", "ar_ftree": "ftree", "ar_dor": "dor", "ar_minhop": "minhop"}
 """NVIDIA's engines with adaptive routing → the engine that makes their forwarding tables."""
 LAST = "minhop"
-"""The engine that OpenSM falls back to when none of the list works."""
+"""Return the engine that OpenSM falls back to when no engine of the list works."""
 
 
 def engines_of(text: str) -> tuple[str, bool, list[str]]:
@@ -151,7 +151,7 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
     """(softib's name → value, notes) of a file's ``text``: its options as OpenSM interprets them, and those that
     are not used.
 
-    Raises :class:`InputError` with file, line and a correction, only for softib's own options.
+    Raises :class:`InputError` with file, line and a correction, only for options specific to softib.
     """
     stated = as_opensm_reads(text)
     notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind != "unknown"]
@@ -179,7 +179,8 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
 
 
 def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
-    """One of OpenSM's options; a value that OpenSM accepts but no field of a MAD can hold is left out."""
+    """One of OpenSM's options; a value that OpenSM accepts but no field of a MAD can hold is
+    ignored."""
     ours, read = OPTIONS[key]
     try:
         new = read(shown(value))

@@ -35,7 +35,11 @@ class Remark:
     def __str__(self) -> str:
         if self.kind == "unknown":
             return f"{self.name[:40]}: OpenSM 3.3.23 has no such option"
-        why = "is not a valid value" if self.kind == "unreadable" else "is out of range"
+        most = MOST.get(KINDS.get(self.name, ""), 0)
+        if self.kind == "unreadable" and most and (number(self.value) or 0) > most:
+            why = f"does not fit into {most.bit_length()} bits (0 to {most})"
+        else:
+            why = "is not a valid value" if self.kind == "unreadable" else "is out of range"
         return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
 
 
@@ -111,12 +115,13 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
 
 
 def _as_written(kind: str, text: str, value: Value) -> bool:
-    """False where OpenSM makes another value of ``text`` without a message."""
+    """False if OpenSM silently uses another value than ``text``."""
     return text in ("TRUE", "FALSE") if kind == "truth" else kind != "i32" or number(text) == value
 
 
 def _leading_int(text: str) -> int:
-    """As strtol reads it into an int: text after the digits is ignored, 0 without digits."""
+    """Return ``text`` as parsed by strtol into an int: text after the digits is ignored, 0 without
+    digits."""
     parsed = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
     value = min(max(parsed, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
     return value - (1 << 32) if value > INT_MAX else value

@@ -8,7 +8,7 @@ __all__ = ["DEFAULTS", "KINDS", "LEFT_OUT", "Value", "not_carried", "number"]
 
 
 Value = bool | int | str | None
-"""Of a truth, a number, or a text (None: unset)."""
+"""Default of a boolean, a number, or a text (None: unset)."""
 
 _KNOWN = {
     "truth": """
@@ -94,7 +94,7 @@ DEFAULTS: dict[str, Value] = {}
 
 
 def number(text: str) -> int | None:
-    """As strtoul with base 0 reads the whole of ``text``; None if it cannot."""
+    """Return the whole ``text`` as parsed by strtoul with base 0; None if it is not a number."""
     digits = text.strip().lower()
     sign, digits = (-1 if digits[:1] == "-" else 1), digits.removeprefix("-").removeprefix("+")
     base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10

@@ -96,7 +96,7 @@ class _Reader:
         self.peopled = {DEFAULT_BASE}
         self.definition: _Definition | None = None
         self.returned = False
-        """Has a CR at a line's end been reported?"""
+        """A CR at a line's end was reported."""
         self.defined = False
 
     def remark(self, text: str, drops: bool = False) -> None:

@@ -1,1 +1,2 @@
-"""Replication: the copy of a master's state on a softib standby, so that a takeover changes nothing for hosts."""
+"""Replication: the copy of a master's state on a softib standby, so that hosts do not notice a
+takeover."""

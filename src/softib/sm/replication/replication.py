@@ -146,13 +146,13 @@ class Replication:
         self._submit(records)
 
     def offer(self, now_ps: int, guid: int, lid: int) -> None:
-        """Give a full copy to the manager that shall take over, if it has none. One without this class lets it time
-        out."""
+        """Send a full copy to the manager that will take over, if it has none. One without this class
+        lets it time out."""
         if guid not in self.sender.standbys and lid:
             self._copy(now_ps, guid, lid)
 
     def ready(self, guid: int) -> bool:
-        """Does the manager ``guid`` have everything, or does it not take copies?"""
+        """Return whether the manager ``guid`` has a full copy, or does not accept copies."""
         return self.sender.ready(guid)
 
     def _state_query(self, now_ps: int, head: dict[str, int], lid: int, state: SmState) -> ReplicaStatus:
@@ -200,7 +200,7 @@ class Replication:
 
     @property
     def due_ps(self) -> int:
-        """When a standby is due to read its own port (:meth:`located`)."""
+        """Return when a standby must next read its own port (:meth:`located`)."""
         return self._asking.due_ps
 
     def asks(self, now_ps: int, pause_ps: int) -> None:

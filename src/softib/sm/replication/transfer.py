@@ -35,7 +35,7 @@ DELETED = 255
 
 
 def packed(records: Iterable[Record]) -> Iterator[bytes]:
-    """Records one after the other, as many as fit into a MAD; a record is length of key, length of value (255:
+    """Pack as many records as fit into a MAD; a record is length of key, length of value (255:
     deleted), key, value."""
     part = bytearray()
     for key, value in records:
@@ -49,7 +49,7 @@ def packed(records: Iterable[Record]) -> Iterator[bytes]:
 
 
 def unpacked(octets: bytes) -> Iterator[Record]:
-    """The records of a MAD; a truncated one is left out."""
+    """Return the records of a MAD; a truncated one is ignored."""
     at = 0
     while at + 2 <= len(octets):
         n, m = octets[at], octets[at + 1]
@@ -122,7 +122,8 @@ class Sender:
         return [(g, self._one(local_guid, one, octets, 0)) for g, one in self.standbys.items() for octets in parts]
 
     def in_step(self, guid: int, copy: int, sequence: int) -> bool:
-        """Does this standby have everything that was sent, or is it in flight?"""
+        """Return whether this standby has everything that was sent, or will have it when MADs in flight
+        arrive."""
         one = self.standbys.get(guid)
         return one is not None and (one.outstanding > 0 or (one.copy, one.sequence) == (copy, sequence))
 
@@ -157,7 +158,7 @@ AHEAD = 4096
 class Replica:
     """``guid``: the manager of these records; ``copy`` its number of the full copy, ``sequence`` the next MAD of it.
 
-    While a new full copy arrives, the previous one is kept; ``complete`` says that there is one.
+    While a new full copy arrives, the previous one is kept; ``complete``: there is one.
     """
 
     def __init__(self) -> None:
@@ -207,5 +208,5 @@ class Replica:
 
     @property
     def in_step(self) -> bool:
-        """Is the copy being received the complete one?"""
+        """Return whether the copy being received is complete."""
         return self.complete and self._records is self._incoming

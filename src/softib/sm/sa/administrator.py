@@ -184,7 +184,7 @@ class Administrator:
 
     @property
     def administered(self) -> Subnet:
-        """``subnet``, if there is one."""
+        """Return ``subnet``, if there is one."""
         assert self.subnet is not None
         return self.subnet
 

@@ -79,7 +79,7 @@ class AliasGuids:
         return guid
 
     def _taken(self, subnet: Subnet, wanted: int, guid: int, entry: int) -> bool:
-        """Does another port, or another entry of this one, have that GUID?"""
+        """Return whether another port, or another entry of this one, has that GUID."""
         if int(subnet.ends_of_guid(np.array([wanted], np.uint64))[0]) >= 0:
             return not (self.owners.get(wanted) == guid and int(self.tables[guid][entry]) == wanted)
         return wanted in self.owners

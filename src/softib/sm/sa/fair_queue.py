@@ -78,7 +78,7 @@ class FairQueue:
         return requests[full] if full else None
 
     def take(self, budget: float) -> MadBatch:
-        """The queries to answer next, up to about this cost; at least one, if there is one."""
+        """Return the queries to answer next, up to about this cost; at least one, if there is any."""
         chosen: list[Question] = []
         while self._heap and budget > 0:
             self._now, _, lid = heapq.heappop(self._heap)

@@ -136,7 +136,8 @@ class Multicast:
         return group
 
     def _level(self, r: Request, name: str, have: int, least: int, most: int | None = None) -> int | None:
-        """MTU, rate (by rank) or lifetime of a new group: the port's own if the request leaves it open."""
+        """Return MTU, rate (by rank) or lifetime of a new group: the port's value if the request leaves
+        it open."""
         if not r.comp_mask & BIT[name] or not r.comp_mask & BIT[f"{name}_selector"]:
             return have
         wanted, selector = int(R.fields[name].get(r.data)), int(R.fields[f"{name}_selector"].get(r.data))
@@ -161,8 +162,8 @@ class Multicast:
                 return mgid
 
     def _fits(self, subnet: Subnet, r: Request, port: int, group: Group) -> bool:
-        """May this request join the group: its fixed components equal the group's, and the port supports its MTU
-        and rate."""
+        """Return whether this request may join the group: its fixed components equal the group's, and
+        the port supports its MTU and rate."""
         for name in FIXED:
             if r.comp_mask & BIT[name] and int(R.fields[name].get(r.data)) != getattr(group, name):
                 return False
@@ -237,8 +238,9 @@ class Multicast:
 
 
 def _allowed(mgid: bytes) -> bool:
-    """May a request use this MGID? Multicast, no reserved flag, a scope, and no link-local one of those that the
-    SA creates (IBA 4.1.1, 15.2.5.17.2; scope 15 as in OpenSM, whose osmtest requests it)."""
+    """Return whether a request may use this MGID. Multicast, no reserved flag, a scope, and no
+    link-local one of those that the SA creates (IBA 4.1.1, 15.2.5.17.2; scope 15 as in OpenSM, whose
+    osmtest requests it)."""
     scope, flags = mgid[1] & 15, mgid[1] >> 4
     made_up = mgid[2:4] == SA_SIGNATURE and scope == LINK_LOCAL
     return mgid[0] == 0xFF and flags <= 1 and scope > 0 and not made_up

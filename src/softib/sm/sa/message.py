@@ -1,8 +1,8 @@
 """Requests and answers of subnet administration: their fields, their MADs, and the component mask
 (IBA 15.2.1, 15.4.4, 13.6).
 
-An answer longer than a MAD is in the batch's ``payload``: the whole message, as a driver with RMPP takes it, whose
-first 256 bytes are the row itself.
+An answer longer than a MAD is in the batch's ``payload``: the whole message, in the form for a driver
+with RMPP; its first 256 bytes are the row itself.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ __all__ = ["DGID_AT", "MULTICAST_PREFIX", "answer_of"]
 A, M, E = SaAttr, SaMethod, SaStatus
 MULTICAST_PREFIX = 0xFF
 DGID_AT = PathRecord.dgid.byte
-"""Of a PathRecord's data: its first byte says whether the GID is a multicast one."""
+"""Offset in a PathRecord of the GID's first byte, which shows whether it is a multicast GID."""
 LID_BIT = 1
 """LID is the first component of every record that is read from devices."""
 PORT_COMPONENTS = frozenset(("portnum", "in_port", "out_port"))

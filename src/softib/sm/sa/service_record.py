@@ -31,9 +31,9 @@ class Services:
         self.records: dict[bytes, tuple[np.ndarray, int, int]] = {}
 
     def _may(self, old: tuple[np.ndarray, int, int], given: np.ndarray, r: Request) -> bool:
-        """May this requester change the record: the port that registered it, one with its ServiceKey, a trusted one.
-
-        (OpenSM lets every port; osmtest renews and deletes its own without giving the key.)
+        """Return whether this requester may change the record: the port that registered it, one with
+        its ServiceKey, or a trusted one. (OpenSM permits every port; osmtest renews and deletes its records
+        without the key.)
         """
         knows = bool((R.service_key.get(old[0]) == R.service_key.get(given)).all())
         return knows or r.trusted or r.lid == old[2]

@@ -1,4 +1,4 @@
-"""The subnet of a finished sweep, as the columns that records are made of.
+"""The subnet of a finished sweep, as columns from which records are built.
 
 ``end`` is a row of the end ports, ascending by LID, followed by virtual ports; ``port`` and ``node`` are rows of
 the manager's database.

@@ -181,7 +181,7 @@ def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np
 
 
 def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | None) -> bool:
-    """Is the given issuer, or each in its range of LIDs, a port visible to the requester?
+    """Return whether the given issuer, or each port in its range of LIDs, is visible to the requester.
     LID 0xffff means all: only visible ones are reported."""
     gid = np.asarray(InformInfo.gid.get(inform), np.uint64)
     if gid.any():

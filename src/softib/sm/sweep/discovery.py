@@ -7,8 +7,8 @@ A switch raises trap 128 only on the first rise of PortStateChange (IBA 14.2.5.4
 switch that it manages before it reads its ports: a later change raises the bit and the trap again. A new switch may
 be another master's; its bit is cleared after the sweep has searched for
 other managers (``tops``), and its ports are read again. A cable counts if both ends name each
-other; one end suffices if the other end's probe was lost. Anything else is a second
-device with the same NodeGUID: it is reported and left out. No request goes through it,
+other; one end suffices if the other end's probe was lost. Any other case is a second
+device with the same NodeGUID: it is reported and ignored. No request goes through it,
 so the sweep ends after every port of every distinct GUID was read once.
 """
 
@@ -36,11 +36,11 @@ NOTHING = np.zeros(0, np.uint64)
 class Discovery:
     """One sweep: queues requests in ``queue``, takes answers by attribute, fills the database.
 
-    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared (a master's own: another
-    one's traps depend on it). The phase does not wait for devices behind links in INIT (``unawaited`` counts the
-    requests) once everything else is answered: such a device was never managed, and may be silent. A link that is
-    ARMED or ACTIVE leads to a device that answered some manager; it gets all
-    retries.
+    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared (only those of this master,
+    because traps of another one depend on it). The phase does not wait for devices behind links in INIT
+    (``unawaited`` counts the requests) once everything else is answered: such a device was never
+    managed, and may be silent. A link that is ARMED or ACTIVE leads to a device that answered some
+    manager; it gets all retries.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Discovery:
         self._lids = 0
         self._over = False
         self.distrusted = False
-        """Does the discovery contradict the last sweep? (Only for a
+        """Return whether the discovery contradicts the last sweep. (Only for a
         :class:`~softib.sm.sweep.rediscovery.Rediscovery`.)"""
         self._unawaited: set[int] = set()
         self._waiting: set[int] = set()
@@ -157,7 +157,7 @@ class Discovery:
         return ~bad
 
     def _routes_through(self, tags: np.ndarray) -> np.ndarray:
-        """Routes to the devices behind ports ``tags``."""
+        """Return routes to the devices at ports ``tags``."""
         db = self.db
         if len(tags) and tags[0] == LOCAL:
             return np.zeros(len(tags), np.int32)
@@ -278,7 +278,7 @@ class Discovery:
         self._probe(tags[up & through & ~db.port_probed[tags]])
 
     def _probe(self, rows: np.ndarray) -> None:
-        """Request NodeInfo of the devices behind ports ``rows``."""
+        """Request NodeInfo of the devices at ports ``rows``."""
         db = self.db
         deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
@@ -291,8 +291,8 @@ class Discovery:
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows], keys)
 
     def _with_other_keys(self, tags: np.ndarray) -> np.ndarray:
-        """Repeat the request to devices behind ports ``tags``, where none answered, with the next M_Key; returns
-        the ports for which no key is left."""
+        """Repeat the request to devices at ports ``tags``, which did not answer, with the next M_Key;
+        return the ports for which no key is left."""
         if not self._keys_tried:
             return tags
         db, given_up = self.db, []
@@ -346,7 +346,7 @@ class Discovery:
         cabled = np.flatnonzero(db.port_peer >= 0)
         lost = cabled[~(usable[cabled] & usable[db.port_peer[cabled]])]
         db.port_peer[lost] = -1
-        if db.sm_port not in db.end_ports():  # a manager without a LID manages nothing
+        if db.sm_port not in db.end_ports():  # a manager without a LID cannot manage
             db.sm_port = -1
 
     def _leave_out(self) -> None:

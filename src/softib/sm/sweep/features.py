@@ -1,8 +1,8 @@
 """Phases of a sweep for optional features of a subnet: link policy, partitions, QoS, adaptive routing, congestion
 control.
 
-Each is selected by the configuration, stores what it wrote in :class:`~softib.sm.stores.Stores`, and does nothing
-otherwise.
+Each is selected by the configuration, stores the values that it wrote in
+:class:`~softib.sm.stores.Stores`, and is inactive otherwise.
 """
 
 from __future__ import annotations

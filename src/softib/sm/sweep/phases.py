@@ -56,7 +56,7 @@ SENT = {
     "sharp_trees": "their trees",
     "retrain": "DOWN to links with another policy, so that they train again",
 }
-"""Phase → what it sends."""
+"""Phase → the function that sends its requests."""
 PHASES = tuple(SENT)
 READING_PHASES = frozenset(
     (
@@ -98,7 +98,7 @@ class SweepExtension:
 
     @property
     def idle(self) -> bool:
-        """Do its phases have nothing to do, so that they need not be entered?"""
+        """Return whether its phases have no work and can be skipped."""
         return False
 
     def lids_given(self) -> None:

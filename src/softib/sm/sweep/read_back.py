@@ -71,7 +71,7 @@ class ReadBack:
         for i in np.flatnonzero(whole).tolist():
             first = int(ends[i - 1]) if i else 0
             table = self._lft[first : int(ends[i])].reshape(-1)
-            table[int(self.top[i]) + 1 :] = LFT_NO_ROUTE  # above LinearFDBTop nothing is looked up (IBA 14.2.5.5)
+            table[int(self.top[i]) + 1 :] = LFT_NO_ROUTE  # entries above LinearFDBTop are not used (IBA 14.2.5.5)
             self.store.tables[guids[i]] = int(self.top[i]), table
         if not self.mft_blocks:
             return

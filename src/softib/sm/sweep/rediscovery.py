@@ -1,9 +1,8 @@
 """Incremental discovery: reads switches that changed and takes the rest from the last sweep (IBA 14.4.3).
 
 All ports are read of switches that reported PortStateChange, or were named by a trap. A cable counts as
-unchanged if the port was ACTIVE and still is; devices behind any other port that is up are read again. The switch
-at the other end of a removed cable is read, too: its
-trap may have been lost with the cable.
+unchanged if the port was ACTIVE and still is; devices at any other port that is up are read again. The
+switch at the other end of a removed cable is read, too: its trap may have been lost with the cable.
 
 A directed route may cross the failed cable. So before a node is read, the ports of its route are,
 from the manager outwards, until one is known to be unchanged in this sweep: requests are sent only over proved
@@ -76,7 +75,7 @@ class Rediscovery(Discovery):
         self._go_on()
 
     def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """As in a whole discovery; then continue with the requests that are possible now."""
+        """Like in a full discovery; then continue with the requests that are possible now."""
         super().handle(attr, tags, data)
         self._go_on()
 
@@ -197,7 +196,7 @@ class Rediscovery(Discovery):
         self._probe(tags[up & ~db.port_probed[tags]])
 
     def _cut(self, ports: np.ndarray) -> None:
-        """The device behind each of ``ports`` may have been removed or exchanged."""
+        """The device at each of ``ports`` may have been removed or exchanged."""
         if not len(ports):
             return
         db = self.db
@@ -233,7 +232,7 @@ class Rediscovery(Discovery):
     # -- the end --
 
     def finish(self) -> None:
-        """As in a whole discovery."""
+        """Like in a full discovery."""
         super().finish()
         self.distrusted |= self.db.sm_port < 0 or bool(self.report.duplicates)
 

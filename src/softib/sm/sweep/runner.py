@@ -23,7 +23,7 @@ __all__ = ["Phase", "SweepRunner"]
 
 @dataclass
 class Phase:
-    """The current activity of the manager: a phase of a sweep, a task between sweeps, or nothing
+    """The current activity of the manager: a phase of a sweep, a task between sweeps, or none
     (``name`` is "")."""
 
     name: str = ""
@@ -81,7 +81,7 @@ class SweepRunner:
 
     @property
     def asking(self) -> bool:
-        """Are the requests on the wire a sweep's?"""
+        """Return whether the outstanding requests belong to a sweep."""
         return self.requests.queue is self.sweep.queue
 
     # -- phases --
@@ -106,8 +106,8 @@ class SweepRunner:
         self.begin(now_ps)
 
     def leave_silent(self) -> bool:
-        """Is discovery only waiting for overdue answers behind links in INIT? It then continues without them;
-        :class:`SilentPorts` sends the requests again."""
+        """Return whether discovery only waits for overdue answers over links in INIT. It then continues
+        without them; :class:`SilentPorts` sends the requests again."""
         discovery, t = self.sweep.discovery, self.transactor
         if self.phase.name != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
             return False
@@ -141,7 +141,7 @@ class SweepRunner:
             self._enter(now_ps, next(p for p in PHASES[PHASES.index(phase) + 1 :] if not sweep.idle(p)))
 
     def _drain(self, now_ps: int) -> bool:
-        """Are packets of old entries still draining?"""
+        """Return whether packets of old entries are still draining."""
         if not self.sweep.drains:
             self.drained_ps = NEVER_PS
             return False

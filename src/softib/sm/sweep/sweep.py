@@ -151,16 +151,16 @@ class Sweep:
         return Rediscovery(*common, resume.suspects)
 
     def enter(self, phase: str) -> None:
-        """Queue what the phase sends."""
+        """Queue the requests of the phase."""
         self._enter[phase]()
 
     def idle(self, phase: str) -> bool:
-        """Does this phase have nothing to do, so that it need not be entered?"""
+        """Return whether this phase has no work and can be skipped."""
         extension = self.extension_of(phase)
         return extension is not None and extension.idle
 
     def extension_of(self, phase: str) -> SweepExtension | None:
-        """The extension to which the phase belongs, None for the core's own."""
+        """Return the extension to which the phase belongs, None for the core."""
         return self._extension_of.get(phase)
 
     @property
@@ -171,7 +171,7 @@ class Sweep:
 
     @property
     def cut_off(self) -> bool:
-        """Is the manager's own link down?"""
+        """Return whether the manager's own link is down."""
         db = self.database
         return db.sm_port >= 0 and bool(db.port_state()[db.sm_port] == PortState.DOWN)
 

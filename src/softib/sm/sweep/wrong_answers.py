@@ -1,11 +1,11 @@
 """Comparison with the previous sweep: devices with changed or impossible answers, with a message each; insufficient
 capacities; and traces of other masters.
 
-A switch whose LinearFDBCap does not reach the highest LID cannot forward to all (IBA 14.2.5.4). It is left out,
-with the devices that only it connects: no path leads through it, and the rest of the subnet is managed. One that
-held a table of that length earlier is kept: a capacity does not change,
-so its answer is wrong. One that refused a block of its table has no room for it, whatever its capacity.
-The manager's own switch is always kept.
+A switch whose LinearFDBCap does not reach the highest LID cannot forward to all (IBA 14.2.5.4). It is
+excluded, with the devices that only it connects: no path leads through it, and the rest of the subnet
+is managed. One that held a table of that length earlier is kept: a capacity does not change, so its
+answer is wrong. One that refused a block of its table has no room for it, whatever its capacity. The
+manager's own switch is always kept.
 
 A subnet that falls apart has a master in each part (IBA 14.4.1). When the parts meet again and one of them has
 died, only its traces show it: a switch that was cut off may hold its tables under the LinearFDBTop of this manager,
@@ -145,7 +145,8 @@ _KIND = {int(NodeType.CA): "CA", int(NodeType.SWITCH): "switch", int(NodeType.RO
 
 
 def changed_devices(before: Database, db: Database) -> list[tuple[int, str]]:
-    """(NodeGUID, message) of devices with another type, or another number of ports, than in the previous sweep."""
+    """Return (NodeGUID, message) of devices whose type or number of ports differs from the previous
+    sweep."""
     guids, old, new = np.intersect1d(before.node_guid, db.node_guid, return_indices=True)
     differ = (before.node_type[old] != db.node_type[new]) | (before.node_nports[old] != db.node_nports[new])
     return [
@@ -155,7 +156,8 @@ def changed_devices(before: Database, db: Database) -> list[tuple[int, str]]:
 
 
 def changed_neighbours(before: Database, db: Database) -> list[str]:
-    """A line for each port behind which the NodeGUID has changed: another device, or a wrong answer."""
+    """Return a line for each port whose attached NodeGUID has changed: another device, or a wrong
+    answer."""
     old_port, old_peer = _cables(before)
     port, peer = _cables(db)
     _, a, b = np.intersect1d(_place(before, old_port), _place(db, port), return_indices=True)

@@ -97,12 +97,12 @@ class LftUpdate:
 
     @property
     def over(self) -> bool:
-        """Is nothing left to be written?"""
+        """Return whether everything is written."""
         return self._at == len(self._switch) and not self._unwritten.any()
 
     @property
     def drains(self) -> bool:
-        """Does the next round begin another stage than the previous one?"""
+        """Return whether the next round begins a new stage."""
         at = self._at
         return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
 

@@ -42,7 +42,8 @@ class LftPlan:
 
     @property
     def forgets(self) -> bool:
-        """May packets already wait in a cycle, so that only later changes are compared?"""
+        """Return whether packets may already wait in a cycle, so that only later changes are
+        compared."""
         return self.state not in ("acyclic", "unchanged")
 
 
@@ -115,7 +116,8 @@ def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
 
 
 def _outlive(graph: SwitchGraph, new: np.ndarray, use: SlUse) -> bool:
-    """Can packets of old path records, with their SLs, and those of new ones form a loop on the new tables?"""
+    """Return whether packets of old path records, with their SLs, and those of new ones can form a loop
+    on the new tables."""
     return (
         use is not ONE_VL
         and transition_stages(graph, new, new, replace(use, before=use.after, fresh=use.after)) is None

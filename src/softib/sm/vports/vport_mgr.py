@@ -100,12 +100,13 @@ class VPortManager(SweepExtension):
 
     @property
     def idle(self) -> bool:
-        """Does no port report virtual ports, nor did one before?"""
+        """Return whether no port reports virtual ports, or reported them before."""
         return not len(self.table) and not self.table.heads and not self._possible
 
     @functools.cached_property
     def _possible(self) -> bool:
-        """Does a port report virtual ports? Discovery is complete when this is first called."""
+        """Return whether a port reports virtual ports. Discovery is complete when this is first
+        called."""
         return len(may_have(self.db)) > 0
 
     # -- discovery --

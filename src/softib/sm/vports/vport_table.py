@@ -146,8 +146,9 @@ class VPortTable:
         return len(open_) - len(free)
 
     def lids_in_use(self, db: Database) -> np.ndarray:
-        """int64[n]: the LID that reaches each, 0 if its port is absent: its own, that of the index which it names,
-        or its port's (NVIDIA's ``osm_vport_calc_lid``)."""
+        """Return int64[n]: the LID that reaches each virtual port, 0 if its port is absent: its own,
+        that of another index to which it refers, or that of its port (NVIDIA's
+        ``osm_vport_calc_lid``)."""
         ports = self.ports(db)
         base = np.where(ports >= 0, db.port_lid[ports], 0).astype(np.int64)
         by_place = {

@@ -372,6 +372,10 @@ class QueuePair:
         self._memories.append(memory)
         return memory
 
+    def another_domain(self) -> int:
+        """A second protection domain of the device, for :class:`Memory`; it lives as long as the process."""
+        return _made(_verbs().ibv_alloc_pd(self.id.contents.verbs), "ibv_alloc_pd")
+
     def arm(self) -> None:
         """Request an event with the next completion; the caller must poll again before it waits."""
         self._notify(self._cq, 0)

@@ -65,7 +65,7 @@ def add_action_calls(app: FastAPI, served: Served, service: TenantService, readi
     def put_health(request: Request, body: _Ports) -> dict[str, Any]:
         """Take ports out of use (``UNHEALTHY``, disabled at the switch), or back (``HEALTHY``)."""
         if body.action == "no_discover":
-            raise HTTPException(501, "ports cannot be left out of discovery; use action isolate, which disables them")
+            raise HTTPException(501, "ports cannot be excluded from discovery; use action isolate, which disables them")
         isolates = body.ports_policy == "UNHEALTHY"
         act(request, "isolate ports" if isolates else "release ports", body.ports, isolates, [])
         return {}

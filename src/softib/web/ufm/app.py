@@ -24,7 +24,7 @@ __all__ = ["gate_of"]
 
 
 def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
-    """``outer`` with both interfaces beside it."""
+    """Return ``outer`` with both interfaces added."""
     ufm, tenants = _app("softib: UFM's interface"), _app("softib: tenants")
     reading = Reading(served)
     add_partition_calls(ufm, service)

@@ -38,7 +38,10 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
-        text = "; ".join(f"{e['loc'][-1]}: {broken_rule(e)}" for e in error.errors()[:4])
+        text = "; ".join(
+            "the body is not JSON" if e["type"] == "json_invalid" else f"{e['loc'][-1]}: {broken_rule(e)}"
+            for e in error.errors()[:4]
+        )
         LOG.warning("%s %s: 400: %s", request.method, request.url.path, text)
         return JSONResponse({"error": text}, 400)
 

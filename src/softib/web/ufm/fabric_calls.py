@@ -37,7 +37,7 @@ class Reading:
 
     @property
     def seen(self) -> FabricRows:
-        """Of everything that was ever seen: also a device that is cut off."""
+        """All devices ever seen, including unreachable ones."""
         now = self.served.now
         with self._lock:
             if self._seen is None or self._seen.fabric is not now.seen.fabric:

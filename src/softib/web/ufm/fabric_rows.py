@@ -1,5 +1,5 @@
-"""Ports, systems and links of the fabric in UFM's form, each made on request: one port takes the same time in a
-fabric of 100,000 ports."""
+"""Ports, systems and links of the fabric in UFM's form, each created on request: the cost of one port
+does not depend on the size of the fabric."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class FabricRows:
         return np.flatnonzero(np.isin(f.node_type, wanted))
 
     def find_system(self, guid: str) -> int | None:
-        """A node by its system's GUID or its own."""
+        """Return a node by its SystemImageGUID or NodeGUID."""
         nodes = self._nodes_of(guid)
         return int(nodes[0]) if len(nodes) else None
 

@@ -27,7 +27,14 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
 BY_NAME = ("/ufmRest", "/tenants/v1")
-"""Those that accept a name and a password."""
+"""Requests that accept a name and a password."""
+TENANTS = {
+    True: ("/tenants", "/partitions", "/tokens", "/openapi.json"),
+    False: ("/resources", "/actions/remove_guids_from_pkey", "/app/ufm_version", "/app/tokens", "/app/jobs", "/jobs",
+            "/healthcheck", "/openapi.json"),
+}  # fmt: skip
+"""Paths that an account of a tenant may use, below ``/tenants/v1`` (True) and UFM's prefixes. Neutron's are named by
+their second part."""
 MOST_OCTETS = 4 << 20
 """Limit of a request's body: 5,000 GUIDs are 100 KB."""
 CERTIFICATE = "softib_client"
@@ -60,11 +67,17 @@ class Gate:
         if account is not None and scope["method"] not in ("GET", "HEAD") and not account.changes:
             await _answer(send, 403, f"{account.name} may only read")
             return
+        if account is not None and account.role == "tenant" and not _is_open_to_tenants(prefix, path):
+            await _answer(send, 403, f"{account.name} is an account of a tenant; this call is for operators")
+            return
         body = await _body(headers, receive)
         if body is None:
             await _answer(
                 send, 413, f"the body is larger than {MOST_OCTETS >> 20} MB; send the GUIDs in several requests"
             )
+            return
+        if not _is_text(body):
+            await _answer(send, 400, "the body has half of a UTF-16 surrogate pair; send text that UTF-8 can hold")
             return
         state = {**scope.get("state", {}), "account": account, "body": body, "prefix": prefix}
         inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "state": state}
@@ -101,6 +114,12 @@ def _below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(prefix + "/")
 
 
+def _is_open_to_tenants(prefix: str, path: str) -> bool:
+    if prefix != "/tenants/v1" and path.split("/")[2:3] in (["Network"], ["Port"]):
+        return True
+    return any(_below(path, one) for one in TENANTS[prefix == "/tenants/v1"])
+
+
 def _pair(value: str) -> tuple[str, str] | None:
     """Name and password of HTTP's Basic scheme."""
     try:
@@ -111,7 +130,7 @@ def _pair(value: str) -> tuple[str, str] | None:
 
 
 async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
-    """The whole body; None if it is too large: then the rest of it is not read."""
+    """Return the whole body; None if it is too large, without reading the rest."""
     stated = headers.get(b"content-length", "0")
     if not stated.isdigit() or len(stated) > 12 or int(stated) > MOST_OCTETS:
         return None
@@ -125,6 +144,20 @@ async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
         if size > MOST_OCTETS:
             return None
     return b"".join(parts)
+
+
+def _is_text(body: bytes) -> bool:
+    """Can UTF-8 hold the text of a JSON body? JSON can escape half of a surrogate pair (U+D800), which neither the
+    database nor an answer can hold. Other flaws are for the application."""
+    if b"\\ud" not in body.lower():
+        return True
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    except (ValueError, RecursionError):
+        return True
+    return True
 
 
 def _replayed(body: bytes) -> Receive:

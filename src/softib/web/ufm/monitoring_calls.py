@@ -67,7 +67,7 @@ def _add_application(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.get("/app/smconf")
     def smconf() -> dict[str, Any]:
-        """The manager's settings as far as clients read them; keys are left out."""
+        """Return the manager's settings that clients read, without keys."""
         config = SmConfig()
         return {
             "subnet_prefix": f"{config.subnet_prefix:#018x}",
@@ -95,7 +95,7 @@ def _add_application(app: FastAPI, served: Served, service: TenantService) -> No
 
     @app.get("/healthcheck")
     def healthcheck() -> dict[str, Any]:
-        """Is the service running, and can it reach its subnet?"""
+        """Return whether the service is running and can reach its subnet."""
         problem = service.programmer.problem if service.programmer is not None else "nothing is programmed"
         return {"status": "ok" if not problem else "degraded", "problem": problem}
 
@@ -207,7 +207,7 @@ def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
 
     @app.get("/resources/isolated_ports")
     def isolated() -> list[dict[str, Any]]:
-        """Of these, the ports that are out of the subnet: their links are down."""
+        """Return those of the ports that are outside of the subnet: their links are down."""
         return [one for one in unhealthy_rows() if one["state"] == "Down"]
 
     @app.get("/monitoring/session/0/data")

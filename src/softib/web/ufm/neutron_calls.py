@@ -3,7 +3,7 @@ them, below a domain (``cloudx`` by default).
 
 A network is a partition whose P_Key is its segmentation ID, and whose name is the network's ID. A port is a member: a
 bare-metal host by the DHCP client ID that Ironic makes of its GUID, a virtual function by the GUID that Neutron's
-agent makes of its MAC address. Each answer names a job, which the driver asks for until it is completed.
+agent makes of its MAC address. Each answer names a job, which the driver polls until it is completed.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ def _pkey(network: _Object) -> int:
 
 
 def _put_network(draft: Draft, pkey: int, name: str) -> str:
-    """A request that is repeated changes nothing; a P_Key of something else is refused."""
+    """A repeated request has no effect; a P_Key in other use is refused."""
     partition = draft.partition(pkey)
     if partition is None:
         return changes.create(draft, pkey, Options(name=name))
     if partition.name != name:
-        raise Refused(f"P_Key {pkey:#x} belongs to {partition.name}; give the network another segmentation ID")
+        raise Refused(f"P_Key {pkey:#x} belongs to another partition; give the network another segmentation ID")
     return f"{name} is {pkey:#x}"
 
 

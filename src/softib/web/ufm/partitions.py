@@ -1,7 +1,7 @@
 """UFM's calls about P_Keys: ``resources/pkeys`` and ``actions``.
 
-What clients rely on: every success is 200, keys in answers are unpadded (``0x5``), an unknown P_Key is 200 with
-``{}``, the membership of POST is a text and not a list, unknown GUIDs are accepted.
+Behaviour that clients rely on: every success is 200, keys in answers are unpadded (``0x5``), an unknown
+P_Key is 200 with ``{}``, the membership of POST is a text and not a list, unknown GUIDs are accepted.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def submit(
 
 
 def make(service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None) -> Done:
-    """As :func:`submit`, and wait until it is durable."""
+    """Like :func:`submit`, and wait until the change is durable."""
     return submit(service, request, action, change, request_id).result()
 
 

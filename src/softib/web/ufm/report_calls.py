@@ -1,5 +1,5 @@
 """UFM's calls for work that takes time: ``jobs`` and ``reports``. A job is a revision of the partitions: it is
-completed when the tables hold it. A report is made at once, from what the monitor knows."""
+completed when the tables hold it. A report is created at once, from the monitor's data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI, HTTPException, Request
 
 from softib.tenants.service import TenantService
 from softib.tenants.store import Revision
 from softib.web.served import Served
+from softib.web.ufm.partitions import account_of
 
 __all__ = ["add_report_calls"]
 
@@ -33,19 +34,28 @@ def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> No
     reports: OrderedDict[int, dict[str, Any]] = OrderedDict()
     lock = threading.Lock()
 
+    def visible(request: Request, revisions: list[Revision]) -> list[dict[str, Any]]:
+        """Jobs; for an account of a tenant, those of its tenant's accounts."""
+        account = account_of(request)
+        if account.role == "tenant":
+            names = {one.name for one in service.accounts.all() if one.tenant == account.tenant}
+            revisions = [r for r in revisions if r.actor in names]
+        return [_job(r) for r in revisions]
+
     @app.get("/jobs")
-    def jobs(parent_id: int | None = None) -> list[dict[str, Any]]:
+    def jobs(request: Request, parent_id: int | None = None) -> list[dict[str, Any]]:
         """The newest 100 jobs. No job has parts."""
-        return [] if parent_id is not None else [_job(r) for r in service.store.revisions(100)]
+        return [] if parent_id is not None else visible(request, service.store.revisions(100))
 
     @app.get("/jobs/{number}")
     @app.get("/app/jobs/{number}", include_in_schema=False)
-    def job(number: int) -> dict[str, Any]:
+    def job(request: Request, number: int) -> dict[str, Any]:
         """One job."""
         revision = service.store.revision(number)
-        if revision is None:
+        matches = [] if revision is None else visible(request, [revision])
+        if not matches:
             raise HTTPException(404, f"job {number} does not exist")
-        return _job(revision)
+        return matches[0]
 
     @app.post("/reports/{kind}")
     def make_report(kind: Literal["Fabric_Health", "UFM_Health"]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def revisions(
         request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100, before: int | None = None
     ) -> list[dict[str, Any]]:
-        """The log of changes, the newest first: who made it, what it is, when, and its outcome."""
+        """Return the log of changes, the newest first: user, change, time, and outcome."""
         operator_of(request, ("admin", "operator", "viewer"))
         return [_revision(r) for r in service.store.revisions(limit, before)]
 
@@ -199,7 +199,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/backup")
     def backup(request: Request) -> dict[str, Any]:
-        """Copy the database to a file beside it, while it is in use."""
+        """Copy the database, while in use, to a file in its folder."""
         operator_of(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
         service.store.backup(path)

@@ -13,15 +13,15 @@ from softib.input_files import read_text, shown_name
 __all__ = ["BenchmarkLog", "by_size", "read_log"]
 
 MOST = 16 << 20
-"""Bytes of a log."""
+"""Largest size of a log in bytes."""
 
 
 @dataclass(frozen=True)
 class BenchmarkLog:
     """``rows``: (bytes, value), ascending, the median of repeated sizes; ``unit`` of the values:
-    us, or MB/s. ``pattern``: the pattern of workloads that predicts them. What the log states of
-    the machine, 0 or empty where it does not: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs
-    of a process) and ``version`` of the library."""
+    us, or MB/s. ``pattern``: the workload pattern that predicts them. Data of the machine in the
+    log, 0 or empty if missing: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs of a process) and
+    ``version`` of the library."""
 
     path: str
     program: str
@@ -36,22 +36,22 @@ class BenchmarkLog:
 
     @property
     def library(self) -> str:
-        """``nccl`` or ``mpi``."""
+        """Return ``nccl`` or ``mpi``."""
         return self.pattern.partition("-")[0]
 
     @property
     def what(self) -> str:
-        """The collective or test without its library."""
+        """Return the collective or test without its library."""
         return self.pattern.partition("-")[2]
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The least and the most bytes."""
+        """Return the smallest and the largest size in bytes."""
         return self.rows[0][0], self.rows[-1][0]
 
 
 def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    """(bytes, median of the values) of sizes and values above 0, ascending."""
+    """Return (bytes, median of the values) of sizes and values above 0, ascending."""
     values: dict[int, list[float]] = {}
     for size, value in pairs:
         if size > 0 and value > 0:
@@ -60,8 +60,8 @@ def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]
 
 
 def read_log(path: str | os.PathLike[str], patterns: Sequence[str] = ()) -> BenchmarkLog:
-    """The log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: those of the workload
-    that it is compared with; the log must be of one of them. Raises :class:`InputError`, one line.
+    """Read the log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: those of the
+    workload to compare with; the log must be of one of them. Raises :class:`InputError`, one line.
     """
     from softib.workloads.benchmark_logs.nccl_tests import nccl_log
     from softib.workloads.benchmark_logs.osu import osu_log

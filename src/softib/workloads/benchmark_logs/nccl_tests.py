@@ -25,10 +25,10 @@ PROGRAMS = {
 }
 """Program → collective."""
 UNKNOWN = ("reduce_perf", "gather_perf", "scatter_perf", "hypercube_perf")
-"""Programs whose collective is no pattern."""
+"""Programs whose collective has no pattern."""
 _PROGRAM = re.compile(r"\b(?<!_)((?:\w+_)?\w+_perf)\b")
 _PREFIX = re.compile(r"^\s*(?:\[[^\]]*\](?:<std\w+>)?:?|\d+:)\s*")
-"""What mpirun --tag-output and srun --label write in front of a line."""
+"""Prefix of a line written by mpirun --tag-output and srun --label."""
 _RANK = re.compile(
     r"^#?\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d+) on\s+(?P<host>\S+) device.*?\]\s+(?P<gpu>.*)$"
 )
@@ -37,14 +37,15 @@ _UNITS = re.compile(r"^#?\s*\(B\)\s+\(elements\)")
 REDUCING = {"sum", "prod", "max", "min", "avg", "mulsum"}
 """Operations in the column redop; sendrecv_perf states one, too."""
 TOLERANCE = 0.02
-"""Of the ratio of bus bandwidth and algorithm bandwidth, as far as two decimals tell it."""
+"""Tolerance of the ratio of bus bandwidth to algorithm bandwidth, with two decimals."""
 LEAST_GBYTES = 1.0
-"""Algorithm bandwidth in GB/s from which its decimals do."""
+"""Algorithm bandwidth in GB/s from which two decimals are precise enough."""
 
 
 def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
-    """The log ``text`` of one program. Raises :class:`InputError`, one line, for foreign units, for a table
-    of another collective than ``patterns``, and for one that several collectives could have written."""
+    """Read the log ``text`` of one program. Raises :class:`InputError`, one line, for other units, for
+    a table of a collective not in ``patterns``, and for one that several collectives could have
+    written."""
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     for line in lines:
         if _UNITS.match(line) and "(us)" not in line:
@@ -74,8 +75,8 @@ def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
 
 
 class _Row(NamedTuple):
-    """One row, out of place: ``ratio`` of bus and algorithm bandwidth (0: too few decimals); does it have an
-    operation, and a root?"""
+    """One row, out of place: ``ratio`` of bus to algorithm bandwidth (0: too few decimals), and whether
+    it has an operation and a root."""
 
     size: int
     us: float
@@ -104,7 +105,7 @@ def _rows(lines: list[str]) -> Iterator[_Row]:
 
 
 def _wanted(path: str, patterns: Sequence[str]) -> str:
-    """The collective of ``patterns``; empty without one."""
+    """Return the collective of ``patterns``; empty without one."""
     wanted = [p.removeprefix("nccl-") for p in patterns if p.startswith("nccl-")]
     if patterns and not wanted:
         raise InputError(f"{path} is a log of nccl-tests; the workload is {patterns[0]}")
@@ -112,8 +113,8 @@ def _wanted(path: str, patterns: Sequence[str]) -> str:
 
 
 def _collective(path: str, text: str, table: list[_Row], ranks: int, wanted: str) -> str:
-    """The collective of the log: its program's where the log or its file names that, else ``wanted``, else
-    the only one that prints such columns and bandwidths."""
+    """Return the collective of the log: that of the program if the log or its file name has it, else
+    ``wanted``, else the only one that prints such columns and bandwidths."""
     programs = set(_PROGRAM.findall(text)) | set(_PROGRAM.findall(os.path.basename(path)))
     named = {PROGRAMS[p] for p in programs if p in PROGRAMS}
     if not named and programs & set(UNKNOWN):
@@ -130,7 +131,8 @@ def _collective(path: str, text: str, table: list[_Row], ranks: int, wanted: str
 
 
 def _by_columns(path: str, row: _Row, ratios: list[float], ranks: int) -> set[str]:
-    """Collectives that print these columns, and where the largest row tells the ratio of bandwidths, that."""
+    """Return the collectives that print these columns, and this ratio of bandwidths if the largest row
+    is precise enough."""
     if row.reduces and row.rooted:
         raise InputError(f"{path} is of reduce_perf; softib predicts {', '.join(PROGRAMS)}")
     columns = {
@@ -147,7 +149,7 @@ def _by_columns(path: str, row: _Row, ratios: list[float], ranks: int) -> set[st
 
 
 def _gpu(path: str, text: str) -> str:
-    """The GPU of the list of devices, by its longest known name."""
+    """Return the GPU in the list of devices, by its longest known name."""
     names = [name for name in GPUS if name.lower() in text.lower()]
     if not names:
         raise InputError(f"{path}: GPU {shown(text.strip())!r} is not described; known are {', '.join(GPUS)}")

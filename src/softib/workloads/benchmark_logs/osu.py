@@ -32,8 +32,8 @@ _PAIRS = re.compile(r"pairs:\s*(\d+)")
 
 
 def osu_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
-    """The tables of one benchmark in ``text``. Raises :class:`InputError`, one line, for foreign units,
-    another benchmark than ``patterns``, several benchmarks, and tables that no pattern predicts."""
+    """Return the tables of one benchmark in ``text``. Raises :class:`InputError`, one line, for other
+    units, a benchmark not in ``patterns``, several benchmarks, and tables that no pattern predicts."""
     if patterns and not any(p.startswith("mpi-") for p in patterns):
         raise InputError(f"{path} is a log of an OSU benchmark; the workload is {patterns[0]}")
     hits = list(_TITLE.finditer(text))
@@ -62,7 +62,7 @@ def osu_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
 
 
 def _unit(path: str, title: str, body: str) -> str:
-    """The unit of a table's first column; the one that OSU's programs print for it."""
+    """Return the unit of a table's first column, and the one that OSU's programs print."""
     unit = "MB/s" if "bandwidth" in title.lower() else "us"
     head = next((line for line in body.splitlines() if line.startswith("# Size")), "")
     if unit not in head:
@@ -71,9 +71,9 @@ def _unit(path: str, title: str, body: str) -> str:
 
 
 def _none_or_several(path: str, here: list[str], others: list[str], patterns: Sequence[str]) -> str:
-    """Why no single benchmark of the log is taken."""
+    """Return why no single benchmark of the log can be chosen."""
     if not here:
-        return f"{path}: {shown(others[0]) if others else 'no table'} is no benchmark that softib predicts"
+        return f"{path}: {shown(others[0]) if others else 'no table'} is not a benchmark that softib predicts"
     if patterns:
         return f"{path} is of {' and '.join(here)}, not of {patterns[0]}"
     return f"{path} has tables of {' and '.join(here)}; add --workload {here[0]}"

@@ -1,8 +1,8 @@
-"""Collectives in which each rank has data of its own for the others: all-gather, all-to-all,
-gather, scatter. ``count`` is that of a rank's block.
-
-Buffers: an all-gather's has the blocks of ranks 0, 1, … in order; gather and scatter alike at rank
-0. An all-to-all has n blocks to send, then n received.
+"""Collectives in which each rank has separate data for the others: all-gather, all-to-all,
+gather, scatter. ``count`` is the number of elements of
+a
+rank's block. Buffers: of an all-gather, the blocks of ranks 0, 1, … in order; of gather and scatter
+the same at rank 0; of an all-to-all, n blocks to send, then n received blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Maker = Callable[[Program, int, int], None]
 
 
 def ring(p: Program, count: int, segment: int = 0) -> None:
-    """n - 1 steps: pass on what came last."""
+    """n - 1 steps: forward the block received last."""
     n, r = p.ranks, p.every
     block = lambda who: Data(who % n * count, np.full(len(who), count))
     for k in range(n - 1):
@@ -29,8 +29,8 @@ def ring(p: Program, count: int, segment: int = 0) -> None:
 
 
 def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
-    """log2 n exchanges of all that a rank has; of no power of two ranks it is :func:`bruck`, as in
-    Open MPI."""
+    """log2 n exchanges of all blocks that a rank has; if the number of ranks is not a power of two,
+    :func:`bruck`, as in Open MPI."""
     n, r, mask = p.ranks, p.every, 1
     if n & (n - 1):
         bruck(p, count)
@@ -48,8 +48,8 @@ def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
 
 
 def neighbor(p: Program, count: int, segment: int = 0) -> None:
-    """n / 2 steps between neighbours, two blocks each after the first; of an odd number of ranks it
-    is :func:`ring`, as in Open MPI."""
+    """n / 2 steps between neighbours, two blocks each after the first; for an odd number of ranks,
+    :func:`ring`, as in Open MPI."""
     n, r = p.ranks, p.every
     if n % 2:
         ring(p, count)
@@ -67,7 +67,7 @@ def neighbor(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_allgather(p: Program, count: int, segment: int = 0) -> None:
-    """All blocks to rank 0, and from there to all."""
+    """Send all blocks to rank 0, and from there to all."""
     linear_gather(p, count)
     linear_bcast(p, count * p.ranks)
 
@@ -82,8 +82,8 @@ def linear_gather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
-    """The root asks each rank in turn for the first ``segment`` bytes, while the rest of those
-    before is still coming."""
+    """The root requests the first ``segment`` bytes of each rank in turn, while the rest of
+    earlier ranks is still arriving."""
     n = p.ranks
     first = min(count, segment // p.element) if segment else 0
     root, rest = np.array([0]), []
@@ -102,12 +102,12 @@ def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def binomial_gather(p: Program, count: int, segment: int = 0) -> None:
-    """Up a binomial tree: each rank sends its block and all below it as one."""
+    """Up a binomial tree: each rank sends its block and all blocks below it in one message."""
     _along(p, count, up=True)
 
 
 def binomial_scatter(p: Program, count: int, segment: int = 0) -> None:
-    """Down a binomial tree: each rank gets its block and all below it as one."""
+    """Down a binomial tree: each rank receives its block and all blocks below it in one message."""
     _along(p, count, up=False)
 
 
@@ -143,7 +143,7 @@ def linear_nb_scatter(p: Program, count: int, segment: int = 0) -> None:
 
 
 def pairwise(p: Program, count: int, segment: int = 0) -> None:
-    """n - 1 exchanges: with the rank k after and the rank k before."""
+    """n - 1 exchanges: send to the rank k after, receive from the rank k before."""
     n, r = p.ranks, p.every
     p.copy(r, count)
     for k in range(1, n):

@@ -13,12 +13,13 @@ from softib.workloads.mpi.rooted import BCASTS, REDUCES
 __all__ = ["RADIX", "knomial", "nonoverlapping", "rabenseifner", "recursive_doubling", "ring", "segmented_ring"]
 
 RADIX = 4
-"""Ranks that exchange in one round of :func:`knomial` (UCC's UCC_TL_UCP_ALLREDUCE_KN_RADIX)."""
+"""Number of ranks that exchange in one round of :func:`knomial` (UCC's
+UCC_TL_UCP_ALLREDUCE_KN_RADIX)."""
 
 
 def recursive_doubling(p: Program, count: int) -> None:
-    """log2 n exchanges of the whole vector; ranks beyond a power of two give theirs to a neighbour
-    first, and get the result last."""
+    """log2 n exchanges of the whole vector; ranks beyond a power of two first send their vector to a
+    neighbour, and receive the result at the end."""
     p.copy(p.every, count)
     power = lower_power(p.ranks)
     extra = p.ranks - power
@@ -40,10 +41,10 @@ def recursive_doubling(p: Program, count: int) -> None:
 
 
 def knomial(p: Program, count: int, radix: int = RADIX) -> None:
-    """log_k n rounds in each of which k ranks send each other the whole vector, k - 1 messages at
-    once (UCC, ``tl/ucp/allreduce``: recursive k-nomial, its choice up to 8 KiB; hcoll, UCC's
-    predecessor, is not open). Ranks beyond a multiple of a power of k give theirs to a neighbour
-    first, and get the result last."""
+    """log_k n rounds; in each, k ranks send the whole vector to each other, k - 1 messages at once
+    (UCC, ``tl/ucp/allreduce``: recursive k-nomial, its choice up to 8 KiB; hcoll, UCC's
+    predecessor, is not open source). Ranks beyond a multiple of a power of k first send their vector
+    to a neighbour, and receive the result at the end."""
     p.copy(p.every, count)
     n = p.ranks
     power = 1
@@ -67,8 +68,8 @@ def knomial(p: Program, count: int, radix: int = RADIX) -> None:
 
 
 def _knomial_round(p: Program, real: np.ndarray, distance: int, radix: int, count: int) -> None:
-    """Every rank sends to those that differ from it in one digit, receives from them, waits for
-    all, and adds one after another."""
+    """Every rank sends to the ranks that differ from it in one digit, receives from them, waits
+    for all, and adds their vectors one after another."""
     virtual = np.arange(len(real))
     block = distance * radix
     base = virtual - virtual % block
@@ -91,14 +92,14 @@ def _knomial_round(p: Program, real: np.ndarray, distance: int, radix: int, coun
 
 
 def _spread(rows: np.ndarray, who: np.ndarray, real: np.ndarray, ranks: int) -> np.ndarray:
-    """Rows of ``who`` at the places of ``real``."""
+    """Return the rows of ``who`` at the positions of ``real``."""
     column = np.full(ranks, -1, np.int64)
     column[who] = rows
     return column[real]
 
 
 def ring(p: Program, count: int) -> None:
-    """Reduce-scatter around a ring, then all-gather around it; fewer elements than ranks go by
+    """Reduce-scatter around a ring, then all-gather around it; with fewer elements than ranks,
     recursive doubling, as in Open MPI."""
     n, rank = p.ranks, p.every
     if n == 1:
@@ -114,8 +115,8 @@ def ring(p: Program, count: int) -> None:
 
 
 def _ring_reduce(p: Program, b: Data) -> None:
-    """Block r + 1 of the sum comes to rank r. A receive is posted before the one before it is
-    waited for."""
+    """Reduce-scatter: block r + 1 of the sum ends at rank r. Each receive is posted before the
+    wait for the previous one."""
     n, rank = p.ranks, p.every
     left, right = (rank - 1) % n, (rank + 1) % n
     posts: list[np.ndarray] = []
@@ -157,8 +158,8 @@ def segmented_ring(p: Program, count: int, segment: int = 1 << 20) -> None:
 
 
 def rabenseifner(p: Program, count: int) -> None:
-    """Reduce-scatter by recursive halving, all-gather by recursive doubling; fewer elements than
-    ranks go :func:`linear`."""
+    """Reduce-scatter by recursive halving, all-gather by recursive doubling; with fewer elements
+    than ranks, :func:`linear`."""
     n = p.ranks
     power = lower_power(n)
     if count < power:
@@ -186,13 +187,13 @@ def rabenseifner(p: Program, count: int) -> None:
 
 
 def linear(p: Program, count: int) -> None:
-    """All to rank 0, which adds them in turn; then from there to all."""
+    """All ranks send to rank 0, which adds the vectors in turn and sends the result to all."""
     linear_reduce(p, count)
     linear_bcast(p, count)
 
 
 def nonoverlapping(p: Program, count: int) -> None:
-    """A reduce and a broadcast, each as the rules choose it."""
+    """A reduce and a broadcast, each with the algorithm chosen by the rules."""
     octets = count * p.element
     for name, table in (("reduce", REDUCES), ("bcast", BCASTS)):
         chosen = choose(name, octets, p.ranks, p.version, p.element)

@@ -1,5 +1,5 @@
 """Bruck's algorithms: an all-gather and an all-to-all in ceil(log2 n) steps, for any number of ranks
-(Bruck et al., IEEE TPDS 1997). ``count`` is that of a rank's block."""
+(Bruck et al., IEEE TPDS 1997). ``count`` is the number of elements of a rank's block."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from softib.workloads.mpi.program import Data, Program
 
 
 def bruck(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps at doubling distance; a rank has its own block first, and turns its buffer
-    round at the end (the caller's buffer stays as it was before that)."""
+    """ceil(log2 n) steps at doubling distance; a rank has its own block first, and rotates its buffer
+    at the end (the caller's buffer stays unrotated)."""
     n, r, distance = p.ranks, p.every, 1
     while distance < n:
         blocks = min(distance, n - distance)
@@ -26,8 +26,8 @@ def bruck(p: Program, count: int, segment: int = 0) -> None:
 
 
 def bruck_alltoall(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps: those blocks together whose distance has the bit of the step. The data of
-    a message stands in blocks far apart; what is said here is how much."""
+    """ceil(log2 n) steps: each sends together the blocks whose distance has the bit of the step. The
+    blocks of a message are not adjacent; only their total size is given here."""
     n, r, distance = p.ranks, p.every, 1
     p.copy(r, n * count)
     while distance < n:

@@ -1,5 +1,5 @@
-"""A collective, or two ranks' send and receive, as a schedule: by the algorithm that Open MPI
-chooses, or the one that the user names."""
+"""A collective, or send and receive of two ranks, as a schedule, with the algorithm that Open
+MPI chooses or that the user names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ALGORITHMS: dict[str, dict[str, Maker]] = {
 }
 """By collective: its algorithms by name."""
 REDUCTIONS = ("allreduce", "reduce", "reduce_scatter")
-"""Collectives that take scratch buffers, and so the time of a call (``Costs.call_ns``)."""
+"""Collectives that allocate scratch buffers, and so cost the time of a call (``Costs.call_ns``)."""
 SQUARE = {
     "allreduce": ("ring", "segmented-ring"),
     "allgather": ("ring", "neighbor", "pairwise"),
@@ -66,10 +66,10 @@ def program_of(
     iterations: int = 1,
     each: int = 1,
 ) -> tuple[Program, Choice]:
-    """Return the program of ``ranks`` ranks, and the chosen algorithm. ``size`` bytes of the
+    """Return the program of ``ranks`` ranks, and the chosen algorithm. ``size``: bytes of the
     vector, or of a rank's block (allgather, alltoall, gather, scatter), or of the message
-    (``latency``, ``bandwidth``), ``each`` ranks of a host in a row; the element is of 4 bytes
-    where ``size`` is a multiple of it, as OSU's floats are.
+    (``latency``, ``bandwidth``). ``each`` consecutive ranks are on one host. Elements have 4 bytes
+    if ``size`` is a multiple of 4, like OSU's floats.
 
     Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for
     fewer than two ranks, :class:`LimitError` for too many operations.
@@ -86,7 +86,7 @@ def program_of(
         raise UnknownName("MPI collective", collective, ALGORITHMS)
     algorithms = ALGORITHMS[collective]
     if ranks < 2:
-        raise InputError(f"mpi-{collective.replace('_', '-')} of {ranks} rank: it takes at least two")
+        raise InputError(f"mpi-{collective.replace('_', '-')} of {ranks} rank: it needs at least two")
     if algorithm == "han" or (not algorithm and takes_han(collective, version, ranks, each)):
         return _han(p, collective, size, each, version, iterations, costs.call_ns)
     if algorithm and algorithm not in algorithms:
@@ -100,7 +100,7 @@ def program_of(
     if ranks * per_rank * 3 * iterations > MAX_STEPS:
         raise LimitError(
             f"{collective} by {chosen.algorithm} of {ranks:,} ranks is more than {MAX_STEPS:,} operations; "
-            f"take fewer ranks or another algorithm"
+            f"use fewer ranks or another algorithm"
         )
     for _ in range(iterations):
         if costs.call_ns and collective in REDUCTIONS:
@@ -112,15 +112,15 @@ def program_of(
 def _han(
     p: Program, collective: str, size: int, each: int, version: str, iterations: int, call_ns: float
 ) -> tuple[Program, Choice]:
-    """The same by HAN. Raises :class:`InputError` where Open MPI's HAN does not run it."""
+    """The same with HAN. Raises :class:`InputError` if Open MPI's HAN does not run it."""
     why = ""
     if collective not in HAN:
         why = f"softib's HAN has {', '.join(HAN)}"
     elif version == "4.0":
-        why = "Open MPI 4.0 has no HAN; take version 4.1 or 5.0"
+        why = "Open MPI 4.0 has no HAN; use version 4.1 or 5.0"
     elif each < 2 or p.ranks <= each or p.ranks % each:
         why = (
-            f"HAN takes several ranks on each of several hosts, as many on each; there are {p.ranks:,} "
+            f"HAN needs several ranks on each of several hosts, the same number on each; there are {p.ranks:,} "
             f"with {each} a host"
         )
     if why:
@@ -141,7 +141,7 @@ A, B = np.array([0]), np.array([1])
 
 
 def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
-    """Rank 0 sends and rank 1 answers, so many times; half of the time of a round trip is the
+    """Rank 0 sends and rank 1 answers, ``times`` times; half of the time of a round trip is the
     latency."""
     data = Data.of(0, count, 1)
     for _ in range(iterations):
@@ -152,7 +152,7 @@ def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
 
 
 def windows(p: Program, count: int, iterations: int = 1, window: int = 64) -> None:
-    """Rank 0 sends ``window`` messages without waiting, rank 1 answers when it has them all."""
+    """Rank 0 sends ``window`` messages without waiting, rank 1 answers when all have arrived."""
     many = np.zeros(window, np.int64)
     data, answer = Data.of(0, count, window), Data.of(0, min(4, count), 1)
     for _ in range(iterations):

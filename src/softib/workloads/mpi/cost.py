@@ -1,5 +1,5 @@
-"""What a message and a reduction cost in Open MPI over UCX, from the rows of ``parameters.yaml`` and
-the hosts' costs."""
+"""Costs of a message and a reduction in Open MPI over UCX, from ``parameters.yaml`` and the hosts'
+costs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Costs", "costs_of", "machine"]
 
 @dataclass(frozen=True)
 class Costs:
-    """``overheads`` of messages; ``reduce_ps`` and ``copy_ps``: time of a byte that a rank
-    reduces, or copies within its memory; ``reduce_ns``: of a step of a reduction beside its bytes;
-    ``call_ns``: of a collective, once: choosing an algorithm, buffers (as much as of a step)."""
+    """``overheads`` of messages; ``reduce_ps`` and ``copy_ps``: time per byte that a rank reduces, or
+    copies within its memory; ``reduce_ns``: per step of a reduction, in addition to its bytes;
+    ``call_ns``: per collective, for the choice of an algorithm and buffers (the same as a step)."""
 
     overheads: Overheads
     reduce_ps: float
@@ -27,11 +27,11 @@ class Costs:
 
 
 def costs_of(name: str, profile: DeviceProfile = PROFILES["EDR"]) -> Costs:
-    """Costs of ``name`` (:func:`machine`) on hosts of ``profile``. A send takes the processor what
-    posting takes; what a program takes beyond that to see a message holds none. Ranks of a host
-    copy at its rate."""
+    """Return the costs of ``name`` (:func:`machine`) on hosts of ``profile``. A send occupies the
+    processor for the time of posting; the rest of a program's time to see a message occupies no
+    processor. Ranks of a host copy at its rate."""
     s = machine(name)
-    sockets = name == "tcp"  # whose profile has all of this
+    sockets = name == "tcp"  # whose profile includes all of this
     memory_ps = 1e3 / profile.copy_gbytes
     return Costs(
         Overheads(
@@ -63,7 +63,7 @@ def costs_of(name: str, profile: DeviceProfile = PROFILES["EDR"]) -> Costs:
 
 
 def machine(name: str) -> Section:
-    """The parameters of Open MPI over UCX (``default``), or over sockets (``tcp``)."""
+    """Return the parameters of Open MPI over UCX (``default``), or over sockets (``tcp``)."""
     base = section("openmpi")
     return (
         base if name == "default" else Section(name, MappingProxyType({**base.rows, **section(f"openmpi-{name}").rows}))

@@ -1,8 +1,8 @@
 """The default algorithm of Open MPI (``coll_tuned_decision_fixed.c``): the rules of
-4.0, and those of 4.1, which 5.0 still has.
-
-Version 5.0 asks its component HAN first where ranks share hosts (:mod:`softib.workloads.mpi.han`):
-these are coll/tuned's rules.
+4.0, and those of 4.1, which 5.0 still uses.
+These
+are coll/tuned's rules; version 5.0 tries its component HAN first if ranks share hosts
+(:mod:`softib.workloads.mpi.han`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Choice:
-    """An algorithm, and its segment in bytes (0: the vector as one)."""
+    """An algorithm, and its segment in bytes (0: no segments)."""
 
     algorithm: str
     segment: int = 0
@@ -40,7 +40,7 @@ class Choice:
 
 @cache
 def _table() -> dict[str, list[tuple[float, list[tuple[float, str]]]]]:
-    """By collective: (fewer ranks than, [(fewer bytes than, algorithm)])."""
+    """Return by collective: (limit of ranks, [(limit of bytes, algorithm)]), both exclusive."""
     import yaml
 
     text = resources.files("softib.workloads.mpi").joinpath("decision.yaml").read_text(encoding="utf-8")
@@ -59,10 +59,10 @@ def _rule(text: str) -> tuple[float, str]:
 
 
 def choose(collective: str, octets: int, ranks: int, version: str = "4.1", element: int = 4) -> Choice:
-    """What Open MPI ``version`` runs for ``collective`` of ``octets`` (of the vector, or of a
-    rank's block; decision.yaml says which).
-
-    Raises :class:`UnknownName` for a version or collective that is not there.
+    """Return the choice of Open MPI ``version`` for ``collective`` of ``octets`` bytes (of the
+    vector, or of a rank's block, see
+    decision.yaml).
+    Raises :class:`UnknownName` for an unknown version or collective.
     """
     if version not in VERSIONS:
         raise UnknownName("version of Open MPI", version, VERSIONS)

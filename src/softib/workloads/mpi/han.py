@@ -1,11 +1,11 @@
 """Open MPI's hierarchical collectives (``coll/han``): inside each host by coll/tuned, between the
 first ranks of the hosts by libnbc, segment after segment.
 
-Facts of ``ompi/mca/coll/han`` of 5.0.9: priority 35 in 5.0 (above tuned's 30, so it is asked
-first), 0 in 4.1 (never asked), not there in 4.0; segments of 64 KiB; below tuned, above libnbc;
-without simple algorithms, so that the parts of neighbouring segments overlap as its tasks t0 to t3
-do. All-gather, gather, scatter and barrier are one collective after another, blocking, so by tuned
-between the hosts, too (libnbc has none that block).
+Facts of ``ompi/mca/coll/han`` of 5.0.9: priority 35 in 5.0 (above tuned's 30, so it comes
+first), 0 in 4.1 (never used), absent in 4.0; segments of 64 KiB; tuned at the lower level, libnbc
+at the upper; no simple algorithms, so that parts of neighbouring segments overlap like its tasks t0
+to t3. All-gather, gather, scatter and barrier are sequences of blocking collectives, so they use
+tuned between the hosts, too (libnbc has no blocking ones).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["HAN", "SEGMENT", "takes_han"]
 SEGMENT = 65_536
 """Octets of a segment (coll_han_bcast_segsize, …_reduce_segsize, …_allreduce_segsize)."""
 LIBNBC_SMALL = 65_536
-"""Octets from which libnbc's chains are used."""
+"""Bytes from which libnbc uses chains."""
 Table = dict[str, Callable[..., None]]
 FEW = 4
 """Processes up to which libnbc broadcasts linearly."""
@@ -41,7 +41,7 @@ def takes_han(collective: str, version: str, ranks: int, each: int) -> bool:
 
 
 class _Last:
-    """Rows that the members of a view did last: ``p.last`` by their number in it."""
+    """Last rows of the members of a view: ``p.last`` by their number in it."""
 
     def __init__(self, whole: np.ndarray, members: np.ndarray):
         self._whole, self._members = whole, members
@@ -57,17 +57,17 @@ class _Last:
 
     @property
     def T(self) -> np.ndarray:
-        """Columns."""
+        """Return the columns."""
         return np.asarray(self._whole[self._members].T)
 
     def copy(self) -> np.ndarray:
-        """As an array of its own."""
+        """Return a copy as an array."""
         return self._whole[self._members].copy()
 
 
 class View:
     """A communicator of some ``members`` of a program, whose buffers begin ``offset`` elements
-    later: what an algorithm needs of a :class:`Program`. ``libnbc``: it sends everything by
+    later, with the methods of :class:`Program` that an algorithm needs. ``libnbc``: all sends are
     MPI_Isend (nbc.c)."""
 
     def __init__(self, program: Program, members: np.ndarray, offset: int, libnbc: bool = False):
@@ -116,7 +116,7 @@ class View:
 
 
 class _Levels:
-    """The two levels of ``p``: ``each`` ranks on a host, of which the first is its leader."""
+    """The two levels of ``p``: ``each`` ranks on a host, the first of which is its leader."""
 
     def __init__(self, p: Program, each: int, count: int):
         self.p, self.each = p, each
@@ -125,7 +125,7 @@ class _Levels:
         self.pieces = segments(count, SEGMENT, p.element)
 
     def below(self, table: Table, collective: str, piece: int) -> None:
-        """A collective in each host, as tuned chooses it; its ranks wait for it."""
+        """A collective in each host, chosen by tuned; its ranks wait for it."""
         at, count = self.pieces[piece]
         for members in self.hosts:
             _by_tuned(table, collective, View(self.p, members, at), count)
@@ -150,8 +150,8 @@ class _Levels:
         BCASTS[name](View(self.p, self.leaders, at, libnbc=True), count, segment)  # type: ignore[arg-type]
 
     def task(self, started: Sequence[Callable[[], None]], blocking: Sequence[Callable[[], None]]) -> None:
-        """What is ``started`` begins when the task does, and the leaders wait for all of it, and
-        for what is ``blocking``, in its end."""
+        """The ``started`` parts begin with the task; at its end the leaders wait for all of them,
+        and for the ``blocking`` parts."""
         begin, ends = self.p.last[self.leaders].copy(), []
         for start in started:
             self.p.last[self.leaders] = begin
@@ -207,7 +207,7 @@ def allgather(p: Program, count: int, each: int) -> None:
 
 
 def gather(p: Program, count: int, each: int) -> None:
-    """Gather in each host, and of the leaders (mca_coll_han_gather_intra_simple, which HAN takes)."""
+    """Gather in each host, and of the leaders (mca_coll_han_gather_intra_simple, which HAN uses)."""
     inside(GATHERS, "gather", p, count, each)
     between(GATHERS, "gather", p, count, each)
 
@@ -227,13 +227,13 @@ def barrier(p: Program, count: int, each: int) -> None:
 
 
 def inside(table: Table, collective: str, p: Program, count: int, each: int) -> None:
-    """A collective of blocks of ``count`` elements in every host."""
+    """A collective of blocks of ``count`` elements inside every host."""
     for members in _hosts(p, each):
         _by_tuned(table, collective, View(p, members, int(members[0]) * count), count)
 
 
 def between(table: Table, collective: str, p: Program, count: int, each: int) -> None:
-    """A collective of the leaders, whose blocks are those of their hosts."""
+    """A collective of the leaders, with the blocks of their hosts."""
     _by_tuned(table, collective, View(p, _hosts(p, each)[:, 0].copy(), 0), count * each)
 
 
@@ -255,4 +255,4 @@ HAN: dict[str, Callable[[Program, int, int], None]] = {
     "scatter": scatter,
     "barrier": barrier,
 }
-"""Collectives that HAN has; all-to-all and reduce-scatter are tuned's."""
+"""Collectives that HAN supports; all-to-all and reduce-scatter use tuned."""

@@ -26,9 +26,9 @@ MOST_RAILS = 2
 
 
 def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:
-    """(host of each rank, rows of the ports that it may send by: int64[ranks, stripes]). ``rows[h *
-    rails + k]`` is port k of host h; the ranks of a host take its ports as their own in blocks, as
-    ranks that are bound in order to cores do near adapters in order."""
+    """Return (host of each rank, rows of the ports that it may send through: int64[ranks, stripes]).
+    ``rows[h * rails + k]`` is port k of host h; ports are assigned to the ranks of a host in blocks, as
+    for ranks bound in order to cores near adapters in order."""
     host, local = np.divmod(np.arange(ranks), each)
     first = local * rails // each
     rail = np.arange(min(rails, MOST_RAILS))
@@ -36,8 +36,8 @@ def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.nd
 
 
 def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"]) -> JobMessages:
-    """The messages of ``job`` on the hosts ``rows``, whose costs ``profile`` has. Raises
-    :class:`InputError` for more ranks than these take, and for what is not MPI's to choose."""
+    """Return the messages of ``job`` on the hosts ``rows`` with costs from ``profile``.
+    Raises :class:`InputError` for more ranks than fit, and for options that MPI does not have."""
     pattern = str(getattr(job, "pattern", "mpi"))
     if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
         raise InputError(f"{pattern}: {sorted(given)[0]} is the library's choice: leave it out")
@@ -76,11 +76,11 @@ def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"
 
 
 def _sharp(job: Mpi, rows: np.ndarray, collective: str, profile: DeviceProfile) -> JobMessages:
-    """An all-reduce by the switches. The library posts one operation of at most
-    :data:`SHARP_PAYLOAD` bytes after another, each of which takes its processor what a send, a
-    receive and a step of a reduction do. Ranks of a host reduce to the first of them before, and
-    have the result from it then, by binomial trees in its memory; the time of both is in front of
-    the operations here."""
+    """An all-reduce in the switches. The library posts operations of at most
+    :data:`SHARP_PAYLOAD` bytes one after another, each with the processor time of a send, a receive
+    and a step of a reduction. Before that, ranks of a host reduce to the first of them, and afterwards
+    get the result from it, with binomial trees in its memory; the time of both is put before the
+    operations."""
     if collective != "allreduce" or job.iterations > 1:
         raise InputError("algorithm sharp is for mpi-allreduce, of one iteration")
     costs = costs_of(job.machine, profile)

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Tree = list[list[int]]
-"""Children of each rank, in the order in which it serves them."""
+"""Children of each rank, in the order of service."""
 
 
 def chain(n: int) -> Tree:
@@ -37,7 +37,7 @@ def chain(n: int) -> Tree:
 
 
 def binary(n: int) -> Tree:
-    """Levels of 1, 2, 4, … ranks; odd ranks stand below the root's first child, even ones below its
+    """Levels of 1, 2, 4, … ranks; odd ranks are below the root's first child, even ones below its
     second."""
     children: Tree = [[] for _ in range(n)]
     for r in range(n):
@@ -81,7 +81,7 @@ def parents(tree: Tree) -> np.ndarray:
 
 
 def columns(tree: Tree) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(ranks that have a k-th child, that child) for k = 0, 1, …"""
+    """Yield (ranks that have a k-th child, that child) for k = 0, 1, …"""
     most = max((len(c) for c in tree), default=0)
     pairs = [[(r, c[k]) for r, c in enumerate(tree) if len(c) > k] for k in range(most)]
     return [(np.array([a for a, _ in p], np.int64), np.array([b for _, b in p], np.int64)) for p in pairs]
@@ -92,19 +92,19 @@ def _powers(n: int) -> list[int]:
 
 
 def lower_power(n: int) -> int:
-    """The largest power of two that is not above ``n``."""
+    """Return the largest power of two that is not above ``n``."""
     return 1 << (n.bit_length() - 1)
 
 
 def blocks(count: int, parts: int) -> Data:
-    """``count`` elements in ``parts`` blocks, the first ones at most one element larger."""
+    """Divide ``count`` elements into ``parts`` blocks, the first ones at most one element larger."""
     size = np.full(parts, count // parts, np.int64)
     size[: count % parts] += 1
     return Data(np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.int64), size)
 
 
 def halve(p: Program, real: np.ndarray, count: int) -> list[tuple[Data, Data, np.ndarray]]:
-    """Recursive halving with doubling distance: (what was sent, what is kept, to whom) of each
+    """Recursive halving with doubling distance: yield (part sent, part kept, partner) of each
     step."""
     power = len(real)
     virtual, mask = np.arange(power), 1
@@ -124,14 +124,14 @@ def halve(p: Program, real: np.ndarray, count: int) -> list[tuple[Data, Data, np
 
 
 def segments(count: int, octets: int, element: int) -> list[tuple[int, int]]:
-    """(first element, count) of the segments of at most ``octets`` (0: one segment)."""
+    """Return (first element, count) of the segments of at most ``octets`` bytes (0: one segment)."""
     per = max(octets // element if octets else count, 1)
     return [(at, min(per, count - at)) for at in range(0, count, per)] or [(0, 0)]
 
 
 def bcast_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]], blocking: bool = False) -> None:
-    """Every rank passes each segment to its children as soon as it has it, and the segment before
-    has left; ``blocking``: by MPI_Send, not MPI_Isend."""
+    """Every rank forwards each segment to its children when it has arrived and the previous segment
+    was sent; ``blocking``: with MPI_Send, not MPI_Isend."""
     up = parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = columns(tree)
@@ -156,13 +156,13 @@ def bcast_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]], blocking: 
 
 
 def linear_bcast(p: Program, count: int, segment: int = 0) -> None:
-    """The root sends to every other rank at once."""
+    """The root sends to all other ranks at once."""
     bcast_tree(p, [list(range(1, p.ranks)), *([] for _ in range(p.ranks - 1))], [(0, count)])
 
 
 def reduce_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]]) -> None:
-    """Every rank adds each segment of its children to its own, and passes it on; a receive is
-    posted while the one before is reduced."""
+    """Every rank adds each segment of its children to its own, and forwards it; a receive is
+    posted while the previous one is reduced."""
     up = parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = columns(tree)
@@ -179,6 +179,6 @@ def reduce_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]]) -> None:
 
 
 def linear_reduce(p: Program, count: int, segment: int = 0) -> None:
-    """The root receives from every other rank in turn, the last first."""
+    """The root receives from all other ranks in turn, starting with the last."""
     if p.ranks > 1:
         reduce_tree(p, [list(range(p.ranks - 1, 0, -1)), *([] for _ in range(p.ranks - 1))], [(0, count)])

@@ -1,4 +1,4 @@
-"""Making the schedule of a collective: many ranks do the same step at once, as columns."""
+"""Builder of a collective's schedule: the same step of many ranks at once, as columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Data:
         return Data(np.broadcast_to(offset, n).astype(np.int64), np.broadcast_to(count, n).astype(np.int64))
 
     def at(self, chosen: np.ndarray) -> Data:
-        """The same for some of the ranks."""
+        """Return the same for some of the ranks."""
         return Data(self.offset[chosen], self.count[chosen])
 
 
@@ -35,11 +35,11 @@ class Program:
     """The program of ``ranks`` ranks. Each step of a rank waits for the previous one, unless the
     caller passes dependencies.
 
-    ``element`` bytes an element; ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` for the
-    call; ``copy_ps``: to copy a byte within a rank; ``version``: of Open MPI, whose rules choose
-    for an algorithm that is made of other collectives. ``moves``: for each operation, what it does
-    to the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive,
-    offset, count)``: for those who execute a schedule symbolically.
+    ``element``: bytes of an element; ``reduce_ps``: time to reduce a byte, and ``reduce_ns`` for
+    the call; ``copy_ps``: to copy a byte within a rank; ``version``: of Open MPI, whose rules choose
+    the algorithms of collectives that consist of others. ``moves``: the effect of each operation on the
+    buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive, offset,
+    count)``, to execute a schedule symbolically.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Program:
         needs: Any = None,
         blocking: bool = False,
     ) -> np.ndarray:
-        """Rows of one operation of each of ``rank``; ``needs``: columns of rows (-1: none), else
-        what the ranks did last."""
+        """Add rows, one operation for each of ``rank``; ``needs``: columns of rows (-1: none), by
+        default the ranks' last operations."""
         n = len(rank)
         rows = self.rows + np.arange(n)
         self.rows += n
@@ -89,8 +89,8 @@ class Program:
     def send(
         self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None, blocking: bool = True
     ) -> np.ndarray:
-        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may use the buffer again;
-        ``blocking``: by MPI_Send, else by MPI_Isend."""
+        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may reuse the buffer;
+        ``blocking``: with MPI_Send, else MPI_Isend."""
         rows = self._add(Kind.SEND, rank, to, data, needs=needs, blocking=blocking)
         self._now(rank, rows)
         return rows
@@ -104,15 +104,15 @@ class Program:
     def exchange(
         self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
     ) -> tuple[np.ndarray, np.ndarray]:
-        """MPI_Sendrecv: both at once, and both have ended before the next step; (sends, receives).
-        Open MPI posts the receive, and sends by MPI_Send."""
+        """MPI_Sendrecv: both run at once, and end before the next step; return (sends, receives).
+        Open MPI posts the receive, and sends with MPI_Send."""
         receives = self._add(Kind.RECV, rank, source, into)
         sends = self._add(Kind.SEND, rank, to, out, blocking=True)
         self.last[rank, 0], self.last[rank, 1] = receives, sends
         return sends, receives
 
     def reduce(self, rank: np.ndarray, receives: np.ndarray, data: Data) -> np.ndarray:
-        """``rank[k]`` adds what it received to ``data`` of its buffer."""
+        """``rank[k]`` adds the received data to ``data`` of its buffer."""
         ps = np.round(data.count * self.element * self.reduce_ps + self.reduce_ns * 1000)
         rows = self._add(Kind.COMPUTE, rank, -1, data, ps, receives)
         self._now(rank, rows)
@@ -128,14 +128,14 @@ class Program:
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), round(ns * 1000), -2))
 
     def wait(self, rank: np.ndarray, needs: list[np.ndarray]) -> None:
-        """``rank[k]`` goes on when ``needs[j][k]`` of every j have ended (MPI_Waitall)."""
+        """``rank[k]`` continues when ``needs[j][k]`` of every j have ended (MPI_Waitall)."""
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), 0, -2, needs))
 
     def _now(self, rank: np.ndarray, rows: np.ndarray) -> None:
         self.last[rank, 0], self.last[rank, 1] = rows, -1
 
     def schedule(self, name: str) -> Schedule:
-        """What was built."""
+        """Return the schedule."""
         rank, kind, peer, ps, _, count, _, blocking = self._all()
         order = np.argsort(rank, kind="stable")
         place = np.empty(len(order), np.int64)
@@ -162,8 +162,8 @@ class Program:
         )
 
     def moves(self) -> list[tuple[int, int, int]]:
-        """Of each operation, in the order of :meth:`schedule`: first element, count, and of a
-        reduction the operation whose data it adds (-1: none)."""
+        """Return for each operation, in the order of :meth:`schedule`: first element, count,
+        and for a reduction the operation whose data it adds (-1: none)."""
         rank, _, _, _, offset, count, source, _ = self._all()
         order = np.argsort(rank, kind="stable")
         place = np.empty(len(order) + 2, np.int64)

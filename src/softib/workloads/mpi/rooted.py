@@ -29,8 +29,8 @@ Maker = Callable[[Program, int, int], None]
 
 
 def split_binary(p: Program, count: int, segment: int) -> None:
-    """Half of the vector goes down each side of a binary tree; then ranks of both sides swap
-    halves. Too short a vector goes along a chain, as in Open MPI."""
+    """Each half of the vector is sent down one side of a binary tree; then ranks of both sides
+    swap halves. A vector that is too short is sent along a chain, as in Open MPI."""
     n, first = p.ranks, (count + 1) // 2
     if n < 3 or not segment or segment > first * p.element:
         bcast_tree(p, chain(n), [(0, count)])
@@ -61,8 +61,8 @@ def _up_of(make: Callable[[int], Tree]) -> Maker:
 
 
 def scatter_blocks(p: Program, count: int) -> Data:
-    """The root's vector goes down a binomial tree, each rank gets the blocks of those below it:
-    blocks of all ranks, none larger than the first."""
+    """The root's vector is sent down a binomial tree: each rank receives its block and those of
+    the ranks below it. The first block is the largest."""
     n = p.ranks
     per = -(-count // n)
     begin = np.minimum(p.every * per, count)
@@ -82,8 +82,8 @@ def scatter_blocks(p: Program, count: int) -> Data:
 
 
 def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
-    """Scatter, then all-gather by recursive doubling; what a rank without partner lacks its
-    neighbours pass on. Fewer elements than ranks go linear."""
+    """Scatter, then all-gather by recursive doubling; ranks without a partner receive their
+    missing parts from neighbours. With fewer elements than ranks, linear."""
     n = p.ranks
     if count < n:
         linear_bcast(p, count)
@@ -103,14 +103,14 @@ def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def _span(first: np.ndarray, blocks_: int, n: int, per: int, count: int) -> Data:
-    """Elements of ``blocks_`` blocks from block ``first`` on."""
+    """Return the elements of ``blocks_`` blocks from block ``first`` on."""
     begin = np.minimum(first * per, count)
     return Data(begin, np.minimum(np.minimum(first + blocks_, n) * per, count) - begin)
 
 
 def _pass_on(p: Program, mask: int, per: int, count: int) -> None:
-    """Of a group of 2 × mask ranks that is not full: those that got the second half pass it to
-    those that had no partner."""
+    """In an incomplete group of 2 × mask ranks, ranks that received the second half forward it
+    to ranks without a partner."""
     n, base = p.ranks, p.ranks // (2 * mask) * (2 * mask)
     have = n - base - mask
     if have <= 0 or have >= mask:
@@ -130,7 +130,7 @@ def _pass_on(p: Program, mask: int, per: int, count: int) -> None:
 
 
 def scatter_allgather_ring(p: Program, count: int, segment: int = 0) -> None:
-    """Scatter, then all-gather around a ring; fewer elements than ranks go linear."""
+    """Scatter, then all-gather around a ring; with fewer elements than ranks, linear."""
     n = p.ranks
     if count < n:
         linear_bcast(p, count)
@@ -143,8 +143,8 @@ def scatter_allgather_ring(p: Program, count: int, segment: int = 0) -> None:
 
 
 def reduce_rabenseifner(p: Program, count: int, segment: int = 0) -> None:
-    """Reduce-scatter by recursive halving, then a gather to the root; fewer elements than ranks go
-    linear."""
+    """Reduce-scatter by recursive halving, then a gather to the root; with fewer elements than
+    ranks, linear."""
     n, power = p.ranks, lower_power(p.ranks)
     if count < power:
         linear_reduce(p, count)

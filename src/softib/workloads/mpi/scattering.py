@@ -1,4 +1,4 @@
-"""MPI_Reduce_scatter (equal blocks, as near as the count allows) and MPI_Barrier."""
+"""MPI_Reduce_scatter (blocks as equal as the count allows) and MPI_Barrier."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def nonoverlapping(p: Program, count: int, segment: int = 0) -> None:
 
 
 def recursive_halving(p: Program, count: int, segment: int = 0) -> None:
-    """log2 n exchanges of halves, the farthest first; ranks beyond a power of two give their vector
-    to a neighbour, and get their block last."""
+    """log2 n exchanges of halves, the farthest partner first; ranks beyond a power of two send their
+    vector to a neighbour, and receive their block at the end."""
     n, power = p.ranks, lower_power(p.ranks)
     extra, b = n - power, blocks(count, n)
     p.copy(p.every, count)
@@ -54,7 +54,7 @@ def recursive_halving(p: Program, count: int, segment: int = 0) -> None:
 
 
 def ring(p: Program, count: int, segment: int = 0) -> None:
-    """n - 1 steps around a ring; the block of rank r is complete when it comes to r."""
+    """n - 1 steps around a ring; the block of rank r is complete when it arrives at r."""
     n, r = p.ranks, p.every
     b = blocks(count, n)
     p.copy(r, count)
@@ -64,7 +64,7 @@ def ring(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """All to rank 0, and back to all."""
+    """Messages from all ranks to rank 0, and back to all."""
     below, nothing = p.every[1:], Data.of(0, 0, p.ranks - 1)
     root = np.zeros(len(below), np.int64)
     if len(below):
@@ -75,8 +75,8 @@ def linear_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def doubling_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """log2 n exchanges; ranks beyond a power of two report to a partner first, and hear from it
-    last."""
+    """log2 n exchanges; ranks beyond a power of two first send to a partner, and receive from it
+    at the end."""
     n, power = p.ranks, lower_power(p.ranks)
     high, nothing, virtual, mask = np.arange(power, n), Data.of(0, 0, n), np.arange(power), 1
     if n > power:
@@ -91,7 +91,7 @@ def doubling_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def bruck_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """ceil(log2 n) steps: word to the rank at doubling distance."""
+    """ceil(log2 n) steps: a message to the rank at doubling distance."""
     n, r, distance, nothing = p.ranks, p.every, 1, Data.of(0, 0, p.ranks)
     while distance < n:
         p.exchange(r, (r + distance) % n, nothing, (r - distance) % n, nothing)
@@ -99,7 +99,7 @@ def bruck_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def tree_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """Word goes up a binomial tree and comes down it."""
+    """Messages up a binomial tree and down again."""
     n = p.ranks
     spans = [1 << k for k in range(max(n - 1, 0).bit_length())]
     for span, up in [(s, True) for s in spans] + [(s, False) for s in reversed(spans)]:
@@ -110,7 +110,7 @@ def tree_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def double_ring_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """Word goes around the ring of ranks twice."""
+    """A message around the ring of ranks twice."""
     n = p.ranks
     for _ in range(2 if n > 1 else 0):
         for r in range(n):

@@ -1,2 +1,2 @@
-"""Collectives as NCCL runs them: which algorithm and protocol, on which channels, in which chunks,
-and the messages that they are."""
+"""Collectives as in NCCL: the choice of algorithm and protocol, channels, chunks, and the resulting
+messages."""

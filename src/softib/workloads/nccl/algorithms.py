@@ -1,5 +1,5 @@
 """NCCL's algorithms as transfers. A rank is GPU ``rank % gpus`` of node ``rank // gpus``; channel c
-enters and leaves each node by one NIC (a rail)."""
+enters and leaves each node through one NIC (a rail)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from softib.workloads.nccl.work import Work, work_of
 __all__ = ["P2P_WINDOW", "chunks_of", "plan_of", "ring_order"]
 
 P2P_WINDOW = 8
-"""Sends of a rank under way at once: NCCL's peer-to-peer work runs so many operations side by side
+"""Concurrent sends of a rank: NCCL runs this many peer-to-peer operations in parallel
 (NCCL_MAX_DEV_WORK_P2P_PER_BATCH)."""
 
 
 def plan_of(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, work: Work | None = None
 ) -> Plan:
-    """The transfers of ``size`` bytes on ``nodes`` machines; size as in nccl-tests (all-gather,
+    """Return the transfers of ``size`` bytes on ``nodes`` machines; size as in nccl-tests (all-gather,
     reduce-scatter and all-to-all: of the whole vector).
 
     Raises :class:`InputError` with fewer than two ranks.
     """
     if machine.gpus * nodes < 2:
-        raise InputError(f"{collective} of one GPU; it takes at least two")
+        raise InputError(f"{collective} of one GPU; it needs at least two")
     cut = work or work_of(collective, by, size, machine, nodes)
     makers: dict[Algorithm, Callable[[Collective, Work, int, Machine, int], Plan]] = {
         Algorithm.RING: _ring,
@@ -48,14 +48,14 @@ def plan_of(
 
 
 def chunks_of(work: Work, size: int, parts: int) -> list[int]:
-    """Octets of each chunk (of each of ``parts`` shares of a channel), loop by loop; together with
-    all channels and shares at least ``size``."""
+    """Return the bytes of each chunk (of each of ``parts`` shares of a channel), loop by loop; over
+    all channels and shares they add up to at least ``size``."""
     return [max(octets, 1) for octets, loops in work.chunks for _ in range(loops)]
 
 
 def ring_order(machine: Machine, nodes: int, channel: int) -> np.ndarray:
-    """Ranks in the order of a channel's ring: every node is entered at the GPU of the channel's
-    NIC, and left by the last of its GPUs, which hands to the same NIC."""
+    """Return the ranks in the order of a channel's ring: it enters every node at the GPU of the
+    channel's NIC, and leaves at the last of its GPUs, through the same NIC."""
     gpus = machine.gpus
     nic = channel % machine.nics
     start = next((g for g in range(gpus) if machine.nic_of(g) == nic), channel % gpus)
@@ -73,13 +73,13 @@ def _ring(collective: Collective, work: Work, size: int, machine: Machine, nodes
     for loop, octets in enumerate(chunks):
         for channel in range(work.channels):
             order = ring_order(machine, nodes, channel)
-            if cast:  # root is rank 0, wherever it stands in the ring
+            if cast:  # root is rank 0, at any position in the ring
                 order = np.roll(order, -int(np.flatnonzero(order == 0)[0]))
                 at = rows.add(order[:-1], order[1:], octets, channel, loop, False, loop * work.channels + channel)
                 rows.need(at[1:], at[:-1])
                 continue
-            # All-gather: the rank at position p sends its own share first. Reductions: the share that ends at
-            # p + 1 … so that p's sum is p's share.
+            # All-gather: the rank at position p sends its own share first. Reductions: the share that
+            # ends at p + 1 … so that p's sum is p's share.
             shifted = 0 if collective == Collective.ALL_GATHER else 1
             share = (position - step - shifted) % n
             adds = (step < n - 1) & (collective != Collective.ALL_GATHER)
@@ -111,8 +111,8 @@ def _tree(collective: Collective, work: Work, size: int, machine: Machine, nodes
 def _up_and_down(
     rows: Rows, heads: np.ndarray, parents: list[int], octets: int, channel: int, loop: int, block: int
 ) -> tuple[list[int], list[int]]:
-    """One chunk up the tree and down again; what arrives at the root, and what leaves it.
-    ``heads[node]``: the chain of a node, its head first."""
+    """Send one chunk up the tree and down again; return the transfers that arrive at the
+    root, and those that leave it. ``heads[node]``: the chain of a node, its head first."""
     nodes, gpus = heads.shape
     at_root: tuple[list[int], list[int]] = ([], [])
     waits: list[list[int]] = [[] for _ in range(nodes)]
@@ -135,8 +135,8 @@ def _up_and_down(
 
 def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
     """Parallel aggregated trees: a binomial tree from each rank, all at once; in a step a rank
-    hands all it has for one distance to one peer. All-gather goes from the largest distance to 1,
-    reduce-scatter in reverse."""
+    sends all its data for one distance to one peer. All-gather uses distances from the largest to 1,
+    reduce-scatter the reverse."""
     n = machine.gpus * nodes
     rows = Rows(n)
     gather = collective == Collective.ALL_GATHER
@@ -145,9 +145,9 @@ def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes:
     for loop, octets in enumerate(chunks_of(work, size, n)):
         for channel in range(work.channels):
             base = (loop * work.channels + channel) * n
-            came: list[np.ndarray] = []  # of each earlier step, by rank: what arrived there
+            came: list[np.ndarray] = []  # of each earlier step, by rank: the transfers that arrived
             for d in reversed(distances) if gather else distances:
-                v = np.arange(0, n - d, 2 * d)  # places in a tree that hand on to v + d (gather), or get from there
+                v = np.arange(0, n - d, 2 * d)  # positions in a tree that send to v + d (gather), or receive from there
                 src, dst = (ranks, (ranks + d) % n) if gather else ((ranks + d) % n, ranks)
                 at = rows.add(src, dst, octets * len(v), channel, loop, not gather, base + (ranks - v[0]) % n)
                 for place in v[1:]:

@@ -1,5 +1,5 @@
-"""Time of each transfer of a collective outside of the network, chunk by chunk: the same parts of a
-hop as in :mod:`softib.workloads.nccl.law`, laid on the rows of a plan."""
+"""Time of each transfer of a collective outside the network, chunk by chunk: the parts of a hop from
+:mod:`softib.workloads.nccl.law`, assigned to the rows of a plan."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["inside_us", "sent_gbytes", "slice_us"]
 
 STORED = (Algorithm.RING, Algorithm.TREE)
-"""Algorithms whose hops between nodes the proxies send slice by slice, as the law has them."""
+"""Algorithms whose proxies send hops between nodes slice by slice, as in the law."""
 
 
 def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
-    """µs of each transfer inside a node at ``rate`` (GB/s of payload): latency and bytes.
-
-    A tree by LL128 or LL hands on lines as they come, so a chunk takes its bytes once on its way
-    down a chain: on the hop that leaves the head, whose latency the next one has, for a connection
-    handles one chunk after another.
+    """Return µs of each transfer inside a node at ``rate`` (GB/s of payload): latency and
+    bytes.
+    A tree with LL128 or LL forwards lines as they arrive, so the bytes of a chunk count once on a
+    chain: on the hop that leaves the head. The head's latency is counted on the next hop, since a
+    connection handles one chunk after another.
     """
     by, m = run.by, run.machine
     v = run.values
@@ -59,8 +59,8 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
 
 
 def slice_us(run: Run, plan: Plan) -> np.ndarray:
-    """µs until the first slice of each transfer between nodes is whole, beside what it takes at
-    :func:`sent_gbytes`."""
+    """Return µs until the first slice of each transfer between nodes is complete, in addition to
+    its time at :func:`sent_gbytes`."""
     by, m, v, work = run.by, run.machine, run.values, run.work
     line = line_us(by, run.size, m, run.nodes, v)
     if by.algorithm not in STORED or m.gpus == 1:
@@ -72,7 +72,7 @@ def slice_us(run: Run, plan: Plan) -> np.ndarray:
     share = np.ones(len(plan))
     if split(by):
         key = plan.channel * plan.ranks + plan.src
-        root = ~np.isin(key, key[plan.adds])  # of a tree all hand up but the root
+        root = ~np.isin(key, key[plan.adds])  # in a tree all but the root send up
         share = np.where(plan.adds, 1 - BROADCAST_THREADS, np.where(root, 1.0, BROADCAST_THREADS))
     us = np.zeros(len(plan))
     for part in np.unique(share).tolist():
@@ -82,8 +82,8 @@ def slice_us(run: Run, plan: Plan) -> np.ndarray:
 
 
 def sent_gbytes(run: Run) -> float:
-    """GB/s of payload at which a connection's proxy sends: LL and LL128 at the channel's share of
-    the NIC, for their threads have filled the slice before."""
+    """Return GB/s of payload at which a connection's proxy sends: LL and LL128 at the channel's
+    share of the NIC, because their threads filled the slice before."""
     by, m = run.by, run.machine
     if by.algorithm in STORED and by.protocol != Protocol.SIMPLE and m.gpus > 1:
         return nic_share(by, m, run.work, run.values)

@@ -1,4 +1,4 @@
-"""Constants of NCCL's tuning model, by release: facts of src/graph/tuning.cc of NCCL 2.8.4 and
+"""Constants of NCCL's tuning model, by release, from src/graph/tuning.cc of NCCL 2.8.4 and
 2.30.7."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Collective(StrEnum):
-    """What nccl-tests measures."""
+    """The collectives of nccl-tests."""
 
     ALL_REDUCE = "all-reduce"
     ALL_GATHER = "all-gather"
@@ -40,7 +40,7 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """NCCL_PROTO: LL has a flag beside each 4 bytes, LL128 one in each 128, Simple one for each
+    """NCCL_PROTO: LL has a flag for each 4 bytes, LL128 one in each 128, Simple one for each
     slice."""
 
     LL, LL128, SIMPLE = "ll", "ll128", "simple"
@@ -64,23 +64,23 @@ PROTOCOLS = {
     Algorithm.PAT: (Protocol.SIMPLE,),
     Algorithm.P2P: (Protocol.SIMPLE,),
 }
-"""What each algorithm can run with."""
+"""Protocols of each algorithm."""
 
 Three = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class Release:
-    """One release. ``base``: µs of LL, LL128, Simple by algorithm; ``nvlink`` and ``net``: µs a
-    hop. ``ll_nvlink``: what an LL hop inside a node takes times this where there are several.
-    ``ll_share``: of a ring's bandwidth that LL gets; ``ll_share_inside``: the same of all-gather,
-    reduce-scatter and broadcast inside a node. ``tree_bw``: GB/s of a channel by GPU and nodes (1,
-    2, more); ``ll128_bw``: of a channel by GPU, ``ll128_of``: by collective where the release has
-    it so; ``ll_max``: GB/s of all channels by GPU (1 node), or by processor (2, more). ``plateau``:
-    factor on a large ring's latency. ``overhead``: does a ring's hop take at least the network's
-    posting? ``old``: counts channels before they are doubled, with 235 GB/s of an A100 at most and
-    NVLink's faster speed for trees on two nodes (2.8.4), and runs a tree by LL and Simple up, then
-    down, where later ones do both at once."""
+    """One release. ``base``: µs of LL, LL128, Simple by algorithm; ``nvlink`` and ``net``: µs per hop.
+    ``ll_nvlink``: factor on an LL hop inside a node with several nodes. ``ll_share``: share of a ring's
+    bandwidth that LL gets; ``ll_share_inside``: the same of all-gather, reduce-scatter and broadcast
+    inside a node. ``tree_bw``: GB/s of a channel by GPU and nodes (1, 2, more); ``ll128_bw``: of a
+    channel by GPU, ``ll128_of``: by collective in releases that distinguish them; ``ll_max``: GB/s of
+    all channels by GPU (1 node), or by processor (2, more). ``plateau``: factor on a large ring's
+    latency. ``overhead``: a ring's hop takes at least the network's posting time. ``old``: the release
+    counts channels before they are doubled, with at most 235 GB/s on an A100 and NVLink's faster speed
+    for trees on two nodes (2.8.4), and runs a tree with LL and Simple up, then down, while later ones
+    do both at once."""
 
     name: str
     base: dict[Algorithm, Three]
@@ -232,15 +232,15 @@ TREE_CORRECTION = {
 
 
 def release_of(version: str, gpu: int) -> Release:
-    """The release whose constants stand for NCCL ``version`` (such as 2.19.3) on a GPU of row
-    ``gpu`` of its tables: the nearer one, of those that know the GPU."""
+    """Return the release whose constants are used for NCCL ``version`` (for example 2.19.3) on
+    a GPU of row ``gpu`` of its tables: the nearest one that supports the GPU."""
     minor = int(version.split(".")[1])
     old, new = RELEASES["2.8"], RELEASES["2.30"]
     return old if gpu < len(old.tree_bw) and 2 * minor <= 8 + 30 else new
 
 
 def busbw_factor(collective: Collective, ranks: int) -> float:
-    """Octets on the busiest link over bytes of the collective: bus bandwidth over algorithm
+    """Return bytes on the busiest link over bytes of the collective: bus bandwidth over algorithm
     bandwidth (nccl-tests, PERFORMANCE.md)."""
     if collective == Collective.ALL_REDUCE:
         return 2 * (ranks - 1) / ranks

@@ -1,5 +1,5 @@
-"""A collective as flows: everything that one adapter sends to another is one flow, and the flows
-together take the law's time on an idle fabric."""
+"""A collective as flows: all data that one adapter sends to another is one flow, and on an idle
+fabric the flows together take the law's time."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MOST_OCTETS = 1 << 30
 
 @dataclass(frozen=True)
 class Flows:
-    """All flows begin ``begin_us`` after the collective: launch and latency of all hops. Without
-    flows this is the whole collective. Columns by message: ``src`` and ``dst``, rows of adapters;
-    ``size`` bytes; ``connection``, whose messages go one after another; ``rate_gbps``, the static
+    """All flows begin ``begin_us`` after the collective: launch and latency of all hops. If there are
+    no flows this is the whole collective. Columns by message: ``src`` and ``dst``, rows of adapters;
+    ``size`` bytes; ``connection``, whose messages are sent one after another; ``rate_gbps``, the static
     rate."""
 
     begin_us: float
@@ -39,12 +39,12 @@ class Flows:
     rate_gbps: np.ndarray
 
     def slower(self, times: float) -> Flows:
-        """The same flows with a share of their rates."""
+        """Return the same flows with a share of their rates."""
         return replace(self, rate_gbps=self.rate_gbps / times)
 
 
 def flows_of(run: Run, times: int = 1) -> Flows:
-    """The flows of ``times`` collectives one after another: none in one node, and none where
+    """Return the flows of ``times`` consecutive collectives: none inside one node, and none if
     switches reduce."""
     v, m, work = run.values, run.machine, run.work
     whole = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
@@ -65,7 +65,7 @@ def flows_of(run: Run, times: int = 1) -> Flows:
 
 
 def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(adapter, adapter, bytes, connections) of what goes between nodes."""
+    """Return (adapter, adapter, bytes, connections) of traffic between nodes."""
     m, n = run.machine, run.machine.gpus * run.nodes
     if run.nodes == 1:
         none = np.zeros(0, np.int64)
@@ -90,8 +90,8 @@ def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
 
 
 def adapter_of(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:
-    """The adapter that a rank uses: the rail of the channel; sends and receives, and shares of an
-    NVSwitch, that of its own GPU."""
+    """Return the adapter that a rank uses: the rail of the channel; for sends and receives, and
+    shares of an NVSwitch, that of its GPU."""
     ranks = np.minimum(ranks, run.nodes * run.machine.gpus - 1)
     if run.by.algorithm in (Algorithm.RING, Algorithm.TREE, Algorithm.PAT):
         return np.asarray(run.adapters[ranks // run.machine.gpus, channel % run.machine.nics])

@@ -1,7 +1,7 @@
-"""GPUDirect RDMA: the path between a GPU and its adapter, and what it costs.
-
-An adapter reads and writes a GPU's memory by peer-to-peer DMA. This reaches the rate of the link
-only behind one PCIe switch; through a root complex, between processors, or through host memory it
+"""GPUDirect RDMA: the path between a GPU and its adapter, and its cost. An
+adapter
+reads and writes a GPU's memory with peer-to-peer DMA. This reaches the rate of the link only below
+a common PCIe switch; through a root complex, between processors, or through host memory it
 is slower.
 """
 
@@ -23,12 +23,13 @@ JOINED = {
 
 
 def dma_share(level: str, v: Section) -> float:
-    """Share of the link's rate that DMA between GPU and adapter carries in one direction."""
+    """Return the share of the link's rate that DMA between GPU and adapter reaches in one direction."""
     return 1.0 if level == "pix" else v[f"gpudirect_{level}_share"]
 
 
 def dma_us(level: str, v: Section) -> float:
-    """µs that a hop between nodes takes longer than between GPUs at their adapter's PCIe switch."""
+    """Return the µs of a hop between nodes in addition to those between GPUs at their adapter's PCIe
+    switch."""
     if level == "pix":
         return 0.0
     return 2 * v["bounce"] if level == "off" else v[f"gpudirect_{level}"]

@@ -25,13 +25,13 @@ __all__ = ["Placed", "figures_of", "machine_of_job", "notes_of", "part_of_job", 
 
 NONE = np.zeros(0)
 FASTER = 0.8
-"""Of the time of NCCL's choice, below which answers name another one."""
+"""Share of the time of NCCL's choice below which results mention a faster choice."""
 
 
 @dataclass(frozen=True)
 class Placed:
     """``machine`` on ``adapters`` int64[nodes, nics], rows of the hosts; ``link_gbps``: rate of
-    their fastest link (infinite: unknown); ``assumed``: no one named the machine."""
+    their fastest link (infinite: unknown); ``assumed``: the user did not name the machine."""
 
     machine: Machine
     adapters: np.ndarray
@@ -43,13 +43,13 @@ NOT_TAKEN = ("opcode", "transport", "receives", "repost", "rate", "seed")
 
 
 def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> Placed:
-    """The node that ``job`` describes and its adapters among ``rows`` of the hosts; what it leaves
-    out is the vendor's node behind links of this rate, and adapters are no faster than their links.
-    ``link_gbps`` float64 by host: data rates of links (0 or absent: unknown). Raises
-    :class:`UnknownName`, and :class:`InputError` where the adapters are no whole nodes."""
+    """Return the node that ``job`` describes and its adapters among ``rows`` of the hosts. Missing
+    options come from the vendor's node with links of this rate, and adapters are not faster than their
+    links. ``link_gbps`` float64 by host: data rates of links (0 or absent: unknown). Raises
+    :class:`UnknownName`, and :class:`InputError` if the adapters are not whole nodes."""
     given = sorted(set(NOT_TAKEN) & job.model_fields_set)
     if given:
-        raise InputError(f"{job.pattern} has no option {given[0]}: NCCL decides what is sent")  # type: ignore[attr-defined]
+        raise InputError(f"{job.pattern} has no option {given[0]}: NCCL determines the messages")  # type: ignore[attr-defined]
     links = link_gbps[rows] if len(link_gbps) else np.zeros(1)
     link = float(links.max(initial=0.0)) if (links > 0).all() else 0.0
     machine = machine_of_links(link) if job.machine is None else machine_of(job.machine)
@@ -69,8 +69,8 @@ def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbp
 
 
 def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
-    """Adapters of NVLink domains of ``machine.hosts`` hosts (one of fewer, where there are no
-    more)."""
+    """Return the adapters of NVLink domains of ``machine.hosts`` hosts (one domain of fewer if
+    there are no more)."""
     hosts = min(machine.hosts, len(adapters))
     if len(adapters) % hosts:
         raise InputError(
@@ -81,9 +81,9 @@ def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
 
 
 def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Run:
-    """What ``job`` runs on the adapters ``rows``; ``link_gbps`` float64 by host: data rates of
-    their links (0 or absent: unknown). Raises :class:`InputError` where they are no whole nodes, or
-    NCCL does not run it."""
+    """Return the run of ``job`` on the adapters ``rows``; ``link_gbps`` float64 by host: data
+    rates of their links (0 or absent: unknown). Raises :class:`InputError` if they are not whole nodes,
+    or NCCL does not run it."""
     placed = machine_of_job(job, names, rows, link_gbps)
     machine, adapters = placed.machine, placed.adapters
     collective = Collective(job.pattern.removeprefix("nccl-"))  # type: ignore[attr-defined]
@@ -100,7 +100,7 @@ def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.nd
 
 
 def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> JobMessages:
-    """The messages of ``job``; ``link_gbps`` as of :func:`run_of`."""
+    """Return the messages of ``job``; ``link_gbps`` as in :func:`run_of`."""
     return part_of(run_of(job, names, rows, link_gbps), job.detail)
 
 
@@ -108,7 +108,7 @@ def figures_of(
     job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, took_us: float
 ) -> dict[str, Any]:
     """Return the figures of nccl-tests: algorithm and bus bandwidth in GB/s (nccl-tests,
-    PERFORMANCE.md), and what ran: machine, algorithm, protocol, channels."""
+    PERFORMANCE.md), and machine, algorithm, protocol, channels."""
     run = run_of(job, names, rows, link_gbps)
     ranks = run.nodes * run.machine.gpus
     algbw = job.size / (took_us * 1e3) if took_us > 0 else 0.0
@@ -128,9 +128,9 @@ def figures_of(
 
 
 def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
-    """Name the algorithm and protocol that by the law of an idle network would be much faster than
-    NCCL's own choice: NCCL takes what its tuning model holds for the fastest, so a larger size can
-    take less time than a smaller one."""
+    """Return a note on an algorithm and protocol that would be much faster than NCCL's choice on an
+    idle network: NCCL uses the fastest one of its tuning model, which can be wrong, so a larger size
+    can take less time than a smaller one."""
     run = run_of(job, names, rows, link_gbps)
     if job.algorithm or job.protocol:
         return []
@@ -141,6 +141,6 @@ def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.
     if share > FASTER:
         return []
     return [
-        f"{job.pattern_name}: NCCL's tuning model chooses {run.by} for {run.size:,} bytes; by the time of an idle "
-        f"network {best} takes {share:.2f} of that (algorithm={best.algorithm},protocol={best.protocol})"
+        f"{job.pattern_name}: NCCL's tuning model chooses {run.by} for {run.size:,} bytes; on an idle network "
+        f"{best} takes {share:.2f} of that time (algorithm={best.algorithm},protocol={best.protocol})"
     ]

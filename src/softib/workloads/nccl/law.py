@@ -1,9 +1,9 @@
 """Time of a collective on an unloaded network: launch, the hops of one piece of data (fill and
 drain), and chunk after chunk at the rate of a channel.
-
-NCCL's own model has the same form; what it leaves out are launch and host overhead, the cut into
-chunks and channels (a small collective uses few of them), the share of a NIC that each channel has,
-and what LL takes to check its flags. The parameters are section ``nccl`` of ``parameters.yaml``.
+NCCL's
+own model has the same form, but lacks launch and host overhead, the division into chunks and
+channels (a small collective uses few of them), the share of a NIC for each channel, and the time of
+LL to check its flags. The parameters are in section ``nccl`` of ``parameters.yaml``.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ __all__ = [
 
 ORDER = tuple(Protocol)
 SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
-"""Algorithms whose switches add up."""
+"""Algorithms in which switches reduce."""
 LEAST_LINES = 512
-"""Octets that the fewest threads of LL (64) move at once."""
+"""Bytes moved at once by the minimum number of LL threads (64)."""
 LL_AMD = 22.5 / 39.0
-"""LL between nodes on processors of AMD over those of Intel (llMaxBws of NCCL, two nodes)."""
+"""Ratio of LL bandwidth between nodes, AMD over Intel processors (llMaxBws of NCCL, two nodes)."""
 BROADCAST_THREADS = 192 / 640
-"""Of a channel's threads those that hand results down a tree by LL and LL128, while the others
-reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); the root does both with all of them."""
+"""Share of a channel's threads that send results down a tree with LL and LL128, while the others
+reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); the root does both with all threads."""
 SLICES = 2
-"""Of a chunk of a ring by Simple (ALLREDUCE_CHUNKSTEPS over ALLREDUCE_SLICESTEPS,
-src/include/collectives.h)."""
+"""Slices of a chunk of a ring with Simple (ALLREDUCE_CHUNKSTEPS over
+ALLREDUCE_SLICESTEPS, src/include/collectives.h)."""
 HEADERS = 4096 / 4178
-"""Payload of a packet over its bytes on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16,
+"""Ratio of a packet's payload to its bytes on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16,
 ICRC 4, VCRC 2 and 40 of the first packet of a message."""
 
 
 @dataclass(frozen=True)
 class Hops:
-    """``launch``: µs before anything moves; ``inside`` and ``across``: µs of latency of a hop by
-    NVLink and by the network."""
+    """``launch``: µs before the first data; ``inside`` and ``across``: µs of latency of a hop over
+    NVLink and over the network."""
 
     launch: float
     inside: float
@@ -68,8 +68,8 @@ class Hops:
 
 
 def nic_gbytes(m: Machine, v: Section) -> float:
-    """GB/s of payload between GPUs and one NIC in one direction: the link, or what the path through
-    PCIe allows."""
+    """Return GB/s of payload between GPUs and one NIC in one direction, limited by the link or the
+    path through PCIe."""
     wire = m.nic_gbps / 8 * HEADERS
     if m.gpu_nic_gbps:
         return min(wire, m.gpu_nic_gbps / 8)
@@ -77,14 +77,14 @@ def nic_gbytes(m: Machine, v: Section) -> float:
 
 
 def adapter_gbytes(m: Machine, v: Section) -> float:
-    """GB/s of payload that all channels of one NIC reach together: a share of the link, or what was
-    measured between GPUs."""
+    """Return GB/s of payload that all channels of one NIC reach together: a share of the link, or the
+    rate measured between GPUs."""
     return nic_gbytes(m, v) * (1.0 if m.gpu_nic_gbps else v["nic_share"])
 
 
 def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -> Hops:
-    """Latencies of one hop: NCCL's constants, times how much longer they were measured to take; and
-    what a launch with so many channels takes."""
+    """Return the latencies of one hop, NCCL's constants times a measured factor, and the launch time
+    with this number of channels."""
     i = ORDER.index(by.protocol)
     a = Algorithm.RING if by.algorithm == Algorithm.P2P else by.algorithm
     r = RELEASES["2.8"] if a in RELEASES["2.8"].base else RELEASES["2.30"]
@@ -92,7 +92,7 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
     inside, across = r.nvlink[a][i] * scale, r.net[a][i] * scale
     if (
         a == Algorithm.TREE and by.protocol == Protocol.SIMPLE
-    ):  # 2.8.4 counts a chunk of 256 KiB in: the later constants do not
+    ):  # 2.8.4 includes a chunk of 256 KiB; the later constants do not
         inside, across = (RELEASES["2.30"].nvlink[a][i] * scale, RELEASES["2.30"].net[a][i] * scale)
     if nodes > 1 and by.protocol == Protocol.LL:
         inside *= r.ll_nvlink
@@ -102,9 +102,9 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
 
 
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
-    """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and
-    between nodes (and its share of a NIC)."""
-    if by.algorithm == Algorithm.P2P:  # all channels serve one peer after another
+    """Return GB/s of payload of one channel inside a node (limited by its threads and its share of
+    NVLink) and between nodes (also by its share of a NIC)."""
+    if by.algorithm == Algorithm.P2P:  # all channels serve peers one after another
         return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, adapter_gbytes(m, v))
     threads = threads_gbytes(by, m, nodes, v) * (BROADCAST_THREADS if split(by) else 1.0)
     payload = payload_of(by)
@@ -117,7 +117,7 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
 
 
 def line_us(by: Choice, size: int, m: Machine, nodes: int, v: Section) -> float:
-    """µs that a step of a ring by LL takes longer with data than without."""
+    """Return the additional µs of a step of a ring with LL for its data."""
     if by.protocol != Protocol.LL or by.algorithm != Algorithm.RING:
         return 0.0
     return v["ll_line"] * min(1.0, size / (ranks_of(by, m, nodes) * LEAST_LINES))
@@ -129,7 +129,7 @@ def split(by: Choice) -> bool:
 
 
 def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
-    """GB/s of payload that all threads of a channel move, by GPU as NCCL's tables have it: LL
+    """Return GB/s of payload that all threads of a channel move, by GPU from NCCL's tables: LL
     llMaxBws inside a node, LL128 a share of perChMaxRingLL128Bws, Simple perChMaxTreeBws inside a
     node."""
     r, gpu = RELEASES["2.30"], m.gpu.index
@@ -139,17 +139,19 @@ def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
 
 
 def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """µs in which ``share`` of a channel's threads fill a slice of ``octets`` for the proxy, beside
-    the latency of a hop, which by LL128 has what they hold at once."""
+    """Return µs in which ``share`` of a channel's threads fill a slice of ``octets`` bytes for the
+    proxy, in addition to the latency of a hop, which with LL128 includes the data held by the
+    threads."""
     held = work.threads * share * LL128_OCTETS if by.protocol == Protocol.LL128 else 0.0
     return max(0.0, octets - held) / (threads_gbytes(by, m, nodes, v) * share * 1e3)
 
 
 def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a slice when
-    it is whole, so the threads that fill it and the NIC follow each other: with LL and LL128 a
-    chunk is one slice, with Simple a ring's has two. Of a tree that is split these are on the way
-    up the threads that reduce, at the root all, below it those that hand down."""
+    """Return µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a slice
+    when it is complete, so the filling threads and the NIC work one after the other: with LL and LL128
+    a chunk is one slice, with Simple a ring's chunk has two. In a split tree the slice is filled by the
+    reducing threads on the way up, by all threads at the root, and by the sending threads on the way
+    down."""
     if hops == 0:
         return 0.0
     nic = nic_share(by, m, work, v)
@@ -164,8 +166,9 @@ def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work:
 
 
 def _inside_octets(by: Choice, work: Work, hops: int) -> int:
-    """Octets that go over the ``hops`` inside nodes of one chunk one after another: whole chunks;
-    of a tree by LL128 lines, which go on one by one, by LL what all threads have at once."""
+    """Return the bytes that pass the ``hops`` inside nodes one after another for one chunk: whole
+    chunks; in a tree, lines with LL128, which are forwarded one by one, and with LL the data held by
+    all threads."""
     first = work.chunks[0][0]
     if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE:
         return hops * first
@@ -174,16 +177,16 @@ def _inside_octets(by: Choice, work: Work, hops: int) -> int:
 
 
 def held_octets(by: Choice, work: Work) -> int:
-    """Octets that the threads which hand a tree's results down hold at once, so that a hop hands on
-    so many; by LL128 none, for the latency of a hop has what they hold."""
+    """Return the bytes held at once by the threads that send a tree's results down, which is the unit
+    that a hop forwards; 0 with LL128, where the latency of a hop includes them."""
     if by.protocol == Protocol.LL128:
         return 0
     return round(work.threads * LL_OCTETS * (BROADCAST_THREADS if split(by) else 1.0))
 
 
 def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
-    """Latency of an operation of switches that add up, in which pieces do not wait for each other;
-    0 for others."""
+    """Return the latency of an operation in reducing switches, in which pieces do not wait for each
+    other; 0 for other algorithms."""
     if by.algorithm not in SWITCHED:
         return 0.0
     (inside, across), _, _ = _shape(Collective.ALL_REDUCE, by, m, nodes)
@@ -191,30 +194,30 @@ def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
 
 
 def _switched_gbytes(by: Choice, m: Machine) -> float:
-    """GB/s of a collective that NVLink lets through. NVLS: a GPU gives all its data to the
-    NVSwitch, takes 1/n of the sum, gives that back and takes all of it, at NCCL's efficiency.
-    CollNet: the GPUs hand all but their own part to each other's adapters, and back."""
+    """Return GB/s of a collective over NVLink. NVLS: a GPU sends all its data to the
+    NVSwitch, receives 1/n of the sum, returns that and receives the whole sum, at NCCL's
+    efficiency. CollNet: the GPUs send all but their own part to each other's adapters, and back."""
     if by.algorithm == Algorithm.COLLNET:
         return m.gpu.nvlink_gbytes * m.gpus / max(2 * (m.gpus - 1), 1)
     return m.gpu.nvlink_gbytes * NVLS_SHARE[m.gpu.index] / (1 + 1 / m.gpus)
 
 
 def nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
-    """GB/s of payload that a channel has of its NIC."""
+    """Return GB/s of payload of a channel's share of its NIC."""
     return adapter_gbytes(m, v) * payload_of(by) / max(1, -(-work.channels // m.nics))
 
 
 def busiest_gbytes(collective: Collective, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """GB/s of payload of a connection between nodes while all connections of the busiest NIC have
-    something to carry: of a tree, that is to two children and from them."""
+    """Return GB/s of payload of a connection between nodes while all connections of the busiest NIC
+    are active; in a tree, that NIC sends to and receives from two children."""
     return min(rates_of(by, m, nodes, work, v)[1], nic_share(by, m, work, v) / _shape(collective, by, m, nodes)[2])
 
 
 def predicted_us(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, values: Section | None = None
 ) -> float:
-    """µs of ``size`` bytes on ``nodes`` machines; the size is nccl-tests' (all-gather and
-    reduce-scatter: of the whole vector)."""
+    """Return µs of ``size`` bytes on ``nodes`` machines; size as in nccl-tests (all-gather
+    and reduce-scatter: of the whole vector)."""
     v = machine.values if values is None else values
     work = work_of(collective, by, size, machine, nodes)
     hops, (inside, across) = hops_of(by, machine, nodes, v, work.channels), rates_of(by, machine, nodes, work, v)
@@ -232,10 +235,10 @@ def predicted_us(
 
 
 def host_us(collective: Collective, machine: Machine, nodes: int, values: Section | None = None) -> float:
-    """µs of processor time until a process has launched a collective on all GPUs that it drives,
-    one after another (``machine.per_process``). Where programs launch collective after collective,
-    as nccl-tests does, the GPUs run one while the processor launches the next: each takes the
-    longer of the two."""
+    """Return µs of processor time until a process has launched a collective on all its GPUs, one
+    after another (``machine.per_process``). If programs launch collectives back to back, like
+    nccl-tests, the GPUs run one while the processor launches the next: each takes the longer of the
+    two times."""
     v = machine.values if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
@@ -246,7 +249,7 @@ def host_us(collective: Collective, machine: Machine, nodes: int, values: Sectio
 def _pairs_us(
     collective: Collective, size: int, m: Machine, nodes: int, hops: Hops, rates: tuple[float, float]
 ) -> float:
-    """µs of sends and receives: what an adapter and a GPU's NVLinks have to carry."""
+    """Return µs of sends and receives, limited by an adapter and a GPU's NVLinks."""
     n = m.gpus * nodes
     one = size if collective == Collective.SEND_RECV else size / n
     remote = (n - m.gpus) if collective == Collective.ALL_TO_ALL else min(nodes - 1, 1) / m.gpus
@@ -257,18 +260,18 @@ def _pairs_us(
 
 
 def payload_of(by: Choice) -> float:
-    """Share of payload in the bytes on a connection."""
+    """Return the share of payload in the bytes on a connection."""
     return (0.5, 0.9375, 1.0)[ORDER.index(by.protocol)]
 
 
 def ranks_of(by: Choice, m: Machine, nodes: int) -> int:
-    """Shares that a ring cuts data into; one of a tree."""
+    """Return the number of shares into which a ring divides data; 1 for a tree."""
     return m.gpus * nodes if by.algorithm == Algorithm.RING else 1
 
 
 def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[tuple[int, int], float, float]:
-    """((hops inside nodes, hops between them) of one chunk, chunks on a connection for each chunk
-    of a loop, connections that share a channel's part of the busiest NIC)."""
+    """Return ((hops inside nodes, hops between them) of one chunk, chunks on a connection for each
+    chunk of a loop, connections that share a channel's part of the busiest NIC)."""
     ranks, a = m.gpus * nodes, by.algorithm
     between = 0 if nodes == 1 else nodes - 1
     depth = max(nodes - 1, 0).bit_length()

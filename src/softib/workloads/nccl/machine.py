@@ -1,5 +1,5 @@
-"""Descriptions of nodes with GPUs: GPU model, number of GPUs and adapters, and the path between
-them, as in NCCL's topology search."""
+"""Descriptions of GPU nodes: GPU model, number of GPUs and adapters, and the path between them,
+as in NCCL's topology search."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from softib.workloads.trust import Dataset
 __all__ = ["CPUS", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of", "machine_of_links"]
 
 CPUS = ("amd", "intel", "arm")
-"""NCCL's tables tell AMD's processors from others."""
+"""NCCL's tables distinguish AMD's processors from others."""
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)
-"""GB/s of a channel that NCCL's search tries, from the fastest on (src/graph/search.cc)."""
+"""GB/s of a channel tried by NCCL's search, the fastest first (src/graph/search.cc)."""
 DOUBLED_FROM = 48
 """GB/s: the speed above 45 that the search tries on Hopper."""
 MAX_GPUS = 1024
@@ -27,13 +27,12 @@ MAX_GPUS = 1024
 
 @dataclass(frozen=True)
 class Gpu:
-    """``index``: row of NCCL's tables (Volta, Ampere, Hopper, Blackwell). ``nvlink_gbytes``: GB/s
-    of all NVLinks in one direction, as NCCL counts them (links times SM70_NVLINK_BW …,
-    src/graph/topo.h). ``channels``: of a ring inside a node. ``nvls``: can NVSwitch add up?
-    ``pcie_gbytes``: GB/s of its 16 lanes of PCIe, as NCCL counts them (12 of the third generation,
-    PCI_WIDTH in src/graph/topo.h, and twice as much of each later one). ``tflops``: dense bf16
-    (V100: fp16) of the vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100:
-    80 GB): likewise."""
+    """``index``: row of NCCL's tables (Volta, Ampere, Hopper, Blackwell). ``nvlink_gbytes``: GB/s of
+    all NVLinks in one direction, as NCCL counts them (links times SM70_NVLINK_BW …, src/graph/topo.h).
+    ``channels``: of a ring inside a node. ``nvls``: whether NVSwitch can reduce. ``pcie_gbytes``: GB/s
+    of its 16 lanes of PCIe, as NCCL counts them (12 for the third generation, PCI_WIDTH in
+    src/graph/topo.h, and twice as much for each later one). ``tflops``: dense bf16 (V100: fp16) of the
+    vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100: 80 GB): likewise."""
 
     name: str
     index: int
@@ -46,7 +45,7 @@ class Gpu:
     memory_gbytes: float
 
     def but(self, **changes: Any) -> Gpu:
-        """The same with other fields."""
+        """Return a copy with other fields."""
         return replace(self, **changes)
 
 
@@ -68,13 +67,12 @@ GPUS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """One node. ``gpus`` of model ``gpu``, ``nics`` adapters of ``nic_gbps`` (data rate of the
-    link); ``cpu``: the processor's vendor; ``gpudirect`` as in :data:`GPUDIRECT`; ``sharp``: do the
-    switches reduce; ``gpu_nic_gbps``: what GPUs and one adapter exchange in one direction, where it
-    was measured (0: from the link and ``gpudirect``); ``per_process``: GPUs that one process drives
-    (nccl-tests' ``-g``); ``hosts``: hosts whose GPUs share one NVLink domain, which is NCCL's
-    node. ``constants``: what was fitted to its own measurements, in place of parameters of section
-    ``nccl``; ``measured``: these measurements."""
+    """One node. ``gpus`` of model ``gpu``, ``nics`` adapters of ``nic_gbps`` (data rate of the link);
+    ``cpu``: the processor's vendor; ``gpudirect`` as in :data:`GPUDIRECT`; ``sharp``: whether the
+    switches reduce; ``gpu_nic_gbps``: measured rate between GPUs and one adapter in one direction (0:
+    from the link and ``gpudirect``); ``per_process``: GPUs that one process drives (nccl-tests'
+    ``-g``); ``hosts``: hosts whose GPUs share one NVLink domain, which is NCCL's node. ``constants``:
+    parameters of section ``nccl`` fitted to its own measurements; ``measured``: these measurements."""
 
     name: str
     gpu: Gpu
@@ -94,11 +92,9 @@ class Machine:
         if not 1 <= self.gpus <= MAX_GPUS or not 1 <= self.nics <= MAX_GPUS:
             raise InputError(f"{self.gpus} GPUs and {self.nics} NICs in a node; it has 1 to {MAX_GPUS:,} of each")
         if not 1 <= self.per_process <= self.gpus:
-            raise InputError(
-                f"{self.per_process} GPUs a process on nodes of {self.gpus}; a process drives 1 to all of a node"
-            )
+            raise InputError(f"{self.per_process} GPUs a process on nodes of {self.gpus}; use 1 to all of a node")
         if not self.nic_gbps > 0:
-            raise InputError(f"a NIC of {self.nic_gbps} Gb/s; its rate is more than 0")
+            raise InputError(f"a NIC of {self.nic_gbps} Gb/s; use a rate above 0")
         if self.gpudirect not in GPUDIRECT:
             raise UnknownName("path between GPU and NIC", self.gpudirect, GPUDIRECT)
 
@@ -112,47 +108,48 @@ class Machine:
 
     @property
     def values(self) -> Section:
-        """Parameters of NCCL on it."""
+        """Return the parameters of NCCL on this machine."""
         return section("nccl").but(**self.constants)
 
     @property
     def amd(self) -> bool:
-        """Are the processors AMD's?"""
+        """Return whether the processors are AMD's."""
         return self.cpu == "amd"
 
     @property
     def ll128(self) -> bool:
-        """Return whether NCCL allows LL128 between nodes: only behind one PCIe switch."""
+        """Return whether NCCL allows LL128 between nodes: only below a common PCIe switch."""
         return self.gpudirect == "pix"
 
     @property
     def root_complex(self) -> bool:
         """Return whether GPUs and adapters are connected through the processor's root complex.
-        NCCL counts what GPUs send through one of Intel 12/9 times."""
+        NCCL multiplies GPU traffic through a root complex of Intel by 12/9."""
         return self.gpudirect in ("phb", "sys")
 
     def but(self, **changes: Any) -> Machine:
-        """The same with other fields."""
+        """Return a copy with other fields."""
         return replace(self, **changes)
 
     def part(self, gpus: int, nics: int) -> Machine:
-        """The share of a node that a communicator of fewer of its GPUs has."""
+        """Return the part of a node that a communicator with fewer GPUs uses."""
         return self.but(gpus=gpus, nics=nics, per_process=min(self.per_process, gpus))
 
     def nic_of(self, gpu: int) -> int:
-        """The NIC that GPU number ``gpu`` of the node uses: the nearest, an even share of the GPUs
-        for each."""
+        """Return the NIC that GPU number ``gpu`` of the node uses: the nearest, with an equal number
+        of GPUs for each NIC."""
         return gpu * self.nics // self.gpus if self.gpus >= self.nics else gpu * (self.nics // self.gpus)
 
     def one_order(self, nodes: int) -> bool:
-        """Do all channels pass the GPUs in one order (sameChannels of NCCL's graph)? Between nodes
-        those of each NIC begin at its own GPU; inside a node they have several orders."""
+        """Return whether all channels pass the GPUs in one order (sameChannels of NCCL's graph).
+        Between nodes the channels of each NIC begin at its GPU; inside a node they have several
+        orders."""
         return nodes > 1 and self.nics == 1
 
     def channels(self, nodes: int) -> int:
-        """Channels of a communicator: rings of the search, doubled as NCCL does, and doubled again
-        from Hopper on where a ring is faster than 45 GB/s (src/graph/connect.cc), at most 32. That
-        takes fewer than eight GPUs of a node, or links beyond Hopper's."""
+        """Return the channels of a communicator: rings of the search, doubled as in NCCL, and doubled
+        again from Hopper on if a ring is faster than 45 GB/s (src/graph/connect.cc), at most 32. That
+        needs fewer than eight GPUs of a node, or links faster than Hopper's."""
         if nodes == 1:
             return self.gpu.channels
         rings = min(self.nics, 16)
@@ -160,7 +157,7 @@ class Machine:
         return 4 * rings if self.gpu.index >= 2 and share >= DOUBLED_FROM and 4 * rings <= 32 else 2 * rings
 
     def channel_gbytes(self, nodes: int) -> float:
-        """GB/s of a channel as NCCL's search finds it: the network's share, or NVLink's."""
+        """Return GB/s of a channel from NCCL's search: the share of the network, or of NVLink."""
         if nodes == 1:
             return self.gpu.nvlink_gbytes / self.gpu.channels
         nic = self.nic_gbps / 8
@@ -183,15 +180,15 @@ MACHINES = {
 }
 """Machines by name: the vendors' data sheets."""
 BY_GPU = {m.gpu.name.lower(): m for m in MACHINES.values()}
-"""A GPU's name without a machine means the vendor's node."""
+"""A GPU's name alone means the vendor's node."""
 BY_LINK = ((100.0, "dgx-1"), (200.0, "dgx-a100"), (400.0, "dgx-h100"))
-"""Gb/s of links up to which a machine is assumed that no one named: the vendor's node with adapters
-of this generation; beyond them dgx-b200."""
+"""Gb/s of links up to which each machine is assumed by default: the vendor's node with adapters of
+this generation; above them dgx-b200."""
 
 
 def machine_of(name: str) -> Machine:
-    """The machine ``name``, also by the name of its GPU, or as a file describes it; raises
-    :class:`UnknownName`."""
+    """Return the machine ``name``, which may also be the name of its GPU or of a machine
+    file. Raises :class:`UnknownName`."""
     from softib.workloads.machine_file import is_machine_file, read_machine
 
     if is_machine_file(name):

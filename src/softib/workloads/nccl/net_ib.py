@@ -1,12 +1,12 @@
 """NCCL's IB transport (its ``transport/net_ib``): a collective on the adapters of a fabric.
-Transfers between nodes are messages on queue pairs, everything else is time of the GPU's
+Transfers between nodes are messages on queue pairs; all others are time of the GPU's
 connections.
-
-Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network:
-a queue pair). A hop inside a node takes its latency and its bytes; a hop between nodes begins when
-the sender's proxy has posted it, which is NCCL's latency of a hop less what the network itself
-takes, and goes at most at the channel's rate (the static rate of its queue pair), and where the
-fabric's links are faster than the machine's adapters at its share of an adapter.
+Each
+connection of a channel moves one chunk after another (NVLink: a separate processor; network: a queue
+pair). A hop inside a node takes its latency and the time of its bytes. A hop between nodes begins
+when the sender's proxy has posted it: NCCL's latency of a hop less the latency of the network.
+Its rate is at most that of the channel (the static rate of its queue pair) and, if the fabric's
+links are faster than the machine's adapters, its share of an adapter.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ __all__ = ["Run", "chunk_part", "flow_part", "nodes_of", "part_of"]
 
 @dataclass(frozen=True)
 class Run:
-    """What runs: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``: parameters.
-    ``link_gbps``: data rate of the fastest link of an adapter (infinite: unknown). A link that is
-    no faster than the adapter shares it out by itself."""
+    """A collective to run: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``:
+    parameters. ``link_gbps``: data rate of the fastest link of an adapter (infinite: unknown). A link
+    that is not faster than the adapter divides its rate among connections itself."""
 
     collective: Collective
     by: Choice
@@ -60,8 +60,8 @@ class Run:
 
     @property
     def adapter_gbytes(self) -> float:
-        """GB/s of payload that an adapter of the machine carries for all its connections in one
-        direction."""
+        """Return GB/s of payload that an adapter of the machine carries for all its connections
+        in one direction."""
         return adapter_gbytes(self.machine, self.values) * payload_of(self.by)
 
     @property
@@ -71,27 +71,27 @@ class Run:
 
     @property
     def nodes(self) -> int:
-        """How many nodes."""
+        """Return the number of nodes."""
         return len(self.adapters)
 
     @property
     def work(self) -> Work:
-        """The cut into chunks."""
+        """Return the division into channels and chunks."""
         return work_of(self.collective, self.by, self.size, self.machine, self.nodes)
 
     @property
     def host(self) -> np.ndarray:
-        """Row of the adapter of each rank."""
+        """Return the row of each rank's adapter."""
         nic = np.array([self.machine.nic_of(g) for g in range(self.machine.gpus)])
         return np.asarray(self.adapters[:, nic].reshape(-1))
 
 
 def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.ndarray:
-    """Adapters of each node, int64[nodes, nics], of ``rows`` of the hosts.
-
-    Adapters whose names begin alike (``node-001 mlx5_0``, ``node-001[2]``) are one node's; nodes
-    with fewer of them than others (management hosts) take no part. With ``nics`` so many in a row
-    are a node: raises :class:`InputError` where the rows are no whole nodes.
+    """Return the adapters of each node, int64[nodes, nics], of ``rows`` of
+    the
+    hosts. Adapters whose names begin with the same node (``node-001 mlx5_0``, ``node-001[2]``) belong
+    to it; nodes with fewer adapters than others (management hosts) take no part. With ``nics``, that
+    many consecutive rows are a node. Raises :class:`InputError` if the rows are not whole nodes.
     """
     if nics is None:
         node = [names[int(r)].split(" ")[0].split("[")[0] for r in rows]
@@ -109,10 +109,10 @@ def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.n
 
 
 def part_of(run: Run, detail: str = "auto") -> JobMessages:
-    """The messages of ``run``: one flow a connection (``auto``, ``flows``), or every chunk."""
+    """Return the messages of ``run``: one flow per connection (``auto``, ``flows``), or every chunk."""
     if detail == "chunks" and _largest(run) > MOST_OCTETS:
         raise InputError(
-            f"nccl-{run.collective}: a rank sends {_largest(run):,} octets to another, which is more than "
+            f"nccl-{run.collective}: a rank sends {_largest(run):,} bytes to another, which is more than "
             f"one message; take detail=flows"
         )
     if _over_trees(run):
@@ -121,16 +121,16 @@ def part_of(run: Run, detail: str = "auto") -> JobMessages:
 
 
 def _over_trees(run: Run) -> bool:
-    """Do the switches between nodes reduce?"""
+    """Return whether the switches between nodes reduce."""
     return run.nodes > 1 and (
         run.by.algorithm == Algorithm.COLLNET or (run.by.algorithm == Algorithm.NVLS and run.machine.sharp)
     )
 
 
 def _tree_part(run: Run) -> JobMessages:
-    """An all-reduce over the aggregation tree of each rail, each with an even share of the bytes.
-    It begins when launch, NVLink and the latency of the whole operation are over (which the law
-    counts with the network's), and a GPU gives its adapter at most what all channels of it move."""
+    """An all-reduce over the aggregation tree of each rail, each with an equal share of the bytes. It
+    begins after launch, NVLink and the latency of the whole operation (which the law counts together
+    with the network's), and a GPU sends to its adapter at most at the rate of all its channels."""
     m, v, work = run.machine, run.values, run.work
     _, across = rates_of(run.by, m, run.nodes, work, v)
     rate = min(across * max(1, -(-work.channels // m.nics)), adapter_gbytes(m, v))
@@ -150,8 +150,8 @@ def _tree_part(run: Run) -> JobMessages:
 
 
 def _launched(run: Run, part: JobMessages) -> JobMessages:
-    """``part``, which ends no sooner than a process has launched the collective on all its GPUs
-    (they run the one before meanwhile)."""
+    """Return ``part``, which ends no earlier than the launch of the collective on all GPUs of a
+    process (which run the previous one meanwhile)."""
     host = host_us(run.collective, run.machine, run.nodes, run.values)
     if run.machine.per_process == 1:
         return part
@@ -171,14 +171,14 @@ def _launched(run: Run, part: JobMessages) -> JobMessages:
 
 
 def _largest(run: Run) -> int:
-    """Octets of the largest transfer: sends and receives are not cut into chunks here."""
+    """Return the bytes of the largest transfer: sends and receives are not divided into chunks here."""
     if run.by.algorithm != Algorithm.P2P:
         return 0
     return run.size // (run.machine.gpus * run.nodes) if run.collective == Collective.ALL_TO_ALL else run.size
 
 
 def chunk_part(run: Run) -> JobMessages:
-    """Every transfer."""
+    """Return a message for every transfer."""
     work = run.work
     plan = plan_of(run.collective, run.by, run.size, run.machine, run.nodes, work)
     v, m = run.values, run.machine
@@ -218,13 +218,12 @@ def chunk_part(run: Run) -> JobMessages:
 
 
 def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, octets: np.ndarray) -> np.ndarray:
-    """GB/s of payload of the connection of each transfer, such that those of an adapter together
-    are no more than it carries where links do not hold them to it: the adapter's, by the octets of
-    its connections; with sends and receives, of which a GPU has a few under way, an even share of
-    these."""
+    """Return GB/s of payload of the connection of each transfer. If links do not limit the
+    connections of an adapter to its rate, it is divided among them in proportion to their bytes; for
+    sends and receives, of which a GPU has a few in flight, in equal shares."""
     m = run.machine
     if run.by.algorithm == Algorithm.P2P:
-        at_once = 1  # of send-recv the last GPU of a node sends to the next node
+        at_once = 1  # in send-recv the last GPU of a node sends to the next node
         if run.collective == Collective.ALL_TO_ALL:
             at_once = min(P2P_WINDOW, m.gpus * (run.nodes - 1)) * max(1, -(-m.gpus // m.nics))
         return np.full(len(src), run.adapter_gbytes / at_once)
@@ -233,15 +232,15 @@ def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, oct
 
 
 def _of_switches(run: Run, plan: Plan) -> np.ndarray:
-    """A row for each switch that adds up: it stands nowhere, its transfers are times of the GPUs
-    that take part."""
+    """Add a row for each reducing switch: it has no host; its transfers are times of the
+    participating GPUs."""
     return np.full(plan.extra, int(run.adapters[0, 0]))
 
 
 def flow_part(run: Run) -> JobMessages:
-    """One flow for each pair of adapters that exchange data, which carries everything between them.
-    Without connections between nodes (one node, or switches that reduce) a single computation of
-    the law's time."""
+    """Return one flow for each pair of adapters that exchange data, with all bytes between them.
+    Without connections between nodes (one node, or reducing switches), a single computation of the
+    law's time."""
     flows = flows_of(run)
     if not len(flows.src):
         first = np.full(1, int(run.adapters[0, 0]))

@@ -1,4 +1,4 @@
-"""Algorithms whose switches add up: NVSwitches inside a node (NVLS), aggregation trees between
+"""Algorithms in which switches reduce: NVSwitches inside a node (NVLS), aggregation trees between
 nodes (CollNet over SHARP)."""
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from softib.workloads.nccl.work import STEPS, Work
 __all__ = ["collnet", "nvls", "through_tree"]
 
 IN_FLIGHT = STEPS
-"""Chunks of a channel that an NVSwitch has under way: as far as the buffers of 8 steps reach
-(between nodes by a tree: not bounded here)."""
+"""Chunks of a channel in flight in an NVSwitch, limited by buffers of 8 steps (with a tree
+between nodes: no limit here)."""
 
 
 def collnet(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """CollNet direct: each GPU hands its part for a NIC to the GPU of that NIC, this one to the
-    aggregation tree of the rail, and back."""
+    """CollNet direct: each GPU sends its part for a NIC to the GPU of that NIC, which sends it to
+    the aggregation tree of the rail, and back."""
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n, extra=machine.nics)
     first = np.arange(nodes) * gpus
@@ -43,8 +43,8 @@ def collnet(collective: Collective, work: Work, size: int, machine: Machine, nod
 
 
 def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """NVLS: the NVSwitch of a node adds up each GPU's share; between nodes the GPU of the share
-    goes on by the aggregation tree of its rail, or by the double binary tree; the switch hands the
+    """NVLS: the NVSwitch of a node reduces each GPU's share; between nodes the GPU of the share
+    continues over the aggregation tree of its rail, or the double binary tree; the switch sends the
     result to all. Switches are ``n + node``, aggregation trees ``n + nodes + rail``."""
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n, extra=nodes + machine.nics)
@@ -96,7 +96,7 @@ def _gpu_of(machine: Machine, rail: int) -> int:
 def _all_then(
     rows: Rows, up: np.ndarray, node: int, to: np.ndarray, chunk: int, channel: int, loop: int, block: int
 ) -> np.ndarray:
-    """What a node hands to all when it has everything."""
+    """Send the complete result of a node to all its GPUs."""
     down = rows.add(node, to, chunk, channel, loop, False, block)
     rows.need(np.repeat(down, len(up)), np.tile(up, len(down)))
     return down
@@ -113,8 +113,8 @@ def through_tree(
     block: int,
     at_root: tuple[list[int], list[int]] | None = None,
 ) -> list[list[int]]:
-    """One chunk up a tree of nodes and down; what each node waits for then. ``at_root`` takes what
-    arrives at the root, and what leaves it."""
+    """Send one chunk up a tree of nodes and down; return the rows that each node then waits for.
+    ``at_root`` receives the rows that arrive at the root, and those that leave it."""
     depth = [0] * len(parents)
     for v in range(len(parents)):
         at = v

@@ -18,10 +18,10 @@ MAX_TRANSFERS = 20_000_000
 class Plan:
     """``n`` transfers. ``src`` and ``dst`` int64: ranks, from ``ranks`` on nodes of switches that
     add up (NVSwitches, aggregation trees). ``octets`` int64, ``channel`` int64, ``loop`` int64
-    (which chunk of the channel), ``adds`` bool: whether the receiver adds (otherwise it stores).
-    Transfer ``i`` hands over ``blocks[block_first[i]:block_first[i + 1]]`` and begins when
+    (index of the channel's chunk), ``adds`` bool: whether the receiver adds (otherwise it stores).
+    Transfer ``i`` moves ``blocks[block_first[i]:block_first[i + 1]]`` and begins when
     ``needs[first[i]:first[i + 1]]`` have arrived; transfers of one channel from one rank to another
-    go in the order of their rows. ``extra``: switches."""
+    are sent in the order of their rows. ``extra``: switches."""
 
     ranks: int
     extra: int
@@ -41,7 +41,7 @@ class Plan:
 
 
 class Rows:
-    """Transfers in the making, in blocks of columns."""
+    """Builder of a plan, with transfers in blocks of columns."""
 
     def __init__(self, ranks: int, extra: int = 0):
         self.ranks, self.extra, self.count = ranks, extra, 0
@@ -52,7 +52,7 @@ class Rows:
     def add(
         self, src: object, dst: object, octets: object, channel: object, loop: object, adds: object, block: object
     ) -> np.ndarray:
-        """Transfers of one block each; returns their rows."""
+        """Add transfers of one block each; return their rows."""
         columns = np.broadcast_arrays(
             *(np.atleast_1d(np.asarray(c)) for c in (src, dst, octets, channel, loop, adds, block))
         )
@@ -67,7 +67,7 @@ class Rows:
         return rows
 
     def more_blocks(self, rows: np.ndarray, blocks: np.ndarray) -> None:
-        """Further blocks of transfers."""
+        """Add further blocks to transfers."""
         self._blocks.append((rows, blocks))
 
     def need(self, rows: object, on: object) -> None:
@@ -76,7 +76,7 @@ class Rows:
         self._needs.append((a.reshape(-1), b.reshape(-1)))
 
     def plan(self) -> Plan:
-        """What was made."""
+        """Return the plan."""
         src, dst, octets, channel, loop, adds = (
             np.concatenate([c[k] for c in self._columns]) if self._columns else np.zeros(0, np.int64) for k in range(6)
         )

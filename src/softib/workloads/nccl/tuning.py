@@ -1,4 +1,4 @@
-"""NCCL's choice of algorithm and protocol: latency plus size over bandwidth of each, by the
+"""NCCL's choice of algorithm and protocol: latency plus size over bandwidth of each, with the
 constants of a release (src/graph/tuning.cc)."""
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from softib.workloads.nccl.machine import Machine
 __all__ = ["NVLS_SHARE", "Choice", "choose", "expected_us", "possible", "steps_of"]
 
 NVLS_SHARE = (0.0, 0.0, 0.85, 0.74)
-"""Of NVLink's bandwidth that adding up in the NVSwitch reaches, by GPU (nvlsEfficiency)."""
+"""Share of NVLink's bandwidth that reduction in the NVSwitch reaches, by GPU (nvlsEfficiency)."""
 OLD_MOST = 235.0
-"""GB/s of a collective on A100 at most (2.8.4)."""
+"""Maximum GB/s of a collective on A100 (2.8.4)."""
 OLD_SPEEDS = (42.0, 30.0, 24.0, 21.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0)
-"""GB/s of a channel that the search of 2.8.4 tries."""
+"""GB/s of a channel tried by the search of 2.8.4."""
 OLD_LINK = 21 / 20
-"""An NVLink of Volta and Ampere in 2.8.4 over that of later releases (SM70_NVLINK_WIDTH and
-SM80_NVLINK_WIDTH, src/graph/topo.h: 21 GB/s)."""
+"""Ratio of an NVLink's rate, Volta and Ampere, in 2.8.4 to that in later releases (SM70_NVLINK_WIDTH
+and SM80_NVLINK_WIDTH, src/graph/topo.h: 21 GB/s)."""
 INTEL_OVERHEAD = 12 / 9
-"""What GPUs send through a root complex of Intel takes of PCIe (INTEL_P2P_OVERHEAD)."""
+"""Factor on PCIe bandwidth for GPU traffic through a root complex of Intel (INTEL_P2P_OVERHEAD)."""
 BACKWARD = 1 / 8
-"""Of what GPUs before Ampere take from PCIe that goes the other way (followPath,
-src/graph/search.cc)."""
+"""Share of PCIe bandwidth that GPUs before Ampere also use in the opposite
+direction (followPath, src/graph/search.cc)."""
 NVLS_TREE_BW = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
 
 
 @dataclass(frozen=True)
 class Choice:
     """The algorithm and protocol of a collective. ``serial``: a tree whose threads reduce all
-    chunks up, then hand all results down (LL and Simple of 2.8.4); else some do one and some the
-    other."""
+    chunks up, then send all results down (LL and Simple of 2.8.4); otherwise some threads do one and
+    some the other."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -54,7 +54,7 @@ class Choice:
 
 
 def steps_of(collective: Collective, ranks: int) -> int:
-    """Steps of a ring: hops that a piece of data makes."""
+    """Return the steps of a ring: the hops of a piece of data."""
     if collective == Collective.ALL_REDUCE:
         return 2 * (ranks - 1)
     return ranks - 1
@@ -103,7 +103,7 @@ def choose(
 
 
 def possible(collective: Collective, machine: Machine, nodes: int, nccl: str) -> list[Choice]:
-    """All that NCCL would choose among."""
+    """Return the combinations that NCCL can choose from."""
     return [
         _as_run(by, machine, nccl)
         for by in _named(ALGORITHMS[collective], "", "")
@@ -114,8 +114,8 @@ def possible(collective: Collective, machine: Machine, nodes: int, nccl: str) ->
 
 
 def _named(known: tuple[Algorithm, ...], algorithm: str, protocol: str) -> Iterator[Choice]:
-    """What ``algorithm`` and ``protocol`` (empty: any) leave. Raises :class:`InputError` for a
-    protocol that ``algorithm`` does not run with."""
+    """Return the combinations with ``algorithm`` and ``protocol`` (empty: any). Raises
+    :class:`InputError` for a protocol that ``algorithm`` does not run with."""
     if algorithm and protocol and protocol not in PROTOCOLS[Algorithm(algorithm)]:
         runs = ", ".join(PROTOCOLS[Algorithm(algorithm)])
         raise InputError(f"{algorithm} does not run with {protocol}; it runs with {runs}")
@@ -124,12 +124,12 @@ def _named(known: tuple[Algorithm, ...], algorithm: str, protocol: str) -> Itera
 
 
 def _allowed(by: Choice, machine: Machine, nodes: int) -> bool:
-    """Return the allowed protocols: LL128 needs GPU and NIC behind one PCIe switch."""
+    """Return the allowed protocols: LL128 needs GPU and NIC below a common PCIe switch."""
     return by.protocol != Protocol.LL128 or nodes == 1 or machine.ll128
 
 
 def _as_run(by: Choice, machine: Machine, nccl: str) -> Choice:
-    """``by`` as the release runs it: trees one way after the other, or both at once."""
+    """Return ``by`` as run by the release: trees up and down one after the other, or both at once."""
     old = release_of(nccl, machine.gpu.index).old
     serial = old and by.algorithm == Algorithm.TREE and by.protocol != Protocol.LL128
     return Choice(by.algorithm, by.protocol, serial)
@@ -138,21 +138,21 @@ def _as_run(by: Choice, machine: Machine, nccl: str) -> Choice:
 def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) -> str:
     """Return why NCCL would not run this; empty if it would."""
     if a == Algorithm.COLLNET and (not m.sharp or nodes < 2):
-        return "CollNet takes switches that reduce (sharp=yes), and two nodes"
+        return "CollNet needs switches that reduce (sharp=yes), and two nodes"
     if a in (Algorithm.NVLS, Algorithm.NVLS_TREE) and (not m.gpu.nvls or m.gpus < 2):
-        return f"the NVSwitches of {m.gpu.name} do not add up"
+        return f"the NVSwitches of {m.gpu.name} cannot reduce"
     if a == Algorithm.NVLS and nodes > 1 and (not m.sharp or collective != Collective.ALL_REDUCE):
-        return "NVLS of several nodes takes switches that reduce (sharp=yes), and is for all-reduce"
+        return "NVLS of several nodes needs switches that reduce (sharp=yes), and supports only all-reduce"
     if a == Algorithm.NVLS_TREE and nodes < 2:
-        return "the tree of NVLS is between nodes, and there is one"
+        return "the tree of NVLS needs several nodes, and there is one"
     if a == Algorithm.PAT and m.gpus != 1:
         return "PAT needs one GPU per node"
     return ""
 
 
 def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, nccl: str = "2.30") -> float:
-    """µs as the model of NCCL ``nccl`` expects them; infinite for algorithms that the release
-    lacks."""
+    """Return µs predicted by the model of NCCL ``nccl``; infinite for algorithms that the
+    release lacks."""
     r = release_of(nccl, m.gpu.index)
     a, p = by.algorithm, by.protocol
     if a not in r.base:
@@ -176,10 +176,10 @@ def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, nc
 
 
 def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Release) -> float:
-    """GB/s of algorithm bandwidth."""
+    """Return GB/s of algorithm bandwidth."""
     channels, ranks = m.channels(nodes), nodes * m.gpus
     ring = trees = channels * m.channel_gbytes(nodes)
-    if r.old:  # the search's channels: they are doubled after it
+    if r.old:  # the channels of the search, which are doubled after it
         channels //= 2
         ring, trees = _old_gbytes(m, nodes)
         if m.gpu.index == 1:
@@ -216,10 +216,10 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
 
 
 def _old_gbytes(m: Machine, nodes: int) -> tuple[float, float]:
-    """GB/s of all channels of a ring and of a tree as 2.8.4's search has them
-    (src/graph/search.cc). Of several nodes each NIC has a channel, as fast as the NIC and the PCIe
-    of a GPU allow. On two nodes one GPU of a tree sends and receives, and the tree takes the next
-    faster speeds inside a node, up to twice the network's, as NVLink allows."""
+    """Return GB/s of all channels of a ring and of a tree from 2.8.4's search
+    (src/graph/search.cc). With several nodes each NIC has a channel, as fast as the NIC and the PCIe of
+    a GPU allow. On two nodes one GPU of a tree sends and receives, and the tree uses the next higher
+    speeds inside a node, up to twice the network's, if NVLink allows."""
     nvlink = m.gpu.nvlink_gbytes * (OLD_LINK if m.gpu.index < 2 else 1.0)
     if nodes == 1:
         return nvlink, nvlink

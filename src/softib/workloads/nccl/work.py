@@ -1,4 +1,4 @@
-"""How NCCL cuts a collective: channels and threads for a size, chunks, loops (facts of
+"""NCCL's division of a collective: channels and threads for a size, chunks, loops (from
 src/enqueue.cc and the device code of NCCL 2.8.4)."""
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ BUFFER = {Protocol.LL: 524_288, Protocol.LL128: 4_915_200, Protocol.SIMPLE: 4_19
 """Octets of a connection's buffer: LL 8 lines of 16 bytes for 512 threads, LL128 120 words for
 640, Simple 4 MiB; each 8 times."""
 PAYLOAD = {Protocol.LL: (1, 2), Protocol.LL128: (15, 16), Protocol.SIMPLE: (1, 1)}
-"""Share of what is written that is payload."""
+"""Share of payload in the bytes written."""
 THREADS = {Protocol.LL: 512, Protocol.LL128: 640, Protocol.SIMPLE: 512}
 THRESHOLD = {Protocol.LL: 8, Protocol.LL128: 8, Protocol.SIMPLE: 64}
-"""Octets of a thread below which a channel is not worth it."""
+"""Bytes per thread below which NCCL uses fewer channels."""
 NVLS_CHUNK = 131_072
 RING_CHUNK_STEPS = 4
 LINES = 16
-"""A chain by LL128 hands on lines of 128 bytes as they come: pieces of 1/16 of a step stand for
-that."""
+"""A chain with LL128 forwards lines of 128 bytes as they arrive, approximated by pieces of 1/16
+of a step."""
 LL_OCTETS = 8
-"""Octets that a thread hands on at once by LL, with two flags beside them: a chain hands on what
-all threads have."""
+"""Bytes that a thread forwards at once with LL, with two flags: a chain forwards the data of all
+threads together."""
 LL128_OCTETS = 60
 """Octets that a thread has under way by LL128: 8 words of 8 bytes, one in 16 of them flags
 (NCCL_LL128_SHMEM_ELEMS_PER_THREAD). The latency of a hop is that of so many."""
@@ -47,12 +47,12 @@ class Work:
 
     @property
     def loops(self) -> int:
-        """How often a channel goes round."""
+        """Return the number of loops of a channel."""
         return sum(count for _, count in self.chunks)
 
 
 def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nodes: int) -> Work:
-    """The cut of ``size`` bytes."""
+    """Return the division of ``size`` bytes."""
     p, ranks = by.protocol, machine.gpus * nodes
     channels, threads = machine.channels(nodes), THREADS[p]
     threshold = THRESHOLD[p] * (ranks if p == Protocol.LL and by.algorithm == Algorithm.RING else 1)
@@ -89,8 +89,8 @@ def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nod
 
 
 def _loops(size: int, parts: int, full: int) -> tuple[tuple[int, int], ...]:
-    """Chunks of ``parts`` shares: whole loops of ``full`` bytes, and the rest in even shares (NCCL
-    rounds them up to what its threads move at once, which the measurements do not show)."""
+    """Return the chunks of ``parts`` shares: whole loops of ``full`` bytes, and the rest in equal
+    shares (NCCL rounds them up to the unit of its threads, which measurements do not show)."""
     whole, rest = divmod(size, parts * full)
     rows = [(full, whole)] if whole else []
     if rest or not rows:

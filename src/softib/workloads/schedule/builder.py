@@ -1,5 +1,5 @@
-"""Making a :class:`~softib.workloads.schedule.schedule.Schedule` operation by operation, or rank by
-rank in columns."""
+"""Builder of a :class:`~softib.workloads.schedule.schedule.Schedule`, by single operations or by rank
+in columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Builder:
         self._labels: list[str] = []
         self._needs = array("q")
         self.place = np.zeros(0, np.int64)
-        """Of each row, its place in the last :meth:`schedule`."""
+        """Position of each row in the last :meth:`schedule`."""
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -32,13 +32,13 @@ class Builder:
     def message(
         self, kind: int, rank: int, peer: int, size: int, tag: int = 0, *, processor: int = 0, label: str = ""
     ) -> int:
-        """A send or receive (:class:`Kind`); returns its row."""
+        """Add a send or receive (:class:`Kind`); return its row."""
         self._rows.extend((rank, kind, peer, size, tag, 0, processor))
         self._labels.append(label)
         return len(self._labels) - 1
 
     def compute(self, rank: int, ps: int, *, processor: int = 0, label: str = "") -> int:
-        """A computation; returns its row."""
+        """Add a computation; return its row."""
         self._rows.extend((rank, COMPUTE, -1, 0, 0, ps, processor))
         self._labels.append(label)
         return len(self._labels) - 1
@@ -48,7 +48,7 @@ class Builder:
         self._needs.extend((row, on, on_start))
 
     def schedule(self, name: str) -> Schedule:
-        """What was built."""
+        """Return the schedule."""
         rows = np.array(self._rows).reshape(-1, 7)
         order = np.argsort(rows[:, 0], kind="stable")
         place = np.empty(len(rows), np.int64)

@@ -1,12 +1,12 @@
-"""A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation as messages and
-computations of a :class:`~softib.workloads.pattern.JobMessages`.
-
-A send takes the processor for the sender's overhead. A message of at most the eager limit leaves
-then, and the send has ended. A larger one is announced by a small message (RTS); when that is there
-and the receive is posted, the receiver READs the data and says so by another small message (FIN),
-which ends the send: rendezvous by READ, as UCX and Open MPI do. A receive ends when its data is
-there and the processor has had the receiver's overhead. Ranks of one host share its memory: the
-sender's processor writes such a message, and the receiver sees it a latency later.
+"""A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation becomes messages
+and computations of a
+:class:`~softib.workloads.pattern.JobMessages`.
+A send occupies the processor for the sender's overhead. A message up to the eager limit then
+leaves, and the send has ended. A larger message is announced with a small one (RTS); when that has
+arrived and the receive is posted, the receiver READs the data and sends another small message
+(FIN), which ends the send: rendezvous with READ, as in UCX and Open MPI. A receive ends when its
+data has arrived and the receiver's overhead on the processor is over. Ranks of one host share its
+memory: the sender's processor writes such a message, and the receiver sees it after a latency.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from softib.workloads.schedule.schedule import PROCESSORS, Kind, Schedule, match
 __all__ = ["part_of", "place"]
 
 RTS_OCTETS, FIN_OCTETS = 64, 16
-"""An announcement (addresses, a remote key), and the word that the data was read."""
+"""Bytes of RTS (addresses, a remote key) and FIN (the data was read)."""
 
 
 def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
-    """Host of each rank (int64[ranks], of ``rows``): ``each`` on one, in order. Raises
-    :class:`InputError` where there are more ranks than that."""
+    """Return the host of each rank (int64[ranks], of ``rows``): ``each`` ranks per host,
+    in order. Raises :class:`InputError` if there are more ranks."""
     if s.ranks > len(rows) * each:
         hint = f"; use more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
         raise InputError(
@@ -44,17 +44,17 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
 def part_of(
     s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None
 ) -> tuple[JobMessages, np.ndarray]:
-    """The messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose
-    completion ends it (int64[n]).
-
-    ``rails`` (int64[ranks, rails]): rows of the ports that a rank may send by, its own first;
-    without them, ``host``. Raises :class:`InputError` as :meth:`Schedule.check` and
+    """Return the messages of ``s`` with rank r on ``host[r]``, and for each operation the row
+    whose completion ends it (int64[n]).
+    ``rails``
+    (int64[ranks, rails]): rows of the ports that a rank may send through, its own first; default
+    ``host``. Raises :class:`InputError` as :meth:`Schedule.check` and
     :func:`~softib.workloads.schedule.schedule.matched` do.
     """
     s.check()
     if (large := s.size > MAX_MESSAGE).any():
         raise InputError(
-            f"{s.name}: {s.where(int(np.argmax(large)))}: more than 2 GiB, the most that a queue pair sends at once"
+            f"{s.name}: {s.where(int(np.argmax(large)))}: more than 2 GiB, the largest message of a queue pair"
         )
     receive_of = matched(s)
     ports = host[:, None] if rails is None else rails
@@ -87,9 +87,9 @@ def part_of(
 
 @dataclass(frozen=True)
 class _Sends:
-    """How each operation's message goes (bool[n] each; ``piece``, int64[n]: the bytes of a rail).
-    ``copied``: its sender copies it into registered buffers; ``rest``: and goes on to do so after
-    the first."""
+    """The method of each operation's message (bool[n] each; ``piece``, int64[n]: the bytes of a
+    rail). ``copied``: the sender copies it into registered buffers; ``rest``: and continues to copy
+    after the first fragment."""
 
     every: np.ndarray
     local: np.ndarray
@@ -103,8 +103,8 @@ class _Sends:
 
 
 def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Sends:
-    """Sends to the same host, by rendezvous (``deferred``), at once (``eager``), and those of the
-    deferred that take all ``rails``."""
+    """Return the sends to the same host, with rendezvous (``deferred``), without (``eager``), and
+    the deferred ones that use all ``rails``."""
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
     blocking = np.zeros(len(s), bool) if s.blocking is None else s.blocking
@@ -119,11 +119,11 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
 
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
-    """Rows of messages, RTS, FIN and further stripes (int64[n] each, -1 = none), and how many rows
-    there are in all.
-
-    Every operation has one computation; sends then have their message (deferred ones READs, one a
-    rail), deferred ones RTS and FIN.
+    """Return the rows of messages, RTS, FIN and further stripes (int64[n] each, -1 = none), and the
+    total number of rows.
+    Every
+    operation has one computation; sends also have a message (deferred ones one READ per rail), deferred
+    sends also RTS and FIN.
     """
     stripes = [sends.striped] * (sends.rails - 1)
     row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, sends.rest, *stripes], n)
@@ -136,8 +136,8 @@ def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns of the rows, int64[rows] each: ports, bytes, operation, delay in ps. All are
-    computations of no time at first."""
+    """Columns of the rows, int64[rows] each: ports, bytes, operation, delay in ps. Initially
+    all are computations without time."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -170,7 +170,8 @@ def _write_messages(
 
 
 def _eager_latency_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
-    """What an eager message takes beside the adapter's profile, and holds no processor (int64[n])."""
+    """Return the latency of an eager message in addition to the adapter's profile, which occupies no
+    processor (int64[n])."""
     ns = cost.latency_ns + (octets > cost.bounce_above) * cost.fetch_ns + (octets > cost.fragment) * cost.behind_ns
     return np.round(ns * 1000).astype(np.int64)
 
@@ -178,7 +179,7 @@ def _eager_latency_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
 def _write_rest(
     c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, rest_row: np.ndarray
 ) -> None:
-    """The sender's copies of further fragments, while the first is on its way."""
+    """Write the sender's copies of further fragments, while the first is in transit."""
     i = np.flatnonzero(sends.rest)
     at = rest_row[i]
     c.src[at] = c.dst[at] = ports[s.rank[i], 0]
@@ -188,7 +189,8 @@ def _write_rest(
 def _write_local(
     c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
 ) -> None:
-    """Data between ranks of one host: until the receiver sees what the sender's processor wrote."""
+    """Write data between ranks of one host: the time until the receiver sees the data that the sender's
+    processor wrote."""
     i = np.flatnonzero(sends.local)
     at = message_row[i]
     c.src[at] = c.dst[at] = ports[s.rank[i], 0]
@@ -203,8 +205,7 @@ def _write_handshakes(
     ports: np.ndarray,
     packets: tuple[tuple[np.ndarray, np.ndarray, int], ...],
 ) -> None:
-    """Announcements of deferred sends and their ends: ``packets`` are (rows, rank that gets it,
-    bytes)."""
+    """Write RTS and FIN of deferred sends: ``packets`` are (rows, receiving rank, bytes)."""
     j = np.flatnonzero(sends.deferred)
     for rows, to, octets in packets:
         at = rows[j]
@@ -216,7 +217,7 @@ def _write_handshakes(
 def _write_stripes(
     c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]
 ) -> None:
-    """The pieces of striped READs that go by the rails behind the first."""
+    """Write the pieces of striped READs on all rails except the first."""
     t = np.flatnonzero(sends.striped)
     for k, stripe in enumerate(stripe_rows, 1):
         at, left = stripe[t], s.size[t] - k * sends.piece[t]
@@ -229,8 +230,8 @@ def _write_stripes(
 def _order(
     s: Schedule, row_of: list[np.ndarray], qp: np.ndarray, opcode: np.ndarray, owners: np.ndarray, needed: np.ndarray
 ) -> np.ndarray:
-    """Place of each row so that no message stands behind one of its queue pair that waits for it.
-    Raises :class:`InputError` with the operation where there is none."""
+    """Return the position of each row such that no message follows one of its queue pair that waits
+    for it. Raises :class:`InputError` with the operation if there is no such order."""
     order, circle = posting_order(qp, opcode == Opcode.COMPUTE, owners, needed)
     if circle >= 0:
         operation = np.arange(len(qp))
@@ -244,8 +245,8 @@ def _order(
 
 
 def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
-    """Rows behind the ``n`` first for each mask in turn (-1 where it is not set), and how many rows
-    there are."""
+    """Number rows after the first ``n`` for each mask in turn (-1 where it is not set); return them
+    and the total number of rows."""
     out = []
     for mask in masks:
         row = np.full(len(mask), -1, np.int64)
@@ -256,7 +257,7 @@ def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
 
 
 def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _Sends) -> np.ndarray:
-    """What each operation takes of its rank's processor, in ps."""
+    """Return the time of each operation on its rank's processor, in ps."""
     first = np.minimum(s.size, cost.fragment) * cost.copy_ps
     sent = np.where(sends.copied, first, 0)
     sent = np.where(sends.local, s.size * cost.memory_ps, sent)
@@ -276,9 +277,9 @@ def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _
 def _queue_pairs(
     s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray
 ) -> np.ndarray:
-    """One for each pair of ranks, rail and direction of posting, and for announcements and their
-    ends, which wait for nothing else; processors; one for each message in memory, for these are
-    only seen later."""
+    """Return the queue pairs: one for each pair of ranks, rail and direction of posting; separate
+    ones for RTS and FIN, which wait for nothing else; the processors; and one for each message in
+    memory, since these only become visible later."""
     message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)
@@ -291,7 +292,7 @@ def _queue_pairs(
     first = base + n
     wire = first + wide * np.where(deferred, back, pair) + deferred
     qp[message_row[i]] = np.where(local[i], base + i, wire[i])
-    if s.acknowledged:  # recorded: each tag is a queue pair
+    if s.acknowledged:  # recorded programs: each tag is a queue pair
         qp[message_row[i]] += (s.tag[i] + 1) * (first + wide * (s.ranks * s.ranks + 1))
     qp[rts_row[j]], qp[fin_row[j]] = first + wide * (pair[j] + 1) - 2, first + wide * (back[j] + 1) - 1
     for k, stripe in enumerate(stripe_rows, 1):
@@ -303,7 +304,7 @@ def _queue_pairs(
 def _dependencies(
     s: Schedule, receive_of: np.ndarray, ended: np.ndarray, row_of: list[np.ndarray], deferred: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rows that wait, rows that they wait for)."""
+    """Return (rows that wait, rows that they wait for)."""
     message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     owner, need = s.on_ends()
     waits, needs = [owner], [ended[need]]
@@ -314,7 +315,8 @@ def _dependencies(
     j = np.flatnonzero(deferred)
     waits.append(rts_row[j])
     needs.append(j)
-    # A READ begins when it is announced and the receive is posted: when what that one requires has ended.
+    # A READ begins when the RTS has arrived and the receive is posted, that is, when the dependencies
+    # of the receive have ended.
     for reads in (message_row, *stripe_rows):
         j = np.flatnonzero(deferred & (reads >= 0))
         waits += [reads[j], receive_of[j], fin_row[j]]

@@ -11,12 +11,12 @@ __all__ = ["posting_order"]
 
 
 def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, int]:
-    """(place of each row, -1), or (…, a row that waits for itself). ``waits[k]`` waits for
-    ``needs[k]``; rows of one ``qp`` that are no computations go in the order of their places.
-
-    Rows stay where they are unless some would wait for ever behind others of their queue pair. A
-    program posts when what it waits for has happened, so then they stand in an order in which
-    nothing stands before what it waits for.
+    """Return (position of each row, -1), or (…, a row that waits for itself). ``waits[k]``
+    waits for ``needs[k]``; rows of one ``qp`` other than computations are sent in the order of
+    their
+    positions. Rows keep their order unless some would wait for ever behind others of their queue pair.
+    A program posts a message when its dependencies are done, so in that case rows are put in an
+    order in which dependencies come first.
     """
     n = len(qp)
     rows = np.flatnonzero(~computes)
@@ -34,8 +34,8 @@ def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs
 
 
 def _ready(n: int, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(rows in the order in which all that they wait for stands before them, what each waits for in
-    the end)."""
+    """Return (rows in an order with all dependencies first, the number of unfinished dependencies of
+    each)."""
     from softib.sim.static_kernels import step_of
 
     first, waiting, _ = inverted(waits, needs, n)
@@ -46,7 +46,7 @@ def _ready(n: int, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _in_circle(left: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> int:
-    """A row of a circle: the first met twice on the way back from one that is stuck."""
+    """Return a row of a cycle: the first one met twice when following dependencies of a stuck row."""
     stuck = (left[waits] > 0) & (left[needs] > 0)
     back = dict(zip(waits[stuck].tolist(), needs[stuck].tolist(), strict=True))
     at, seen = next(iter(back)), set()

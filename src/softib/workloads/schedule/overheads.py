@@ -1,4 +1,4 @@
-"""Costs of a program's messages in its library and processors, besides the adapter's."""
+"""Costs of a program's messages in its library and processors, in addition to the adapter's."""
 
 from __future__ import annotations
 
@@ -11,24 +11,21 @@ __all__ = ["Overheads"]
 class Overheads:
     """Costs of a library's messages besides the adapter's.
 
-    **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager one costs
-    ``copy_ps`` for each byte that either end copies into or out of registered buffers, fragment by
-    fragment (``fragment`` bytes): the sender its first fragment before it posts it, the others
-    while it is on its way (``copies_rest``: that takes its time, too); the receiver the first, and
-    of the others what their arrival does not hide, ``rest_ps`` a byte. A send that is not
-    blocking (:class:`Schedule`) and larger than ``zcopy_above`` costs its sender no copy.
+    **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager message
+    costs ``copy_ps`` per byte that either end copies into or out of registered buffers, in fragments of
+    ``fragment`` bytes. The sender copies the first fragment before it posts it, the others while
+    that one is in transit (``copies_rest``: this costs time, too). The receiver pays for the first, and
+    ``rest_ps`` per byte for the part of the others that their arrival does not hide. A
+    non-blocking send (:class:`Schedule`) larger than ``zcopy_above`` costs its sender no copy.
 
-    **Time that holds no processor**: ``latency_ns`` until a program sees what came; above
-    ``bounce_above`` ``fetch_ns`` more (the adapter reads the data), and of several fragments
-    ``behind_ns`` (an adapter takes the request of an idle queue pair as it is posted, and fetches
-    those behind it).
-
-    **Rendezvous**: a blocking send larger than ``blocking_limit`` (and ``eager_limit``), any other
-    larger than ``eager_limit``. It takes ``rendezvous_wait_ns`` until it is read, and
-    ``rendezvous_ns`` of the receiver's processor. One larger than ``stripe_above`` takes all rails.
-
-    **Ranks of one host**: the sender's processor writes ``memory_ps`` a byte; ``memory_ns`` later
-    the receiver sees it.
+    **Time without a processor**: ``latency_ns`` until a program sees a message; above ``bounce_above``,
+    ``fetch_ns`` more (the adapter reads the data), and with several fragments ``behind_ns`` (an adapter
+    takes the request of an idle queue pair directly, and fetches later ones). **Rendezvous**: a
+    blocking send larger than ``blocking_limit`` (and ``eager_limit``), any other larger than
+    ``eager_limit``. It costs ``rendezvous_wait_ns`` until it is read, and ``rendezvous_ns`` of the
+    receiver's processor. A message larger than ``stripe_above`` uses all rails. **Ranks of one host**:
+    the sender's processor writes at ``memory_ps`` per byte; the receiver sees the message ``memory_ns``
+    later.
     """
 
     name: str = "verbs"

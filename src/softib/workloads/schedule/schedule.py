@@ -1,6 +1,6 @@
-"""Programs of ranks: sends, receives and computations with what each waits for, as columns; what
-GOAL and Chakra traces and collectives become, and what becomes
-:class:`~softib.sim.messages.Messages`."""
+"""Programs of ranks: sends, receives and computations with their dependencies, as columns. GOAL
+and Chakra traces and collectives are converted to this form, and
+from it to :class:`~softib.sim.messages.Messages`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from softib.ragged import inverted, spread
 __all__ = ["ANY", "MOST_OCTETS", "MOST_PS", "PROCESSORS", "Kind", "Schedule", "matched", "meetings"]
 
 ANY = -1
-"""Of ``peer`` and ``tag`` of a receive: from anybody, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
+"""Value of ``peer`` and ``tag`` of a receive: any source, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
 MOST_OCTETS = 1 << 40
 """Of a message."""
 PROCESSORS = 256
-"""Of a rank at most: GOAL's ``cpu`` is a byte."""
+"""Largest number of processors of a rank: GOAL's ``cpu`` is one byte."""
 MOST_PS = 1 << 61
-"""Of all that a rank computes: 27 days. Times are whole numbers of 64 bits."""
+"""Limit of a rank's total computation, 27 days: times are 64-bit integers."""
 
 
 class Kind(IntEnum):
-    """What an operation does."""
+    """The kind of an operation."""
 
     SEND, RECV, COMPUTE = range(3)
 
@@ -35,17 +35,16 @@ class Kind(IntEnum):
 class Schedule:
     """``n`` operations of ``ranks`` ranks, sorted by rank, in the order of each rank's program.
 
-    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation:
-    -1; a receive: or :data:`ANY`); ``size`` int64 bytes (a computation: 0); ``tag`` int64;
-    ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the operation
-    keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have
-    ended; where ``on_start`` (bool, beside ``needs``) is set, when that one has begun. ``labels``
-    say where operations stand, for messages to people (none, or empty: the number in its rank
-    does). ``acknowledged``: a send has ended when its sender knows that it arrived, as the
-    completions of a queue pair say, not when it was handed over. ``processors``: that all ranks
-    share (0: each has its own), rank r on processor r modulo this. ``blocking`` (bool[n], or
-    nothing: none is): sends of a program that does nothing else until the buffer is free (MPI_Send,
-    not MPI_Isend): some libraries carry these in another way.
+    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation: -1; a
+    receive: or :data:`ANY`); ``size`` int64 bytes (a computation: 0); ``tag`` int64; ``compute_ps``
+    int64 (of a computation); ``processor`` int32: the processor of the rank that the operation
+    occupies. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; if
+    ``on_start`` (bool, parallel to ``needs``) is set, when that one has begun. ``labels``: locations of
+    operations for error messages (None or empty: the number in its rank). ``acknowledged``: a send ends
+    with its acknowledgement, like the completions of a queue pair, not when it was passed to the
+    adapter. ``processors``: number of processors shared by all ranks (0: each has its own); rank r uses
+    processor r modulo this. ``blocking`` (bool[n], or None: no send is): sends of a program that waits
+    until the buffer is free (MPI_Send, not MPI_Isend), which some libraries send differently.
     """
 
     name: str
@@ -69,37 +68,37 @@ class Schedule:
         return len(self.rank)
 
     def where(self, i: int) -> str:
-        """``rank 3, l12``: the place of operation ``i``."""
+        """Return ``rank 3, l12``: the location of operation ``i``."""
         number = i - int(np.searchsorted(self.rank, self.rank[i]))
         label = self.labels[i] if self.labels else ""
         return f"rank {int(self.rank[i])}, {label or f'operation {number + 1}'}"
 
     def check(self) -> None:
-        """Raise :class:`InputError` as :meth:`check_values`, and for operations that wait for each
-        other in a circle."""
+        """Raise :class:`InputError` as :meth:`check_values`, and for a cycle of operations that wait
+        for each other."""
         self.check_values()
         circle = _in_a_circle(self)
         if circle >= 0:
             raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, through its requirements")
 
     def check_values(self) -> None:
-        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not
-        there, a rank that sends to itself, a negative size or time."""
+        """Raise :class:`InputError`, one line with rank and operation, for a peer that does not
+        exist, a rank that sends to itself, a negative size or time."""
         sends = self.kind != Kind.COMPUTE
         receives = self.kind == Kind.RECV
         anybody = receives & (self.peer == ANY)
         rules = (
             (
                 sends & ~anybody & ((self.peer < 0) | (self.peer >= self.ranks)),
-                f"names a rank that is not there; there are {self.ranks:,}",
+                f"names a rank that does not exist; there are {self.ranks:,}",
             ),
             (sends & (self.peer == self.rank), "sends to itself, or receives from itself"),
             (self.size < 0, "has a negative size"),
             (self.compute_ps < 0, "computes for a negative time"),
-            (self.size > MOST_OCTETS, f"has more than {MOST_OCTETS:,} octets"),
+            (self.size > MOST_OCTETS, f"has more than {MOST_OCTETS:,} bytes"),
             (
                 self._too_long(),
-                f"computes, with what its rank computes before it, longer than {MOST_PS / 86400e12:.0f} days",
+                f"brings the computation of its rank to more than {MOST_PS / 86400e12:.0f} days",
             ),
         )
         for wrong, problem in rules:
@@ -107,8 +106,8 @@ class Schedule:
                 raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {problem}")
 
     def _too_long(self) -> np.ndarray:
-        """Operations at whose end their rank has computed longer than :data:`MOST_PS`, one
-        operation after another."""
+        """Return the operations at whose end the total computation of their rank exceeds
+        :data:`MOST_PS`."""
         if self.compute_ps.sum(dtype=np.float64) <= MOST_PS:
             return np.zeros(1, bool)
         total = np.cumsum(self.compute_ps, dtype=np.float64)
@@ -116,8 +115,8 @@ class Schedule:
         return total - before > MOST_PS
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """(operations that wait, operations whose end they wait for): what waits for a begin waits
-        for what that one waits for."""
+        """Return (operations that wait, operations whose end they wait for): an operation that waits
+        for the begin of another waits for the dependencies of that one."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         needs, start = self.needs, self.on_start
         while start.any():
@@ -130,10 +129,10 @@ class Schedule:
         return owner, needs
 
     def processor_rows(self) -> np.ndarray:
-        """The processor of each operation (int64[n]): rank times :data:`PROCESSORS`, and its number
-        there. Where ranks share ``processors``, that of another rank: all on which a rank computes
-        are the first such of the lowest rank that shares them. What only sends and receives, as an
-        adapter that answers, keeps its own."""
+        """Return the processor of each operation (int64[n]): rank times :data:`PROCESSORS`, plus its
+        number in the rank. If ranks share ``processors``, processors that compute are replaced by the
+        first such processor of the lowest rank that shares them. A processor that only sends and
+        receives, like an adapter that answers, stays separate."""
         rows = self.rank.astype(np.int64) * PROCESSORS + self.processor
         if not 0 < self.processors < self.ranks:
             return rows
@@ -147,12 +146,12 @@ class Schedule:
 
     @property
     def octets(self) -> int:
-        """Octets that all ranks send."""
+        """Return the bytes that all ranks send."""
         return int(self.size[self.kind == Kind.SEND].sum())
 
 
 def _in_a_circle(s: Schedule) -> int:
-    """An operation that waits for itself, by way of others; -1 without one."""
+    """Return an operation that waits for itself, through others; -1 without one."""
     from softib.sim.static_kernels import step_of
 
     n = len(s)
@@ -163,18 +162,18 @@ def _in_a_circle(s: Schedule) -> int:
 
 
 def matched(s: Schedule) -> np.ndarray:
-    """The receive of each send (int64[n], -1 for what is no send), by source, destination and tag,
-    in the order of both programs (MPI-4, 3.5).
-
-    A receive from :data:`ANY` takes, after all others found theirs, the first send that is left and
-    fits: which message comes first is not known before a run. Raises :class:`InputError` for a send
+    """Return the receive of each send (int64[n], -1 for other operations), by source, destination
+    and tag, in the order of both programs (MPI-4,
+    3.5).
+    A receive from :data:`ANY` takes, after all other matches, the first remaining send that fits, since
+    the order of arrival is unknown before a run. Raises :class:`InputError` for a send
     or receive without its counterpart, and for sizes that do not fit.
     """
     return np.where(s.kind == Kind.SEND, meetings(s), -1)
 
 
 def meetings(s: Schedule) -> np.ndarray:
-    """As :func:`matched`, and of each receive its send (int64[n], -1 for computations)."""
+    """Like :func:`matched`, and for each receive its send (int64[n], -1 for computations)."""
     from softib.sim.loggops import matches
 
     wild = (s.kind == Kind.RECV) & ((s.peer == ANY) | (s.tag == ANY))

@@ -1,5 +1,5 @@
-"""Jobs of storage: clients that read from or write to targets, and checkpoints of all ranks. Their
-fields are their options."""
+"""Storage jobs: clients that read from or write to targets, and checkpoints of all ranks. The fields
+of a job are its options."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ MIB = 1 << 20
 
 
 class OfStorage(Job):
-    """What clients and targets of storage take. Options that are None follow ``parameters.yaml``,
-    section ``storage``."""
+    """Options of clients and targets of storage. An option that is None has the value in
+    ``parameters.yaml``, section ``storage``."""
 
     size: Volume = Field(64 * MIB, description="bytes that each client moves")
     targets: list[HostName] | HostName | None = Field(
         None,
-        description="hosts that store: names, patterns, ranges; default the last host. Clients are all "
-        "other hosts of the job",
+        description="storage hosts: names, patterns, ranges; default the "
+        "last host. Clients are all other hosts of the job",
     )
     block: Size = Field(MIB, description="bytes of a request")
-    stripe: Size = Field(MIB, description="bytes on one target before the next; requests are cut where a stripe ends")
+    stripe: Size = Field(
+        MIB, description="bytes on one target before the next; requests are split at the end of a stripe"
+    )
     stripe_count: Number | None = Field(
         None, description="targets of one client's data, from target number (client mod targets) on; default all"
     )
@@ -39,18 +41,18 @@ class OfStorage(Job):
     )
     device: Literal["nvme", "memory"] = Field("nvme", description="storage medium of a target; memory takes no time")
     device_time: Time | None = Field(None, description="latency of a device per request, without data transfer")
-    device_rate: Rate | None = Field(None, description="of all devices of a target together, in Gb/s")
-    client_time: Time | None = Field(None, description="of a client's processor for a request")
-    target_time: Time | None = Field(None, description="of a target's processor for a request")
+    device_rate: Rate | None = Field(None, description="total rate of a target's devices, in Gb/s")
+    client_time: Time | None = Field(None, description="time of a client's processor per request")
+    target_time: Time | None = Field(None, description="time of a target's processor per request")
     target_iops: Number | None = Field(
         None,
-        description="requests a second that the processors of a target serve, of all its clients and jobs; "
-        "default no limit",
+        description="requests per second that the processors of a target "
+        "serve, for all clients and jobs; default no limit",
     )
 
     @property
     def fewest_hosts(self) -> int:
-        """One client, where ``targets`` names other hosts."""
+        """Return 1 if ``targets`` names other hosts, otherwise 2."""
         return 2 if self.targets is None else 1
 
 
@@ -60,7 +62,7 @@ class Storage(OfStorage):
 
     pattern: Literal["storage"] = "storage"
     operation: Literal["read", "write"] = Field("read", description="what clients do")
-    bursts: Number = Field(1, description="how often each client moves its bytes")
+    bursts: Number = Field(1, description="number of times that each client moves its bytes")
     pause: Time = Field(0, description="between two bursts of a client")
 
 

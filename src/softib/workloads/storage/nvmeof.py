@@ -1,16 +1,15 @@
 """Storage over NVMe over Fabrics as messages: requests of clients to targets, and checkpoints.
 
-A request of ``nvme-of`` is what NVMe over Fabrics does over RDMA (NVM Express, RDMA Transport
+A request of ``nvme-of`` follows NVMe over Fabrics over RDMA (NVM Express, RDMA Transport
 Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the target's
-devices bring the data, which the target WRITEs into the client's memory; for a write the target
-READs it from there (a small one travels with the command); the target SENDs a response capsule.
-``rdma`` is the data alone, WRITEs and READs of the client.
-
-Devices of a target serve requests one after another at their common rate, whichever client or job
-they are of; the time of a request beside its bytes passes for several at once. Its processors may
-have a rate, too: so many requests a second (``target_iops``). READs of a target and its responses
-are queue pairs of their own here: a real one posts both to one queue pair in the order in which
-they get ready.
+devices deliver the data, which the target WRITEs into the client's memory; for a write the target
+READs it from there (small data is part of the command); the target SENDs a response capsule.
+``rdma`` is only the data: WRITEs and READs of the client.
+Devices
+of a target serve the requests of all clients and jobs one after another at their common rate; the
+latency of a request, in addition to its bytes, overlaps with others. The processors may have a
+rate, too: ``target_iops`` requests per second. READs and responses of a target use separate queue
+pairs here: a real target posts both to one queue pair in the order in which they become ready.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ COMMAND, RESPONSE = 64, 16
 """Octets of a command and a response capsule: a submission and a completion queue entry (NVM
 Express Base Specification 2.0, 3.3.3)."""
 STAGES = 8
-"""Rows of one request at most, for their order."""
+"""Largest number of rows of one request, for their order."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """ps of a request: of devices (``device_ps`` beside ``ps_per_byte``), of the processors of
-    client and target; ``served_ps`` between two requests that the target's processors serve."""
+    """ps of a request: of devices (``device_ps`` plus ``ps_per_byte``), of the processors of
+    client and target; ``served_ps`` between two requests served by the target's processors."""
 
     device_ps: int
     ps_per_byte: float
@@ -54,8 +53,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Shares:
-    """Assignment of requests: rows of ``clients`` and ``targets``; the n-th of ``octets`` is each
-    client's n-th request, to target ``(client + step) mod targets``."""
+    """Assignment of requests: rows of ``clients`` and ``targets``; the n-th entry of ``octets`` is
+    the size of each client's n-th request, to target ``(client + step) mod targets``."""
 
     clients: np.ndarray
     targets: np.ndarray
@@ -65,7 +64,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Requests:
-    """Columns of requests, the first ones of all clients before the second: ``order``, host of
+    """Columns of requests, the first of each client before the second of any: ``order``, host of
     client (``src``) and target (``dst``), ``octets``, number of the ``pair`` and of the ``target``.
     """
 
@@ -78,8 +77,8 @@ class Requests:
 
 
 def storage(job: Storage, at: Place) -> list[JobMessages]:
-    """The messages of clients that read or write. Raises :class:`InputError` where no client is
-    left or an option does not fit."""
+    """Return the messages of clients that read or write. Raises :class:`InputError` if no client
+    is left or an option does not fit."""
     shares, rows = _shares(job, at, job.bursts), Rows()
     begun = rows.compute(shares.clients, np.arange(len(shares.clients)), 0)
     for number in range(job.bursts):
@@ -90,7 +89,7 @@ def storage(job: Storage, at: Place) -> list[JobMessages]:
 
 
 def checkpoint(job: Checkpoint, at: Place) -> list[JobMessages]:
-    """The messages of checkpoints; raises as :func:`storage`."""
+    """Return the messages of checkpoints. Raises as :func:`storage`."""
     shares, rows = _shares(job, at, job.rounds), Rows()
     clients = shares.clients
     begun: np.ndarray | None = None
@@ -116,8 +115,8 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
         )
     if not len(clients):
         raise InputError(
-            f"{pattern}: all {counted(len(at.rows), 'host')} {plural(len(at.rows), 'is', 'are')} targets; "
-            f"leave one that is a client"
+            f"{pattern}: all {counted(len(at.rows), 'host')} {plural(len(at.rows), 'is', 'are')} targets; leave at "
+            f"least one client"
         )
     wide = job.stripe_count or len(targets)
     if wide > len(targets):
@@ -173,8 +172,8 @@ def _cost(job: OfStorage, read: bool) -> Cost:
 
 
 def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarray) -> dict[str, np.ndarray]:
-    """The requests of one burst; the first ones wait for ``begun`` (a row by client). Returns the
-    row that ends the last request (``row``) of each ``client`` to each of its targets."""
+    """Add the requests of one burst; the first ones wait for ``begun`` (a row by client). Returns
+    the row that ends the last request (``row``) of each ``client`` to each of its targets."""
     rows.begin_phase()
     cost, n, each = _cost(job, read), len(s.clients), len(s.octets)
     number, client = np.divmod(np.arange(each * n), n)
@@ -204,8 +203,8 @@ def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarr
 
 
 def _served(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
-    """The rows after which the target's processors have taken the requests that ``ask`` brings;
-    these themselves where they have no rate."""
+    """Return the rows after which the target's processors have accepted the requests of ``ask``;
+    ``ask`` itself if they have no rate."""
     if not cost.served_ps:
         return ask
     taken = rows.add(r.order, r.dst, r.dst, ("processor", r.target), 1, Opcode.COMPUTE, cost.served_ps)
@@ -214,7 +213,7 @@ def _served(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
 
 
 def _read(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
-    """Devices, data, response; returns the rows of the responses."""
+    """Add devices, data and response of reads; return the rows of the responses."""
     ready = _device(rows, cost, r, ask)
     wait = cost.device_ps + cost.target_ps
     data = rows.add(r.order + 2, r.dst, r.src, ("answer", r.pair), r.octets, Opcode.WRITE, wait)
@@ -225,8 +224,8 @@ def _read(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
 
 
 def _write(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
-    """Data (where the command did not bring it), devices, response; returns the rows of the
-    responses."""
+    """Add data (if not part of the command), devices and response of writes; return the rows
+    of the responses."""
     here, fetched = ask.copy(), r.octets > cost.in_capsule
     if fetched.any():
         order, src, dst, octets, pair = (column[fetched] for column in (r.order, r.src, r.dst, r.octets, r.pair))
@@ -239,8 +238,8 @@ def _write(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
 
 
 def _device(rows: Rows, cost: Cost, r: Requests, here: np.ndarray) -> np.ndarray:
-    """The rows after which the devices have moved the bytes of requests that ``here`` brings;
-    these themselves where that takes no time."""
+    """Return the rows after which the devices have moved the bytes of the requests in ``here``;
+    ``here`` itself if that takes no time."""
     if not cost.ps_per_byte:
         return here
     moved = rows.add(
@@ -251,7 +250,8 @@ def _device(rows: Rows, cost: Cost, r: Requests, here: np.ndarray) -> np.ndarray
 
 
 def _joined(rows: Rows, s: Shares, last: dict[str, np.ndarray], pause_ps: int) -> np.ndarray:
-    """A row of each client that waits until its requests have ended, and then ``pause_ps``."""
+    """Return a row for each client that waits until its requests have ended, and then for
+    ``pause_ps``."""
     rows.begin_phase()
     join = rows.compute(s.clients, np.arange(len(s.clients)), pause_ps)
     rows.wait(join[last["client"]], last["row"])

@@ -1,5 +1,5 @@
-"""Rows of a :class:`~softib.workloads.pattern.JobMessages` that are made kind by kind and then
-brought into the order of their queue pairs; barriers."""
+"""Builder of a :class:`~softib.workloads.pattern.JobMessages` whose rows are added by kind and
+then sorted into the order of their queue pairs; barriers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from softib.workloads.pattern import JobMessages
 __all__ = ["BARRIER_OCTETS", "Rows", "barrier"]
 
 BARRIER_OCTETS = 8
-"""Octets of a message of a barrier."""
+"""Bytes of a barrier's message."""
 ID_BITS = 40
 OF_HOST = {"device": 1, "processor": 2}
-"""Kinds of line that a host has once, for all jobs: ``JobMessages.serves``."""
+"""Kinds of serial resource that all jobs of a host share: ``JobMessages.serves``."""
 
 
 class Rows:
-    """Messages and computations, added as columns. Rows of a later *phase* stand behind all of
-    those before it, within a phase by their ``order``: a queue pair sends in that order."""
+    """Messages and computations, added as columns. Rows of a later *phase* follow all earlier
+    ones; within a phase they are sorted by ``order``. A queue pair sends in that order."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[np.ndarray]] = {
@@ -34,7 +34,7 @@ class Rows:
         self._count = self._phase = self._next_phase = 0
 
     def begin_phase(self) -> None:
-        """What is added from here on stands behind all that is there."""
+        """Start a phase: rows added from here on follow all present ones."""
         self._phase = self._next_phase
 
     def add(
@@ -47,8 +47,8 @@ class Rows:
         opcode: Any,
         delay_ps: Any = 0,
     ) -> np.ndarray:
-        """Rows from ``src`` to ``dst`` on the queue pair (of computations: the processor) ``line``,
-        a kind and numbers of 40 bits. Returns their numbers."""
+        """Add rows from ``src`` to ``dst`` on the queue pair (for computations: the processor)
+        ``line``, a kind and numbers of 40 bits. Returns their numbers."""
         n, (kind, number) = len(src), line
         qp = (self._kinds.setdefault(kind, len(self._kinds)) << ID_BITS) + np.asarray(number, np.int64)
         given = {
@@ -68,7 +68,7 @@ class Rows:
         return np.arange(self._count - n, self._count)
 
     def compute(self, hosts: np.ndarray, line: np.ndarray, delay_ps: Any) -> np.ndarray:
-        """A computation on each of ``hosts``, by processor ``line`` of the programs."""
+        """Add a computation on each of ``hosts``, on processor ``line`` of the programs."""
         return self.add(0, hosts, hosts, ("program", line), 1, Opcode.COMPUTE, delay_ps)
 
     def wait(self, rows: np.ndarray, needed: np.ndarray) -> None:
@@ -77,11 +77,11 @@ class Rows:
         self._needs.append(np.asarray(needed, np.int64))
 
     def request(self, asks: np.ndarray, ends: np.ndarray) -> None:
-        """Request k begins with row ``asks[k]`` and has ended when ``ends[k]`` is there."""
+        """Request k begins with row ``asks[k]`` and ends with the arrival of ``ends[k]``."""
         self._requests.append(np.stack([asks, ends], axis=1))
 
     def part(self) -> JobMessages:
-        """All of it."""
+        """Return all rows as a part."""
         columns = {name: np.concatenate(arrays) for name, arrays in self._columns.items()}
         order = np.argsort(columns["key"], kind="stable")
         place = np.empty(len(order), np.int64)
@@ -105,9 +105,9 @@ class Rows:
 
 
 def barrier(rows: Rows, hosts: np.ndarray, entered: np.ndarray) -> np.ndarray:
-    """A dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k each host tells the one
-    2^k further on, when it has heard of all rounds before. ``entered``: the row that brings each
-    host to it; returns the row by which each leaves it."""
+    """A dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k each host sends to the
+    host 2^k further on, after it has received the messages of all earlier rounds. ``entered``: the row
+    after which each host enters; returns the row with which each leaves."""
     n, here = len(hosts), np.arange(len(hosts))
     heard: list[np.ndarray] = []
     rows.begin_phase()

@@ -1,8 +1,8 @@
 """Chakra execution traces (MLCommons): a file of nodes for each rank, protobuf (``.et``) or JSON.
 
-A file is a GlobalMetadata message and the Node messages of one rank, each behind its length.
+A file is a GlobalMetadata message and the Node messages of one rank, each after its length.
 Source: ``schema/protobuf/et_def.proto`` of MLCommons Chakra (field numbers below), and the
-attributes that its converter writes and ASTRA-sim's workload layer reads.
+attributes written by its converter and read by ASTRA-sim's workload layer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NodeType(IntEnum):
 @dataclass
 class Node:
     """One operation. ``micros``: recorded duration in microseconds. ``attributes``: those that are
-    numbers, truths, text, or lists of whole numbers or truths. ``data_deps`` and ``ctrl_deps``:
+    numbers, booleans, text, or lists of integers or booleans. ``data_deps`` and ``ctrl_deps``:
     numbers of nodes that end before it begins."""
 
     number: int = 0
@@ -43,12 +43,12 @@ class Node:
     attributes: dict[str, Any] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The attribute ``name``."""
+        """Return the attribute ``name``."""
         return (self.attributes or {}).get(name, default)
 
 
 NUMBER, NAME, TYPE, CTRL_DEPS, DATA_DEPS, START_MICROS, MICROS, ATTRIBUTE = 1, 2, 3, 4, 5, 6, 7, 10
-"""et_def.proto, Node; 8 and 9 describe tensors, which take no part in a run."""
+"""et_def.proto, Node; 8 and 9 describe tensors, which a run does not use."""
 ATTRIBUTE_NAME = 1
 
 
@@ -78,15 +78,15 @@ VALUES: dict[int, Callable[[Any], Any]] = {
 }
 """et_def.proto, AttributeProto: the fields that hold one value."""
 LISTS: dict[int, Callable[[Any], Any]] = {8: signed, 10: signed, 12: int, 14: int, 28: bool}
-"""The fields that hold a list of whole numbers or truths, and what each value is; other lists and
-bytes are not looked at."""
+"""The fields that hold a list of integers or booleans, and the type of a value; other lists and
+bytes are ignored."""
 
 
 def rank_files(path: Path) -> list[Path]:
-    """The files of all ranks, in order: all ``name.RANK.et`` beside ``path``, which is one of them,
-    or ``name`` alone. A file without a number is its own rank 0.
-
-    Raises :class:`InputError` where a rank between is missing.
+    """Return the files of all ranks, in order: all ``name.RANK.et`` in the folder of ``path``, which
+    is one of them, or a single file ``name``. A file without a number
+    is
+    rank 0 alone. Raises :class:`InputError` if a rank in between is missing.
     """
     hit = RANK_FILE.fullmatch(path.name)
     if hit is None and path.is_file():
@@ -109,8 +109,8 @@ def rank_files(path: Path) -> list[Path]:
 
 
 def read_nodes(path: Path, data: bytes, rank: int) -> list[Node]:
-    """The nodes of one rank, in the order of the file. Raises :class:`InputError` with file, rank
-    and node."""
+    """Return the nodes of one rank, in the order of the file. Raises :class:`InputError` with file,
+    rank and node."""
     if path.suffix == ".json":
         from softib.workloads.traces.chakra_json import nodes_of
 
@@ -133,13 +133,13 @@ def _nodes(path: Path, data: bytes, rank: int) -> list[Node]:
             else:
                 list(fields(message))
     except (ValueError, TypeError) as error:
-        reason = str(error) if isinstance(error, ValueError) else "has a field of another type than Chakra's"
+        reason = str(error) if isinstance(error, ValueError) else "has a field of a type that Chakra does not have"
         raise InputError(f"{path}: not a Chakra trace: {at} {reason}") from None
     return nodes
 
 
 def node_of(message: Any) -> Node:
-    """The node of a protobuf message of Chakra's class Node, whatever library made it. Raises
+    """Return the node of a protobuf message of Chakra's class Node, created with any library. Raises
     :class:`InputError`."""
     try:
         return _node(message.SerializeToString())

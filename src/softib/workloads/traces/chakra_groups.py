@@ -1,5 +1,5 @@
-"""Which ranks take part in a collective of a Chakra trace: process groups by name, with their members in
-a file, and dimensions of a logical topology, as ASTRA-sim's workload layer reads both."""
+"""The ranks of a collective in a Chakra trace: process groups by name, with their members in a file,
+and dimensions of a logical topology, both as in ASTRA-sim's workload layer."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ __all__ = ["GroupKey", "Grouping", "grouping_of", "members_in"]
 
 GroupKey = tuple[Any, ...]
 NAMES = ("pg_name", "comm_group")
-"""Attributes that name a group; the second may also list its ranks."""
+"""Attributes with the name of a group; the second may also list its ranks."""
 UNREAD = ("involved_dims", "involve_dims", "comm_group_id", "process_group", "pg_ranks", "group_ranks", "ranks")
-"""Attributes by which other tools choose members, and that have no meaning here."""
+"""Attributes with which other tools choose members, not supported here."""
 _DIMS = re.compile(r"\d{1,6}(?:x\d{1,6})*")
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """``members``: ranks of each group, by its name (empty: those that name it); ``file``: where they are
-    listed; ``dims``: sizes of the dimensions in which ranks lie, the innermost first."""
+    """``members``: ranks of each group, by its name (empty: the ranks that use the name); ``file``: the
+    file that lists them; ``dims``: sizes of the dimensions of the ranks, the innermost first."""
 
     members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     file: str = ""
     dims: tuple[int, ...] = ()
 
     def key(self, node: Node, rank: int, ranks: int) -> GroupKey:
-        """What all calls of one collective have in common. Raises :class:`InputError` for an attribute
-        that chooses members in a way that is not known here."""
+        """Return the key that all calls of one collective have in common. Raises :class:`InputError`
+        for an attribute that chooses members in an unsupported way."""
         attributes = node.attributes or {}
         for name in UNREAD:
             if name in attributes:
-                raise InputError(f"{name} chooses ranks, and is not read: use pg_name, comm_group or involved_dim")
+                raise InputError(f"{name} chooses ranks, but is not supported; use pg_name, comm_group or involved_dim")
         return (self._group(attributes, rank), *self._place(attributes.get("involved_dim"), rank, ranks))
 
     def expected(self, key: GroupKey) -> tuple[int, ...]:
-        """The ranks that must call; empty where those that name the group do."""
+        """Return the ranks that must call; empty for the ranks that use the group's name."""
         return key[0] if isinstance(key[0], tuple) else self.members.get(key[0], ())
 
     def _group(self, attributes: Mapping[str, Any], rank: int) -> str | tuple[int, ...]:
@@ -59,7 +59,7 @@ class Grouping:
         if isinstance(given[0], list):
             group = tuple(sorted(set(given[0])))
             if rank not in group:
-                raise InputError(f"comm_group {given[0]} does not have the rank itself")
+                raise InputError(f"comm_group {given[0]} does not contain the rank itself")
             return group
         name = str(given[0])
         if self.members and name not in self.members:
@@ -69,12 +69,12 @@ class Grouping:
         return name
 
     def _place(self, involved: Any, rank: int, ranks: int) -> tuple[int, ...]:
-        """Coordinates of ``rank`` in the dimensions that are not involved."""
+        """Return the coordinates of ``rank`` in the dimensions that are not involved."""
         if involved is None:
             return ()
         if not isinstance(involved, list) or not all(v in (0, 1) for v in involved):
-            raise InputError(f"involved_dim {involved!r} is no list of truths")
-        if all(involved):  # every dimension: all ranks, however many dimensions there are
+            raise InputError(f"involved_dim {involved!r} is not a list of booleans")
+        if all(involved):  # every dimension: all ranks, for any number of dimensions
             return ()
         if not self.dims:
             raise InputError(
@@ -84,7 +84,8 @@ class Grouping:
         if prod(self.dims) != ranks or len(involved) < len(self.dims):
             raise InputError(
                 f"dims {'x'.join(map(str, self.dims))} for {counted(ranks, 'rank')} and involved_dim of "
-                f"{counted(len(involved), 'dimension')}: the sizes multiply to the ranks, one for each dimension"
+                f"{counted(len(involved), 'dimension')}: use one size for each dimension; "
+                "their product is the number of ranks"
             )
         at, left = [], rank
         for size in self.dims:
@@ -94,9 +95,9 @@ class Grouping:
 
 
 def grouping_of(trace: Path, groups: str | None, dims: str | None) -> Grouping:
-    """What ``groups`` (a file) and ``dims`` (``4x2``) of a job say. Without ``groups`` the file
-    ``name.json`` beside traces ``name.RANK.et`` is taken, if it lists groups. Raises
-    :class:`InputError`."""
+    """Return the grouping from ``groups`` (a file) and ``dims`` (``4x2``) of a job. Without ``groups``
+    the file ``name.json`` in the folder of the traces ``name.RANK.et`` is used, if it lists groups.
+    Raises :class:`InputError`."""
     sizes: tuple[int, ...] = ()
     if dims and (not _DIMS.fullmatch(dims) or not prod(sizes := tuple(map(int, dims.split("x"))))):
         raise InputError(f"dims {shown(dims)!r}: use sizes, innermost first, for example 4x2")
@@ -107,7 +108,7 @@ def grouping_of(trace: Path, groups: str | None, dims: str | None) -> Grouping:
 
 
 def _sibling(trace: Path) -> Path | None:
-    """``name.json``, if it is a mapping of lists."""
+    """Return ``name.json``, if it is a mapping of lists."""
     from softib.workloads.traces.chakra import RANK_FILE
 
     hit = RANK_FILE.fullmatch(trace.name)
@@ -123,12 +124,12 @@ def _sibling(trace: Path) -> Path | None:
 
 
 def members_in(path: Path) -> dict[str, tuple[int, ...]]:
-    """Ranks by group of ``{"0": [0, 1], …}`` in ``path``. Raises :class:`InputError`."""
+    """Return the ranks by group of ``{"0": [0, 1], …}`` in ``path``. Raises :class:`InputError`."""
     held = json_document(path, "file of groups", '{"0": [0, 1, 2, 3], "1": [4, 5, 6, 7]}')
     groups: dict[str, tuple[int, ...]] = {}
     for name, ranks in held.items() if isinstance(held, dict) else ():
         if not isinstance(ranks, list) or not ranks or not all(isinstance(r, int) and 0 <= r < 1 << 31 for r in ranks):
-            raise InputError(f"{path}: group {shown(str(name))!r} is no list of ranks")
+            raise InputError(f"{path}: group {shown(str(name))!r} is not a list of ranks")
         if len(set(ranks)) < len(ranks):
             raise InputError(f"{path}: group {shown(str(name))!r} has a rank twice")
         groups[str(name)] = tuple(sorted(ranks))

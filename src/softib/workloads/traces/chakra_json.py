@@ -1,5 +1,5 @@
-"""The JSON forms of Chakra: that of its feeder (``workload_graph``), and execution traces of
-PyTorch before they are converted (``nodes``)."""
+"""The JSON formats of Chakra: that of its feeder (``workload_graph``), and unconverted
+execution traces of PyTorch (``nodes``)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ NAMES = {
 }
 """PyTorch's names of collectives."""
 GROUP, COLLECTIVE = 2, 4
-"""Places in the inputs of :data:`RECORDED`."""
+"""Positions in the inputs of :data:`RECORDED`."""
 
 
 def nodes_of(path: Path, data: bytes) -> list[Node]:
-    """The nodes in ``data``. Raises :class:`InputError` with the file, and with the node that is at
-    fault."""
+    """Return the nodes in ``data``. Raises :class:`InputError` with the file and the invalid node."""
     try:
         held = load_json(data)
     except ValueError as error:
@@ -61,7 +60,7 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
 
 
 def _feeder(row: dict[str, Any]) -> Node:
-    """A node of ``workload_graph``; deps and attributes by the names that Chakra's feeder takes."""
+    """Return a node of ``workload_graph``; deps and attributes have the names of Chakra's feeder."""
     attributes = {"is_cpu_op": row["is_cpu_op"]} if "is_cpu_op" in row else {}
     for name in (
         "comm_type",
@@ -84,9 +83,9 @@ def _feeder(row: dict[str, Any]) -> Node:
 
 
 def _pytorch(row: dict[str, Any]) -> Node:
-    """A node of PyTorch's observer. It names who called it, not what it waits for: what calls has
-    begun before what it calls, so no node waits for the end of its caller, and all else goes in the order
-    of the file (``in_order``). It has no durations."""
+    """Return a node of PyTorch's observer. It names its caller, not its dependencies: a caller begins
+    before the nodes that it calls, so no node waits for the end of its caller, and all other nodes run
+    in the order of the file (``in_order``). It has no durations."""
     node = Node(int(row["id"]), str(row["name"]), NodeType.COMP, attributes={"is_cpu_op": True, "in_order": True})
     if node.name == RECORDED:
         values = row["inputs"]["values"]

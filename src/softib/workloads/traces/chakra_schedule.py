@@ -1,9 +1,9 @@
 """Chakra traces as a :class:`~softib.workloads.schedule.schedule.Schedule`: computations take their
-recorded time, sends and receives are messages, collectives are expanded.
-
-A node begins when all nodes that it names in its data and control dependencies have ended. Control
-dependencies on nodes that are not in the file are left out, and all of a rank's where they would
-close a circle: converters before Chakra 1.0.2 keep callers there, which end after what they call. A
+recorded time, sends and receives are messages, collectives are expanded. A
+node
+begins when all nodes in its data and control dependencies have ended. Control dependencies on nodes
+that are not in the file are omitted, and all those of a rank if they would form a cycle:
+converters before Chakra 1.0.2 store callers there, which end after the nodes they call. A
 rank has three processors: the CPU, the computing stream of its GPU, and that of its communication.
 """
 
@@ -34,12 +34,12 @@ COLLECTIVE_TAGS = 1 << 40
 STEPS = 1 << 16
 MOST_OPERATIONS = 20_000_000
 ALL = Grouping()
-"""Groups are those ranks that name them."""
+"""Groups consist of the ranks that use their name."""
 
 
 def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
-    """The schedule of the traces of which ``path`` is one. One file alone is the program of each of
-    ``ranks`` ranks. Raises :class:`InputError`."""
+    """Return the schedule of the traces that ``path`` is one of. A single file is the program of each
+    of ``ranks`` ranks. Raises :class:`InputError`."""
     files = rank_files(path)
     traces = []
     for rank, file in enumerate(files):
@@ -52,7 +52,7 @@ def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
 
 @dataclass
 class _Call:
-    """A collective as one rank calls it: rows of its begin and end."""
+    """The call of a collective by one rank: rows of its begin and end."""
 
     rank: int
     node: Node
@@ -68,8 +68,8 @@ class _Group:
 
 
 def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand, grouping: Grouping = ALL) -> Schedule:
-    """What the nodes of each rank are, with collectives as ``by`` expands them, among the ranks
-    that ``grouping`` says. Raises :class:`InputError` with rank and node."""
+    """Return the schedule of each rank's nodes, with collectives expanded by ``by`` among the
+    ranks of ``grouping``. Raises :class:`InputError` with rank and node."""
     build = Builder(len(traces))
     groups: dict[GroupKey, _Group] = {}
     controlled: dict[int, bool] = {}
@@ -91,7 +91,7 @@ def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand, gr
 
 
 class _Rank:
-    """Makes the operations of one rank."""
+    """Builder of the operations of one rank."""
 
     def __init__(
         self, name: str, build: Builder, rank: int, groups: dict[GroupKey, _Group], grouping: Grouping, ranks: int
@@ -100,7 +100,7 @@ class _Rank:
         self.grouping, self.ranks = grouping, ranks
 
     def wrong(self, node: Node, problem: str) -> InputError:
-        """An error of ``node``."""
+        """Return an error of ``node``."""
         return InputError(f"{self.name}: rank {self.rank}, node {node.number} ({node.name[:40]}): {problem}")
 
     def read(self, nodes: list[Node], controlled: bool) -> None:
@@ -124,7 +124,7 @@ class _Rank:
             before = end
 
     def _node(self, node: Node) -> tuple[int, int]:
-        """(row that waits, row whose end is the node's)."""
+        """Return (row that waits, row with the end of the node)."""
         label = f"node {node.number}"
         if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
             row = self._message(node, label)
@@ -176,7 +176,7 @@ class _Rank:
 
 
 def _in_a_circle(nodes: list[Node]) -> bool:
-    """Return whether nodes wait for themselves, through data and control dependencies."""
+    """Return whether data and control dependencies have a cycle."""
     numbers = {node.number for node in nodes}
     needs = {node.number: {on for on in (*node.data_deps, *node.ctrl_deps) if on in numbers} for node in nodes}
     followers: dict[int, list[int]] = {}
@@ -194,8 +194,8 @@ def _in_a_circle(nodes: list[Node]) -> bool:
 
 
 def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand) -> int:
-    """The calls of one group, k-th with k-th of all its ranks (those that ever name it); the next
-    free tag."""
+    """Match the calls of one group, the k-th of each of its ranks (those that use its name); return
+    the next free tag."""
     ranks = sorted(group.calls)
     many = {rank: len(calls) for rank, calls in group.calls.items()}
     most, least = max(many, key=lambda r: (many[r], -r)), min(many, key=lambda r: (many[r], r))
@@ -230,7 +230,7 @@ def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand)
 
 
 def _write(build: Builder, together: Sequence[_Call], ops: Operations, tag: int) -> None:
-    """One collective of all ranks: every step waits for the rank's step before."""
+    """Write one collective of all ranks: every step waits for the previous step of the rank."""
     begins = np.searchsorted(ops.rank, np.arange(len(together) + 1)).tolist()
     columns = (ops.kind.tolist(), ops.peer.tolist(), ops.size.tolist(), ops.step.tolist())
     for place, call in enumerate(together):

@@ -1,4 +1,4 @@
-"""Recorded programs: which form a file has, and its schedule."""
+"""Recorded programs: the format of a file, and its schedule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REFUSED = (
     (b"version=", "a DUMPI trace as text"),
     (b"MPI_Init entering at", "a DUMPI trace as text"),
 )
-"""Beginnings of forms that are not read."""
+"""First bytes of formats that are not supported."""
 MOST_BYTES = 1 << 32
 
 
@@ -36,16 +36,16 @@ CHAKRA = (".et", ".json")
 
 
 def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str | None = None) -> Schedule:
-    """The schedule of the file ``path``; a Chakra trace of one rank alone becomes that of ``ranks``
-    ranks, with ``groups`` and ``dims`` as a job has them. Raises :class:`InputError` for a file
-    that cannot be read, with the expected form."""
+    """Return the schedule of the file ``path``; a single Chakra trace becomes the program of
+    ``ranks`` ranks, with ``groups`` and ``dims`` as in a job. Raises :class:`InputError` for a file
+    that cannot be read, with the expected format."""
     if path.suffix in CHAKRA or (not path.exists() and path.with_name(path.name + ".0.et").exists()):
         from softib.workloads.traces.chakra_groups import grouping_of
         from softib.workloads.traces.chakra_schedule import read_chakra
 
         return read_chakra(path, ranks, grouping_of(path, groups, dims))
     if groups or dims:
-        raise InputError(f"{path}: groups and dims are of Chakra's traces")
+        raise InputError(f"{path}: groups and dims are only for Chakra traces")
     got = content(path, MOST_BYTES, "trace")
     if got.flaw:
         raise InputError(f"{path}: {got.flaw}")
@@ -55,8 +55,8 @@ def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str 
 
 
 def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None) -> Schedule:
-    """The program that ``job`` names, or ``nodes`` of each rank, for ``hosts`` hosts, on the
-    processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
+    """Return the program of ``job``, or of the ``nodes`` of each rank, for ``hosts`` hosts,
+    with the job's processors. Raises :class:`InputError` as :func:`read_trace` does."""
     ranks = job.ranks or hosts * job.ranks_per_host
     if nodes is None:
         schedule = read_trace(Path(job.file), ranks, job.groups, job.dims)
@@ -68,15 +68,15 @@ def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None
         schedule = schedule_of(job.file, list(nodes) * ranks if len(nodes) == 1 else nodes, grouping=grouping)
     if job.ranks not in (0, None, schedule.ranks):
         raise InputError(
-            f"{job.file}: it has {counted(schedule.ranks, 'rank')}, not {job.ranks:,}; ranks is for one Chakra trace "
-            f"that is the program of all"
+            f"{job.file}: it has {counted(schedule.ranks, 'rank')}, not {job.ranks:,}; ranks is for a single Chakra "
+            f"trace that is the program of all ranks"
         )
     return replace(schedule, processors=job.processors or 0)
 
 
 def refuse(path: Path, data: bytes) -> None:
-    """Raise :class:`InputError`, one line, where ``data``, the beginning of the file ``path``, has
-    a known but unsupported format."""
+    """Raise :class:`InputError`, one line, if ``data``, the beginning of the file ``path``, has a
+    known but unsupported format."""
     for begin, form in REFUSED:
         if data.startswith(begin):
-            raise InputError(f"{path} is {form}, which is not read; convert it to GOAL (schedgen does)")
+            raise InputError(f"{path} is {form}, which is not supported; convert it to GOAL with schedgen")

@@ -1,8 +1,7 @@
-"""GOAL schedules (Group Operation Assembly Language), text and binary, as LogGOPSim's tools
-read and write them.
-
+"""GOAL schedules (Group Operation Assembly Language), text and binary, compatible with
+LogGOPSim's tools.
 Source: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language" (ICPP 2009); the binary
-form by LogGOPSim's and LogGOPSim2's files. Computing times are nanoseconds.
+format from LogGOPSim's and LogGOPSim2's files. Computing times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ __all__ = ["read_goal", "write_goal"]
 
 PS_PER_NS = 1000
 ACKNOWLEDGED = "// softib: a send ends when it is acknowledged"
-"""The first line of what softib records, a comment for others: :attr:`Schedule.acknowledged`."""
+"""First line of softib's recordings, a comment for other tools: :attr:`Schedule.acknowledged`."""
 LONG = 1 << 20
-"""Octets of a text from which on machine code is worth its compiling."""
+"""Size of a text in bytes from which on compiling the kernel pays off."""
 LARGEST = {"size": MOST_OCTETS, "peer": 2**31 - 1, "tag": 2**63 - 1, "calc": MOST_PS // PS_PER_NS}
-"""What the numbers of an operation may be."""
+"""Limits of the numbers of an operation."""
 _OP = re.compile(
     r"(?:(?P<label>\w+)\s*:\s*)?(?:"
     r"(?P<what>send|recv)\s+(?P<size>\d{1,99})b\s+(?:to|from)\s+(?P<peer>\d{1,99}|-1)(?:\s+tag\s+(?P<tag>\d{1,99}|-1))?"
@@ -43,8 +42,8 @@ _COMMENT = re.compile(rb"/\*.*?\*/", re.S)
 
 
 def read_goal(path: Path, data: bytes) -> Schedule:
-    """The schedule in ``data``, the content of ``path``, text or binary. Raises :class:`InputError`
-    with file, line, and the expected form."""
+    """Return the schedule in ``data``, the content of ``path``, text or binary. Raises
+    :class:`InputError` with file, line, and the expected format."""
     if is_binary(data):
         text = portals_text(path, data)
         if text is None:
@@ -57,7 +56,7 @@ def read_goal(path: Path, data: bytes) -> Schedule:
 
 
 class _Text:
-    """Reads lines; ``labels`` of the rank that is being read."""
+    """Reader of lines; ``labels`` of the current rank."""
 
     def __init__(self, path: Path):
         self.path, self.line, self.ranks = path, 0, -1
@@ -69,7 +68,7 @@ class _Text:
         self.waits: list[tuple[str, str, bool, int]] = []
 
     def wrong(self, problem: str) -> InputError:
-        """An error at this line."""
+        """Return an error at this line."""
         return InputError(f"{self.path}:{self.line}: {problem}")
 
     def read(self, data: bytes) -> Schedule:
@@ -82,7 +81,7 @@ class _Text:
             if text:
                 self._line(text)
         if self.build is None:
-            raise InputError(f"{self.path}: no num_ranks line: no GOAL schedule")
+            raise InputError(f"{self.path}: not a GOAL schedule: no num_ranks line")
         if self.rank >= 0:
             raise InputError(f"{self.path}: rank {self.rank} does not end: a }} is missing")
         self.counters.close(self.build, self.path)
@@ -171,7 +170,7 @@ def write_goal(s: Schedule, notes: Mapping[int, str] | None = None) -> str:
 
 
 def _lines(s: Schedule, begin: int, end: int, notes: Mapping[int, str], one_processor: bool) -> Iterator[str]:
-    """Those of one rank: operations ``begin`` to ``end``."""
+    """Return the lines of one rank: operations ``begin`` to ``end``."""
     part = slice(begin, end)
     needs = slice(int(s.first[begin]), int(s.first[end]))
     count = np.diff(s.first[begin : end + 1]).tolist()

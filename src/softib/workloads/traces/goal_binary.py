@@ -1,8 +1,7 @@
-"""GOAL schedules in binary: what LogGOPSim's and LogGOPSim2's ``txt2bin`` write.
-
-A file is a number (4223), ranks, a table of begins and ends, and for each rank its operations, the
-first of them that wait for nothing, and lists of who waits for each. LogGOPSim2's operations are
-longer: theirs have counters of Portals (17 bytes, its first files) and handlers (65 bytes).
+"""GOAL schedules in binary, as written by ``txt2bin`` of LogGOPSim and LogGOPSim2. A file has a magic
+number (4223), the number of ranks, a table of begins and ends, and for each rank its operations, those
+without dependencies, and lists of the operations that wait for each. LogGOPSim2's operations are
+longer: they have counters of Portals (17 bytes, in its first files) and handlers (65 bytes).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["is_binary", "portals_text", "read_binary", "write_binary"]
 MAGIC = 4223
 HEADER = np.dtype([("magic", "<u8"), ("ranks", "<u4"), ("cpus", "u1"), ("nics", "u1")])
 AFTER_MAGIC = 8
-"""Begins and ends in the table count from here."""
+"""Begins and ends in the table are relative to this offset."""
 _COMMON = [
     ("waits", "<u4"),
     ("type", "u1"),
@@ -40,8 +39,8 @@ LONG = np.dtype([*_COMMON, ("portals", "V65")])
 PORTALS = np.dtype(
     [*_COMMON, ("options", "<u4"), ("unknown", "u1"), ("reaches", "<u4"), ("when", "<u4"), ("ct", "<u4")]
 )
-"""An operation of LogGOPSim2's first files; what a type does not use keeps the value of the
-operation before."""
+"""An operation of LogGOPSim2's first files; fields not used by a type keep the value of the
+previous operation."""
 PUT, APPEND, TEST, TRIGGERED_PUT = 4, 6, 7, 8
 KINDS = {1: Kind.SEND, 2: Kind.RECV, 3: Kind.COMPUTE}
 PS_PER_NS = 1000
@@ -53,8 +52,8 @@ def is_binary(data: bytes) -> bool:
 
 
 def read_binary(path: Path, data: bytes) -> Schedule:
-    """The schedule in ``data``. Raises :class:`InputError` where it ends early, or its parts do not
-    fit together."""
+    """Return the schedule in ``data``. Raises :class:`InputError` if it ends early, or its parts are
+    inconsistent."""
     ranks, table = _table(path, data)
     columns: list[np.ndarray] = []
     follows: list[np.ndarray] = []
@@ -71,12 +70,12 @@ def read_binary(path: Path, data: bytes) -> Schedule:
 
 
 def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Who waits for each operation, in their order: first those that wait for its end, then those
-    that wait for its begin (bool)."""
+    """Return the operations that wait for each operation, in order: first those that wait for its
+    end, then those that wait for its begin (bool)."""
     ends, starters = ops["followers"].astype(np.int64), ops["starters"].astype(np.int64)
     begin = np.cumsum(ends) - ends
     if len(lists) and lists.max() >= len(ops):
-        raise InputError(f"{path}: rank {rank}: an operation that is not there waits for another")
+        raise InputError(f"{path}: rank {rank}: an operation that does not exist waits for another")
     if not starters.any() and (ops["at"][ends > 0] == begin[ends > 0]).all():
         return lists.astype(np.int64), np.zeros(len(lists), bool)
     both = np.stack([ends, starters], axis=1).ravel()
@@ -85,12 +84,12 @@ def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tup
     )
     place += np.arange(len(place))
     if len(place) and (place.min() < 0 or place.max() >= len(lists)):
-        raise InputError(f"{path}: rank {rank}: an operation that is not there waits for another")
+        raise InputError(f"{path}: rank {rank}: an operation that does not exist waits for another")
     return lists[place].astype(np.int64), np.repeat(np.tile([False, True], len(ops)), both)
 
 
 def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
-    """(ranks, begin and end of each)."""
+    """Return (ranks, begin and end of each)."""
     if len(data) < HEADER.itemsize:
         raise InputError(f"{path}: {len(data)} bytes are not a binary GOAL schedule")
     ranks = int(np.frombuffer(data, HEADER, 1)["ranks"][0])
@@ -104,15 +103,15 @@ def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
 
 
 def _octets(path: Path, rank: int, table: np.ndarray, data: bytes) -> memoryview:
-    """What the file has for ``rank``."""
+    """Return the part of the file for ``rank``."""
     begin, end = (int(v) for v in table[rank])
     if not HEADER.itemsize + 16 * len(table) <= begin <= end <= len(data):
-        raise InputError(f"{path}: rank {rank} lies at {begin:,} to {end:,} of {len(data):,} octets")
+        raise InputError(f"{path}: rank {rank} is at {begin:,} to {end:,} of {len(data):,} bytes")
     return memoryview(data)[begin:end]
 
 
 def portals_text(path: Path, data: bytes) -> bytes | None:
-    """A schedule with operations of Portals as text, which says the same; None for one without."""
+    """Return a schedule with operations of Portals as equivalent text; None for one without."""
     ranks, table = _table(path, data)
     lines = [f"num_ranks {ranks}"]
     for rank in range(ranks):
@@ -137,7 +136,7 @@ def _lines(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> list[st
     lines, waits = [], []
     for i, op in enumerate(ops):
         if int(op["type"]) not in forms:
-            raise InputError(f"{path}: rank {rank} has an operation of type {op['type']}, which is not known here")
+            raise InputError(f"{path}: rank {rank} has an operation of type {op['type']}, which is not supported")
         lines.append(f"l{i}: " + forms[int(op["type"])].format(**{name: int(op[name]) for name in PORTALS.names or ()}))
         for many, at, word in (("followers", "at", "requires"), ("starters", "starters_at", "irequires")):
             waits += [f"l{follower} {word} l{i}" for follower in lists[op[at] : int(op[at]) + int(op[many])].tolist()]
@@ -145,8 +144,8 @@ def _lines(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> list[st
 
 
 def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarray]:
-    """(operations, lists of who waits) of one rank: of the two lengths of an operation that which
-    fits."""
+    """Return (operations, lists of waiting operations) of one rank, for the length of an operation
+    that fits."""
     if len(data) < 8:
         raise InputError(f"{path}: rank {rank} ends early")
     for kind in (SHORT, LONG):
@@ -161,7 +160,8 @@ def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarr
 
 
 def _fitting(data: memoryview, kind: np.dtype) -> tuple[np.ndarray, np.ndarray] | None:
-    """(operations, lists of who waits), where ``data`` is a rank with operations of ``kind``."""
+    """Return (operations, lists of waiting operations) if ``data`` is a rank with operations of
+    ``kind``."""
     if len(data) < 8:
         return None
     count, roots = np.frombuffer(data, "<u4", 2).tolist()
@@ -221,11 +221,11 @@ def _tags(tag: np.ndarray, kind: np.ndarray) -> np.ndarray:
 
 
 def write_binary(s: Schedule) -> bytes:
-    """``s`` as LogGOPSim's ``txt2bin`` writes it; times are rounded to nanoseconds. Raises
-    :class:`InputError` for tags, sizes and processors that have no room there."""
+    """Return ``s`` in the format of LogGOPSim's ``txt2bin``; times are rounded to
+    nanoseconds. Raises :class:`InputError` for tags, sizes and processors that do not fit."""
     if len(s) and (int(s.tag.max()) >= 0xFFFFFFFF or int(s.processor.max()) > 255):
         raise InputError(
-            f"{s.name}: tags over {0xFFFFFFFE:,} and processors over 255 have no room in a binary schedule; write text"
+            f"{s.name}: tags over {0xFFFFFFFE:,} and processors over 255 do not fit in a binary schedule; write text"
         )
     n = len(s)
     owner = np.repeat(np.arange(n), np.diff(s.first))

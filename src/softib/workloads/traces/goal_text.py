@@ -1,4 +1,4 @@
-"""GOAL text as columns by one pass over its bytes
+"""GOAL text as columns in one pass over its bytes
 (:mod:`softib.workloads.traces.goal_text_kernels`)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RANKS = re.compile(rb"(?:[ \t\r]*(?://[^\n]*)?\n)*[ \t\r]*num_ranks[ \t]+(\d{1,
 
 
 class _Labels(Sequence[str]):
-    """Names of operations, read from the text where somebody wants one."""
+    """Names of operations, read from the text on demand."""
 
     def __init__(self, data: bytes, at: np.ndarray, length: np.ndarray):
         self._data, self._at, self._length = data, at, length
@@ -40,8 +40,8 @@ class _Labels(Sequence[str]):
 
 
 def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
-    """The schedule in ``data`` (without ``/* */``); None where a line is wrong or unusual, which
-    the reader of lines then says or reads."""
+    """Return the schedule in ``data`` (without ``/* */``); None if a line is wrong or unusual,
+    which the line reader then reports or reads."""
     head = _RANKS.match(data)
     if head is None or not 1 <= int(head[1]) <= MOST_RANKS:
         return None
@@ -67,7 +67,7 @@ def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
 
 
 def _room(n: int) -> Any:
-    """Columns for ``n`` lines; pages that are not written take no memory."""
+    """Return columns for ``n`` lines; unwritten pages take no memory."""
     wide, narrow = (lambda: np.empty(n, np.int64)), (lambda: np.empty(n, np.int32))
     return kernels.Ops(
         rank=narrow(),
@@ -86,7 +86,7 @@ def _room(n: int) -> Any:
 
 
 def _keywords() -> np.ndarray:
-    """Each word of the grammar: its length, its bytes."""
+    """Return each keyword of the grammar: its length, its bytes."""
     rows = np.zeros((len(kernels.KEYWORDS), 1 + max(map(len, kernels.KEYWORDS))), np.uint8)
     for row, word in zip(rows, kernels.KEYWORDS, strict=True):
         row[0] = len(word)
@@ -95,7 +95,7 @@ def _keywords() -> np.ndarray:
 
 
 def _schedule(name: str, ranks: int, data: bytes, ops: Any, n: int, needs: int, acknowledged: bool) -> Schedule:
-    """Sorted by rank, requirements by who waits."""
+    """Return the schedule: operations sorted by rank, requirements by the waiting operation."""
     rank, who, on, start = ops.rank[:n], ops.who[:needs], ops.on[:needs], ops.start[:needs]
     columns = [c[:n] for c in (ops.kind, ops.peer, ops.size, ops.tag, ops.ns, ops.cpu, ops.label_at, ops.label_len)]
     if (rank[1:] < rank[:-1]).any():

@@ -1,9 +1,8 @@
 """Reading GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the
-grammar and every word to people.
-
-The kernel reads what schedgen, LogGOPSim's tools and softib write. It stops at the first line that
-is anything else, wrong or merely unusual; the reader of lines then reads the whole file, and says
-what is wrong.
+grammar and all error messages. The
+kernel
+reads the output of schedgen, LogGOPSim's tools and softib. It stops at the first other line, wrong
+or merely unusual; the line reader then reads the whole file, and reports errors.
 """
 
 import numpy as np
@@ -11,14 +10,14 @@ import numpy as np
 from softib.jit import kernel, table
 
 Ops = table("Ops", "rank kind peer size tag ns cpu label_at label_len who on start")
-"""Columns of operations (``label_at`` and ``label_len`` bytes of the text), and of requirements:
-rows that wait, rows that they wait for, whether for the begin. Room for as many as there are lines.
+"""Columns of operations (``label_at`` and ``label_len``: bytes of the text), and of requirements:
+rows that wait, rows that they wait for, whether for the begin. There is room for one per line.
 """
 Labels = table("Labels", "row stamp key_at key_len key_rank chain ids")
 """Names of one rank: by number ``row`` (its operation, -1: not yet) and ``stamp`` (the rank, by
-order in the file, that wrote it). Names ``l1``, ``l2`` … have their own numbers; others are found
-by hash: ``key_*`` and ``chain`` (0: nothing) are an open table. ``ids``: how many numbers the table
-of hashes has given."""
+order in the file, that wrote it). Names ``l1``, ``l2`` … have their own numbers; others are looked
+up by hash: ``key_*`` and ``chain`` (0: empty) are the hash table. ``ids``: the number of entries in
+it."""
 
 SEND, RECV, COMPUTE = 0, 1, 2
 """``schedule.Kind``."""
@@ -31,7 +30,7 @@ OPERATIONS, NEEDS, STAMP, RANK = range(4)
 
 @kernel
 def blank(data, at):
-    """The first byte from ``at`` on that is no space (of a line)."""
+    """Return the position of the first byte from ``at`` on that is not a space within the line."""
     while data[at] == SPACE or data[at] == 9 or data[at] == 13:
         at += 1
     return at
@@ -39,7 +38,7 @@ def blank(data, at):
 
 @kernel
 def word_end(data, at):
-    """Behind the letters, digits and underscores from ``at`` on."""
+    """Return the end of the letters, digits and underscores from ``at`` on."""
     while True:
         c = data[at]
         if not (48 <= c <= 57 or 65 <= c <= 90 or c == 95 or 97 <= c <= 122):
@@ -49,8 +48,8 @@ def word_end(data, at):
 
 @kernel
 def number_end(data, at):
-    """Behind the digits from ``at`` on; ``at`` where there are none or more than 15 (nanoseconds
-    become picoseconds)."""
+    """Return the end of the digits from ``at`` on; ``at`` if there are none or more than 15
+    (nanoseconds become picoseconds)."""
     end = at
     while 48 <= data[end] <= 57:
         end += 1
@@ -59,7 +58,7 @@ def number_end(data, at):
 
 @kernel
 def number_in(data, at, end):
-    """The number of the digits in between."""
+    """Return the value of the digits in between."""
     value = 0
     for i in range(at, end):
         value = value * 10 + (data[i] - 48)
@@ -68,7 +67,7 @@ def number_in(data, at, end):
 
 @kernel
 def label_id(labels, data, at, end, rank, direct):
-    """The number of the name in ``data[at:end]``; -1 where the table of hashes is full."""
+    """Return the number of the name in ``data[at:end]``; -1 if the hash table is full."""
     if data[at] == 108 and 1 < end - at <= 10 and data[at + 1] != 48:  # l1, l2 …
         digits = number_end(data, at + 1)
         if digits == end:
@@ -101,7 +100,8 @@ def label_id(labels, data, at, end, rank, direct):
 
 @kernel
 def is_word(data, at, end, word):
-    """Is ``data[at:end]`` the word (a row of ``keywords``: its length, then its bytes)?"""
+    """Return whether ``data[at:end]`` is the keyword (a row of ``keywords``: its length, then its
+    bytes)."""
     if end - at != word[0]:
         return False
     for i in range(end - at):
@@ -112,8 +112,7 @@ def is_word(data, at, end, word):
 
 @kernel
 def close_rank(ops, labels, first, needs, stamp):
-    """Names of the requirements from ``first`` on become operations; False where a name stands for
-    none."""
+    """Replace names of the requirements from ``first`` on by operations; False if a name has none."""
     for i in range(first, needs):
         who, on = ops.who[i], ops.on[i]
         if labels.stamp[who] != stamp or labels.stamp[on] != stamp:
@@ -124,8 +123,8 @@ def close_rank(ops, labels, first, needs, stamp):
 
 @kernel
 def operands(data, at, keywords, value):
-    """What stands behind ``send``, ``recv`` or ``calc`` (``value[KIND]``), into ``value``; the
-    byte behind it, -1 where it is unusual."""
+    """Read the operands of ``send``, ``recv`` or ``calc`` (``value[KIND]``) into ``value``;
+    return the position after them, -1 if unusual."""
     computes = value[KIND] == COMPUTE
     end = number_end(data, at)
     if end == at or (computes and end - at > 15):
@@ -176,8 +175,8 @@ def operands(data, at, keywords, value):
 
 @kernel
 def requirement(data, name, name_end, at, ops, labels, keywords, where):
-    """``NAME requires NAME`` or ``irequires``: the byte behind it; -1 where it is unusual, -2
-    where it is none. ``where``: as :func:`read_text`'s ``out``."""
+    """Read ``NAME requires NAME`` or ``irequires``; return the position after it, -1 if
+    unusual, -2 if it is not a requirement. ``where``: as :func:`read_text`'s ``out``."""
     end = word_end(data, at)
     waits = is_word(data, at, end, keywords[REQUIRES])
     if not waits and not is_word(data, at, end, keywords[IREQUIRES]):
@@ -199,8 +198,8 @@ def requirement(data, name, name_end, at, ops, labels, keywords, where):
 
 @kernel
 def operation(data, at, rank, ops, labels, keywords, where, value):
-    """A line within a rank: an operation or a requirement; the byte behind it, -1 where it is
-    unusual."""
+    """Read a line within a rank, an operation or a requirement; return the position after it,
+    -1 if unusual."""
     name, name_end = at, word_end(data, at)
     if name_end == name:
         return -1
@@ -245,7 +244,7 @@ def operation(data, at, rank, ops, labels, keywords, where, value):
 
 @kernel
 def opened(data, at, seen, keywords, where):
-    """``rank N {``: the byte behind it, -1 where it is unusual; ``where[RANK]`` is N."""
+    """Read ``rank N {``; return the position after it, -1 if unusual; ``where[RANK]`` is N."""
     end = word_end(data, at)
     named = is_word(data, at, end, keywords[RANK_WORD])
     at = blank(data, end)
@@ -266,8 +265,8 @@ def opened(data, at, seen, keywords, where):
 
 @kernel
 def line_end(data, at):
-    """Behind the newline after spaces and a comment from ``at`` on; -1 where something else stands
-    there."""
+    """Return the position after the newline that follows spaces and a comment from ``at`` on; -1 if
+    there is other text."""
     at = blank(data, at)
     if data[at] == SLASH and data[at + 1] == SLASH:
         while data[at] != NL:
@@ -279,9 +278,9 @@ def line_end(data, at):
 
 @kernel
 def read_text(data, at, ops, labels, seen, keywords, where):
-    """Operations and requirements from byte ``at`` on (``data`` ends with a newline); ``where``:
-    how many of both there are (OPERATIONS, NEEDS), and how many ranks were opened (STAMP). True
-    where all was read."""
+    """Read operations and requirements from byte ``at`` on (``data`` ends with a newline);
+    ``where``: the number of both (OPERATIONS, NEEDS), and of ranks opened (STAMP). Returns True if
+    everything was read."""
     value = np.zeros(5, np.int64)
     first = 0
     where[RANK] = -1

@@ -1,8 +1,8 @@
-"""Collectives as sends and receives by the plain algorithms of textbooks: used for a trace with
-collectives if the library's choice is unknown.
+"""Collectives as sends and receives with textbook algorithms, used for traces with collectives if
+the library's choice is unknown.
 
 All-reduce, all-gather and reduce-scatter by rings, all-to-all by pairwise exchange, broadcast and
-reduce by binomial trees, gather and scatter straight from and to the root, barrier by dissemination
+reduce by binomial trees, gather and scatter directly to and from the root, barrier by dissemination
 (Chan et al., "Collective communication: theory, practice, and experience", 2007; Thakur et al.
 2005; Hensgen et al. 1988).
 """
@@ -26,8 +26,8 @@ BARRIER_OCTETS = 1
 class Operations:
     """Sends and receives of ``n`` ranks, sorted by rank and step: ``rank``, ``kind``
     (:class:`~softib.workloads.schedule.schedule.Kind`), ``peer``, ``size`` bytes, and ``step``,
-    which is the tag too. What a rank does in a step begins when all that it did in its step before
-    has ended."""
+    which is also the tag. Operations of a rank in a step begin when all its operations of the previous
+    step have ended."""
 
     rank: np.ndarray
     kind: np.ndarray
@@ -37,13 +37,13 @@ class Operations:
 
 
 Expand = Callable[..., Operations]
-"""``(collective, ranks, size, root=0)``: the place where another library's algorithms go in."""
+"""``(collective, ranks, size, root=0)``: the interface for another library's algorithms."""
 
 
 def expand(collective: str, ranks: int, size: int, root: int = 0) -> Operations:
-    """``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: bytes that a rank
-    puts in, as Chakra's and NCCL's calls count them (all-gather: its own part; all-to-all and
-    scatter: all parts together). Raises :class:`InputError` for a collective that is not known."""
+    """Return ``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: input bytes
+    of a rank, as in Chakra's and NCCL's calls (all-gather: its own part; all-to-all and scatter:
+    all parts together). Raises :class:`InputError` for an unknown collective."""
     if collective not in _MAKERS:
         raise InputError(f"{collective} is not a known collective; use one of {', '.join(_MAKERS)}")
     return _sorted(*_MAKERS[collective](ranks, size, root % ranks)) if ranks > 1 else _sorted(*[np.zeros(0)] * 4)
@@ -54,7 +54,7 @@ Sends = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def _sorted(src: np.ndarray, dst: np.ndarray, size: np.ndarray, step: np.ndarray) -> Operations:
-    """Each message as its send and its receive."""
+    """Return the send and the receive of each message."""
     n = len(src)
     rank, peer = np.concatenate([src, dst]), np.concatenate([dst, src])
     kind = np.repeat([int(Kind.SEND), int(Kind.RECV)], n)
@@ -64,7 +64,7 @@ def _sorted(src: np.ndarray, dst: np.ndarray, size: np.ndarray, step: np.ndarray
 
 
 def _part(size: int, ranks: int, k: np.ndarray) -> np.ndarray:
-    """Octets of part ``k`` of ``ranks``: all parts are ``size`` together."""
+    """Return the bytes of part ``k`` of ``ranks``: all parts together have ``size``."""
     each, rest = divmod(size, ranks)
     return each + (k < rest)
 
@@ -94,7 +94,8 @@ def _all_to_all(n: int, size: int, _: int) -> Sends:
 
 
 def _tree(n: int, size: int, root: int) -> Sends:
-    """In step s those who have the data, the first 2^s counted from the root, send it on by 2^s."""
+    """In step s the ranks that have the data, the first 2^s from the root, send it to the rank 2^s
+    further on."""
     steps = [
         (np.arange(min(1 << s, n - (1 << s))), 1 << s, np.full(min(1 << s, n - (1 << s)), s))
         for s in range((n - 1).bit_length())

@@ -1,9 +1,9 @@
 """Operations of Portals 4 in a GOAL text: put, append, triggered put, and tests of counters
 (LogGOPSim2's extension).
 
-An append is a receive that others need not wait for; a counter counts what arrived for its appends,
-and the puts of its own rank that completed. Who waits for a counter waits for everything that
-counts on it.
+An append is a receive that other operations need not wait for; a counter counts messages that arrived
+for its appends, and completed puts of its own rank. An operation that waits for a counter waits
+for everything counted on it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ Wrong = Callable[[str], InputError]
 
 
 class Counters:
-    """The counters of all ranks: what counts on each, and who waits for what."""
+    """The counters of all ranks: the operations counted on each, and those that wait."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[int, int], list[int]] = {}
         self._awaits: list[tuple[int, int, int, int]] = []
 
     def takes(self, text: str) -> bool:
-        """Is ``text`` an operation of Portals?"""
+        """Return whether ``text`` is an operation of Portals."""
         return any(form.fullmatch(text) for form in (_PUT, _APPEND, _TEST, _GET))
 
     def read(self, build: Builder, rank: int, text: str, wrong: Wrong) -> tuple[str, int]:
-        """(label, row) of the operation in ``text``."""
+        """Return (label, row) of the operation in ``text``."""
         if hit := _PUT.fullmatch(text):
             row = build.message(
                 Kind.SEND, rank, int(hit["peer"]), int(hit["size"]), int(hit["tag"]), label=hit["label"] or ""
@@ -74,8 +74,8 @@ class Counters:
             self._awaits.append((rank, int(hit["when"]), int(hit["value"]), waits))
 
     def close(self, build: Builder, path: Path) -> None:
-        """Make everybody wait for what counts. Raises :class:`InputError` where a counter never
-        gets there, or where it is not known what comes first."""
+        """Add the dependencies on counted operations. Raises :class:`InputError` if a counter
+        never reaches its value, or if the order of arrival is unknown."""
         for rank, counter, value, row in self._awaits:
             counted = [c for c in self._counts.get((rank, counter), []) if c != row]
             if len(counted) < value:
@@ -84,8 +84,8 @@ class Counters:
                 )
             if len(counted) > value:
                 raise InputError(
-                    f"{path}: rank {rank} waits for {value} of {len(counted)} on counter {counter}: which "
-                    f"come first is not known before a run"
+                    f"{path}: rank {rank} waits for {value} of {len(counted)} on counter {counter}: the order of "
+                    f"arrival is not known before a run"
                 )
             for c in counted:
                 build.need(row, c)

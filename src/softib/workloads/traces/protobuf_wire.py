@@ -1,10 +1,9 @@
 """The wire format of Protocol Buffers: fields of a message, and messages that follow each other in
 a file.
 
-A reader of forty lines stands here instead of the ``protobuf`` package: Chakra's files need five
-kinds of fields, no generated code that must fit the version of a runtime, and no dependency.
-Source: "Encoding" in the Protocol Buffers documentation (varints, tags, wire types 0, 1, 2 and 5;
-groups, types 3 and 4, are deprecated).
+These forty lines replace the ``protobuf`` package: Chakra's files need only five kinds of fields, and
+no generated code that must match the version of a runtime. Source: "Encoding" in the Protocol Buffers
+documentation (varints, tags, wire types 0, 1, 2 and 5; groups, types 3 and 4, are deprecated).
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from collections.abc import Iterator
 __all__ = ["Value", "delimited", "double_of", "fields", "float_of", "signed", "varints"]
 
 Value = int | bytes
-"""Of a field: an int (varint), or the bytes of everything else."""
+"""Value of a field: an int (varint), or the bytes of any other type."""
 FIXED = {1: 8, 5: 4}
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, place behind it). Raises ValueError where it ends early or has more than 64 bits."""
+    """Return (value, position after it). Raises ValueError if it ends early or has more than 64
+    bits."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -35,7 +35,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """(number, value) of each field of a message. Raises ValueError where the bytes are none."""
+    """Yield (number, value) of each field of a message. Raises ValueError for invalid bytes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -57,7 +57,7 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def delimited(data: bytes) -> Iterator[bytes]:
-    """Messages that each follow their length (varint), as ``writeDelimitedTo`` writes them."""
+    """Yield messages that each follow their length (varint), as written by ``writeDelimitedTo``."""
     at = 0
     while at < len(data):
         length, at = _varint(data, at)
@@ -68,7 +68,7 @@ def delimited(data: bytes) -> Iterator[bytes]:
 
 
 def varints(value: Value) -> list[int]:
-    """A repeated integer field: one value, or several packed."""
+    """Return a repeated integer field: one value, or several packed."""
     if isinstance(value, int):
         return [value]
     integers, at = [], 0
@@ -79,19 +79,19 @@ def varints(value: Value) -> list[int]:
 
 
 def signed(value: int) -> int:
-    """A varint of type int32 or int64, which stands as 64 bits of two's complement."""
+    """Return a varint of type int32 or int64, which is stored as 64 bits of two's complement."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def double_of(value: Value) -> float:
-    """A field of type double. Raises ValueError for other bytes."""
+    """Return a field of type double. Raises ValueError for a wrong length."""
     if isinstance(value, int) or len(value) != 8:
         raise ValueError("has a double of the wrong length")
     return float(struct.unpack("<d", value)[0])
 
 
 def float_of(value: Value) -> float:
-    """A field of type float. Raises ValueError for other bytes."""
+    """Return a field of type float. Raises ValueError for a wrong length."""
     if isinstance(value, int) or len(value) != 4:
         raise ValueError("has a float of the wrong length")
     return float(struct.unpack("<f", value)[0])

@@ -1,11 +1,11 @@
 """The recorded posts and polls of a program as a
 :class:`~softib.workloads.schedule.schedule.Schedule`.
 
-Each message is a send and a receive; a READ or an atomic is a request of 0 bytes and the answer,
-sent by the adapter of the other rank. A thread computes between its calls what its CPU time says.
-What it posts waits for what it polled before: receives of messages, answers to its READs, and its
-own sends, which have ended when they are acknowledged. A WRITE leaves no completion at its
-destination; what that rank posts later waits for it, since only memory could have told it.
+Each message is a send and a receive; a READ or an atomic is a request of 0 bytes and the response,
+sent by the adapter of the other rank. Between calls a thread computes for its CPU time. A post
+waits for everything polled before it: receives of messages, responses to READs, and sends, which
+end with their acknowledgement. A WRITE has no completion at its destination; later posts of
+that rank wait for it, since the rank could only have seen it in memory.
 
 Events of all threads are read by time, since threads of one rank poll the same completion queue
 (UCX's datagrams: the program's thread and the asynchronous one): the n-th receive of a queue pair
@@ -29,14 +29,14 @@ MOST_THREADS = 200
 PS_PER_NS = 1000
 SEND, RECV = int(Kind.SEND), int(Kind.RECV)
 POST, RECEIVED, SENT, BEGIN, END = (int(e) for e in (Event.POST, Event.RECEIVED, Event.SENT, Event.BEGIN, Event.END))
-"""Plain numbers: a member of an enumeration costs more than an event otherwise takes."""
+"""Plain numbers: accessing an enumeration member costs more than the rest of an event."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The schedule, and what is not in it: ``unknown`` messages to QPs of programs that were not
-    recorded or to multicast groups, ``local`` ones of a rank to itself. ``notes``: by operation,
-    what its rank begins or ends before it: collectives of a library, one a line."""
+    """The schedule, and the number of messages not in it: ``unknown`` ones to QPs of programs that
+    were not recorded or to multicast groups, ``local`` ones of a rank to itself. ``notes``: by
+    operation, the collectives of a library that its rank begins or ends before it, one per line."""
 
     schedule: Schedule
     messages: int
@@ -46,8 +46,8 @@ class Recorded:
 
 
 def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tuple[str, ...] = ()) -> Recorded:
-    """The program of ``threads``. ``collectives``: names behind the numbers of BEGIN and END.
-    Raises :class:`InputError` where nothing was recorded."""
+    """Return the program of ``threads``. ``collectives``: names of the numbers in BEGIN and
+    END. Raises :class:`InputError` if nothing was recorded."""
     ranks = _ranks(threads)
     if not ranks:
         raise InputError(f"{name}: nothing was recorded: no program created a queue pair")
@@ -70,7 +70,7 @@ def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tup
 
 
 def _read(build: Builder, posts: Posts, threads: list[RecordedThread], ranks: dict[int, int]) -> list[_Reader]:
-    """The operations of all ``threads``, by time."""
+    """Read the operations of all ``threads``, by time."""
     nth: Counter[int] = Counter()
     readers = []
     for t in threads:
@@ -84,14 +84,14 @@ def _read(build: Builder, posts: Posts, threads: list[RecordedThread], ranks: di
 
 
 def _note(collectives: tuple[str, ...], word: str, number: int, octets: int) -> str:
-    """``begin MPI_Allreduce 64``; without octets where the call does not say them."""
+    """Return ``begin MPI_Allreduce 64``; without the size if the call does not state it."""
     name = collectives[number] if number < len(collectives) else f"collective {number}"
     return f"{word} {name} {octets}" if octets else f"{word} {name}"
 
 
 def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
-    """Rank of each process: what the launcher says where that is one for each, else by the time of
-    its first queue pair."""
+    """Return the rank of each process: from the launcher if these are unique, otherwise by the time
+    of its first queue pair."""
     rank_of: dict[int, int | None] = {}
     for t in threads:
         rank_of.setdefault(t.pid, t.rank)
@@ -102,7 +102,7 @@ def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
 
 
 def _arrival(build: Builder, m: Message, adapter: int) -> None:
-    """What the target of ``m`` does: receives, or answers by its adapter."""
+    """Return the operation of the target of ``m``: a receive, or a response of its adapter."""
     if m.opcode not in ANSWERED:
         m.arrives = build.message(RECV, m.target, m.source, m.octets, m.tag)
         return
@@ -113,8 +113,8 @@ def _arrival(build: Builder, m: Message, adapter: int) -> None:
 
 
 class _Reader:
-    """Makes the operations of one thread. ``after``: rows for whose end the next operation waits;
-    ``noted``: notes that stand before it."""
+    """Builder of the operations of one thread. ``after``: rows whose end the next operation waits
+    for; ``noted``: notes before it."""
 
     def __init__(self, build: Builder, posts: Posts, rank: int, processor: int):
         self.build, self.posts, self.rank, self.processor = build, posts, rank, processor
@@ -125,7 +125,7 @@ class _Reader:
         self.noted: list[tuple[str, int, int]] = []
 
     def take(self, kind: int, ns: int, compute: int, qpn: int, peer: int, octets: int) -> None:
-        """The thread's next event."""
+        """Handle the thread's next event."""
         self._compute(compute)
         if kind == POST:
             self._post(ns, self.posts.next())
@@ -139,8 +139,7 @@ class _Reader:
             self.noted.append(("begin" if kind == BEGIN else "end", qpn, octets))
 
     def end(self) -> None:
-        """The thread has no more: something must stand behind its last note, and behind what it
-        waited for."""
+        """End of the thread: add an operation after its last note and its last dependencies."""
         if len(self.after) > 1 or self.noted:
             self._calculate(0)
 
@@ -155,7 +154,7 @@ class _Reader:
         self.after = [row]
 
     def _made(self, row: int) -> None:
-        """``row`` waits for what the thread saw before, and what it noted stands before it."""
+        """Make ``row`` wait for everything that the thread saw before, and attach its notes."""
         for on in self.after:
             self.build.need(row, on)
         if self.noted:
@@ -173,7 +172,7 @@ class _Reader:
         self._made(m.row)
 
     def _written(self, ns: int) -> None:
-        """WRITEs to this rank that were posted before: of each queue pair the last."""
+        """Return earlier WRITEs to this rank: the last one of each queue pair."""
         came = self.posts.written.get(self.rank)
         if not came:
             return
@@ -184,8 +183,8 @@ class _Reader:
         self.after += [m.arrives for m in last.values()]
 
     def _sent(self, ns: int, qpn: int, count: int) -> None:
-        """Requests of ``qpn`` up to the ``count``-th are complete: the last of them says so for all
-        (IBA 9.7.5)."""
+        """Requests of ``qpn`` up to the ``count``-th are complete: the completion of the last covers
+        all (IBA 9.7.5)."""
         key = (qpn, self.posts.maker(qpn, ns)[2])
         queue = self.posts.queues.get((self.rank, *key), [])
         for m in reversed(queue[self.complete.get(key, 0) : count]):

@@ -1,5 +1,5 @@
-"""What threads of recorded programs posted, joined: which message each request is, to whom, and
-which receive completes with it."""
+"""Posts of all threads of recorded programs: the message and destination of each request, and the
+receive that completes with it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ GRH_OCTETS = 40
 
 @dataclass(slots=True)
 class Message:
-    """A posted request that moves data from rank ``source`` (of a READ: asks rank ``target``);
-    ``row``, ``arrives`` and ``answer`` are rows of its operations once they are made: the send, the
-    receive at the target, and the receive of what a READ or an atomic brings."""
+    """A posted request that moves data from rank ``source`` (a READ: requests from rank
+    ``target``); ``row``, ``arrives`` and ``answer`` are rows of its operations once created: the send,
+    the receive at the target, and the receive of the response of a READ or an atomic."""
 
     ns: int
     source: int
@@ -48,8 +48,8 @@ class Message:
 def by_time(
     threads: list[RecordedThread], columns: tuple[str, ...], only: Event | None = None
 ) -> Iterator[tuple[int, ...]]:
-    """(thread, ``columns``) of all events of ``threads`` (or those of type ``only``) by time;
-    events of one moment by thread, those of a thread in their order."""
+    """Return (thread, ``columns``) of all events of ``threads`` (or those of type ``only``) by
+    time; simultaneous events by thread, those of a thread in their order."""
     at = [np.arange(len(t.ns)) if only is None else np.flatnonzero(t.type == only) for t in threads]
     ns = np.concatenate([t.ns[i] for t, i in zip(threads, at, strict=True)])
     order = np.argsort(ns, kind="stable")
@@ -62,9 +62,9 @@ class Posts:
     """All requests of ``threads`` (``ranks``: rank of each process).
 
     ``every``: messages in the order in which they were posted; :meth:`next` gives all requests in
-    that order, None for those that move nothing between ranks; ``queues``: the same by rank, QPN,
-    and how many QPs had the number before. ``written``: by rank, WRITEs without immediate data to
-    it.
+    that order, None for requests that move no data between ranks; ``queues``: the same by rank,
+    QPN, and the number of earlier QPs with this QPN. ``written``: by rank, WRITEs without immediate
+    data to it.
     """
 
     def __init__(self, threads: list[RecordedThread], ranks: dict[int, int]):
@@ -85,7 +85,7 @@ class Posts:
         self._posted = iter(posted)
 
     def next(self) -> Message | None:
-        """Of the requests by time."""
+        """Return the next request by time."""
         return next(self._posted)
 
     def _queue_pairs(self, threads: list[RecordedThread], ranks: dict[int, int]) -> None:
@@ -100,8 +100,8 @@ class Posts:
             makers.append((rank, kind, len(makers)))
 
     def maker(self, qpn: int, ns: int) -> tuple[int, int, int]:
-        """(rank, type, how many had the number before) of the QP with ``qpn`` at ``ns``; rank -1:
-        none. Numbers are given again."""
+        """Return (rank, type, number of earlier QPs with this QPN) of the QP with ``qpn`` at
+        ``ns``; rank -1: none. QPNs are reused."""
         times, makers = self._makers.get(qpn, NO_ONE)
         k = bisect_right(times, ns) - 1
         return makers[k] if k >= 0 else NO_QP
@@ -124,8 +124,8 @@ class Posts:
         return m
 
     def received(self, ns: int, qpn: int, peer: int, octets: int) -> Message | None:
-        """The message that the next receive of ``qpn`` completed with: asked by time. Datagrams may
-        have been dropped before it: those of other lengths are passed over."""
+        """Return the message with which the next receive of ``qpn`` completed; must be called in time
+        order. Earlier datagrams may have been dropped: those of other lengths are skipped."""
         _, kind, age = self.maker(qpn, ns)
         datagram = kind == DATAGRAMS
         key = (qpn, age, peer if datagram else 0)

@@ -1,4 +1,4 @@
-"""Rows of a step in the making: computations and messages, and what each waits for."""
+"""Builder of the rows of a step: computations and messages, and their dependencies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Columns"]
 
 
 class Columns:
-    """Rows in the making."""
+    """Rows of a step under construction."""
 
     def __init__(self) -> None:
         self.rows: list[np.ndarray] = []
@@ -30,7 +30,7 @@ class Columns:
         computes: bool,
         rate_gbps: float | np.ndarray = 0.0,
     ) -> np.ndarray:
-        """Rows of one kind."""
+        """Add rows of one kind."""
         n = len(src)
         fill = lambda value: np.full(n, value, np.int64)
         opcode = int(Opcode.COMPUTE if computes else Opcode.WRITE)
@@ -41,12 +41,12 @@ class Columns:
         return np.arange(self.count - n, self.count)
 
     def lines(self, count: int) -> np.ndarray:
-        """Numbers of ``count`` more queue pairs."""
+        """Return the numbers of ``count`` new queue pairs."""
         self.numbers += count
         return np.arange(self.numbers - count, self.numbers)
 
     def need(self, rows: np.ndarray, on: np.ndarray) -> None:
-        """Each waits for its own (-1: none)."""
+        """Add dependencies, one for each row (-1: none)."""
         a, b = (side.reshape(-1) for side in np.broadcast_arrays(rows, on))
         self.waits.append(a[b >= 0])
         self.needs.append(b[b >= 0])

@@ -1,10 +1,10 @@
-"""Computing time on one GPU: matrix products by their size, everything else by the bytes read and
+"""Computing time on one GPU: matrix products by their size, all other operations by the bytes read
+and
 written.
-
-A product is cut into tiles of its result, a wave of which all multiprocessors compute at once
+The result of a product is divided into tiles, and all multiprocessors together compute a wave of tiles
 (NVIDIA, Matrix Multiplication Background User's Guide, chapters 2.3 and 3), and its result is
-written to memory. What lies between products (norms, dropout, softmax, GELU) is bound by memory:
-each tensor that it takes or gives is moved once. Which tensors these are: Korthikanti et al., MLSys
+written to memory. Operations between products (norms, dropout, softmax, GELU) are limited by
+memory: each input and output tensor is moved once. The tensors are those of Korthikanti et al., MLSys
 2023, section 4.1, with the fused kernels of Megatron-LM (softmax with scale and mask; bias, dropout
 and sum; bias and GELU).
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["Passes", "Processor", "gradient_us", "head_of", "layer_of", "network_of", "optimizer_us"]
 
 TILE = (256, 128)
-"""Rows and columns of a result that a multiprocessor computes at once: the largest that cuBLAS has.
+"""Rows and columns of the tile that a multiprocessor computes at once: the largest of cuBLAS.
 """
 STATES = 26
-"""Octets that Adam moves for a parameter beside its gradient: momentum, variance and weight of fp32
-in and out, and the weight of bf16 out."""
+"""Bytes that Adam moves for a parameter in addition to its gradient: momentum, variance and weight of
+fp32 in and out, and the weight of bf16 out."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,22 @@ class Passes:
         return Passes(self.forward + other.forward, self.backward + other.backward)
 
     def times(self, forward: float, backward: float | None = None) -> Passes:
-        """So many of each."""
+        """Return a multiple of both passes."""
         return Passes(self.forward * forward, self.backward * (forward if backward is None else backward))
 
 
 @dataclass(frozen=True)
 class Processor:
-    """A GPU. ``flops``: operations a second that a user says it achieves in all, memory included;
-    0: by the size of products (``values``: section ``gpu`` of the parameters)."""
+    """A GPU. ``flops``: overall operations per second stated by the user, including memory; 0:
+    computed from the size of products (``values``: section ``gpu`` of the parameters)."""
 
     gpu: Gpu
     values: Section
     flops: float = 0.0
 
     def product_us(self, rows: float, columns: float, depth: float, count: float = 1.0) -> float:
-        """µs of ``count`` products of a matrix of ``rows`` × ``depth`` and one of ``depth`` ×
-        ``columns``: the better of both directions of a tile."""
+        """Return µs of ``count`` products of a matrix of ``rows`` × ``depth`` and one of
+        ``depth`` × ``columns``, with the better orientation of a tile."""
         if self.flops:
             return 2 * count * rows * columns * depth / self.flops * 1e6
         tall, wide = TILE
@@ -70,16 +70,17 @@ class Processor:
         return 2 * waves * tall * wide * depth / (rate * 1e6) + self.memory_us(ELEMENT * count * rows * columns)
 
     def memory_us(self, octets: float) -> float:
-        """µs in which ``octets`` are read or written."""
+        """Return µs to read or write ``octets`` bytes."""
         return 0.0 if self.flops else octets / (self.gpu.memory_gbytes * self.values["memory_share"] * 1e3)
 
     def linear(self, rows: float, columns: float, depth: float, count: float = 1.0) -> Passes:
-        """A layer with weights: backward come the gradients of its input and of its weights."""
+        """Return the passes of a layer with weights; the backward pass computes the gradients of its
+        input and of its weights."""
         back = self.product_us(rows, depth, columns, count) + self.product_us(depth, columns, rows, count)
         return Passes(self.product_us(rows, columns, depth, count), back)
 
     def moved(self, forward: float, backward: float) -> Passes:
-        """Octets that passes move."""
+        """Return the passes of an operation that only moves bytes."""
         return Passes(self.memory_us(forward), self.memory_us(backward))
 
 
@@ -92,8 +93,8 @@ def layer_of(
     expert: int = 1,
     sequence_parallel: bool = False,
 ) -> Passes:
-    """One layer of ``micro_batch`` sequences on one GPU of ``tensor`` that share it, without
-    communication."""
+    """Return one layer of ``micro_batch`` sequences on one of ``tensor`` GPUs that share it,
+    without communication."""
     tokens, h = micro_batch * model.sequence, model.hidden
     heads, size = max(1.0, model.heads / tensor), h / model.heads
     units = tokens * h  # elements of a hidden state
@@ -105,23 +106,24 @@ def layer_of(
 
 
 def _attention(model: Transformer, heads: float, size: float, micro_batch: int, on: Processor) -> Passes:
-    """Scores and what is taken by them; a fused kernel (FlashAttention) writes no scores."""
+    """Return the attention scores and the values weighted with them; a fused kernel (FlashAttention)
+    writes no scores."""
     s, count = model.sequence, heads * micro_batch
     if model.flash_attention:
         one = 2 * _unwritten_us(on, s, size, s, count)
-        return Passes(one, 2.5 * one)  # scores again, and two products for each of both (Dao et al. 2022)
+        return Passes(one, 2.5 * one)  # scores again, and two products for each of the two (Dao et al. 2022)
     pair = on.product_us(s, s, size, count) + on.product_us(s, size, s, count)
     softmax, dropout = 4, 5
     return Passes(pair, 2 * pair) + on.moved((softmax + dropout) * count * s * s, (6 + dropout) * count * s * s)
 
 
 def _unwritten_us(on: Processor, rows: float, columns: float, depth: float, count: float) -> float:
-    """µs of products whose result stays on the chip."""
+    """Return µs of products whose result stays on the chip."""
     return on.product_us(rows, columns, depth, count) - on.memory_us(ELEMENT * count * rows * columns)
 
 
 def _mlp(model: Transformer, tensor: int, tokens: float, expert: int, on: Processor) -> Passes:
-    """The MLP, or the experts of one of ``expert`` GPUs: each token goes to ``top_k``."""
+    """Return the MLP, or the experts of one of ``expert`` GPUs: each token uses ``top_k`` experts."""
     h, wide = model.hidden, 4 * model.hidden / tensor
     rows, count = tokens, 1.0
     if model.experts:
@@ -132,23 +134,23 @@ def _mlp(model: Transformer, tensor: int, tokens: float, expert: int, on: Proces
 
 
 def head_of(model: Transformer, tensor: int, micro_batch: int, on: Processor) -> Passes:
-    """Logits and loss: computed by the last stage alone."""
+    """Return logits and loss, computed only by the last stage."""
     tokens, columns = micro_batch * model.sequence, model.vocabulary / tensor
-    entropy = on.moved(6 * tokens * columns, 6 * tokens * columns)  # logits of fp32 beside those of bf16
+    entropy = on.moved(6 * tokens * columns, 6 * tokens * columns)  # logits in fp32 in addition to those in bf16
     return on.linear(tokens, columns, model.hidden) + entropy
 
 
 def network_of(model: Network, samples: int, on: Processor) -> Passes:
-    """A model of which its operations are known: a third of them forward."""
+    """Return the passes of a model with a known number of operations, a third of them forward."""
     took = model.flops(samples) / on.flops * 1e6
     return Passes(took / 3, took * 2 / 3)
 
 
 def gradient_us(parameters: float, octets: int, on: Processor) -> float:
-    """µs in which the gradients of a micro-batch are added to those of the step, ``octets`` each."""
+    """Return µs to add the gradients of a micro-batch, ``octets`` bytes each, to those of the step."""
     return on.memory_us(parameters * (ELEMENT + 2 * octets))
 
 
 def optimizer_us(parameters: float, octets: int, on: Processor) -> float:
-    """µs of the optimizer on so many parameters with gradients of ``octets``."""
+    """Return µs of the optimizer on ``parameters`` parameters with gradients of ``octets`` bytes."""
     return on.memory_us(parameters * (STATES + octets))

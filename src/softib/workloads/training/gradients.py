@@ -1,19 +1,19 @@
 """Exchanges between replicas: sums of gradients, and with ZeRO (Rajbhandari et al., SC 2020)
-weights, by the collectives that NCCL chooses, as flows on the fabric.
-
-Stage 0 all-reduces each bucket of the last backward pass. Stages 1 to 3 reduce-scatter it, 2 and 3
-after every micro-batch, for no rank keeps whole gradients; 1 and 2 all-gather the new weights at
-the end (together as many bytes as an all-reduce: section 7.2 there), 3 all-gathers them before
-each pass, forward and backward, while the pass before runs, and a third time where activations are
-computed again. Stage 3 has a collective for each matrix of weights, as DeepSpeed fetches and
-reduces parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
+weights, with the collectives chosen by NCCL, as flows on the fabric.
+Stage
+0 all-reduces each bucket of the last backward pass. Stages 1 to 3 reduce-scatter it; 2 and 3 do so
+after every micro-batch, because no rank keeps whole gradients. Stages 1 and 2 all-gather the new
+weights at the end (together as many bytes as an all-reduce: section 7.2 there). Stage 3
+all-gathers them before each pass, forward and backward, while the previous pass runs, and a third
+time if activations are recomputed. Stage 3 has one collective for each matrix of weights, as
+DeepSpeed fetches and reduces parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
 deepspeed/runtime/zero/partition_parameters.py of 0.3.13): vectors below its
 ``stage3_param_persistence_threshold`` stay whole. That release passed lists of tensors, which torch
 copies from and to one buffer, a copy for each rank (ProcessGroupNCCL.cpp, ``allgather`` and
 ``reduce_scatter``): ``gather_lists``.
 
-A replica runs one collective after another: that of what all replicas share, then that of its
-experts. With ``overlap`` the weights of stage 3 have a stream of their own.
+A replica runs one collective after another: first for parameters shared by all replicas, then
+for its experts. With ``overlap`` the weights of stage 3 use a separate stream.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["exchange"]
 
 
 class Exchange:
-    """The collectives of one rank of a tensor group in one stage, on all replicas."""
+    """Collectives of one rank of a tensor group in one stage, over all replicas."""
 
     def __init__(
         self, rows: Columns, kinds: list[tuple[Groups, float]], at: tuple[int, int], replicas: int, copy_us: float
@@ -48,16 +48,16 @@ class Exchange:
     def add(
         self, collective: Collective, element: float, parts: int, needs: np.ndarray, stream: str, matrices: int = 1
     ) -> None:
-        """One of ``parts`` of what replicas exchange, ``element`` bytes a parameter, as so many
-        collectives one after another."""
+        """Add one of ``parts`` parts of the exchange between replicas, ``element`` bytes per
+        parameter, as consecutive collectives."""
         for groups, count in self.kinds:
             octets = count * element / parts / matrices
             groups.add(self.rows, collective, octets, self.at, needs, self.ended[stream], matrices, self.copy_us)
 
 
 def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done) -> None:
-    """All exchanges of a step, and the optimizer behind them. ``made``: rows [data] of the buckets
-    of backward passes, by stage."""
+    """Add all exchanges of a step, and the optimizer after them. ``made``: rows [data] of the
+    buckets of backward passes, by stage."""
     lay = step.layout
     shared, experts = lay.gradients(step.model)
     kinds = [
@@ -80,7 +80,7 @@ def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done
 
 
 def _optimized(step: Step, rows: Columns, stage: int, ranks: list[Exchange], done: Done) -> np.ndarray:
-    """The optimizer of each replica, on all of a rank's weights or with ZeRO on its share."""
+    """Add the optimizer of each replica, on all weights of a rank or, with ZeRO, on its share."""
     lay, src = step.layout, step.host[stage, :, 0]
     us = optimizer_us(step.weights / (lay.data if step.zero else 1), step.gradient_octets, step.processor)
     at = rows.add(src, src, 1, rows.lines(lay.data), us, True)
@@ -91,8 +91,8 @@ def _optimized(step: Step, rows: Columns, stage: int, ranks: list[Exchange], don
 
 
 def _sum_up(step: Step, one: Exchange, made: list[np.ndarray], bucket: int) -> None:
-    """Sum up a bucket of gradients: when it is made, without ``overlap`` when all of its backward
-    pass are."""
+    """Sum up a bucket of gradients when it is complete, without ``overlap`` when all buckets of its
+    backward pass are."""
     ready = made[bucket if step.overlap else bucket // step.buckets * step.buckets + step.buckets - 1]
     collective = Collective.REDUCE_SCATTER if step.zero else Collective.ALL_REDUCE
     matrices = max(1, round(step.model.matrices / step.layout.pipeline / step.buckets)) if step.zero == 3 else 1
@@ -100,8 +100,8 @@ def _sum_up(step: Step, one: Exchange, made: list[np.ndarray], bucket: int) -> N
 
 
 def _sharded(step: Step, one: Exchange, made: list[np.ndarray], done: Done) -> None:
-    """Stage 3: each pass waits for its weights, which come while the pass before runs
-    (``overlap``), else behind it."""
+    """Stage 3: each pass waits for its weights, which are fetched while the previous
+    pass runs (``overlap``), otherwise after it."""
     stage, matrices = one.at[0], step.model.matrices // step.layout.pipeline
     passes = [(backward, k) for k in range(step.layout.micro_batches) for backward in (False, True)]
     behind, stream = (2, "weights") if step.overlap else (1, "gradients")

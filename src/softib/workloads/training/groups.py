@@ -38,8 +38,8 @@ class Group:
 
 
 class Groups:
-    """Communicators of one kind. ``members``: the ranks of each, and ``positions`` their replicas, by
-    stage and rank of the tensor group."""
+    """Communicators of one kind. ``members``: the number of ranks of each; ``positions``: their
+    replicas, by stage and rank of the tensor group."""
 
     def __init__(self, step: Step, members: dict[At, list[tuple[np.ndarray, np.ndarray]]]):
         self.step = step
@@ -54,7 +54,7 @@ class Groups:
 
     @classmethod
     def of_replicas(cls, step: Step, members: int, apart: int) -> Groups:
-        """``members`` replicas, each ``apart`` from the next."""
+        """Return groups of ``members`` replicas, each ``apart`` from the next."""
         lay = step.layout
         ranks = np.arange(lay.gpus).reshape(lay.pipeline, lay.data, lay.tensor)
         every = [np.arange(a, members * apart, apart) for a in range(apart)]
@@ -65,14 +65,14 @@ class Groups:
 
     @classmethod
     def of_tensors(cls, step: Step) -> Groups:
-        """The GPUs that share the layers of a replica, by stage."""
+        """Return the GPUs that share the layers of a replica, by stage."""
         lay = step.layout
         ranks = np.arange(lay.gpus).reshape(lay.pipeline, lay.data, lay.tensor)
         return cls(step, {(p, 0): [(ranks[p, d], np.array([d])) for d in range(lay.data)] for p in range(lay.pipeline)})
 
     @classmethod
     def of_experts(cls, step: Step) -> Groups:
-        """The GPUs of neighbouring replicas that share experts."""
+        """Return the GPUs of neighbouring replicas that share experts."""
         lay = step.layout
         ranks = np.arange(lay.gpus).reshape(lay.pipeline, lay.data, lay.tensor)
         every = np.arange(lay.data).reshape(-1, lay.expert)
@@ -85,7 +85,7 @@ class Groups:
         node, gpu = np.divmod(ranks, self.step.machine.gpus)
         nodes, first = np.unique(node, return_index=True)
         nics = [np.unique(part) for part in np.split(nic[gpu], first[1:])]
-        width = min(len(part) for part in nics)  # NCCL takes the fewest channels that a rank finds
+        width = min(len(part) for part in nics)  # NCCL uses the smallest number of channels of any rank
         local = -(-len(ranks) // len(nodes))
         adapters = np.array([self.step.adapters[n, part[:width]] for n, part in zip(nodes, nics, strict=True)])
         return Group(positions, self.step.machine.part(local, width), adapters, sharing)
@@ -101,10 +101,10 @@ class Groups:
         times: int = 1,
         copy_us: float = 0.0,
     ) -> None:
-        """``times`` collectives of ``octets``, one after another, on each group of ``at``, and for each
-        rank a copy of ``copy_us`` on the host beside each. ``needs``
-        int64[data]: the row that each replica waits for (-1: none). ``ended`` int64[data]: the row
-        with which each replica's collective before ended (-1: none); set to that of this one."""
+        """Add ``times`` collectives of ``octets`` bytes, one after another, on each group of ``at``;
+        each takes the host ``copy_us`` for each rank. ``needs`` int64[data]: the row that each replica
+        waits for (-1: none). ``ended`` int64[data]: the last row of each replica's previous collective
+        (-1: none); set to that of this one."""
         for g, group in enumerate(self.groups[at]):
             flows, lines = self._of(rows, group, (*at, g, collective, max(round(octets), 1), times))
             first = group.adapters[:1, 0]
@@ -123,12 +123,12 @@ class Groups:
     def _of(
         self, rows: Columns, group: Group, key: tuple[int, int, int, Collective, int, int]
     ) -> tuple[Flows, np.ndarray]:
-        """The flows of a collective and the numbers of its queue pairs."""
+        """Return the flows of a collective and the numbers of its queue pairs."""
         if key not in self._flows:
             collective, octets, times = key[3:]
             nodes, step = len(group.adapters), self.step
             by = choose(collective, octets, group.machine, nodes, nccl=step.nccl)
             run = Run(collective, by, octets, group.machine, group.adapters, step.values)
-            flows = flows_of(run, times).slower(group.sharing)  # together they have what one group would
+            flows = flows_of(run, times).slower(group.sharing)  # together they get the share of one group
             self._flows[key] = flows, rows.lines(1 + int(flows.connection.max(initial=-1)) + 1)
         return self._flows[key]

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["figures_of", "nodes_of_job", "part_of_job", "step_of"]
 
 MOST_BUCKETS = 8
-"""Buckets of gradients that go while the backward pass runs, unless a job says how many: fewer
-where they would be smaller than the library's. Without overlap there is one, as Megatron-LM has it.
+"""Default number of gradient buckets sent during the backward pass; fewer if they would be
+smaller than the library's. Without overlap there is one, as in Megatron-LM.
 """
 MEGATRON_BUCKET, MEGATRON_EACH = 40_000_000, 1_000_000
-"""Gradients of a bucket of Megatron-LM: so many, or so many for each replica, whichever is more
+"""Gradients in a bucket of Megatron-LM: this number, or this number per replica, whichever is larger
 (``bucket_size`` of its DistributedDataParallelConfig)."""
 DDP_BUCKET = 25 << 20
-"""Octets of a bucket of PyTorch's DistributedDataParallel (``bucket_cap_mb``)."""
+"""Bytes of a bucket of PyTorch's DistributedDataParallel (``bucket_cap_mb``)."""
 HEAD = 128
-"""Size of a head of attention, unless a job says how many heads there are."""
+"""Size of an attention head, unless a job states the number of heads."""
 OTHERS_ACHIEVED = 0.5
-"""Share of a data sheet's rate that other models achieve, unless a job says so: an assumption."""
+"""Share of a data sheet's rate that other models achieve by default: an assumption."""
 OF_TRANSFORMERS = {
     "layers",
     "hidden",
@@ -52,12 +52,12 @@ OF_TRANSFORMERS = {
     "flash_attention",
     "interleave",
 }
-"""Options of a job that say nothing of other models."""
+"""Options of a job that do not apply to other models."""
 
 
 def model_of(job: TrainingStep) -> Transformer | Network:
-    """The model of ``job``. Raises :class:`InputError` where it is described by parameters and as a
-    transformer."""
+    """Return the model of ``job``. Raises :class:`InputError` if it is described both by parameters
+    and as a transformer."""
     if job.parameters is None and job.operations is None:
         heads = job.heads or max(1, job.hidden // HEAD)
         return Transformer(
@@ -75,13 +75,15 @@ def model_of(job: TrainingStep) -> Transformer | Network:
         raise InputError("a model other than a transformer needs both parameters and operations of a sample")
     given = sorted(OF_TRANSFORMERS & job.model_fields_set)
     if given:
-        raise InputError(f"{given[0].replace('_', '-')} is of transformers; leave it out, or parameters and operations")
+        raise InputError(
+            f"{given[0].replace('_', '-')} is for transformers; leave out either it or parameters and operations"
+        )
     return Network(job.parameters, job.operations)
 
 
 def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> Step:
-    """What ``job`` runs on the adapters ``rows``: all their GPUs. Raises :class:`InputError` for
-    what does not divide."""
+    """Return the step of ``job`` on all GPUs of the adapters ``rows``. Raises :class:`InputError`
+    for sizes that do not divide."""
     placed = machine_of_job(job, names, rows, link_gbps)
     machine, adapters = placed.machine, placed.adapters
     model = model_of(job)
@@ -110,22 +112,23 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gb
 
 
 def processor_of(job: TrainingStep, gpu: Gpu) -> Processor:
-    """What computes: by the size of products, or at the share of a GPU's rate that ``job`` states."""
+    """Return the processor: with times from the size of products, or at the share of a GPU's rate that
+    ``job`` states."""
     gpu = gpu if job.tflops is None else replace(gpu, tflops=job.tflops)
     share = job.achieved or (OTHERS_ACHIEVED if job.parameters is not None else 0.0)
     return Processor(gpu, section("gpu"), gpu.tflops * 1e12 * share)
 
 
 def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> JobMessages:
-    """The messages of ``job``."""
+    """Return the messages of ``job``."""
     return part_of(step_of(job, names, rows, link_gbps))
 
 
 def figures_of(
     job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, took_us: float
 ) -> dict[str, Any]:
-    """Time of a step and what it is made of, tokens a second, share of computing in it, operations
-    a second of a GPU, GPU-hours."""
+    """Return the time of a step and its parts, tokens per second, share of computing, operations per
+    second of a GPU, GPU-hours."""
     step = step_of(job, names, rows, link_gbps)
     lay, seconds = step.layout, took_us / 1e6
     tokens = job.batch * (job.sequence if job.parameters is None else 1)
@@ -148,10 +151,10 @@ def figures_of(
 
 
 def parts_of(step: Step, took_us: float) -> dict[str, float]:
-    """What a step is made of, in µs of the mean stage: computing and optimizer, collectives of
-    tensor and of expert groups inside nodes, the bubble of the pipeline on an idle network ((p - 1)
-    / v passes of a micro-batch), and the rest: messages that nothing hides, and stages that wait
-    for the longest one."""
+    """Return the parts of a step, in µs of the mean stage: computing and optimizer, collectives of
+    tensor and of expert groups inside nodes, the bubble of the pipeline on an idle network ((p - 1) / v
+    passes of a micro-batch), and the rest: messages that are not hidden, and stages that wait for the
+    longest one."""
     lay = step.layout
     compute = step.layer.times(step.layers * lay.interleave) + step.head.times(1 / lay.pipeline)
     micro = lay.micro_batches
@@ -172,6 +175,6 @@ def parts_of(step: Step, took_us: float) -> dict[str, float]:
 
 
 def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:
-    """(GPUs of a node, adapters int64[nodes, nics]) of the hosts that ``job`` chooses."""
+    """Return (GPUs of a node, adapters int64[nodes, nics]) of the hosts chosen by ``job``."""
     placed = machine_of_job(job, hosts.name, rows_of(job, hosts), hosts.gbps)
     return placed.machine.gpus, placed.adapters

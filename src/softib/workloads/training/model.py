@@ -1,10 +1,8 @@
-"""What a step of a transformer computes and communicates: the formulae.
-
-Parameters, operations and collectives of dense layers: Narayanan et al., "Efficient Large-Scale
-Language Model Training on GPU Clusters Using Megatron-LM", SC 2021, equations 2 and 3 and section
-3.2 (96 B s l h² with activations computed again, of which a quarter is that). Experts: Lepikhin et
-al., GShard, ICLR 2021: an MLP of 8 h² parameters each, ``top_k`` of them for a token, two
-all-to-alls forth and two back.
+"""Formulae for computation and communication of a transformer's step. Parameters, operations and
+collectives of dense layers: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+Clusters Using Megatron-LM", SC 2021, equations 2 and 3 and section 3.2 (96 B s l h² with recomputed
+activations, a quarter of it for the recomputation). Experts: Lepikhin et al., GShard, ICLR 2021: an MLP
+of 8 h² parameters each, ``top_k`` of them for a token, two all-to-alls forward and two backward.
 """
 
 from __future__ import annotations
@@ -16,14 +14,14 @@ from softib.errors import InputError
 __all__ = ["ELEMENT", "Layout", "Network", "Transformer"]
 
 ELEMENT = 2
-"""Octets of an activation and a weight: bf16."""
+"""Bytes of an activation and of a weight: bf16."""
 
 
 @dataclass(frozen=True)
 class Transformer:
     """``layers`` of ``hidden``, sequences of ``sequence`` tokens, ``vocabulary``; ``experts`` of
-    each layer (0: dense), ``top_k`` of them a token; ``recompute``: are activations computed again
-    in the backward pass? ``heads`` of attention; ``flash_attention``: does one kernel compute it?
+    each layer (0: dense), ``top_k`` of them per token; ``recompute``: activations are recomputed in the
+    backward pass; ``heads`` of attention; ``flash_attention``: one kernel computes attention.
     """
 
     layers: int
@@ -38,15 +36,15 @@ class Transformer:
 
     @property
     def parameters(self) -> float:
-        """Weights: 12 l h² (1 + 13 / 12h + (V + s) / 12 l h); with experts 8 h² of each layer stand
-        once for each."""
+        """Return the number of weights: 12 l h² (1 + 13 / 12h + (V + s) / 12 l h); with experts, 8 h²
+        of each layer count once per expert."""
         h, layers = self.hidden, self.layers
         dense = 12 * layers * h**2 * (1 + 13 / (12 * h) + (self.vocabulary + self.sequence) / (12 * layers * h))
         return dense + max(self.experts - 1, 0) * 8 * layers * h**2
 
     def flops(self, sequences: int) -> float:
-        """Operations of forward and backward pass on so many sequences: 72 B s l h² (1 + s / 6h + V
-        / 12 l h), a third more where activations are computed again; an expert's MLP is 16 of the
+        """Return the operations of forward and backward pass on B sequences: 72 B s l h² (1 + s / 6h
+        + V / 12 l h), a third more if activations are recomputed; an expert's MLP is 16 of the
         24 s h² of a forward layer."""
         h, s, layers = self.hidden, self.sequence, self.layers
         repeats = 4 / 3 if self.recompute else 1.0
@@ -55,19 +53,19 @@ class Transformer:
 
     @property
     def matrices(self) -> int:
-        """Matrices of weights: four of each layer (queries, keys and values; projection; two of the
-        MLP)."""
+        """Return the number of weight matrices: four of each layer (queries, keys and values;
+        projection; two of the MLP)."""
         return 4 * self.layers
 
     @property
     def activation_octets(self) -> int:
-        """Of one sequence between two layers."""
+        """Return the bytes of one sequence between two layers."""
         return self.sequence * self.hidden * ELEMENT
 
 
 @dataclass(frozen=True)
 class Network:
-    """A model that is no transformer, such as a CNN: ``parameters``, and ``operations`` of the
+    """A model other than a transformer, for example a CNN: ``parameters``, and ``operations`` of the
     forward and backward pass on one sample. Each GPU has all of it."""
 
     parameters: float
@@ -81,15 +79,15 @@ class Network:
     matrices: int = 1
 
     def flops(self, samples: int) -> float:
-        """Operations of both passes on ``samples``."""
+        """Return the operations of both passes on ``samples``."""
         return samples * self.operations
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How ranks share the work: rank = tensor + tensor_size × (data + data_size × pipeline), as
-    Megatron-LM orders them; expert-parallel groups are neighbours of a data-parallel group. A stage
-    has ``interleave`` chunks of layers, that of number c after all stages' chunks of number c - 1.
+    """Division of the work among ranks: rank = tensor + tensor_size × (data + data_size × pipeline),
+    the order of Megatron-LM; expert-parallel groups are neighbours of a data-parallel group. A stage
+    has ``interleave`` chunks of layers; chunk c follows chunk c - 1 of all stages.
     """
 
     tensor: int
@@ -111,7 +109,8 @@ class Layout:
         model: Transformer | Network,
         interleave: int = 1,
     ) -> Layout:
-        """The layout of ``gpus``. Raises :class:`InputError`, one line, for what does not divide."""
+        """Return the layout of ``gpus``. Raises :class:`InputError`, one line, for sizes that do not
+        divide."""
         if gpus % (tensor * pipeline):
             raise InputError(f"{gpus:,} GPUs are not whole replicas of tensor {tensor} × pipeline {pipeline}")
         data = gpus // (tensor * pipeline)
@@ -130,23 +129,23 @@ class Layout:
         micro_batches = batch // (data * micro_batch)
         if interleave > 1 and (pipeline == 1 or micro_batches % pipeline):
             raise InputError(
-                f"interleave {interleave} takes a pipeline, and micro-batches of a replica ({micro_batches:,}) in "
+                f"interleave {interleave} needs a pipeline, and micro-batches of a replica ({micro_batches:,}) in "
                 f"multiples of its stages ({pipeline})"
             )
         if data % expert or (expert > 1 and (not model.experts or model.experts % expert)):
             raise InputError(
-                f"expert {expert} takes experts, and divides their number ({model.experts}) and the replicas ({data:,})"
+                f"expert {expert} needs experts, and divides their number ({model.experts}) and the replicas ({data:,})"
             )
         return cls(tensor, pipeline, data, expert, micro_batches, interleave)
 
     @property
     def gpus(self) -> int:
-        """How many."""
+        """Return the number of GPUs."""
         return self.tensor * self.pipeline * self.data
 
     def gradients(self, model: Transformer | Network) -> tuple[float, float]:
-        """Gradients of one rank: (those that all replicas sum up, those of experts, which ``data /
-        expert`` ranks have)."""
+        """Return the gradients of one rank: (those summed over all replicas, those of experts, which
+        ``data / expert`` ranks have)."""
         here = self.tensor * self.pipeline
         experts = model.experts * 8 * model.layers * model.hidden**2 if model.experts else 0
         return (model.parameters - experts) / here, experts / here / self.expert

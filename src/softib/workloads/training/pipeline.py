@@ -1,7 +1,7 @@
 """Stages of a pipeline: the order of their passes, activations between them, and the collectives of
 their tensor and expert groups that cross nodes.
 
-Gradients go in ``buckets``, each as soon as the backward pass of the last micro-batch has made it.
+Gradients are sent in ``buckets``, each when the backward pass of the last micro-batch has completed it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Done = dict[Pass, np.ndarray]
 
 
 def order_of(stage: int, stages: int, micro_batches: int, interleave: int = 1) -> list[tuple[bool, int, int]]:
-    """``(backward, chunk, micro-batch)`` in the order of a stage: some forward first, then one
-    forward, one backward (1F1B, Narayanan et al. 2021, figure 4). With one chunk as many first as
-    there are stages behind it; with more, twice as many, and all chunks but the last for as many
-    micro-batches as there are stages (Megatron-LM's schedules)."""
+    """Return ``(backward, chunk, micro-batch)`` in the order of a stage: first some forward
+    passes, then one forward, one backward (1F1B, Narayanan et al. 2021, figure 4). With one chunk, the
+    number of first passes is the number of later stages; with several chunks, twice that number, plus
+    all chunks but the last for one micro-batch per stage (Megatron-LM's schedules)."""
     total = micro_batches * interleave
     of = lambda k: k // (stages * interleave) * stages + k % stages
     chunk = lambda k: k % (stages * interleave) // stages
@@ -63,7 +63,7 @@ class _Passes:
             self.crossing += [(groups, e) for e in step.of_experts if groups]
 
     def add(self, stage: int, backward: bool, chunk: int, k: int, before: np.ndarray) -> np.ndarray:
-        """A pass behind ``before``; its last rows."""
+        """Add a pass after ``before``; return its last rows."""
         step, rows, lay = self.step, self.rows, self.step.layout
         src, line = step.host[stage, :, 0], self.line[stage]
         summed = backward and (k == lay.micro_batches - 1 or step.zero >= 2)
@@ -86,8 +86,8 @@ class _Passes:
         return before
 
     def _exchanged(self, stage: int, backward: bool, needs: np.ndarray) -> np.ndarray:
-        """The collectives of all layers of a pass that cross nodes, one after another; their last
-        rows. Those of the ranks of a tensor group run at once."""
+        """Add the collectives of all layers of a pass that cross nodes, one after another; return
+        their last rows. Those of the ranks of a tensor group run concurrently."""
         for groups, e in self.crossing:
             times = self.step.layers * (e.backward if backward else e.forward)
             ends = []
@@ -105,9 +105,8 @@ class _Passes:
 
 
 def pipeline(step: Step, rows: Columns) -> tuple[list[list[np.ndarray]], Done]:
-    """Computations of all stages and replicas, and activations between stages; returns the rows
-    [data] of each bucket of the backward passes that are summed up, by stage, and those of each
-    pass."""
+    """Add the computations of all stages and replicas, and activations between stages; return the
+    rows [data] of each bucket of the summed backward passes, by stage, and those of each pass."""
     lay = step.layout
     passes = _Passes(step, rows)
     for stage in range(lay.pipeline):
@@ -119,9 +118,9 @@ def pipeline(step: Step, rows: Columns) -> tuple[list[list[np.ndarray]], Done]:
 
 
 def _activations(step: Step, rows: Columns, done: Done) -> None:
-    """What each virtual stage hands to the next one, and back. Each of a tensor group sends its part
-    (scatter/gather, section 4.1). Without ``overlap`` a stage waits for what it sends before it goes
-    on."""
+    """Add the activations from each virtual stage to the next one, and gradients back. Each rank of a
+    tensor group sends its part (scatter/gather, section 4.1). Without ``overlap`` a stage waits for its
+    sends before it continues."""
     lay = step.layout
     octets = step.model.activation_octets * step.micro_batch / lay.tensor
     behind = {} if step.overlap else _next_of(step)
@@ -141,7 +140,7 @@ def _activations(step: Step, rows: Columns, done: Done) -> None:
 
 
 def _next_of(step: Step) -> dict[Pass, Pass]:
-    """The pass behind each pass of a stage."""
+    """Return the pass after each pass of a stage."""
     lay = step.layout
     found: dict[Pass, Pass] = {}
     for stage in range(lay.pipeline):
@@ -152,7 +151,7 @@ def _next_of(step: Step) -> dict[Pass, Pass]:
 
 
 def _handed(step: Step, rows: Columns, src: np.ndarray, dst: np.ndarray, octets: float, line: np.ndarray) -> np.ndarray:
-    """Octets from rank to rank: a message, or time of NVLink where both are in one node."""
+    """Add bytes from rank to rank: a message, or time of NVLink if both are in one node."""
     node = np.zeros(int(step.adapters.max()) + 1, np.int64)
     node[step.adapters] = np.arange(len(step.adapters))[:, None]
     local = node[src] == node[dst]

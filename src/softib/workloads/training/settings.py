@@ -1,9 +1,9 @@
 """Settings of Megatron-LM and DeepSpeed as options of a training step.
 
 Names are those of Megatron-LM's command line (``--tensor-model-parallel-size``, with or without the
-dashes in front, or ``tp``) and of DeepSpeed's configuration file. A setting that changes a step and
-is not in the model is an error; those that change no step (data, logging, learning rate) are left
-out.
+dashes in front, or ``tp``) and of DeepSpeed's configuration file. A setting that changes a step but
+is not in the model is an error; settings without an effect on a step (data, logging, learning rate)
+are ignored.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ DERIVED = (
     "fp16",
 )
 ONLY_1 = ("context_parallel_size", "cp", "expert_tensor_parallel_size", "etp")
-"""Kinds of parallelism that the model does not have."""
+"""Kinds of parallelism that are not in the model."""
 CHANGES = re.compile(r"parallel|_size$|overlap|recompute|^moe_|expert|checkpoint_activations|group_query|fp8")
-"""Names of settings of Megatron-LM that change a step, so none of them is left out silently."""
+"""Settings of Megatron-LM that change a step, which must not be ignored silently."""
 DEEPSPEED = {"train_batch_size": "batch", "train_micro_batch_size_per_gpu": "micro_batch"}
 IGNORED = {
     "optimizer",
@@ -78,13 +78,13 @@ IGNORED = {
     "seed",
     "data_types",
 }
-"""Keys of DeepSpeed's file that change no step, or follow from the others."""
+"""Keys of DeepSpeed's file that have no effect on a step, or follow from others."""
 ZERO_IGNORED = re.compile(r"bucket_size|^stage3_|contiguous_gradients|round_robin|sub_group_size|^reduce_scatter$")
 
 
 def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options ``given`` of a job, with ``megatron`` and ``deepspeed`` taken apart. Raises
-    :class:`InputError` for settings that the model does not have, or that are given twice."""
+    """Return the options ``given`` of a job, with ``megatron`` and ``deepspeed`` converted to
+    options. Raises :class:`InputError` for settings that are not in the model, or given twice."""
     found = dict(given)
     for name, read in (("megatron", _megatron), ("deepspeed", _deepspeed)):
         settings = found.pop(name, None)
@@ -110,7 +110,7 @@ def _mapping(name: str, settings: Any) -> dict[str, Any]:
 
 
 def _on(value: Any) -> bool:
-    """A flag without a value is on."""
+    """Return whether a flag is on; it is without a value."""
     return value is None or str(value).lower() in ("true", "yes", "1", "on")
 
 
@@ -122,9 +122,9 @@ def _megatron(s: dict[str, Any]) -> dict[str, Any]:
             found[MEGATRON[key]] = _on(value) if key in flags else value
         elif key in ONLY_1:
             if str(value) != "1":
-                raise InputError(f"megatron: {key.replace('_', '-')} {value} is not in the model; it is 1")
+                raise InputError(f"megatron: {key.replace('_', '-')} {value} is not in the model; use 1")
         elif key not in DERIVED and CHANGES.search(key):
-            raise UnknownName("setting of Megatron-LM that the model has", key, [*MEGATRON, *DERIVED, *ONLY_1])
+            raise UnknownName("supported setting of Megatron-LM", key, [*MEGATRON, *DERIVED, *ONLY_1])
     if _on(s.get("fp16", False)) and not _on(s.get("accumulate_allreduce_grads_in_fp32", False)):
         found["gradient_bytes"] = 2
     if _on(s.get("use_distributed_optimizer", False)):
@@ -155,15 +155,13 @@ def _deepspeed(s: dict[str, Any]) -> dict[str, Any]:
         elif key == "zero_optimization":
             found |= _zero(value)
         elif key not in IGNORED:
-            raise UnknownName(
-                "setting of DeepSpeed that the model has", key, [*DEEPSPEED, "zero_optimization", *IGNORED]
-            )
+            raise UnknownName("supported setting of DeepSpeed", key, [*DEEPSPEED, "zero_optimization", *IGNORED])
     return found
 
 
 def _zero(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise InputError(f"deepspeed: zero_optimization {value!r} is no mapping; use for example {{stage: 3}}")
+        raise InputError(f"deepspeed: zero_optimization {value!r} is not a mapping; use for example {{stage: 3}}")
     found: dict[str, Any] = {}
     for key, of in value.items():
         if key == "stage":
@@ -171,5 +169,5 @@ def _zero(value: Any) -> dict[str, Any]:
         elif key == "overlap_comm":
             found["overlap"] = _on(of)
         elif not ZERO_IGNORED.search(str(key)):
-            raise UnknownName("setting of zero_optimization that the model has", str(key), ["stage", "overlap_comm"])
+            raise UnknownName("supported setting of zero_optimization", str(key), ["stage", "overlap_comm"])
     return found

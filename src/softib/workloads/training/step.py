@@ -1,6 +1,6 @@
 """A training step as messages: computations and exchanges of its stages on the GPUs of a machine.
 
-The collectives of tensor and expert groups inside a node are time of a pass, by NCCL's law on an
+Collectives of tensor and expert groups inside a node add time to a pass, from NCCL's law on an
 unloaded network. Those that cross nodes, activations between stages, and the collectives of
 data-parallel groups are messages on the fabric.
 """
@@ -31,7 +31,8 @@ __all__ = ["Exchanged", "Step", "part_of"]
 
 @dataclass(frozen=True)
 class Exchanged:
-    """Collectives of a layer in its passes: ``octets`` each, ``forward`` and ``backward`` of them."""
+    """Collectives of a layer in its passes: ``octets`` bytes each, ``forward`` and ``backward``: their
+    number."""
 
     collective: Collective
     octets: float
@@ -41,11 +42,11 @@ class Exchanged:
 
 @dataclass(frozen=True)
 class Step:
-    """What runs. ``processor``: what computes; ``overlap``: do gradients go
-    while the backward pass runs; ``adapters`` int64[nodes, nics]; ``gradient_octets``: of one
-    gradient; ``nccl``: its version; ``gather_lists``: do collectives of ZeRO stage 3 take lists of
-    tensors; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor
-    group shares what lies between its layers, too."""
+    """A step to run. ``processor``: the computing model; ``overlap``:
+    gradients are sent during the backward pass; ``adapters`` int64[nodes, nics];
+    ``gradient_octets``: bytes of one gradient; ``nccl``: its version; ``zero``: ZeRO's stage, 0 to 3;
+    ``sequence_parallel``: a tensor group also shares the operations between its layers;
+    ``gather_lists``: collectives of ZeRO stage 3 take lists of tensors."""
 
     def __post_init__(self) -> None:
         if self.zero >= 2 and self.layout.pipeline > 1:
@@ -73,7 +74,7 @@ class Step:
 
     @cached_property
     def host(self) -> np.ndarray:
-        """Adapters of all ranks, int64[pipeline, data, tensor]."""
+        """Return the adapters of all ranks, int64[pipeline, data, tensor]."""
         lay, machine = self.layout, self.machine
         nic = np.array([machine.nic_of(g) for g in range(machine.gpus)])
         rank = np.arange(lay.gpus)
@@ -81,17 +82,17 @@ class Step:
 
     @cached_property
     def weights(self) -> float:
-        """Parameters of a rank."""
+        """Return the parameters of a rank."""
         return sum(self.layout.gradients(self.model))
 
     @cached_property
     def layers(self) -> int:
-        """Layers of a chunk."""
+        """Return the layers of a chunk."""
         return self.model.layers // self.layout.pipeline // self.layout.interleave
 
     @cached_property
     def layer(self) -> Passes:
-        """Computing one layer of a micro-batch."""
+        """Return the time of one layer of a micro-batch."""
         if isinstance(self.model, Network):
             return network_of(self.model, self.micro_batch, self.processor)
         lay = self.layout
@@ -107,20 +108,20 @@ class Step:
 
     @cached_property
     def head(self) -> Passes:
-        """Computing logits and loss of a micro-batch."""
+        """Return the time of logits and loss of a micro-batch."""
         if isinstance(self.model, Network):
             return Passes()
         return head_of(self.model, self.layout.tensor, self.micro_batch, self.processor)
 
     def compute(self, stage: int, chunk: int) -> Passes:
-        """Computing a micro-batch in a chunk of a stage."""
+        """Return the computing time of a micro-batch in a chunk of a stage."""
         lay = self.layout
         last = stage == lay.pipeline - 1 and chunk == lay.interleave - 1
         added = gradient_us(self.weights / lay.interleave, self.gradient_octets, self.processor)
         return self.layer.times(self.layers) + (self.head if last else Passes()) + Passes(0.0, added)
 
     def took(self, stage: int, chunk: int) -> Passes:
-        """The same with the collectives inside nodes."""
+        """Return the same with the collectives inside nodes."""
         lay = self.layout
         first, last = (stage, chunk) == (0, 0), (stage, chunk) == (lay.pipeline - 1, lay.interleave - 1)
         handed = Passes(0.0 if first else self.handed_us, 0.0 if last else self.handed_us)
@@ -128,8 +129,8 @@ class Step:
 
     @cached_property
     def of_tensors(self) -> list[Exchanged]:
-        """Two all-reduces of a layer, or an all-gather and a reduce-scatter for each of them
-        (Korthikanti et al., MLSys 2023, 4.2)."""
+        """Return two all-reduces of a layer, or an all-gather and a reduce-scatter for each of
+        them (Korthikanti et al., MLSys 2023, 4.2)."""
         if self.layout.tensor == 1:
             return []
         octets = self.model.activation_octets * self.micro_batch
@@ -140,30 +141,31 @@ class Step:
 
     @cached_property
     def of_experts(self) -> list[Exchanged]:
-        """Two all-to-alls of a layer."""
+        """Return two all-to-alls of a layer."""
         if self.layout.expert == 1:
             return []
         octets = self.model.activation_octets * self.micro_batch * self.model.top_k / self.layout.tensor
         return [Exchanged(Collective.ALL_TO_ALL, octets, 2, 4 if self.model.recompute else 2)]
 
     def crosses(self, ranks: int) -> bool:
-        """Do groups in ``ranks`` neighbours span nodes?"""
+        """Return whether groups of ``ranks`` neighbours span nodes."""
         return ranks > 1 and self.machine.gpus % ranks != 0 and self.layout.gpus > self.machine.gpus
 
     @cached_property
     def tensors_us(self) -> Passes:
-        """Collectives of the layers of tensor groups inside nodes, in a chunk of a stage."""
+        """Return µs of the tensor groups' collectives inside nodes, for the layers of a chunk of a
+        stage."""
         return self._inside(self.of_tensors, self.layout.tensor, 1)
 
     @cached_property
     def experts_us(self) -> Passes:
-        """The same of expert groups."""
+        """Return the same for expert groups."""
         return self._inside(self.of_experts, self.layout.expert, self.layout.tensor)
 
     @cached_property
     def handed_us(self) -> float:
-        """The all-gather in which a tensor group puts together the activations that another stage
-        sent it in parts (Narayanan et al. 2021, 4.1)."""
+        """Return µs of the all-gather with which a tensor group combines the activations sent in
+        parts by another stage (Narayanan et al. 2021, 4.1)."""
         lay = self.layout
         if lay.pipeline == 1 or lay.tensor == 1 or self.sequence_parallel or self.crosses(lay.tensor):
             return 0.0
@@ -179,14 +181,14 @@ class Step:
         return found
 
     def _one_us(self, collective: Collective, octets: float, ranks: int) -> float:
-        """µs of a collective of ``ranks`` GPUs of a node."""
+        """Return µs of a collective of ``ranks`` GPUs of a node."""
         group = self.machine.part(ranks, max(1, min(ranks, self.machine.nics)))
         by = choose(collective, max(int(octets), 1), group, 1, nccl=self.nccl)
         return predicted_us(collective, by, max(int(octets), 1), group, 1, self.values)
 
 
 def part_of(step: Step) -> JobMessages:
-    """The messages of one step. Raises :class:`InputError` where there are more ranks than GPUs."""
+    """Return the messages of one step. Raises :class:`InputError` if there are more ranks than GPUs."""
     lay, machine = step.layout, step.machine
     nodes = len(step.adapters)
     if lay.gpus > nodes * machine.gpus:

@@ -127,7 +127,13 @@ def test_blocks_are_leaves_and_the_smallest_gives_the_base_size(tmp_path: Path) 
     lines = (tmp_path / "b.conf").read_text().splitlines()
     blocks = [re.fullmatch(r"BlockName=(\S+) Nodes=(\S+)", line) for line in lines[1:-1]]
     sizes = [len(slurm.expand_hostlist(b[2])) for b in blocks if b]
-    assert sizes == [4] * 8 and lines[-1] == "BlockSizes=4"
+    assert sizes == [4] * 8 and lines[-1] == "BlockSizes=4,8,16,32"
+
+
+@pytest.mark.parametrize(("nodes", "sizes"), [([2, 2], [2, 4]), ([2, 3], [2, 4]), ([2, 2, 2], [2, 4]), ([3], [3])])
+def test_block_sizes_are_those_of_topograph(nodes: list[int], sizes: list[int]) -> None:
+    """TestGetBlockSizes of NVIDIA/topograph e2b62507, its cases without requested sizes."""
+    assert slurm.block_sizes(nodes) == sizes
 
 
 def test_labels_name_leaf_and_tiers_above(tmp_path: Path) -> None:

@@ -208,8 +208,8 @@ def arrive_corrupted(t, ingress, corrupted, packets, now):
 
 @inner
 def cross(t, egress, vl15, now):
-    """Result for a MAD on the cable behind ``egress``: CROSSED, CORRUPTED (it was sent and arrived with an error)
-    or NOT_SENT. VL15 has no credits (IBA 3.5.7)."""
+    """Return the result for a MAD on the cable at ``egress``: CROSSED, CORRUPTED (it was sent and
+    arrived with an error) or NOT_SENT. VL15 has no credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
     if bits & LAVISH and not vl15:
@@ -243,8 +243,8 @@ def survive(t, first, last, vl15, now):
 
 @inner
 def survive_back(t, last, now):
-    """As :func:`survive` for the answer of a directed SMP, on the hops ``last`` - 1 … 0 backwards:
-    -1, or the first hop that does not count."""
+    """Like :func:`survive` for the answer of a directed SMP, on the hops ``last`` - 1 … 0 backwards:
+    return -1, or the first hop that does not count."""
     for i in range(last - 1, -1, -1):
         fate = cross(t, np.int64(t.port_peer[t.path[i]]), True, now)
         if fate != CROSSED:

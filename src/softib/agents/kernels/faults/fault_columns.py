@@ -3,8 +3,8 @@
 ``fault`` int64[ports, 7] holds the faults of each port and their state (columns below), ``fault_rate``
 float64[ports, 3] its bit error ratio, the picoseconds it needs to drain one MAD (infinite: it is blocked) and the
 share of flow-control packets that the port at the other end omits, ``rng_state`` the random state.
-``options[FAULTY]`` is 0 while no port has a fault: then none of this is
-read.
+``options[FAULTY]`` is 0 while no port has a fault: then these columns are
+not read.
 """
 
 import math

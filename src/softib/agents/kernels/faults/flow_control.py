@@ -61,7 +61,7 @@ def waits(t, egress, row, now, until):
 
 @inner
 def tick(t, egress, slow, now):
-    """PortXmitWait of ``egress`` while the port behind it, ``slow``, drains the data of applications.
+    """Return PortXmitWait of ``egress`` while its peer, ``slow``, drains the data of applications.
 
     A tick counts if there was data to send and no credit for it (IBA 16.1.3.5): the time of the slow port minus the
     time of the link itself.
@@ -109,7 +109,7 @@ def expire(t, egress, packets, now):
 
 @inner
 def hold(t, egress, now):
-    """Packets wait at ``egress`` forever: the port behind it is blocked, and nothing limits their time."""
+    """Packets wait at ``egress`` forever: its peer is blocked, and their lifetime is unlimited."""
     slow = np.int64(t.port_peer[egress])
     if slow >= 0 and t.fault[slow, BITS] & SLOW and not t.fault[egress, HELD]:
         t.fault[egress, HELD] = max(now, 1)

@@ -31,7 +31,7 @@ def findings_of(
     findings += [*trained_low(Expectation(routes.fabric, ends.row), findings)]
     findings += [*_failed(failures)]
     if not paced:
-        findings.append(finding(codes.UNPACED, [], "data takes no time on links, so their rates are not proven", {}))
+        findings.append(finding(codes.UNPACED, [], "links are not paced, so their rates are not proven", {}))
         return findings
     return [*findings, *_unexplained(proof), *_unproven(routes, proof)]
 

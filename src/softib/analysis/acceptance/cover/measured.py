@@ -53,7 +53,7 @@ class SlowDirection:
 class SlowDirections:
     """``named``: slow in every round that loaded them, twice at least. ``suspects`` int64: slow in
     the one round that loaded them. ``flows``: (round, source, target, loss) of slow flows that
-    cross nothing of ``named``."""
+    cross no channel of ``named``."""
 
     named: tuple[SlowDirection, ...]
     suspects: np.ndarray
@@ -196,8 +196,8 @@ def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -
 def _unexplained(
     routes: CoverRoutes, rounds: Sequence[MeasuredRound], lows: Sequence[np.ndarray], named: np.ndarray
 ) -> tuple[tuple[int, int, int, float], ...]:
-    """Return the flows that are slow by the counters of their own ports and cannot cross any
-    channel of ``named``."""
+    """Return the flows that are slow according to the counters of their ports and cannot cross
+    any channel of ``named``."""
     network, blamed = routes.network, set(named.tolist())
     found = []
     for one, low in zip(rounds, lows, strict=True):

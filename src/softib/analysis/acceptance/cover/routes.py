@@ -80,7 +80,7 @@ def _end_gbps(fabric: Fabric, graph: SwitchGraph, gbps: np.ndarray) -> np.ndarra
 
 
 def _groups(fabric: Fabric, network: Network) -> AdaptiveGroups | None:
-    """The groups of the switches that route adaptively; None where no switch does."""
+    """Return the groups of the switches that route adaptively; None if no switch does."""
     node = network.graph.switch_node
     row = fabric.switch_of_node[node]
     on = ARInfo.ar_enabled.get(fabric.ar_info[row]).astype(bool)

@@ -45,7 +45,7 @@ def run_cover(
 
 def _unclear(routes: CoverRoutes, slow: SlowDirections) -> np.ndarray:
     """Return the channels that need another round. Under adaptive routing a slow link also affects
-    links behind it, as long as the same leaves communicate."""
+    later links of the path, as long as the same leaves communicate."""
     several = routes.groups is not None and len(slow.named) > 1
     named = [d.channel for d in slow.named] if several else []
     return np.concatenate([slow.suspects, np.array(named, np.int64)])

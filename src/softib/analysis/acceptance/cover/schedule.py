@@ -24,7 +24,7 @@ TRIES = 4
 """Number of rounds with another random order before the remaining directions count as unreachable.
 """
 SHIFTS = 12
-"""Random shifts of leaves that are tried under adaptive routing, beside those by pods."""
+"""Number of random shifts of leaves tried under adaptive routing, in addition to those by pods."""
 REPEATS = 2
 """Minimum number of rounds under adaptive routing: a slow direction must be slow in two."""
 
@@ -78,7 +78,8 @@ def _by_tables(routes: CoverRoutes, limit: int, rng: np.random.Generator) -> Cov
 def _filled(
     routes: CoverRoutes, need: np.ndarray, rng: np.random.Generator, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(sender of each port, -1: none; Gb/s by channel) of one round for what ``need`` leaves."""
+    """Return (sender of each port, -1: none; Gb/s by channel) of one round for the remaining
+    ``need``."""
     from softib.analysis.acceptance.cover.schedule_kernels import Cover, fill_round
 
     network = routes.network
@@ -149,8 +150,8 @@ class _Leaves:
         ]
 
     def shifted(self, pods: int, leaves: int, offset: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ports send to the pod ``pods`` on, there to the leaf ``leaves`` on, there ``offset``
-        positions on; where the other group is smaller some have no partner."""
+        """Each port sends ``pods`` pods further, there ``leaves`` leaves further, there
+        ``offset`` positions further; if the other group is smaller, some ports have no partner."""
         source, target = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for p, mine in enumerate(self.pods):
             there = self.pods[(p + pods) % len(self.pods)]
@@ -163,7 +164,7 @@ class _Leaves:
         return a[a != b], b[a != b]
 
     def drawn(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """A shift by drawn numbers, to another pod or leaf where there is one."""
+        """Return a random shift, to another pod or leaf if there is one."""
         pods, leaves = len(self.pods), max(map(len, self.pods))
         step = int(rng.integers(1, pods)) if pods > 1 else 0
         leaf_step = int(rng.integers(0 if step or leaves < 2 else 1, max(leaves, 1)))

@@ -12,8 +12,8 @@ FULL = 0.999
 """Share of a flow's rate that must be free on each link of its route."""
 
 Cover = table("Cover", "rate need room carried queue first next leaves stamp gain low room_low stack")
-"""By channel: ``rate`` and what it must carry (``need``, 0 where it is proven) in Gb/s, ``room`` left
-in this round and what is ``carried`` in it. By switch of ``leaves``: its hosts
+"""By channel: ``rate`` and required load (``need``, 0 if proven) in Gb/s, remaining ``room`` in this
+round and load ``carried`` in it. By switch of ``leaves``: its hosts
 ``queue[first[s]:first[s + 1]]``, those from ``next[s]`` on without a flow yet. By switch, of the
 route to the current destination (``stamp``): how many links it would prove (``gain``, -1: none or
 blocked), its slowest link (``low``), the least room (``room_low``). ``stack``: room for one route."""
@@ -26,7 +26,7 @@ Spread = table("Spread", "group_of first channel flow here there")
 
 @inner
 def worth(c, need, carried):
-    """What a flow over channel ``c`` is worth: links that were begun are finished first."""
+    """Return the value of a flow over channel ``c``: links already begun are finished first."""
     if carried[c] >= need[c]:
         return np.int64(0)
     return np.int64(2) if carried[c] > 0 else np.int64(1)
@@ -121,8 +121,8 @@ def fill_round(net, t, order, most, source):
 
 @kernel
 def spread(net, t, src, dst, factor, rate, load):
-    """Add to ``load`` what each flow ``src[i] → dst[i]`` at the rate of its host puts on each channel,
-    where a switch spreads a LID over the channels of its group in proportion to their rates
+    """Add to ``load`` the load of each flow ``src[i] → dst[i]``, at the rate of its host, on each
+    channel; a switch spreads a LID over the channels of its group in proportion to their rates
     (:data:`Spread`). ``factor`` by channel: the share of its load that it passes on. Returns how many
     flows arrive nowhere."""
     group_of, group_first, group_channel = t.group_of, t.first, t.channel

@@ -1,4 +1,4 @@
-"""How softib reads a cabling list: its headings, and the result of its rows."""
+"""Explanation of how softib reads a cabling list: its headings, and the result of its rows."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ heading with an unknown word is ignored. The end comes, in this order, from
 * the order of the columns: a heading without an end belongs to the device before it (rack and unit:
   to the device after them if the first of them precedes the first device).
 
-Two ``Server`` columns with numbers beside another device are the two legs of a breakout cable.
+Two numbered ``Server`` columns next to another device are the two legs of a breakout cable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 /*
  * Offsets of fields in the wire images of PortInfo and SwitchInfo (IBA 14.2.5.6, 14.2.5.4), and the
  * codes that the data path uses. The declaration is softib/iba/smp.py;
- * tests/preload/verbs/test_layout.py compares the two.
+ * tests/preload/verbs/engine/test_layout.py compares the two.
  */
 #ifndef SOFTIB_VERBS_ATTRIBUTES_H
 #define SOFTIB_VERBS_ATTRIBUTES_H

@@ -2,13 +2,17 @@
 
 import ctypes
 import json
+from pathlib import Path
 
 from dlslime import _slime_c as slime
 from meet import ROLE, SIZE, check, get, pattern, put
 
 memory = (ctypes.c_ubyte * SIZE)()
 address = ctypes.addressof(memory)
-endpoint = slime.RDMAEndpoint(device_name=slime.available_nic()[0], ib_port=1, link_type="IB", num_qp=2)
+device = slime.available_nic()[0]
+layer = Path(f"/sys/class/infiniband/{device}/ports/1/link_layer").read_text().strip()
+link = {"InfiniBand": "IB", "Ethernet": "RoCE"}[layer]
+endpoint = slime.RDMAEndpoint(device_name=device, ib_port=1, link_type=link, num_qp=2)
 here = endpoint.register_memory_region("memory", address, 0, SIZE)
 put(ROLE, json.dumps([endpoint.endpoint_info(), endpoint.mr_info()]))
 info, regions = json.loads(get("client" if ROLE == "server" else "server"))

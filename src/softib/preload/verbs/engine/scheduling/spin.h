@@ -13,15 +13,9 @@
 
 #include "../../memory/processor.h"
 
-#if defined(__has_include)
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#define VE_ONE_THREAD __libc_single_threaded
-#endif
-#endif
-#ifndef VE_ONE_THREAD
-#define VE_ONE_THREAD 0 /* glibc before 2.32, others: unknown */
-#endif
+/* glibc 2.32 and later define it. A weak reference, so that a library built for an older glibc uses it too where it is. */
+extern char __libc_single_threaded __attribute__((weak));
+#define VE_ONE_THREAD (&__libc_single_threaded && __libc_single_threaded)
 
 #define VE_SPINS 1000
 
