@@ -56,16 +56,16 @@ COMMANDS = (
     "softib --version",
     "softib generate fat-tree --radix 4 --hosts 8 > tree.yaml",
     "softib check tree.yaml",
-    "softib route tree.yaml --engine updn",
 )
 """What a new installation must do. The kernels are compiled by the first that needs them."""
-VERBS = (
+HERE_TOO = (
+    "softib route tree.yaml --engine updn",
     "softib up tree.yaml --detach --name release-trial",
     'softib run --fabric release-trial -- python -c "import ctypes; n = ctypes.c_int();'
     " ctypes.CDLL('libibverbs.so.1').ibv_get_device_list(ctypes.byref(n)); assert n.value == 1, n.value\"",
     "softib down release-trial",
 )
-"""One adapter, by the compiled libraries of the wheel."""
+"""More kernels, which take minutes under emulation, and one adapter by the compiled libraries of the wheel."""
 
 
 class Refused(Exception):
@@ -184,9 +184,9 @@ def empty(tools: Path, folder: Path, requirement: str | Path, resolution: str) -
 
 
 def start(python: Path, folder: Path) -> None:
-    """:data:`COMMANDS` and :data:`VERBS` with ``python``, outside the checkout, with a cache of their own."""
+    """:data:`COMMANDS` and :data:`HERE_TOO` with ``python``, outside the checkout, with a cache of their own."""
     settings = {"PATH": f"{python.parent}:{os.environ['PATH']}", "SOFTIB_CACHE_DIR": str(folder / "cache")}
-    for command in (*COMMANDS, *VERBS):
+    for command in (*COMMANDS, *HERE_TOO):
         run(["sh", "-ec", command], settings, folder)
 
 

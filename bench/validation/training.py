@@ -76,7 +76,7 @@ def workload(c: Case) -> str:
     """What a user types."""
     return (
         f"training-step:1,machine=a100,layers={c.layers},hidden={c.hidden},heads={c.heads},sequence=2048,vocabulary=51200,batch={c.batch},micro-batch={c.micro_batch},"
-        f"tensor={c.tensor},pipeline={c.pipeline},interleave={c.interleave},zero={c.zero},recompute=yes,flash-attention=no,overlap=no,gradient-bytes={2 if c.zero else 4}"
+        f"tensor={c.tensor},pipeline={c.pipeline},interleave={c.interleave},zero={c.zero},recompute=yes,flash-attention=no,overlap=no,gradient-bytes={2 if c.zero else 4}{',gather-lists=yes' if c.zero else ''}"
     )
 
 
@@ -133,7 +133,7 @@ def main() -> int:
         "adapters each. The columns beside the error are parts of the step.",
         "",
         "What was chosen with this table in view: the model takes two constants, `product_share` and `memory_share`, from published measurements of products on one A100; `memory_share` is the mean of three rows of that file",
-        "instead of one since the model was 4 % too fast here. Blocking sends, the all-gather of activations and the adding up of gradients were added after errors were seen, each with its source. The paper does not state",
+        "instead of one since the model was 4 % too fast here. Blocking sends, the all-gather of activations, the adding up of gradients and the copies of lists were added after errors were seen, each with its source. The paper does not state",
         "micro-batches and chunks of a stage; those are used that the model finds fastest, and others near them change a row by 1 to 6 %, one by 16 %.",
         "",
         "## Table 1: weak scaling",
@@ -143,9 +143,9 @@ def main() -> int:
         "## Table 2: ZeRO-3 beside tensor and pipeline parallel",
         "",
         "Measured rates are from memory of the paper and were not looked up again. ZeRO-3 is as DeepSpeed ran it then (0.3.13 of March 2021): an all-gather for each matrix of weights in the forward pass, in the",
-        "one that computes activations again, and in the backward pass, a reduce-scatter for each, and nothing beside computing (`torch.cuda.synchronize` in front of each gather). It is still too fast, and at 384 GPUs ahead",
-        "of tensor and pipeline parallel where the paper has it behind; from 768 on it is behind, and it loses with the ranks as the hops of a ring do. Not modelled: work of the host in proportion to the ranks (for each collective a Python loop makes a view and torch copies",
-        "a piece for every rank, `_allgather_param` in deepspeed/runtime/zero/partition_parameters.py), for no published figure of it was found.",
+        "one that computes activations again, and in the backward pass, a reduce-scatter for each, and nothing beside computing (`torch.cuda.synchronize` in front of each gather). Each collective takes lists of tensors, and torch copies a piece for every rank, at 6 µs each",
+        "(`gather-lists=yes`; 5 to 7 µs of the processor for a copy: Wu et al., arXiv 2602.21548, section 5.2). It is still too fast, and at 384 GPUs ahead of tensor and pipeline parallel where the paper has it behind. Not modelled: the views that",
+        "a Python loop makes for every rank (`_allgather_param` in deepspeed/runtime/zero/partition_parameters.py).",
         "",
         *lines(TABLE_2),
         "",

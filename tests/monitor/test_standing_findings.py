@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,28 @@ def test_a_finding_names_the_jobs_that_cross_it(lab, tmp_path):
     jobs.write_text("here: [nobody-knows\n")
     service.step()  # one line, and the jobs of before
     assert any('jobs="here"' in line for line in b"".join(service.metrics()).decode().splitlines())
+    service.close()
+
+
+def test_a_cable_keeps_the_end_by_which_it_was_named_first(lab, monkeypatch):
+    """Errors of both directions: which end counts more changes from one judgement to the next, and an alert of other labels would begin to wait again."""
+    fabric, wire, memory = lab
+    turned = []
+
+    def either_end_first(*given):
+        turned.append(len(turned) % 2)
+        return [replace(f, where=f.where[::-1]) if turned[-1] else f for f in judge(*given)]
+
+    monkeypatch.setattr(standing_findings, "judge", either_end_first)
+    service = exporter(wire, memory)
+    service.step()
+    service.step()
+    fall(fabric, "leaf-1", 3, 4)
+    named = set()
+    for _ in range(4):
+        service.step()
+        named |= set(findings(service))
+    assert len(named) == 1 and set(turned) == {0, 1}
     service.close()
 
 

@@ -160,10 +160,10 @@ def _arrivals_by_doubling(ports, at, peer, end, target, part, scratch, taken, or
     ahead = np.where(link >= 0, peer[link], every)
     for _ in range(int(len(part)).bit_length()):
         ahead = ahead[ahead]
-    asked = (part == part[target]) & (every != target)
+    wanted = (part == part[target]) & (every != target)
     arrives = link[ahead] == -2 - end
-    taken[:] = np.where(asked & arrives, link, -1)
-    here, others = np.flatnonzero(asked & arrives), np.flatnonzero(asked & ~arrives)
+    taken[:] = np.where(wanted & arrives, link, -1)
+    here, others = np.flatnonzero(wanted & arrives), np.flatnonzero(wanted & ~arrives)
     order[0], order[1 : len(here) + 1], gap[: len(others)] = target, here, others
     return len(here) + 1, len(others)
 

@@ -104,8 +104,8 @@ def _candidate_masks_by_rows(legal, s, byte_masks, masks):
     on = (hops[peers] < 254) & (hops[peers] + np.uint8(1) == hops[s]) & legal_here
     packed = np.zeros((8 * ((len(on) + 63) // 64), hops.shape[0]), np.uint8)
     packed[: (len(on) + 7) // 8] = np.packbits(on, axis=0, bitorder="little")
-    words = np.ascontiguousarray(packed.T).view("<u8").T
-    masks[: len(words)] = words
+    fields = np.ascontiguousarray(packed.T).view("<u8").T
+    masks[: len(fields)] = fields
 
 
 @kernel

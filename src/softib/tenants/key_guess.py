@@ -49,8 +49,8 @@ READ, SIGNALED, GOOD = 4, 2, 0
 def guesses(given: int) -> list[int]:
     """R_Keys near ``given``, the nearest first: as a whole, and by index (the upper 24 bits, as adapters assign it)."""
     steps = [sign * step for step in range(1, TRIES) for sign in (1, -1)]
-    near = [value for step in steps for value in (given + step, given + (step << 8))]
-    return [value for value in dict.fromkeys(near) if 0 < value < 1 << 32][:TRIES]
+    values = [value for step in steps for value in (given + step, given + (step << 8))]
+    return [value for value in dict.fromkeys(values) if 0 < value < 1 << 32][:TRIES]
 
 
 def serve(port: int) -> None:

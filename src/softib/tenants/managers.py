@@ -129,7 +129,11 @@ class FileManager:
             done = subprocess.run(
                 self.reload, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except subprocess.TimeoutExpired:
+            raise PeerError(
+                f"{shlex.join(self.reload)} did not end within {COMMAND_S:.0f} s; check the manager"
+            ) from None
+        except OSError as error:
             raise PeerError(f"{self.reload[0]}: the manager could not be reloaded: {error}") from None
         if done.returncode:
             why = shown((done.stderr or done.stdout).strip().splitlines()[-1]) if done.stderr or done.stdout else ""

@@ -216,6 +216,11 @@ class TrainingStep(Gpus):
     deepspeed: dict[str, Any] | str | None = Field(
         None, description="DeepSpeed's configuration (batch sizes, zero_optimization), or the name of its file"
     )
+    gather_lists: Yes = Field(
+        False,
+        description="collectives of ZeRO stage 3 take lists of tensors, with a copy for each rank, as DeepSpeed "
+        "0.3.13 did",
+    )
     sequence_parallel: Yes = Field(False, description="a tensor group also shares activations between its layers")
 
     @model_validator(mode="before")

@@ -96,7 +96,7 @@ def test_no_page_installs_softib_from_an_index():
     )
     if known.returncode:
         pytest.skip("not a git checkout")
-    files = [ROOT / name for name in known.stdout.split() if name != "tests/docs/test_packages.py"]
+    files = [ROOT / name for name in known.stdout.split() if ROOT / name != Path(__file__)]
     assert len(files) > 1000
     assert [str(f) for f in files if f.is_file() and wrong.search(f.read_text("utf-8", "replace"))] == []
 

@@ -19,8 +19,8 @@ from tests.live.serving import wait_for
 from tests.preload.foreign_wheels import environment
 from tests.preload.verbs.applications import Applications, stop, wait_for_listener
 from tests.preload.verbs.c_programs import program
+from tests.preload.verbs.foreign.pyverbs_suite import PASSED, results_on
 from tests.preload.verbs.foreign.trial import SCRIPTS, Trial
-from tests.preload.verbs.pyverbs_suite import PASSED, results_on
 
 pytestmark = pytest.mark.stock
 A, B = "host-0001", "host-0002"

@@ -117,7 +117,7 @@ def test_what_cannot_be_is_one_line():
         run(fabric, datagrams(MulticastGroup(np.array([0, 1])), [0], 1))
     with pytest.raises(InputError, match="fifo"):
         run(fabric, datagrams(group, [0], 1), PacketOptions(fifo=True))
-    with pytest.raises(InputError, match="no datagram"):
+    with pytest.raises(InputError, match="not a datagram"):
         run(fabric, messages([0], [1], 8, group=1, groups=[group]))
     with pytest.raises(InputError, match="not a member"):
         run(

@@ -105,6 +105,10 @@ class StandingFindings:
             ]
             if other is not None:
                 labels[5:8] = [other.port_guid, hca_name(other.node), str(other.key[1])]
+        fault = self.ledger.faults.get(_key(f))
+        for old in fault.series if fault is not None and fault.standing is not None else ():
+            if old[0] == f.code and [old[2], old[3]] == [labels[5], labels[7]]:
+                labels[2:8] = old[2:8]  # a cable keeps the end by which it was named first: its alert goes on
         return _key(f), names, [*labels, ",".join(f.evidence.get("jobs", ()))]
 
     def _text(self, now_s: float, seen: SeenPorts) -> bytes:

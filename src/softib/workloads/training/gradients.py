@@ -8,7 +8,9 @@ all-gathers them before each pass, forward and backward, while the previous pass
 time if activations are recomputed. Stage 3 has one collective for each matrix of weights, as
 DeepSpeed fetches and reduces parameters (``_allgather_param`` and ``_reduce_scatter_gradient``,
 deepspeed/runtime/zero/partition_parameters.py of 0.3.13): vectors below its
-``stage3_param_persistence_threshold`` stay whole.
+``stage3_param_persistence_threshold`` stay whole. That release passed lists of tensors, which torch
+copies from and to one buffer, a copy for each rank (ProcessGroupNCCL.cpp, ``allgather`` and
+``reduce_scatter``): ``gather_lists``.
 
 A replica runs one collective after another: first for parameters shared by all replicas, then
 for its experts. With ``overlap`` the weights of stage 3 use a separate stream.
@@ -36,8 +38,10 @@ __all__ = ["exchange"]
 class Exchange:
     """Collectives of one rank of a tensor group in one stage, over all replicas."""
 
-    def __init__(self, rows: Columns, kinds: list[tuple[Groups, float]], at: tuple[int, int], replicas: int):
-        self.rows, self.kinds, self.at = rows, kinds, at
+    def __init__(
+        self, rows: Columns, kinds: list[tuple[Groups, float]], at: tuple[int, int], replicas: int, copy_us: float
+    ):
+        self.rows, self.kinds, self.at, self.copy_us = rows, kinds, at, copy_us
         self.none = np.full(replicas, -1)
         self.ended = {stream: self.none.copy() for stream in ("gradients", "weights")}
 
@@ -48,7 +52,7 @@ class Exchange:
         parameter, as consecutive collectives."""
         for groups, count in self.kinds:
             octets = count * element / parts / matrices
-            groups.add(self.rows, collective, octets, self.at, needs, self.ended[stream], matrices)
+            groups.add(self.rows, collective, octets, self.at, needs, self.ended[stream], matrices, self.copy_us)
 
 
 def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done) -> None:
@@ -61,8 +65,9 @@ def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done
         for count, members, apart in ((shared, lay.data, 1), (experts, lay.data // lay.expert, lay.expert))
         if members > 1 and count >= 1
     ]
+    copy_us = step.processor.values["copy_submit"] if step.gather_lists else 0.0
     for stage in range(lay.pipeline):
-        ranks = [Exchange(rows, kinds, (stage, t), lay.data) for t in range(lay.tensor)] if kinds else []
+        ranks = [Exchange(rows, kinds, (stage, t), lay.data, copy_us) for t in range(lay.tensor)] if kinds else []
         for one in ranks:
             if step.zero == 3:
                 _sharded(step, one, made[stage], done)

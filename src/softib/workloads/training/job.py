@@ -107,6 +107,7 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gb
         job.sequence_parallel,
         job.gradient_bytes,
         job.nccl,
+        job.gather_lists,
     )
 
 

@@ -45,7 +45,8 @@ class Step:
     """A step to run. ``processor``: the computing model; ``overlap``:
     gradients are sent during the backward pass; ``adapters`` int64[nodes, nics];
     ``gradient_octets``: bytes of one gradient; ``nccl``: its version; ``zero``: ZeRO's stage, 0 to 3;
-    ``sequence_parallel``: a tensor group also shares the operations between its layers."""
+    ``sequence_parallel``: a tensor group also shares the operations between its layers;
+    ``gather_lists``: collectives of ZeRO stage 3 take lists of tensors."""
 
     def __post_init__(self) -> None:
         if self.zero >= 2 and self.layout.pipeline > 1:
@@ -53,6 +54,8 @@ class Step:
                 f"ZeRO stage {self.zero} with {self.layout.pipeline} stages of a pipeline is not supported by "
                 f"libraries; use zero 1, or pipeline 1"
             )
+        if self.gather_lists and self.zero != 3:
+            raise InputError("gather-lists is of ZeRO stage 3; add zero=3, or leave it out")
 
     model: Transformer | Network
     layout: Layout
@@ -67,6 +70,7 @@ class Step:
     sequence_parallel: bool = False
     gradient_octets: int = ELEMENT
     nccl: str = "2.30"
+    gather_lists: bool = False
 
     @cached_property
     def host(self) -> np.ndarray:
