@@ -160,7 +160,7 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
     assert "neither sys/class/infiniband" in one_line(command("node-check", "--root", tmp_path / "empty"))
     assert "--kubernetes" in one_line(command("node-check", "--api", "http://x"))
     ran = command("node-check", "--root", trees.host(tmp_path / "h"), "--kubernetes")
-    assert ran.code == 2 and "no pod of Kubernetes" in ran.err
+    assert ran.code == 2 and "not a Kubernetes pod" in ran.err
 
 
 def test_a_device_that_hangs_is_a_fault(tmp_path):
