@@ -182,7 +182,7 @@ class Designs(Suggests):
                 label = f"{prefix}{design.candidate.label}"
                 stem = "-".join("".join(c if c.isalnum() else " " for c in label).split())
                 path = directory / f"{stem}.yaml"
-                write_text(path, spec_text(design.fabric, {"name": design.fabric.name, **design.candidate.parameters}))
+                write_text(path, spec_text(design.fabric, dict(design.candidate.parameters)))
                 paths.append(str(path))
         return paths
 

@@ -113,7 +113,8 @@ def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
         for p in kind.all_parameters
         if p.name in chosen and chosen[p.name] is not None and p.name not in ("name", "generation")
     }
-    data = {"name": params["name"], "generation": params["generation"], "topology": {"kind": kind.name, **named}}
+    head = {"name": fabric.name or params["name"], "generation": params["generation"]}
+    data = {**head, "topology": {"kind": kind.name, **named}}
     size = fabric.sizes
     lines = [
         f"# {counted(size.switches, 'switch')}, {size.nodes - size.switches} adapters, {counted(size.cables, 'cable')}"

@@ -12,7 +12,7 @@ from softib.iba.smp import PortInfo, SwitchInfo
 from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
-from tests.preload.verbs.fabric_library import NO_PORT, REASONS, RouteKey, SharedFabricInC, egress, reason
+from tests.preload.verbs.fabric_library import NO_PORT, REASONS, SOURCES, RouteKey, SharedFabricInC, egress, reason
 
 FABRICS = {
     "tree": ("fat-tree", {"radix": 8, "levels": 3}, "ftree", 0),
@@ -294,7 +294,6 @@ def test_multicast_reaches_the_members_and_each_link_once(tmp_path):
 
 
 def test_reasons_are_in_the_order_of_the_header():
-    from .fabric_library import SOURCES
 
     text = (SOURCES / "path.h").read_text()
     body = text[text.index("enum sv_reason {") : text.index("/* Parameters of a sender")]
