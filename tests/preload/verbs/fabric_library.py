@@ -143,5 +143,5 @@ class Port(ct.Structure):
         ("cap_mask", ct.c_uint32), ("cap_mask2", ct.c_uint16),
         *((n, ct.c_uint8) for n in ("state", "phys_state", "lmc", "sm_sl", "subnet_timeout", "init_type_reply",
                                     "max_vl_num", "max_mtu", "active_mtu", "active_width")),
-        ("active_speed", ct.c_uint32),
+        ("is_ethernet", ct.c_bool), ("active_speed", ct.c_uint32),
     ]  # fmt: skip

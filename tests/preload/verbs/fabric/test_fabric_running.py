@@ -322,7 +322,7 @@ def test_another_version_is_refused_with_both_named(up):
         out, err = running.start("fail").communicate(timeout=240)
     finally:
         server.reply = known
-    assert f"speaks version 9, this library version {server.constant('SERVER_VERSION')}" in err
+    assert f"uses version 9, this library version {server.constant('SERVER_VERSION')}" in err
 
 
 def test_the_server_survives_what_no_library_would_send(up):
