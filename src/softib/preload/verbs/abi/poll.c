@@ -17,15 +17,27 @@
 /*
  * A thread whose polls return nothing yields if another such thread shares its processor, since
  * that one may have to produce the completion. It does not yield to other programs, which would
- * keep the processor for a time slice. With one processor per thread, no thread yields.
+ * keep the processor for a time slice. With one processor per thread, no thread yields. A yield that
+ * took as long as a time slice went to another program: for a while the thread sleeps instead, since a
+ * sleeping thread comes back as soon as its timer fires.
  */
 #define IDLE_POLLS 500
-#define COMPANY 8 /* number of yields after another thread was seen */
+#define COMPANY 8          /* number of yields after another thread was seen */
+#define TIME_SLICE 1000000 /* ns; the smallest slices of Linux are about that long */
+#define SLEEPS 64          /* number of sleeps after a yield of a time slice */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
 
 static void yield_to_poller(void)
 {
     static uint32_t threads;
-    static __thread uint32_t mine, company;
+    static __thread uint32_t mine, company, sleeps;
     int processor = sched_getcpu();
     uint32_t *last = &vm_head(&va_engine.w)->poller[(unsigned)processor % SOFTIB_VERBS_PROCESSORS], me, before;
 
@@ -40,9 +52,18 @@ static void yield_to_poller(void)
     if (!company)
         return;
     company--;
-    sched_yield();
-    if (__atomic_load_n(last, __ATOMIC_RELAXED) == me) /* other session or control group: a yield does not switch */
-        nanosleep(&(struct timespec){ 0, 1 }, NULL);
+    if (!sleeps) {
+        uint64_t begin = now_ns();
+
+        sched_yield();
+        if (now_ns() - begin >= TIME_SLICE)
+            sleeps = SLEEPS;
+        if (__atomic_load_n(last, __ATOMIC_RELAXED) != me)
+            return; /* if not, the other is of another session or control group, and a yield does not switch */
+    } else {
+        sleeps--;
+    }
+    nanosleep(&(struct timespec){ 0, 1 }, NULL);
 }
 
 /* End of a poll, after its locks are released. */
