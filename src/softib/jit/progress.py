@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["compiling", "on_compiling", "step"]
+__all__ = ["compiling", "on_compiling", "step", "waiting"]
 
 TRIAL = "softib.jit."
 """Units not reported: the trial of the accelerators."""
@@ -19,7 +19,8 @@ _done: set[str] = set()
 
 
 def on_compiling(listener: Listener) -> None:
-    """Call ``listener(unit, done, of)`` during the compilation of the ``of`` kernels of ``unit``."""
+    """Call ``listener(unit, done, of)`` during the compilation of the ``of`` kernels of ``unit``; ``of`` is 0
+    while another process compiles it."""
     _listeners.append(listener)
 
 
@@ -52,8 +53,16 @@ def step(name: str) -> None:
         _report()
 
 
+def waiting(unit: str) -> None:
+    """Another process compiles ``unit``, and this one waits for it."""
+    _notify(unit, 0, 0)
+
+
 def _report() -> None:
-    if not _unit or _unit[0].startswith(TRIAL):
-        return
-    for listener in list(_listeners):
-        listener(_unit[0], len(_done), len(_known))
+    if _unit:
+        _notify(_unit[0], len(_done), len(_known))
+
+
+def _notify(unit: str, done: int, of: int) -> None:
+    for listener in [] if unit.startswith(TRIAL) else list(_listeners):
+        listener(unit, done, of)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from softib.jit.interrupts import check
+from softib.jit.progress import waiting
 
 __all__ = ["STORE", "Store", "cache_dir"]
 
@@ -152,7 +153,7 @@ class Store:
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
                 file = held.enter_context((self.make_folder() / (name + LOCK)).open("ab"))
-                _lock(file)
+                _lock(file, name)
             yield
 
     def write(self, name: str, payload: bytes) -> None:
@@ -188,13 +189,15 @@ class Store:
         )
 
 
-def _lock(file: IO[bytes]) -> None:
-    """Wait for the lock of ``file``; Ctrl-C ends the wait, even if it is deferred."""
+def _lock(file: IO[bytes], name: str) -> None:
+    """Wait for the lock of ``file``, and report that another process compiles the unit ``name``; Ctrl-C ends the
+    wait, even if it is deferred."""
     while True:
         try:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             check()
+            waiting(name)
             time.sleep(PAUSE_S)
 
 

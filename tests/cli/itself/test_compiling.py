@@ -1,5 +1,6 @@
 """Progress of compiling: what takes over a second is shown, as one count that only grows."""
 
+import fcntl
 import io
 import re
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from softib.cli.shared import output
 from softib.cli.shared.output import Compiling, show_line
+from softib.jit import progress, store
 
 
 class Terminal(io.StringIO):
@@ -52,6 +54,27 @@ def test_lines_that_change_are_for_terminals(monkeypatch):
         monkeypatch.setattr("sys.stderr", stream)
         show_line("3 of 4")
         assert stream.getvalue() == expected
+
+
+def test_a_wait_for_another_process_is_shown(monkeypatch, tmp_path):
+    monkeypatch.setenv("SOFTIB_CACHE_DIR", str(tmp_path))
+    stream, now = io.StringIO(), [0.0]
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "_listeners", [Compiling()])
+    with (store.STORE.make_folder() / f"softib.a.serve{store.LOCK}").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def later(seconds):
+            now[0] += 1
+            if now[0] > 12:
+                fcntl.flock(other, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(store.time, "sleep", later)
+        with store.STORE.alone("softib.a.serve"):
+            pass
+    shown = stream.getvalue()
+    assert shown.count("another process compiles softib.a.serve") == shown.count("\n") == 2, shown
 
 
 PROGRAM = """

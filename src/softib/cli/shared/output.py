@@ -167,13 +167,16 @@ class Compiling:
     def __call__(self, unit: str, done: int, of: int) -> None:
         now = time.monotonic()
         self.began = min(self.began, now)
-        self.kernels[unit] = max(done, self.kernels.get(unit, 0))
+        if of:
+            self.kernels[unit] = max(done, self.kernels.get(unit, 0))
         live = self.show is not None or sys.stderr.isatty()
         if now - self.began < LONG_S or now < self.next_s:
             return
         self.next_s = now + (SHOW_S if live else SLOW_S)
         count = sum(self.kernels.values())
         text = f"compiling kernels, stored for later runs: {count} done in {now - self.began:.0f} s"
+        if not of:
+            text += f"; another process compiles {unit}"
         if self.show is not None:
             self.show(text)
         elif live:
