@@ -196,3 +196,32 @@ def test_an_error_of_intel_mpi_that_names_no_cause_leaves_all_open(tmp_path):
     log = read(tmp_path, text)
     assert [e.symptom for e in log.events] == ["completion-error", "aborted"]
     assert explain_failure(log, None, window_of(log)).causes[0].probability < 0.4
+
+
+LABELS = {
+    "srun --label": "12: ",
+    "pdsh": "host-0010: ",
+    "mpirun --tag-output": "[1,3]<stderr>:",
+    "a time": "2026-11-26 10:00:00 ",
+    "Kubernetes": "2026-11-26T10:00:00.123Z stdout F ",
+    "compose": "worker-0 | ",
+    "Ray": "(RayActor pid=1234) ",
+    "a colour": "\x1b[31m",
+    "srun and torchrun": "0: [default3]:",
+}
+
+
+@pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
+def test_labels_and_times_of_launchers_hide_no_error(tmp_path, label):
+    path = tmp_path / "log"
+    path.write_text(label + NCCL_1664)
+    (event,) = read_logs([path]).events
+    assert (event.symptom, event.local.host) == ("retry-exceeded", "node-a")
+    assert (event.first_s is not None) == ("2026" in label)
+
+
+def test_an_error_of_nccl_without_its_host_is_one(tmp_path):
+    path = tmp_path / "log"
+    path.write_text(NCCL_1664[NCCL_1664.index("NCCL WARN") :])
+    (event,) = read_logs([path]).events
+    assert (event.symptom, event.local.host) == ("retry-exceeded", "")

@@ -6,7 +6,8 @@ from softib.job_logs.patterns import Reader, pattern
 
 __all__ = ["NCCL", "PYTORCH"]
 
-_HOST = r"^(?:\[[^\]]*\]:? ?)?(?P<host>[\w.-]+):\d+:\d+ \[\w+\]"
+_HOST = r"(?:(?<![\w.-])(?!20\d\d-\d\d-)(?P<host>(?=[\w.-]*[A-Za-z.])[\w.-]+):\d+:\d+ \[\w+\]|\bNCCL (?:WARN|INFO)\b)"
+"""NCCL's ``host:pid:tid [device]``, behind any label or time that a launcher writes; or its ``NCCL WARN`` alone."""
 _ENDS = (
     r"(?:.*?local ?Gid ?(?P<gid>[0-9a-fA-F:.]+))?(?:.*?remote ?Gids? ?(?P<rgid>[0-9a-fA-F:.]+))?"
     r"(?:.*?(?:hca|dev) (?P<dev>[\w-]+(?::\d+)?))?"

@@ -42,6 +42,7 @@ EVENTS_MOST = 20_000
 """Largest number of different events kept; a log with more has enough pairs already."""
 CONTINUES_WITHIN = 4
 """Lines after an event that may still name its ends."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _JOB_ID = re.compile(r"SLURM_JOB_?ID=(\d{1,12})|SLURM_JOBID=(\d{1,12})")
 _ON_ETHERNET = re.compile(r"([\w-]+:\d+)/RoCE")
 _ON_INFINIBAND = re.compile(r":\d+/IB\b")
@@ -120,7 +121,7 @@ class _Scan:
         self.line += block.count(b"\n") + (1 if block and not block.endswith(b"\n") else 0)
 
     def _one(self, raw: bytes, line: int) -> None:
-        text = raw.decode("utf-8", "replace").rstrip("\r\n")
+        text = _COLOUR.sub("", raw.decode("utf-8", "replace")).rstrip("\r\n")
         if b"SLURM_JOB" in raw and (job_id := _JOB_ID.search(text)):
             job = job_id[1] or job_id[2]
             if job not in self.log.job_ids:

@@ -170,7 +170,7 @@ class Compiling:
         if of:
             self.kernels[unit] = max(done, self.kernels.get(unit, 0))
         live = self.show is not None or sys.stderr.isatty()
-        if now - self.began < LONG_S or now < self.next_s:
+        if now - self.began < (LONG_S if of or live else SLOW_S) or now < self.next_s:
             return
         self.next_s = now + (SHOW_S if live else SLOW_S)
         count = sum(self.kernels.values())

@@ -363,7 +363,7 @@ CAUSES: tuple[Cause, ...] = (
         "nothing",
         "job",
         0.05,
-        "the log has no error",
+        "no line of the log is recognised as an error",
         "the job ended normally, or was only slow",
         "softib diagnose HISTORY for slow links; provide the logs of all ranks",
         {"none": 0.9, "peer-lost": 0.02, "openib-unused": 0.08},
