@@ -67,7 +67,7 @@ def test_a_wait_for_another_process_is_shown(monkeypatch, tmp_path):
 
         def later(seconds):
             now[0] += 1
-            if now[0] > 12:
+            if now[0] > 24:
                 fcntl.flock(other, fcntl.LOCK_UN)
 
         monkeypatch.setattr(store.time, "sleep", later)
