@@ -117,6 +117,15 @@ def test_a_missing_uplink_costs_its_share_of_the_bisection() -> None:
     assert row.ratio == pytest.approx(8 / 7, abs=1e-3)
 
 
+def test_a_leaf_without_uplinks_is_named_beside_the_worst_of_the_others() -> None:
+    fabric = generate("fat-tree", radix=8, levels=2, generation="EDR")
+    ratio = lambda: dict(summary(fabric, recognise(fabric)).facts())["Most oversubscribed leaf"]
+    assert ratio() == "1 : 1"
+    for port in range(5, 9):
+        remove_cable(fabric, f"leaf-3[{port}]")
+    assert ratio() == "1 : 1; without uplinks: leaf-3"
+
+
 def test_a_ufm_server_on_a_spine_makes_it_no_leaf(shared_data) -> None:
     """Topo.5 has management hosts on two spines."""
     from softib.fabric.formats.registry import read

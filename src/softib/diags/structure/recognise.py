@@ -195,7 +195,11 @@ class StructureSummary(Result):
         if self.dims:
             found.append(("Dimensions", " × ".join(map(str, self.dims))))
         if self.oversubscription_worst is not None:
-            found.append(("Most oversubscribed leaf", f"{self.oversubscription_worst:g} : 1"))
+            cut_off = [r.leaf for r in self.oversubscription if r.host_gbps and not r.up_gbps]
+            worst = f"{self.oversubscription_worst:g} : 1"
+            if cut_off:
+                worst += f"; without uplinks: {cut_off[0]}" + (f" and {len(cut_off) - 1} more" if cut_off[1:] else "")
+            found.append(("Most oversubscribed leaf", worst))
         if self.bisection_percent is not None:
             sums = ""
             if self.bisection_gbps is not None and self.bisection_full_gbps is not None:
