@@ -421,3 +421,11 @@ def test_adaptive_routing_on_switches_that_have_none_is_said(generation: str, st
     tree = softib.generate("fat-tree", radix=4, levels=2, generation=generation)
     run = softib.simulate(tree, "shift:64KB,k=4", layer="packet", what_if="ar=on")
     assert any("ar=on changes nothing" in note for note in run.what_if.notes) == still
+
+
+def test_a_file_of_roce_adapters_is_not_silently_infiniband(tmp_path):
+    path = tmp_path / "roce.yaml"
+    for network, expected in (("network: roce\n", True), ("", False)):
+        path.write_text(network + "topology: {kind: fat-tree, radix: 4, levels: 2}\n")
+        notes = softib.simulate(path, "incast:64KB,senders=3").notes
+        assert any("--network roce" in note for note in notes) is expected

@@ -31,6 +31,8 @@ Progress = Callable[[int, int, int], None]
 """Called with the number of messages done (packet layer: packets; barriers: phases), the number of
 all, and the virtual time in ps."""
 
+AS_INFINIBAND = "the file's adapters are RoCE's, and this run is InfiniBand: add --network roce for Ethernet"
+
 
 @dataclass(frozen=True)
 class Record:
@@ -278,6 +280,8 @@ class Runs:
 
         if changed.get("ar") == "on" and (still := no_adaptive_routing(tables.fabric)):
             run.outcome.notes = (*run.outcome.notes, still)
+        if "network" not in changed and tables.fabric.node_ethernet.any():
+            run.outcome.notes = (*run.outcome.notes, AS_INFINIBAND)
         run.outcome.wall_s = time.perf_counter() - began
         made = Run(self, run, None, shown, run.outcome.wall_s, named)
         if (self.record.machine or self.record.against) and not made.interrupted:

@@ -18,8 +18,8 @@ from softib.foreign_text import shown
 @json_option
 @source_options
 def command(a: str, b: str, as_json: bool, load: Load) -> int:
-    """Show the changes from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 if anything
-    differs."""
+    """Show the changes from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 if any of them
+    differs. Nodes are compared by name, not by GUID."""
     import softib
 
     before, after = load(a), load(b)
