@@ -69,7 +69,7 @@ MAIN = """
     import numba
     from softib.jit import on_compiling
     compiled = []
-    on_compiling(lambda unit, done, of: compiled.append(unit))
+    on_compiling(lambda unit, done, of: of < 0 or compiled.append(unit))
     results = [int(total(tables(), 4)), int(alone(1))]
     print(*results, *sorted(set(compiled)))
     """

@@ -43,7 +43,7 @@ class Timed:
 
 def on_compiling(listener: Callable[[str, int, int], None]) -> None:
     """From now on, call ``listener`` with the name of each unit of kernels that is compiled, how
-    many are done, and how many there are (0 while another process compiles them).
+    many are done, and how many there are (-1 while another process compiles them).
 
     Kernels are compiled once a machine, which takes seconds (``softib compile`` does it
     beforehand).

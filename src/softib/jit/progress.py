@@ -19,7 +19,7 @@ _done: set[str] = set()
 
 
 def on_compiling(listener: Listener) -> None:
-    """Call ``listener(unit, done, of)`` during the compilation of the ``of`` kernels of ``unit``; ``of`` is 0
+    """Call ``listener(unit, done, of)`` during the compilation of the ``of`` kernels of ``unit``; ``of`` is -1
     while another process compiles it."""
     _listeners.append(listener)
 
@@ -55,7 +55,7 @@ def step(name: str) -> None:
 
 def waiting(unit: str) -> None:
     """Another process compiles ``unit``, and this one waits for it."""
-    _notify(unit, 0, 0)
+    _notify(unit, 0, -1)
 
 
 def _report() -> None:

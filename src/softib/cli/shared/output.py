@@ -167,15 +167,15 @@ class Compiling:
     def __call__(self, unit: str, done: int, of: int) -> None:
         now = time.monotonic()
         self.began = min(self.began, now)
-        if of:
+        if of >= 0:
             self.kernels[unit] = max(done, self.kernels.get(unit, 0))
         live = self.show is not None or sys.stderr.isatty()
-        if now - self.began < (LONG_S if of or live else SLOW_S) or now < self.next_s:
+        if now - self.began < (LONG_S if of >= 0 or live else SLOW_S) or now < self.next_s:
             return
         self.next_s = now + (SHOW_S if live else SLOW_S)
         count = sum(self.kernels.values())
         text = f"compiling kernels, stored for later runs: {count} done in {now - self.began:.0f} s"
-        if not of:
+        if of < 0:
             text += f"; another process compiles {unit}"
         if self.show is not None:
             self.show(text)
