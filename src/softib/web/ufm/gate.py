@@ -30,9 +30,17 @@ BY_NAME = ("/ufmRest", "/tenants/v1")
 """Requests that accept a name and a password."""
 TENANTS = {
     True: ("/tenants", "/partitions", "/tokens", "/openapi.json"),
-    False: ("/resources", "/actions/remove_guids_from_pkey", "/app/ufm_version", "/app/tokens", "/app/jobs", "/jobs",
-            "/healthcheck", "/openapi.json"),
-}  # fmt: skip
+    False: (
+        "/resources",
+        "/actions/remove_guids_from_pkey",
+        "/app/ufm_version",
+        "/app/tokens",
+        "/app/jobs",
+        "/jobs",
+        "/healthcheck",
+        "/openapi.json",
+    ),
+}
 """Paths that an account of a tenant may use, below ``/tenants/v1`` (True) and UFM's prefixes. Neutron's are named by
 their second part."""
 MOST_OCTETS = 4 << 20
