@@ -282,7 +282,8 @@ _BOMB = "bomb"
 def _unpack(
     chunk: bytes, chunks: Iterator[bytes], make: Callable[[], _Unpacker], magic: bytes, most: int
 ) -> tuple[bytearray, str]:
-    """At most ``most`` bytes, and what is wrong with the stream. Several members are one file, as in gzip(1)."""
+    """Return at most ``most`` bytes, and the stream's error, empty if none. Several members are one file
+    (gzip(1))."""
     out = bytearray()
     packed = len(chunk)
     unpacker = make()

@@ -336,7 +336,7 @@ def _names(module: str) -> dict[str, Any]:
 
 
 def _of_json(kind: Any) -> Any:
-    """``kind`` with a TypedDict for each result in it."""
+    """Return the annotation ``kind`` with each result class in it replaced by its TypedDict."""
     if isinstance(kind, type) and issubclass(kind, Result):
         return _json_types(kind)
     parts = getattr(kind, "__args__", ())

@@ -38,7 +38,7 @@ class NodeFault(Result):
 def node_faults(
     host: HostFacts, manifest: Manifest, before: Mapping[str, Any] | None = None, hours: float = 0.0
 ) -> list[NodeFault]:
-    """What is wrong with ``host``. ``before``: its counters (:func:`counters_of`) ``hours`` ago.
+    """Return how ``host`` deviates from its manifest. ``before``: its counters (:func:`counters_of`) ``hours`` ago.
 
     Without a manifest's word, every InfiniBand port must be ACTIVE, every PCIe link as fast and wide as
     its card, all ports of the same kind of adapter as fast as the fastest.

@@ -1,4 +1,4 @@
-"""What is known of a host, as results."""
+"""Facts about a host, as results."""
 
 from __future__ import annotations
 

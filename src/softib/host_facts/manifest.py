@@ -57,8 +57,8 @@ class PortWanted:
 
 @dataclass(frozen=True)
 class AdapterWanted:
-    """``count`` None: one or more match. ``gts``, ``width`` of PCIe: at least; None: what the card
-    can do."""
+    """``count`` None: one or more match. ``gts``, ``width`` of PCIe: minimum; None: the card's
+    maximum."""
 
     count: int | None = None
     firmware: str | None = None
@@ -77,7 +77,7 @@ class Manifest:
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
-    """Raises :class:`UnreadableFile` and :class:`InputError` for what is no manifest, in one line."""
+    """Read a manifest. Raises :class:`UnreadableFile` or :class:`InputError`, one line, for any other file."""
     where = shown(os.fspath(path))
     document = load_plain_yaml(read_text(path, "manifest", MOST), where, "manifest")
     top = _map(document, where, {"adapters", "counters"})

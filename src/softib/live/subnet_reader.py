@@ -56,7 +56,7 @@ Lost = Callable[[int, np.ndarray, str], None]
 
 @dataclass
 class Subnet:
-    """What was read. ``lft`` uint8[switches, LIDs] in the order of ``switches`` (nodes of ``db``);
+    """Data read from a subnet. ``lft`` uint8[switches, LIDs] in the order of ``switches`` (nodes of ``db``);
     ``pkeys``: (port row, first entry, block); ``sl2vl``: (output port row, input portnum, 8 bytes); ``others``:
     SMInfo by port row; ``mads`` sent."""
 

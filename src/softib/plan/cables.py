@@ -63,7 +63,7 @@ class Cables:
 
     @cached_property
     def orders(self) -> list[Order]:
-        """What is ordered."""
+        """Return the orders of cables."""
         return orders_of(self.links, self.kind, self.length_m)
 
     def by_kind(self) -> list[tuple[str, float, int]]:

@@ -100,11 +100,11 @@ def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) ->
 
 
 def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
-    """Could routes of ``lft`` and adaptive choices wait for each other in a cycle?
+    """Return whether routes of ``lft`` and adaptive choices can wait for each other in a cycle.
 
-    Without a turn from a down to an up the order of ``ranks`` forbids every cycle. So a cycle has such bends of
-    ``lft`` (detours of switches' own packets, or ftree where a leaf has lost its cable to a top switch), each
-    combined with all ports among which the switch at the bend may choose.
+    The order of ``ranks`` excludes cycles of paths that only go up and then down. So each cycle contains bends of
+    ``lft`` from down to up (detours of switches' own packets, or ftree where a leaf has lost its cable to a top
+    switch), each combined with all ports among which the switch at the bend may choose.
     Every other turn that the order allows counts as used, except those back to the switch that a packet came from:
     the answer errs only on the safe side.
     """

@@ -95,9 +95,9 @@ def credits_of(plane: Plane) -> Credits:
 
 
 def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
-    """Return how far a message of ``octets`` on the wire that starts with all credits is ahead of
-    the long-run rate of the credits (int64 by message): the bytes of one buffer are sent at the link's
-    rate, the next ones a round trip later."""
+    """Return the lead of a message over the long-run rate of the credits, in picoseconds (int64 by
+    message), if it starts with all credits: it sends the bytes of one buffer at the link's rate, the
+    next ones a round trip later. ``octets``: its bytes on the wire."""
     rows = laid.port >> 4
     if not np.isfinite(plane.credits.gbps[rows]).any():
         return np.zeros(len(octets), np.int64)

@@ -51,7 +51,8 @@ TABLES: dict[int, tuple[str, Any, int]] = {
 
 
 COMMANDS = ("client_reregister",)
-"""Components that are requests, not state: a new master sets this one on every CA port (IBA 14.2.5.6)."""
+"""Components that request an action and hold no state; a new master sets ClientReregister on every CA port
+(IBA 14.2.5.6)."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Forbidden(InputError):
 
 @dataclass(frozen=True)
 class Options:
-    """A request's attributes of the partition itself; None leaves them unchanged, or at their default."""
+    """Attributes of the partition in a request; None keeps the present value, or the default of a new partition."""
 
     name: str | None = None
     tenant: str | None = None

@@ -108,7 +108,7 @@ class SharedLink(Result):
 
 @dataclass
 class PortErrors(Result):
-    """A port by its errors; null where unknown."""
+    """Errors of a port; null where unknown."""
 
     node: str
     guid: str

@@ -29,7 +29,7 @@ class Fault(BaseModel):
     """Options of all faults."""
 
     model_config = ConfigDict(extra="forbid")
-    at: Time = Field(description="when it happens")
+    at: Time = Field(description="time of the fault")
     where: str = Field(min_length=1, description="a port, for example leaf-3[40]: either end of the cable")
 
 
@@ -59,7 +59,7 @@ class Downgrade(Fault):
     kind: Literal["downgrade"] = "downgrade"
     width: Annotated[int, Field(ge=1)] | None = Field(None, description="lanes: 1, 2, 4, 8 or 12")
     speed: str | None = Field(None, description="a generation, for example EDR")
-    training: Time = Field(10**12, description="how long it is down; default 1 s, as on a running fabric")
+    training: Time = Field(10**12, description="duration until it is up again; default 1 s, as on a running fabric")
 
 
 class SlowPort(Fault):

@@ -30,14 +30,14 @@ class Job(BaseModel):
     name: ShownName | None = Field(None, description="name of the job in results; default: its pattern")
     size: Size = Field(1_000_000, description="bytes of a message, at most 2 GiB")
     hosts: list[HostName] | HostName | None = Field(
-        None, description="which hosts: names, patterns (node-1*), ranges (0-15); default all"
+        None, description="hosts: names, patterns (node-1*), ranges (0-15); default all"
     )
-    start: Time = Field(0, description="when it begins")
-    fabric: str | None = Field(None, description="which of the file's fabrics it runs on; default: SOURCE")
+    start: Time = Field(0, description="time at which it begins")
+    fabric: str | None = Field(None, description="one of the file's fabrics, on which it runs; default: SOURCE")
     sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
         None, description="service level; default: the path record's, else 0"
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of random draws; default: that of the run")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="seed of random draws; default: that of the run")
     rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
     opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
         "write", description="operation of the work requests; transport ud supports only send"

@@ -67,7 +67,7 @@ class RandomPairs(Job):
     """messages between hosts drawn at random, beginning within a span of time"""
 
     pattern: Literal["random-pairs"] = "random-pairs"
-    messages: Number | None = Field(None, description="how many; default: one for each host")
+    messages: Number | None = Field(None, description="number of messages; default: one for each host")
     over: Time = Field(0, description="begin at random times within this span")
 
 
@@ -220,7 +220,7 @@ class Trace(Job):
     first_word: ClassVar[str] = "file"
     file: str = Field(description="the schedule, or the trace of one rank; those of the others are beside it")
     ranks: Number | None = Field(
-        None, description="of a Chakra trace of one rank alone: ranks that run it; default: all that fit on the hosts"
+        None, description="number of ranks that run a Chakra trace of a single rank; default: all that fit on the hosts"
     )
     ranks_per_host: Number = Field(1, description="ranks on each host, in order")
     processors: Number | None = Field(
@@ -234,8 +234,8 @@ class Trace(Job):
     dims: str | None = Field(
         None, description="Chakra: sizes of the dimensions of involved_dim, such as 4x2, the innermost first"
     )
-    send_overhead: Time = Field(0, description="of the processor for each message sent")
-    receive_overhead: Time = Field(0, description="of the processor for each message received")
+    send_overhead: Time = Field(0, description="time of the processor for each message sent")
+    receive_overhead: Time = Field(0, description="time of the processor for each message received")
     eager_limit: Size = Field(
         MAX_SIZE, description="largest message that is sent without asking; larger ones are READ by the receiver"
     )

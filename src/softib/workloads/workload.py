@@ -36,10 +36,8 @@ _WORD = re.compile(r"[a-z][a-z0-9-]*")
 @dataclass(frozen=True)
 class Workload:
     """Jobs that run together, and faults during the run. ``management``: None means the defaults.
-        ``fabrics``: other fabrics named by jobs.
-    :meth:`of`
-    creates one from text, a file or data; ``simulate``, ``compare`` and ``sweep`` accept all of these,
-    too.
+    ``fabrics``: other fabrics named by jobs. :meth:`of` creates one from text, a file or data;
+    ``simulate``, ``compare`` and ``sweep`` accept all of these, too.
     """
 
     name: str

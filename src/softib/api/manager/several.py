@@ -83,12 +83,12 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
 
     @property
     def phase(self) -> str:
-        """Activity of the first busy one; empty while all are idle."""
+        """Activity of the first busy manager; empty while all are idle."""
         return next((f"{m.port}: {m.phase}" for m in self if m.phase), "")
 
     @property
     def state(self) -> str:
-        """SMState of each."""
+        """SMState of each manager."""
         return ", ".join(m.state for m in self)
 
     def log_to(

@@ -55,10 +55,10 @@ class Parts:
 
 @dataclass(frozen=True)
 class Blamed:
-    """A blamed part. ``loss``: median loss of its measurements (share of the usual bandwidth, or
-    share of the usual latency added) beyond the loss explained by other blamed parts; ``measurements``
-    that cross it, of which ``slow`` lose more than half of ``loss``; ``probability`` of this result by
-    accident, corrected."""
+    """A blamed part. ``loss``: median loss of its measurements, without the loss that other blamed
+    parts explain (share of the usual bandwidth, or added share of the usual latency). ``measurements``:
+    the number that cross it; ``slow``: those that lose more than half of ``loss``. ``probability`` of
+    this result by chance, corrected."""
 
     part: int
     loss: float

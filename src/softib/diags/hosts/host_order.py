@@ -128,7 +128,7 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
 
 
 def _turned(row: dict[int, int], offsets: dict[int, int], by: int) -> bool:
-    """All codes of a leaf are its base and the offsets of its ports, once each host is moved back
+    """Return whether the codes of a leaf follow the offsets of its ports after each host is moved back
     by ``by`` ports."""
     ports, codes = list(row), list(row.values())
     moved = codes[by:] + codes[:by]

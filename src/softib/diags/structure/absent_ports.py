@@ -21,10 +21,9 @@ MOSTLY = 0.5
 
 @dataclass
 class Absent:
-    """A node that is not there: ``name`` as its neighbours in the row ``before`` and ``after``
-    suggest; ``ports`` are the free port rows at its place, ``port_count`` how many ports it should
-    be plugged into. ``neighbours``: the adapters that told of it, of hosts whose adapters share one
-    name."""
+    """A missing node: ``name`` as its neighbours in the row, ``before`` and ``after``, suggest;
+    ``ports``: the free port rows where it belongs; ``port_count``: the number of its cables.
+    ``neighbours``: the adapters from which it was derived, of hosts whose adapters share one name."""
 
     name: str
     before: int

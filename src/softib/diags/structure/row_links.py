@@ -70,7 +70,7 @@ class RowLinks:
         return int(np.count_nonzero((mates >= 0) & side & (mates != np.arange(len(mates)))))
 
     def expected_ports(self, node: int, number: int) -> list[int]:
-        """The ports of the row of ``node`` that lead to its member ``number``, were it there."""
+        """Return the ports in the row of ``node`` that would lead to its member ``number``."""
         member = int(np.flatnonzero(self.made.nodes == node)[0])
         out = []
         for mate in np.flatnonzero(self.row == self.row[member]).tolist():

@@ -148,7 +148,7 @@ _STEP = 256
 
 @dataclass
 class Cables:
-    """Cables as columns (``node_b`` -1 = unknown), and the result of pairing for the port records."""
+    """Columns of cables (``node_b`` -1: unknown); by record, whether it is usable, and its peer."""
 
     node_a: np.ndarray
     portnum_a: np.ndarray

@@ -88,9 +88,9 @@ KINDS: dict[str, LiveFault] = {
         "the link goes down and comes up again and again",
         options={
             "period_s": Option(_seconds, f"seconds from one flap to the next, from {LEAST_PERIOD_S}", 2.0),
-            "count": Option(_count, "how many flaps, from 1"),
+            "count": Option(_count, "number of flaps, from 1"),
             "duration_s": Option(_seconds, "seconds after which no new flap begins"),
-            "down_s": Option(_seconds, "how many seconds each lasts, less than the period (default: half of it)"),
+            "down_s": Option(_seconds, "seconds that each lasts, less than the period (default: half of it)"),
         },
     ),
     "ber": LiveFault(

@@ -47,8 +47,8 @@ class RoundExporter(ABC):
 
 @dataclass
 class RoundSink:
-    """One destination of every round. ``loss`` is the end of the message for a failing sink: the effect on the
-    user. ``failing``: it could not handle the last round."""
+    """One destination of every round. ``loss`` ends the error message with the effect of a failure on the user.
+    ``failing``: the last round failed."""
 
     take: Callable[[ObservedPorts, Reading, Interval | None], None]
     close: Callable[[], None]

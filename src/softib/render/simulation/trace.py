@@ -65,7 +65,7 @@ def _hops(p: dict[str, Any]) -> list[str]:
     lines = [f"    {p['kind']} {p['psn']}, {p['octets']:,} bytes, hop by hop"]
     for h in p["hops"]:
         lines.append(
-            f"    {h['port']} VL {h['vl']}: there {_at(h['arrived_us'])}, sent {_at(h['sent_us'])}, gone "
+            f"    {h['port']} VL {h['vl']}: arrived {_at(h['arrived_us'])}, sent {_at(h['sent_us'])}, left "
             f"{_at(h['left_us'])}"
         )
         lines += [f"      {_span(us):>10} {WAITS[name]}" for name, us in h["waits_us"].items()]

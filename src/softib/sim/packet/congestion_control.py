@@ -53,8 +53,8 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """What is compiled into the transport: kernel of the transport → its replacement, and the columns
-    that the replacements take, of ``State.cc`` and of ``Net.cc``."""
+    """Kernels compiled into the transport (kernel of the transport → replacement), and the columns of
+    ``State.cc`` and ``Net.cc`` that the replacements use."""
 
     name: str
     flow: Rows

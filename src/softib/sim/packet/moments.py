@@ -1,6 +1,5 @@
-"""Copies of all that moves in a run of the packet layer, at one time, in a form in which two of them
-can be compared: packets, events and credits by what they are, not by the rows of pools that hold
-them."""
+"""Comparable copies of the moving state of a packet-layer run at one time: packets, events and credits
+by content, not by their rows in pools."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def began_by_qp(state: Any) -> np.ndarray:
 
 
 def message_periods(state: Any) -> list[int]:
-    """Times in which a queue pair with many messages repeats what it does; the shortest is first."""
+    """Return the periods with which a queue pair with many messages repeats, the shortest first."""
     q = state.qp
     if not len(state.order):
         return []
@@ -100,12 +100,12 @@ class Phases:
         return max(most, 0)
 
     def _unfinished(self, rows: np.ndarray) -> int:
-        """The first of ``rows`` that was not complete a period ago."""
+        """Return the position in ``rows`` of the first message that was incomplete one period ago."""
         open_ = np.flatnonzero(self.before["completed"][rows] < 0)
         return int(open_[0]) if len(open_) else len(rows)
 
     def _same_state(self, state: Any, rows: np.ndarray) -> bool:
-        """Is the image of each of ``rows`` now what it was itself a period ago?"""
+        """Return whether the image of each of ``rows`` is now in the state that the row had one period ago."""
         image = self.image[rows]
         if (image < 0).any():
             return False
@@ -118,7 +118,8 @@ class Phases:
         )
 
     def _alike(self, state: Any, requests: np.ndarray, at: int) -> np.ndarray:
-        """Messages whose image is of the same kind, with the images of what waits for them."""
+        """Return the messages whose image is of the same kind and has the images of the messages that wait
+        for them (bool[messages])."""
         message, image = state.message, self.image
         there = image >= 0
         to = np.where(there, image, 0)
@@ -141,7 +142,7 @@ class Phases:
         return fits & (waiting == waiting[to])
 
     def move(self, state: Any, times: int) -> None:
-        """Give images the state of what they are images of, ``times`` periods on."""
+        """Set the state of images to that of their messages, ``times`` periods later."""
         now = state.message.copy()
         for q in np.flatnonzero(self.by):
             rows = state.order[int(state.qp["first_message"][q]) : int(state.qp["last_message"][q])]

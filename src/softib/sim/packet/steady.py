@@ -30,7 +30,7 @@ __all__ = ["SteadyStates"]
 FIRST_WAIT, LONGEST_WAIT = 1 << 19, 1 << 26
 """Events before the next attempt, at first and at most: an attempt that fails doubles it."""
 POLLED, PERIODS = 400, 24
-"""Events between two looks at the queue pair that a period is measured by, and its longest period in
+"""Events between two checks of the queue pair that measures the period, and the longest period in
 acknowledgements."""
 LEAST_GAIN = 64
 """Periods that the shortest remaining message must last for an attempt."""
@@ -39,7 +39,7 @@ LEAST_GAIN = 64
 @dataclass
 class SteadyStates:
     """Finds and skips steady states of a run. ``loop`` is the kernel that handles events. ``jumps``,
-    ``skipped_ps`` and ``skipped_hops`` say what was skipped."""
+    ``skipped_ps`` and ``skipped_hops`` count the skipped stretches, time and packet hops."""
 
     net: Any
     loop: Callable[..., Any]
@@ -57,7 +57,7 @@ class SteadyStates:
         self.allowed = self.allowed and not odd_run
 
     def notes(self) -> tuple[str, ...]:
-        """A text line on what was skipped."""
+        """Return a line about the skipped stretches, none if nothing was skipped."""
         if not self.jumps:
             return ()
         return (

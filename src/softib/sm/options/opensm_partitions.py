@@ -239,7 +239,7 @@ class _Reader:
         return makes
 
     def _members(self, at: int) -> int:
-        """Ports, and groups, which end with their line."""
+        """Parse the members of a partition: ports, and groups, each of which ends its line."""
         more = True
         while more:
             more = self.text.cut(b",", at) >= 0

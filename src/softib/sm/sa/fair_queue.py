@@ -115,7 +115,7 @@ def _tables(requests: MadBatch) -> list[int]:
 
 
 def _batch(chosen: list[Question]) -> MadBatch:
-    """One batch of rows of several, in their order within each."""
+    """Return one batch with the chosen rows of several batches; rows of one batch keep their order."""
     by_batch: dict[int, tuple[MadBatch, list[int]]] = {}
     for batch, row, *_ in chosen:
         by_batch.setdefault(id(batch), (batch, []))[1].append(row)

@@ -61,7 +61,7 @@ class Storage(OfStorage):
     Fabrics"""
 
     pattern: Literal["storage"] = "storage"
-    operation: Literal["read", "write"] = Field("read", description="what clients do")
+    operation: Literal["read", "write"] = Field("read", description="operation of the clients")
     bursts: Number = Field(1, description="number of times that each client moves its bytes")
     pause: Time = Field(0, description="between two bursts of a client")
 
@@ -70,5 +70,5 @@ class Checkpoint(OfStorage):
     """all ranks compute, meet in a barrier, write their share to the targets, and meet again"""
 
     pattern: Literal["checkpoint"] = "checkpoint"
-    rounds: Number = Field(1, description="how many checkpoints")
+    rounds: Number = Field(1, description="number of checkpoints")
     compute: Time = Field(0, description="computing before each checkpoint")
