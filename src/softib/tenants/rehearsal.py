@@ -43,9 +43,9 @@ UNCHANGED = (PortInfo.port_state, PortInfo.port_phys_state)
 MANAGER_S = 15.0
 """How long the attacker's manager runs: longer than the sweep interval of OpenSM, 10 s, after which
 a master sees other managers."""
-FLOOD, FLOOD_BATCH, PATIENCE_S = 5_000, 250, 1.0
-"""Number of forged traps, number between two queries of the subnet administration, and time limit of
-its answer: RETRY of OpenSM's clients is a second."""
+FLOOD, FLOOD_BATCH, SWEEPS = 5_000, 250, 500
+"""Number of forged traps, number between two queries of the subnet administration, and the number of
+sweeps up to which the manager takes traps together. A count, since seconds depend on the load."""
 GUESS_S = 120.0
 LINK_STATE, URGENT, SWITCH = 128, 1, 2
 GROUP, QKEY = (0xFF12401B80010000, 0x5EED), 0x0B1B
@@ -198,16 +198,12 @@ def enforcement_off(s: Stage) -> tuple[Outcome, str]:
 
 def packets_across(s: Stage) -> tuple[Outcome, str]:
     """RDMA writes with a P_Key of the victim that the attacker shall not have."""
-    mine, theirs = _keys(s, s.attacker), _keys(s, s.victim)
-    wanted = [k for k in theirs if k and (k | FULL) in mine and (k & BASE) != BASE]
-    wanted = wanted or [k for k in theirs if k and (k | FULL) in mine]
-    if not wanted:
+    key = _shared(s)
+    if not key:
         return STOPPED, f"{s.attacker} has no P_Key in which {s.victim} would take a packet"
     if shutil.which("ib_write_bw") is None:
         return NOT_TRIED, "ib_write_bw is not installed (package perftest)"
-    key = wanted[0]
-    indices = theirs.index(key), mine.index(key | FULL)
-    done = _write(s, *indices)
+    done = _write(s, _keys(s, s.victim).index(key), _keys(s, s.attacker).index(key | FULL))
     if done:
         return THROUGH, f"{s.attacker} wrote into the memory of {s.victim} with P_Key {key | FULL:#06x}"
     return STOPPED, f"packets of {s.attacker} with P_Key {key | FULL:#06x} did not reach {s.victim}"
@@ -237,7 +233,9 @@ def key_guess(s: Stage) -> tuple[Outcome, str]:
     except (ValueError, IndexError):
         return NOT_TRIED, f"the program on {s.attacker} does not run: {output.strip()[-200:]}"
     if result["why"]:
-        return STOPPED, f"{s.attacker} gets no connection to {s.victim}: {result['why']}"
+        # The attacker's program asks the administration for a path. One that makes its own MADs needs none.
+        outcome = NOT_TRIED if _shared(s) else STOPPED
+        return outcome, f"{s.attacker} gets no connection to {s.victim}: {result['why']}"
     for name, owner in (("same", "another client's buffer"), ("other", "a buffer in another protection domain")):
         if result[name]:
             return THROUGH, f"{s.attacker} read {owner} on {s.victim} with guess {result[name]} of its R_Key"
@@ -286,16 +284,19 @@ def trap_flood(s: Stage) -> tuple[Outcome, str]:
     """Forged traps 128 in the name of a switch, while the victim queries a path."""
     wire, master, before = s.wires[s.attacker], s.master, s.sweeps()
     fields = {"slid": s.lids[s.victim], "dlid": s.lids[s.attacker]}
-    worst = 0.0
+    worst, unanswered = 0.0, 0
     for sent in range(0, FLOOD, FLOOD_BATCH):
         wire.exchange(_traps(sent, master, s.leaf))
         began = clock_ps()
         answer = ask_administration(s.wires[s.victim], master, PathRecord, fields)
-        worst = max(worst, (clock_ps() - began) / 1e12 if answer.status is not None else float("inf"))
-    sweeps = f"{FLOOD} forged traps made {s.sweeps() - before} sweeps"
-    if worst > PATIENCE_S:
-        return THROUGH, f"{sweeps}, and {s.victim} waited longer than {PATIENCE_S:.0f} s for a path"
-    return STOPPED, f"{sweeps}, and {s.victim} waited at most {worst * 1e3:.0f} ms for a path"
+        worst = max(worst, (clock_ps() - began) / 1e12)
+        unanswered += answer.status is None
+    made = s.sweeps() - before
+    sweeps = f"{FLOOD} forged traps made {made} sweeps"
+    if unanswered:
+        return THROUGH, f"{sweeps}, and {unanswered} of {FLOOD // FLOOD_BATCH} queries of {s.victim} got no answer"
+    waits = f"{s.victim} waited at most {worst * 1e3:.0f} ms for a path"
+    return (THROUGH if made > SWEEPS else STOPPED), f"{sweeps}, and {waits}"
 
 
 KEYED = "set m_key and m_key_protection_level 2"
@@ -331,6 +332,13 @@ def rehearse(stage: Stage) -> Iterator[Attempt]:
 def _keys(s: Stage, host: str) -> list[int]:
     """The first block of the host's P_Key table."""
     return [int(k) for k in PKeyTable.pkey.get(s.truth(SmpAttr.PKEY_TABLE, s.lids[host]))]
+
+
+def _shared(s: Stage) -> int:
+    """Return a P_Key of the victim of which the attacker is a full member, the default one last; 0: none."""
+    mine = _keys(s, s.attacker)
+    shared = [k for k in _keys(s, s.victim) if k and (k | FULL) in mine]
+    return min(shared, key=lambda key: key & BASE == BASE, default=0)
 
 
 def _wanted(s: Stage) -> int:

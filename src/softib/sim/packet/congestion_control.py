@@ -20,7 +20,7 @@ from softib.extensions import blamed_on, extensions
 from softib.jit import Kernel
 from softib.jit.rows import Rows, f8
 
-__all__ = ["GROUP", "CongestionControl", "Option", "congestion_control", "congestion_controls"]
+__all__ = ["GROUP", "Compiled", "CongestionControl", "Option", "congestion_control", "congestion_controls"]
 
 GROUP = "softib.congestion_control"
 
@@ -52,6 +52,17 @@ class Option:
 
 
 @dataclass(frozen=True, eq=False)
+class Compiled:
+    """What is compiled into the transport: kernel of the transport → its replacement, and the columns
+    that the replacements take, of ``State.cc`` and of ``Net.cc``."""
+
+    name: str
+    flow: Rows
+    settings: Rows
+    replaced: Mapping[Kernel, Kernel]
+
+
+@dataclass(frozen=True, eq=False)
 class CongestionControl:
     """A congestion control.
 
@@ -69,8 +80,8 @@ class CongestionControl:
     equal ``paths``.
 
     ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
-    ``package``: the distribution that it comes from, "" for softib's own. ``machine_code``: the
-    congestion control with the same kernels, "" for itself.
+    ``package``: the distribution that it comes from, "" for softib's own. ``together``: what is compiled
+    for several congestion controls, which ``settings`` tell apart.
     """
 
     name: str
@@ -90,7 +101,7 @@ class CongestionControl:
     reorders: bool = False
     marks: bool = False
     package: str = ""
-    machine_code: str = ""
+    together: Compiled | None = None
 
     @property
     def measures(self) -> bool:
@@ -100,8 +111,8 @@ class CongestionControl:
     @cached_property
     def columns(self) -> Rows:
         """The columns of ``net.cc``."""
-        columns = (f8(o.name, o.unit, o.text) for o in self.options)
-        return self.settings or Rows(f"Settings of {self.name}.", *columns, f8("unused", "flag", "Nothing."))
+        columns = [f8(o.name, o.unit, o.text) for o in self.options] or [f8("unused", "flag", "Nothing.")]
+        return self.settings or Rows(f"Settings of {self.name}.", *columns)
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, float]:
         """Return all options with their values: those ``given``, and defaults. Raises
@@ -110,7 +121,9 @@ class CongestionControl:
 
     def net_row(self, given: Mapping[str, Any], gbps: float) -> Any:
         """``Net.cc`` for hosts of ``gbps``."""
-        row, values = self.columns.zeros(1), self.checked(given)
+        row, values = self.compiled.settings.zeros(1), self.checked(given)
+        if self.together:
+            row["measures"] = self.measures
         with blamed_on(self.package, f"congestion control {self.name}"):
             for name, value in (self.derived(values, gbps) if self.derived else values).items():
                 row[name] = value
@@ -118,13 +131,18 @@ class CongestionControl:
 
     def flow_rows(self, streams: int, net: Any) -> Any:
         """Return ``State.cc`` of ``streams`` streams before the first event."""
-        rows = self.flow.zeros(streams)
+        rows = self.compiled.flow.zeros(streams)
         for column, option in self.first.items():
             rows[column] = net.cc[option]
         return rows
 
+    @cached_property
+    def compiled(self) -> Compiled:
+        """What is compiled for it."""
+        return self.together or Compiled(f"roce_{self.name}", self.flow, self.columns, self.kernels())
+
     def kernels(self) -> dict[Kernel, Kernel]:
-        """Return kernel of the transport → its replacement."""
+        """Return kernel of the transport → its replacement, for this congestion control alone."""
         from softib.sim.packet.kernels.congestion import cct, fecn_becn, hooks, round_trips
         from softib.sim.packet.kernels.transport import retransmission
 
@@ -169,12 +187,14 @@ def _hooks() -> dict[str, Kernel]:
 @cache
 def _built_in() -> Mapping[str, CongestionControl]:
     """Return softib's congestion controls by name."""
+    from softib.sim.packet.kernels.congestion.built_in import FLOW, REPLACED, SETTINGS
     from softib.sim.packet.kernels.congestion.dcqcn import DCQCN
     from softib.sim.packet.kernels.congestion.packet_spraying import SPRAY
     from softib.sim.packet.kernels.congestion.swift import SWIFT
 
-    none = replace(DCQCN, name="none", text="senders do not react to congestion", marks=False, machine_code="dcqcn")
-    return {control.name: control for control in (DCQCN, SWIFT, SPRAY, none)}
+    none = replace(DCQCN, name="none", text="senders do not react to congestion", marks=False)
+    together = Compiled("roce", FLOW, SETTINGS, REPLACED)
+    return {control.name: replace(control, together=together) for control in (DCQCN, SWIFT, SPRAY, none)}
 
 
 @cache
@@ -183,7 +203,10 @@ def congestion_controls() -> Mapping[str, CongestionControl]:
     that cannot be used."""
     built_in = _built_in()
     installed = extensions(GROUP, built_in, _check)
-    return {**built_in, **{name: replace(one.value, package=one.package) for name, one in installed.items()}}
+    return {
+        **built_in,
+        **{name: replace(one.value, package=one.package, together=None) for name, one in installed.items()},
+    }
 
 
 def congestion_control(name: str) -> CongestionControl:

@@ -25,8 +25,8 @@ from softib.sim.agreement import ALL, NONE
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome, Sampler
 from softib.sim.packet import constants
-from softib.sim.packet.congestion_control import CongestionControl, congestion_control
-from softib.sim.packet.ethernet import port_figures, totals
+from softib.sim.packet.congestion_control import Compiled
+from softib.sim.packet.ethernet import no_ethernet_net, no_ethernet_state, port_figures, totals
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.manager_tables import aggregation_columns, group_tables, reached_ps
 from softib.sim.packet.network import FOREVER, build_net, know_peers
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
 
-__all__ = ["execute", "kernels_of", "outcome_of", "run", "service_levels"]
+__all__ = ["execute", "outcome_of", "run", "service_levels"]
 
 ROCE_HEADERS = 62
 """Octets of a RoCEv2 frame beside payload and extended headers: Ethernet 14 and FCS 4, IPv4 20, UDP
@@ -51,19 +51,19 @@ TCP_HEADERS = 70
 
 
 @functools.cache
-def kernels_of(network: str, control: CongestionControl) -> tuple[Any, Any]:
-    """(``start``, ``run``) of :mod:`~softib.sim.packet.kernels.engine.loop` for ``network``, with
-    the congestion control ``control`` over RoCE."""
+def loop_of(network: str, control: Compiled) -> Any:
+    """Return ``run`` of :mod:`~softib.sim.packet.kernels.engine.loop` for ``network``, with the
+    congestion control ``control`` over RoCE."""
     from softib.sim.packet.kernels.engine import loop
     from softib.sim.packet.kernels.ethernet import pfc
 
     if network == "infiniband":
-        return loop.start, loop.run
+        return loop.run
     if network == "tcp":
-        return loop.start, specialised(loop.run, "tcp", _common() | _tcp(), {"ACK_OCTETS": TCP_HEADERS})
-    replaced = _common() | {loop.link_event: pfc.roce_event} | control.kernels()
+        return specialised(loop.run, "tcp", _common() | _tcp(), {"ACK_OCTETS": TCP_HEADERS})
+    replaced = _common() | {loop.link_event: pfc.roce_event} | dict(control.replaced)
     constants = {"HEADERS": ROCE_HEADERS, "ACK_OCTETS": ROCE_ACK}
-    return loop.start, specialised(loop.run, f"roce_{control.name}", replaced, constants)
+    return specialised(loop.run, control.name, replaced, constants)
 
 
 def _common() -> dict[Any, Any]:
@@ -203,11 +203,10 @@ def _run(
     control = options.control
     blame = functools.partial(blamed_on, control.package, f"congestion control {control.name}")
     with blame():
-        compiled = congestion_control(control.machine_code) if control.machine_code else control
-        start, loop = kernels_of(options.network, compiled)
+        loop = loop_of(options.network, control.compiled)
     total = int(state.message["packets"].sum())
     steady = SteadyStates(net, loop, options.skip and options.network == "infiniband")
-    start(net, state)
+    _start(net, state)
     try:
         while True:
             until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
@@ -230,6 +229,14 @@ def _run(
         if not options.interruptible:
             raise
         return constants.INTERRUPTED, state, steady
+
+
+def _start(net: Any, state: Any) -> None:
+    """Call :func:`~softib.sim.packet.kernels.engine.loop.start`, which reads nothing of congestion
+    controls, and is compiled once for all."""
+    from softib.sim.packet.kernels.engine import loop
+
+    loop.start(net._replace(cc=no_ethernet_net()["cc"]), state._replace(cc=no_ethernet_state()["cc"]))
 
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:

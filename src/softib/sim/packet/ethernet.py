@@ -13,7 +13,7 @@ from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.tables import min_hops
 from softib.sim.packet import constants
 from softib.sim.packet.congestion_control import CongestionControl
-from softib.sim.packet.kernels.congestion.dcqcn import DCQCN
+from softib.sim.packet.kernels.congestion import built_in
 from softib.sim.packet.options import EthernetOptions
 from softib.sim.packet.tables import ethernet as tables
 from softib.sim.packet.tables.transport import ROUND_TRIP
@@ -94,7 +94,7 @@ def no_ethernet_net() -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
     return {
         "ethernet": tables.SETTINGS.zeros(1),
-        "cc": DCQCN.columns.zeros(1),
+        "cc": built_in.SETTINGS.zeros(1),
         "buffer": tables.BUFFER.zeros(1),
         "ecmp": np.zeros((1, 1), np.int32),
         "next_hops": np.zeros(1, np.uint8),
@@ -107,7 +107,7 @@ def no_ethernet_state() -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
     return {
         "queue": tables.QUEUE.zeros(1),
-        "cc": DCQCN.flow.zeros(1),
+        "cc": built_in.FLOW.zeros(1),
         "round_trip": ROUND_TRIP.zeros(1),
         "tcp": tables.TCP.zeros(1),
         "segment": np.zeros(1, np.int64),

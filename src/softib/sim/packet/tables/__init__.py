@@ -14,7 +14,7 @@ from typing import Any
 
 from softib.jit import table
 from softib.jit.rows import Array
-from softib.sim.packet.kernels.congestion.dcqcn import DCQCN
+from softib.sim.packet.kernels.congestion import built_in
 from softib.sim.packet.tables import engine, ethernet, links, network, transport
 
 __all__ = ["Net", "State"]
@@ -52,7 +52,7 @@ Net: Any = table(
         ),
         "drain": Array("ports", "int64", "fs/byte", "Time a slow port takes for a byte; 0: as fast as the link."),
         "ethernet": Array("", ethernet.SETTINGS),
-        "cc": Array("", DCQCN.columns, text="Settings of the congestion control of a RoCE run; these are DCQCN's."),
+        "cc": Array("", built_in.SETTINGS),
         "buffer": Array("ports", ethernet.BUFFER),
         "ecmp": Array("switches, switches", "int32", "row of next_hop", "Equal-cost paths from one switch to another."),
         "next_hops": Array("rows", "uint8", "count", "Ports of a row of next_hop."),
@@ -116,7 +116,7 @@ State: Any = table(
         "inbox": Array("MADs", "int64", "packet", "Packets that wait for an agent or a client."),
         "queue": Array("port VLs", ethernet.QUEUE),
         "round_trip": Array("queue pairs", transport.ROUND_TRIP),
-        "cc": Array("streams", DCQCN.flow, text="Flows of the congestion control of a RoCE run; these are DCQCN's."),
+        "cc": Array("streams", built_in.FLOW),
         "tcp": Array("queue pairs", ethernet.TCP),
         "segment": Array(
             "segments", "int64", "ps + 1", "TCP: when a segment was last sent; 0: it is lost; -1: it is there."

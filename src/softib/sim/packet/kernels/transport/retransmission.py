@@ -60,6 +60,12 @@ def skip_to(state, q, psn):
 
 @inner
 def go_back(net, state, q, now):
+    """Resend what is missing: by default go-back-N. Returns the port to check."""
+    return go_back_n(net, state, q, now)
+
+
+@inner
+def go_back_n(net, state, q, now):
     """Resend from the first unacknowledged packet. Returns the port to check."""
     if state.rc[q].acked < state.qp[q].next_psn:
         lost(net, state, 2 * q, state.rc[q].tries, now)
