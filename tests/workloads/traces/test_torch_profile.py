@@ -12,6 +12,7 @@ import softib
 from softib.errors import InputError
 from softib.workloads.schedule.schedule import Kind, matched
 from softib.workloads.traces.forms import read_trace
+from softib.workloads.workload import Workload
 
 RANKS = 8
 HERE = Path(__file__).parents[3] / "examples" / "small.yaml"
@@ -117,6 +118,12 @@ def test_what_is_no_profile_is_one_line_with_the_file(tmp_path, message):
     with pytest.raises(InputError, match=message) as error:
         read_trace(path, 16)
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+def test_a_profile_alone_is_a_workload(tmp_path):
+    for name in ("step.json", "step.json.gz"):
+        text = str(written(tmp_path / name, step(1)))
+        assert Workload.of(text).jobs[0].file == text
 
 
 def test_a_job_larger_than_the_fabric_is_refused(tmp_path):
