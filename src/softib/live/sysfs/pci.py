@@ -120,15 +120,15 @@ class Function:
     def files(self) -> dict[str, str | bytes]:
         """Map the names of its files to their contents."""
         speed, lanes = f"{GIGATRANSFERS[self.slot[0]]} GT/s PCIe", str(self.slot[1])
-        near = processors(self.numa)
+        local = processors(self.numa)
         files: dict[str, str | bytes] = {
             "vendor": f"{self.part[0]:#06x}",
             "device": f"{self.part[1]:#06x}",
             "class": f"{self.kind:#08x}",
             "revision": f"{self.revision:#04x}",
             "numa_node": str(self.numa),
-            "local_cpulist": ranges_of(near),
-            "local_cpus": mask_of(near),
+            "local_cpulist": ranges_of(local),
+            "local_cpus": mask_of(local),
             "max_link_speed": speed,
             "current_link_speed": speed,
             "max_link_width": lanes,
@@ -222,8 +222,8 @@ def pci_files(functions: list[Function]) -> dict[str, Callable[[], str | bytes]]
     texts = {f"{one.folder}/{name}": text for one in functions for name, text in one.files().items()}
     numa = {os.path.dirname(one.folder): one.numa for one in functions}
     for folder in _buses(functions).values():
-        near = numa.get(folder.rpartition("/pci_bus/")[0], -1)
-        texts[f"{folder}/cpulistaffinity"] = ranges_of(processors(near))
+        at = numa.get(folder.rpartition("/pci_bus/")[0], -1)
+        texts[f"{folder}/cpulistaffinity"] = ranges_of(processors(at))
     return {path: lambda text=text: text for path, text in texts.items()}  # type: ignore[misc]
 
 
