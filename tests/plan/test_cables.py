@@ -173,6 +173,9 @@ def test_spares_are_the_quantile_of_a_poisson_process():
     """Against the sum itself, for a mean of 1.754: 0.173, 0.477, 0.743, 0.899, 0.967, 0.991."""
     assert spares(1024, 0.000571, 3) == 5
     assert spares(0, 0.001, 3) == 0
+    book = read_book()
+    book = book.model_copy(update={"running": book.running.model_copy(update={"links_fail": None})})
+    assert [item.spares for item in bill_of("NDR", 12, 256, [], book).items] == [1, None]  # unknown is not 0
 
 
 def test_a_quote_lacks_what_was_taken_out_of_it(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from softib.errors import InputError
@@ -51,6 +53,18 @@ def test_every_candidate_holds_the_demand(demand):
         assert (fabric.port_peer[fabric.node_base[fabric.cas] + 1] >= 0).sum() >= demand.ports
 
 
+@pytest.mark.parametrize(
+    "demand", [Demand(25, 8, radix=40, oversubscription=7.3), Demand(100, oversubscription=3), Demand(70)], ids=str
+)
+def test_leaves_of_a_tree_have_room_for_its_room_and_no_more(demand):
+    def leaves(hosts):
+        tree = next(c for c in candidates(replace(demand, hosts=hosts))[0] if c.kind == "fat-tree")
+        return tree, int((tree.fabric.source.generator["node_level"] == 1).sum())
+
+    tree, count = leaves(demand.hosts)
+    assert leaves(tree.room)[1] == count < leaves(tree.room + 1)[1]
+
+
 @pytest.mark.parametrize("gpus", [64, 200, 1024])
 def test_adapters_of_a_host_stand_in_one_place(gpus):
     """Whatever the design, 8 GPUs and their adapters are one host of the floor plan."""
@@ -68,6 +82,9 @@ def test_impossible_demands_are_one_line():
         Demand(4, oversubscription=0.5)
     with pytest.raises(InputError, match="no design for"):
         candidates(Demand(100_000, 1, radix=8))
+    with pytest.raises(InputError) as odd:
+        candidates(Demand(100, radix=5))
+    assert str(odd.value).count("odd") == 1  # the reason stands once
 
 
 def test_growth_counts_cables_by_both_ends():

@@ -24,6 +24,7 @@ from softib.plan.designs import Candidate, Demand, candidates, first_candidate
 from softib.plan.growth import Growth, growth
 from softib.plan.plugs import links_of, media_of, power_of, share_cages
 from softib.plan.price_book import CostBook, Price, price_of
+from softib.plural import counted
 from softib.routing.tables import min_hops
 from softib.scenario.bring_up import BringUp, bring_up
 from softib.sim import static
@@ -42,7 +43,7 @@ rows. Assumed; ``softib plan cables`` computes them."""
 
 @dataclass(frozen=True)
 class Failure:
-    """``part``: the device or cable that fails; ``lost``: host ports without a path;
+    """``part``: the device or cable that fails; ``lost``: host ports that the manager no longer reaches;
     ``effective``: effective bisection of the other host ports, relative to their own links, after
     the subnet manager has routed around it."""
 
@@ -170,8 +171,11 @@ def largest_demand(demand: Demand, book: CostBook, budget: float) -> Demand:
     if not affordable(1):
         raise InputError(f"budget {budget:,.0f}: one host, a switch and their cables cost more; use a larger one")
     fits, over = 1, 2
-    while affordable(over):
-        fits, over = over, 2 * over
+    try:
+        while affordable(over):
+            fits, over = over, 2 * over
+    except InputError as error:
+        raise InputError(f"budget {budget:,.0f} pays for more than {counted(fits, 'host')}; {error}") from None
     while over - fits > 1:
         half = (fits + over) // 2
         fits, over = (half, over) if affordable(half) else (fits, half)
@@ -202,7 +206,7 @@ def _figures(up: BringUp, ports: np.ndarray, seed: int) -> tuple[float, int, int
     """Return (effective bisection, switches on the longest shortest path, number of participating
     ports) for the host ports ``ports`` that the manager reaches."""
     end_of = np.full(up.fabric.sizes.ports, -1, np.int32)
-    compute = np.flatnonzero(up.graph.end_is_compute)
+    compute = np.flatnonzero(up.graph.end_is_compute & ~np.isin(up.graph.end_node, up.unreached))
     end_of[_port(up, compute)] = compute
     ends = end_of[ports][end_of[ports] >= 0]
     if len(ends) < 2:

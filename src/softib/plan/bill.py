@@ -34,8 +34,8 @@ COLUMNS = ("item", "part", "count", "spares", "price_low", "price_high", "total_
 
 @dataclass(frozen=True)
 class Item:
-    """A line: ``count`` needed and ``spares`` in addition; ``price`` of one (None: not in the book). ``role``:
-    switch, adapter or one of :class:`~softib.plan.plugs.Order`'s."""
+    """A line: ``count`` needed and ``spares`` in addition (None: the book has no failure rate); ``price`` of one (None:
+    not in the book). ``role``: switch, adapter or one of :class:`~softib.plan.plugs.Order`'s."""
 
     role: str
     medium: str
@@ -43,13 +43,13 @@ class Item:
     text: str
     part: str
     count: int
-    spares: int
+    spares: int | None
     price: Range | None
 
     @property
     def pieces(self) -> int:
         """Items that are ordered."""
-        return self.count + self.spares
+        return self.count + (self.spares or 0)
 
     def row(self) -> tuple[Any, ...]:
         """The values of :data:`COLUMNS`; prices None if unknown."""
@@ -119,8 +119,8 @@ def bill_of(generation: str, switches: int, host_ports: int, orders: Iterable[Or
     ``orders`` of plugs and cables."""
     running = book.running
 
-    def extra(count: int, rate: Range | None) -> int:
-        return 0 if rate is None or not count else spares(count, rate.high, running.restock_months)
+    def extra(count: int, rate: Range | None) -> int | None:
+        return None if rate is None else spares(count, rate.high, running.restock_months)
 
     switch, adapter = SWITCH_OF.get(generation), ADAPTER_OF.get(generation)
     whole = book.switches.get(generation)

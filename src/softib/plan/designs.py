@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
+from softib.fabric.topologies.fat_tree import host_ports
 from softib.fabric.topologies.params import default_radix
 from softib.fabric.topologies.registry import generate
 from softib.plural import counted
@@ -70,19 +73,24 @@ class Demand:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A design: ``parameters`` of topology ``kind``; ``room``: hosts that it can hold (at least those of the
-    demand)."""
+    """A design: ``parameters`` of topology ``kind``; ``leaf_ports``: most host ports of a leaf."""
 
     label: str
     kind: str
     parameters: dict[str, Any] = field(hash=False)
-    room: int
+    leaf_ports: int
     note: str = ""
 
     @cached_property
     def fabric(self) -> Fabric:
         """The fabric that it builds."""
         return generate(self.kind, **self.parameters)
+
+    @property
+    def room(self) -> int:
+        """Hosts for which its leaves have ports (at least those of the demand)."""
+        leaves = int(np.count_nonzero(self.fabric.source.generator["node_level"] == 1))
+        return leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
 
 
 def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
@@ -93,8 +101,8 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
     refused: list[str] = []
     designs = list(_possible(demand, refused))
     if not designs:
-        reasons = "; ".join(refused) or f"no switch of {demand.switch_ports} ports holds it"
-        raise InputError(f"no design for {counted(demand.hosts, 'host')} x {demand.adapters}: {reasons}")
+        reason = refused[-1].partition(": ")[2] if refused else f"no switch of {demand.switch_ports} ports holds it"
+        raise InputError(f"no design for {counted(demand.hosts, 'host')} x {demand.adapters}: {reason}")
     return designs, refused
 
 
@@ -121,7 +129,7 @@ def _attempts(demand: Demand) -> Iterator[Candidate]:
     radix, ports = demand.switch_ports, demand.ports
     named = {**common, **({"adapters": demand.adapters} if demand.adapters > 1 else {})}
     if ports <= radix:
-        yield Candidate("one switch", FAT_TREE, {**named, "levels": 1, "hosts": ports}, radix // demand.adapters)
+        yield Candidate("one switch", FAT_TREE, {**named, "levels": 1, "hosts": ports}, radix)
         return
     if demand.adapters > 1 and demand.oversubscription == 1:
         yield from _rail_optimized(demand, common)
@@ -139,7 +147,7 @@ def _rail_optimized(demand: Demand, common: dict[str, Any]) -> Iterator[Candidat
         f"rail-optimized, {tiers} tiers",
         RAILS,
         {**common, "nodes": demand.hosts, "rails": demand.adapters, "tiers": tiers},
-        units * slots,
+        slots,
         "adapter r of every host is on leaf r of its unit: rings and all-to-all inside a rail stay below one leaf",
     )
 
@@ -147,24 +155,14 @@ def _rail_optimized(demand: Demand, common: dict[str, Any]) -> Iterator[Candidat
 def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
     radix, over = demand.switch_ports, demand.oversubscription
     for levels in (2, 3):
-        down = _down(radix, over)
-        most = down * radix if levels == 2 else down * (radix // 2) * radix
-        ratios = (over,) if over > 1 else (1.0, 2.0)
-        for ratio in ratios:
+        for ratio in (over,) if over > 1 else (1.0, 2.0):
             label = f"fat tree, {levels} tiers" + (f", {ratio:g}:1" if ratio != 1 else "")
             taken = {**common, "levels": levels, "hosts": demand.ports}
             if ratio != 1:
                 taken["oversubscription"] = ratio
-            yield Candidate(
-                label, FAT_TREE, taken, -(-demand.ports // _down(radix, ratio)) * _down(radix, ratio) // demand.adapters
-            )
-        if demand.ports <= most:
+            yield Candidate(label, FAT_TREE, taken, host_ports(radix, ratio))
+        if demand.ports <= host_ports(radix, over) * radix:
             return
-
-
-def _down(radix: int, ratio: float) -> int:
-    """Host ports of a leaf at an oversubscription of ``ratio``."""
-    return int(radix * ratio // (1 + ratio))
 
 
 def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
@@ -192,11 +190,10 @@ def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
                 best = (*key, shape)
     if best is None:
         return None
-    room = best[1] // demand.adapters
     return Candidate(
         f"dragonfly+, {best[2]['g']} groups",
         DRAGONFLY,
         {**common, **best[2]},
-        room,
+        best[2]["p"],
         "groups joined directly: cheapest to grow by groups; needs adaptive routing under uneven traffic",
     )

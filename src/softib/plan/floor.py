@@ -336,7 +336,7 @@ def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[st
         if racks.taken[at].intersection(units) or units[-1] > floor.rack_units:
             raise InputError(
                 f"placed: {entry.node} in {entry.rack} U{entry.u}: its {counted(device.units, 'unit')} "
-                "overlap another device or leave the rack"
+                "must not overlap another device or leave the rack"
             )
         racks.take(at, units, device.kw)
         stand(nodes, entry.node, device, at, entry.u, is_switch)

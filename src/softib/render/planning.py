@@ -37,7 +37,7 @@ def _percent(share: float | None) -> str:
 
 
 def _watts(watts: float, unknown: Sequence[dict[str, Any]]) -> str:
-    power = f"{watts / 1000:,.1f} kW"
+    power = f"{watts / 1000:,.1f} kW" if watts >= 1000 else f"{watts:,.0f} W"
     if not unknown:
         return power
     missing = ", ".join(f"{u['count']:,} {u['device']}" for u in unknown)
@@ -70,6 +70,8 @@ def print_designs(d: dict[str, Any], console: Console) -> None:
     console.print()
     n = d["management_switches"]
     console.print(text(f"management: {counted(n, 'Ethernet switch')} of 48 ports for controllers and switches"))
+    if d["hosts"] == 1:
+        console.print(text("one host: traffic between its GPUs needs no network", "yellow"))
     for line in d["refused"]:
         console.print(text(f"not possible: {line}", "yellow"))
 
@@ -197,7 +199,7 @@ def _bill(bill: dict[str, Any], console: Console) -> None:
                 i["item"],
                 i["part"],
                 f"{i['count']:,}",
-                str(i["spares"]),
+                UNKNOWN if i["spares"] is None else str(i["spares"]),
                 UNKNOWN if i["total_low"] is None else f"{i['total_low']:,.0f} to {i['total_high']:,.0f}",
             )
             for i in bill["items"]
@@ -216,12 +218,15 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
     currency = c["bill"]["currency"]
     console.print(text(f"power: {_watts(c['watts'], c['watts_unknown'])}"))
     energy = "the cost book has no tariff" if c["energy"] is None else f"{currency} {_money(c['energy'])}"
-    partly = "  (only of the known power)" if c["watts_unknown"] else ""
+    partly = "  (only of the known power)" if c["watts_unknown"] and c["energy"] is not None else ""
     if c["energy"] is not None and not c["watts"]:
         energy, partly = UNKNOWN, ""
     console.print(text(f"energy and cooling: {energy}{partly}"))
     open_items = len(c["bill"]["without_price"])
-    left = f", without {counted(open_items, 'item')} of unknown price" if open_items else ""
+    omitted = ["energy"] if c["energy"] is None else []
+    if open_items:
+        omitted.append(f"{counted(open_items, 'item')} of unknown price")
+    left = f", without {' and '.join(omitted)}" if omitted else ""
     console.print(text(f"total: {currency} {_money(c['total'])}{left}", "bold"))
     if c["gpu_hour"] is not None:
         useful = "useful " if c["scaling"] else ""

@@ -10,6 +10,7 @@ import pytest
 
 import softib
 from softib.diags.structure.recognise import recognise
+from softib.errors import InputError
 
 FLOOR = {"rows": 2, "racks": 12, "kw": 44}
 
@@ -30,6 +31,17 @@ def test_figures_of_a_full_tree_and_of_one_with_half_the_uplinks(designs):
     assert leaf.lost_host_ports == 18  # half of 36 ports
     assert all(f.lost_host_ports == 0 for f in full.failures if not f.part.startswith("leaf"))
     assert full.watts_unknown  # said, not left out
+
+
+def test_the_only_spine_takes_all_other_leaves_along():
+    """90 hosts on leaves of 42, 42 and 6 below one spine; the manager's leaf has 6."""
+    tree = softib.plan_design(softib.Demand(90, oversubscription=2)).rows()[0]
+    assert tree.switches_by_tier == {"leaf": 3, "spine": 1}
+    assert [(f.part.split()[0], f.lost_host_ports) for f in tree.failures] == [
+        ("leaf", 42),
+        ("spine", 84),
+        ("cable", 0),
+    ]
 
 
 def test_what_save_writes_is_a_fabric(designs, tmp_path):
@@ -104,6 +116,11 @@ def test_a_budget_buys_as_many_hosts_as_the_book_says():
         softib.plan_design(softib.Demand(1), budget=5000)
     with pytest.raises(softib.InputError, match="XDR switch port"):
         softib.plan_design(softib.Demand(1, generation="XDR"), budget=1e6)
+
+
+def test_a_budget_beyond_all_designs_is_one_line():
+    with pytest.raises(InputError, match=r"pays for more than 16 hosts; no design for 32"):
+        softib.plan_design(softib.Demand(1, radix=4), budget=1e9)
 
 
 def test_a_storage_fabric_is_saved_beside_the_designs(tmp_path):

@@ -21,7 +21,8 @@ class BillItem(Result):
     part: str
     """The vendor's order number."""
     count: int
-    spares: int
+    spares: int | None
+    """None if the cost book has no failure rate."""
     price_low: float | None
     price_high: float | None
     total_low: float | None

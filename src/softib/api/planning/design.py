@@ -50,7 +50,7 @@ class FailureRow(Result):
 
     part: str
     lost_host_ports: int
-    """Host ports without any path left."""
+    """Host ports that the subnet manager no longer reaches."""
     effective_bisection: float
     """Effective bisection of the other host ports, relative to their links."""
 
@@ -84,7 +84,7 @@ class DesignRow(Result):
     parameters: dict[str, Any]
     """Of the generator."""
     room: int
-    """Maximum number of hosts."""
+    """Hosts for which its leaves have ports."""
     host_ports: int
     switches: int
     switches_by_tier: dict[str, int]

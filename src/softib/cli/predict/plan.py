@@ -113,6 +113,8 @@ def design(
     links = {key: options.pop(key) for key in ("generation", "radix", "oversubscription", "name")}
     if hosts is None:
         demand = softib.Demand.of_gpus(gpus or gpus_per_host, gpus_per_host, adapters, **links)
+        if gpus and gpus % gpus_per_host:
+            print_notice(f"{gpus:,} GPUs do not fill hosts of {gpus_per_host}; the last host has slots for more")
     else:
         demand = softib.Demand(hosts, adapters or 1, **links)
     result = softib.plan_design(demand, budget=budget, steps=Steps(), **options)

@@ -97,7 +97,7 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
         raise impossible(
             NAME, "uplinks", f": none are left{hosts} on a {radix}-port leaf; give it fewer hosts_per_leaf"
         )
-    h = h or min(radix - u, int(u * ratio + 1e-9))
+    h = h or host_ports(radix, ratio, u)
     needs_half = levels > 2 or (values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1)
     if needs_half and radix % 2:
         raise impossible(
@@ -108,6 +108,12 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
             NAME, "hosts_per_leaf", f": {counted(h, 'host')} and {u} uplinks need {h + u} ports; a leaf has {radix}"
         )
     return h, u
+
+
+def host_ports(radix: int, ratio: float, uplinks: int | None = None) -> int:
+    """Most hosts of a leaf with the oversubscription ``ratio`` (0: no uplink is left)."""
+    uplinks = int(radix / (1 + ratio)) if uplinks is None else uplinks
+    return min(radix - uplinks, int(uplinks * ratio + 1e-9))
 
 
 def _capacity(radix: int, levels: int, h: int, cables: list[int | None]) -> list[int]:
