@@ -85,7 +85,7 @@ class Fabric:
     """One running fabric with its exporter."""
 
     def __init__(self, site: Site, folder: Path, env: dict[str, str]):
-        self.site, self.folder, self.env, self.port = site, folder, env, free_port()
+        self.site, self.folder, self.env = site, folder, env
         self.log = (folder / f"{site.name}.log").open("ab")
         self.file = folder / f"{site.name}.yaml"
         self.file.write_text(site.yaml)
@@ -96,6 +96,7 @@ class Fabric:
         self.silenced: list[str] = []
         pace = ("--pace",) if site.paced else ()
         self.softib("up", str(self.file), "--name", site.name, "--detach", *pace)
+        self.port = free_port()
         self.start()
 
     def softib(self, *words: str) -> None:
@@ -248,8 +249,6 @@ class Round:
         self.env = {**os.environ, "XDG_RUNTIME_DIR": str(run), "XDG_STATE_HOME": str(folder / "state")}
         self.stack = ExitStack()
         self.receiver = Receiver()
-        self.manager = f"http://127.0.0.1:{free_port()}"
-        self.prometheus = f"http://127.0.0.1:{free_port()}"
         self.fabrics: list[Fabric] = []
         self.sites = list(sites(number, fabrics))
 
@@ -258,6 +257,7 @@ class Round:
             one = Fabric(site, self.folder, self.env)
             self.stack.callback(one.close)
             self.fabrics.append(one)
+        self.manager, self.prometheus = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         rules = self.folder / "softib.rules.yaml"
         rules.write_text((PACKAGE / "rules" / "softib.rules.yaml").read_text())
         config = (PACKAGE / "rules" / "alertmanager.yml").read_text()

@@ -45,7 +45,7 @@ def _cpu(function) -> float:
 
 
 def main() -> None:
-    """The figures of docs/sm.md."""
+    """The figures of docs/evidence/subnet-manager.md."""
     if sys.argv[1:] == ["engines"]:
         for engine in ("minhop", "lash", "dfsssp", "nue"):
             print(f"torus 5 x 5 x 5, 500 hosts, {engine}")

@@ -15,12 +15,16 @@ __all__ = ["page", "row_line", "summary_lines"]
 
 HEAD = """# Measured and predicted
 
-Written by `make validate` (`bench/validation`); do not edit. Every prediction is an answer of `softib.simulate`, with the arguments that a user gives. Measurements are read in
-place from `shared/reference/measured.csv` and `shared/data`, which are not part of the project; a dataset that is absent there is missing here.
+Written by `make validate` (`bench/validation`); do not edit. Every prediction comes from `softib.simulate`, with a user's arguments. Measurements are read in
+place from `shared/reference/measured.csv` and `shared/data`, which are not part of the project; datasets absent there are missing here.
 
-`described` is the mean error with the machine described in one line (for GPUs options of the workload, for hosts `--hosts`), `default` without it. Beside them: `α–β` from data
-sheets alone (latency of adapters, bandwidth of links), NCCL's own tuning model of its choice, and that with 12 µs added to each answer. `left out` is the mean error when everything is fitted again, by script,
-to the datasets of other machines (MPI: and no one describes the hosts); beside it NCCL's own model with a constant that is fitted likewise.
+| column | mean error of |
+|---|---|
+| `described` | softib, with the machine described in one line (GPUs: options of the workload; hosts: `--hosts`) |
+| `default` | softib, without that line |
+| `α–β` | latency of adapters and bandwidth of links from data sheets alone |
+| NCCL's model | the model by which NCCL chooses its algorithm; also with 12 µs added to each answer |
+| `left out` | softib, fitted again by script to the datasets of other machines (MPI: hosts not described); beside it NCCL's model with a constant fitted in the same way |
 """
 CLASSES = ((1 << 15, "to 32 KiB"), (1 << 20, "to 1 MiB"), (1 << 26, "to 64 MiB"), (1 << 60, "above"))
 DESCRIBED = (
@@ -122,7 +126,7 @@ def page(rows: Sequence[Row], left: Sequence[Row], assumptions: dict[str, str], 
         "",
         f"## The {len(listed)} fitted constants, {len(listed) + 2} strictly",
         "",
-        "Three more, `product_share`, `memory_share` and `copy_submit` of training, are of published measurements on one GPU, which are no dataset here.",
+        "Three more, `product_share`, `memory_share` and `copy_submit` of training, come from published measurements on one GPU, which are not a dataset here.",
         "",
         "| where | name | value | source |",
         "|---|---|---|---|",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-__all__ = ["FABRICS", "KINDS", "Program", "Story", "story"]
+__all__ = ["FABRICS", "GENERATED", "KINDS", "Program", "Story", "kind_of", "story"]
 
 FABRICS = {
     "tree": "name: pod\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\n",
@@ -36,8 +36,8 @@ class Program:
 @dataclass
 class Story:
     """``acts``: (seconds after the programs began, what). A ``fault …`` of ``softib``, a ``signal NAME LOG`` to the program of that
-    log, ``signal NAME rank N``, ``note LOG TEXT``: a kernel's line with the time, or ``run NODE COMMAND …`` with PEER-HOST for LID
-    and port of the switch at a host's cable."""
+    log, ``signal NAME rank N``, ``note LOG TEXT``: a kernel's line with the time, ``run NODE COMMAND …`` with PEER-HOST for LID
+    and port of the switch at a host's cable, or ``opensm OPTIONS``: another manager takes the subnet, once."""
 
     number: int
     kind: str
@@ -169,6 +169,21 @@ def story(number: int, kind: str) -> Story:
             )
         case "healthy":
             one.cause, one.programs = "nothing", _perftest(rng, a, b, seconds=4)
+        case "host-dead":
+            victim, log = rng.choice(((a, "server.log"), (b, "client.log")))
+            one.where, one.programs = victim, rng.choice((_perftest, _ucx))(rng, a, b)
+            one.acts = [(at, f"fault link-down {victim}[1]"), (at, f"signal STOP {log}")]
+            one.acts.append((at + 5, f"note slurm.log srun: error: Node failure on {victim}"))
+        case "device-fault":
+            note = f"note dmesg.log mlx5_core 0000:{rng.choice(('1a', '81', 'c3'))}:00.0: {rng.choice(ADAPTER)}"
+            one.where, one.acts = host.partition("[")[0], [(at - 0.2, note), (at, f"fault link-down {host}")]
+        case "sm-restart":
+            one.cause, one.programs, one.acts = "lids-moved", _perftest(rng, a, b, seconds=20), [(at, "opensm -r")]
+        case "sm-handover":
+            one.cause, one.programs, one.acts = "nothing", _perftest(rng, a, b, seconds=12), [(at, "opensm")]
+        case "wrong-device":
+            one.cause, one.programs = "no-device", _perftest(rng, a, b, seconds=4)
+            one.programs[1].command += f" -d mlx5_{rng.randint(1, 7)}"
         case _:  # partition, limited
             one.programs = rng.choice((_perftest, _pingpong))(rng, a, b)
     return one
@@ -181,6 +196,12 @@ def _errors(a: str, b: str, mode: str) -> list[Program]:
     ]
 
 
+ADAPTER = (
+    "poll_health:825:(pid 0): device's health compromised - reached miss count",
+    "mlx5_cmd_out_err:808:(pid 2211): ACCESS_REG(0x805) op_mod(0x1) failed, status internal error(0x1)",
+    "health recovery flow aborted, PCI reads still not working",
+)
+"""A failing adapter in a kernel's log."""
 KINDS = (
     "cable-down",
     "flapping",
@@ -203,4 +224,18 @@ KINDS = (
     "gid-index",
     "tcp",
     "healthy",
+    "host-dead",
+    "device-fault",
+    "sm-restart",
+    "sm-handover",
+    "wrong-device",
 )
+GENERATED, FIRST_KINDS, CYCLES = 160, 21, 6
+"""Stories in all: they cycle through the first kinds six times, then through the others."""
+
+
+def kind_of(number: int) -> str:
+    """The kind of story ``number``."""
+    if number < FIRST_KINDS * CYCLES:
+        return KINDS[number % FIRST_KINDS]
+    return KINDS[FIRST_KINDS + number % (len(KINDS) - FIRST_KINDS)]

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.why_stories.kinds import FABRICS, KINDS, PARTITIONS, Program, Story, story
+from bench.why_stories.kinds import FABRICS, GENERATED, PARTITIONS, Program, Story, kind_of, story
 from bench.why_stories.unread import UNREAD
 
 HERE = Path(__file__).parent
@@ -49,8 +49,12 @@ class Lab:
             (folder / file).write_text(self._with_guids(text, folder))
         softib("up", str(folder / "fabric.yaml"), "--name", self.name, "--detach")
         self.address: dict[str, str] = {}
-        softib("convert", self.name, str(folder / "fabric.ibnetdiscover"))
-        softib("convert", self.name, str(folder / "tables.lft"))
+        self.read()
+
+    def read(self) -> None:
+        """Write the fabric and its tables as they are now."""
+        for file in ("fabric.ibnetdiscover", "tables.lft"):
+            softib("convert", self.name, str(self.design / file))
 
     def kept(self) -> list[Path]:
         """What a story keeps of the fabric."""
@@ -190,6 +194,8 @@ def play(lab: Lab, told: Story, folder: Path) -> None:
     )
     part.rename(folder)
     lab.ready()
+    if any(what.startswith("opensm") for _, what in told.acts):
+        lab.read()
 
 
 def wait_for(true: Callable[[], bool], most_s: float) -> None:
@@ -299,6 +305,10 @@ def act(lab: Lab, what: str, where: str, part: Path, running: dict[str, subproce
         peers = [p for w in words[2:] for p in (lab.peer(w[5:]) if w.startswith("PEER-") else [w])]
         softib("run", "--fabric", lab.name, "--node", words[1], "--", *peers)
         return
+    if words[0] == "opensm":
+        manager = ("--node", "host-0001", "--", "opensm", "-o", "-p", "15", "-f", str(part / "opensm.log"), *words[1:])
+        softib("run", "--fabric", lab.name, *manager)
+        return
     number = getattr(signal, f"SIG{words[1]}")
     if words[2] == "rank":
         if found := re.search(rf"rank {words[3]} of \d+, pid (\d+)", (part / "job.log").read_text(errors="replace")):
@@ -314,17 +324,21 @@ def innermost(pid: int) -> int:
     return pid
 
 
+def stories() -> list[Story]:
+    """All 200."""
+    return [story(n, kind_of(n)) for n in range(GENERATED)] + UNREAD
+
+
 def main() -> None:
     """Play what is asked for."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
-    options.add_argument("--stories", default="0:42", help="numbers A:B; story N is of kind N modulo their number")
+    options.add_argument("--stories", default=f"0:{UNREAD[-1].number + 1}", help="numbers A:B")
     options.add_argument("--kind", action="append", help="only stories of this kind")
-    options.add_argument("--unread", action="store_true", help="those by an author who had not read the rules")
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the fabric goes down
     first, last = map(int, given.stories.split(":"))
-    every = UNREAD if given.unread else [story(n, KINDS[n % len(KINDS)]) for n in range(first, last)]
-    every = [s for s in every if not given.kind or s.kind in given.kind]
+    every = [s for s in stories() if first <= s.number < last and (not given.kind or s.kind in given.kind)]
     with tempfile.TemporaryDirectory(prefix="why-stories-") as scratch:
         subprocess.run(["mpicc", "-O2", str(HERE / "mpi_loop.c"), "-o", f"{scratch}/mpi_loop"], check=True)
         subprocess.run(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import softib
+from bench.why_stories.record import stories
 
 LACKS = ("server's log", "tables", "counters of a leaf", "history")
 CONFIDENT = 0.8
@@ -50,9 +51,10 @@ class Scored:
     error: str = ""
 
 
-def score(folder: Path, number: int, scratch: Path) -> Scored:
+def score(folder: Path, scratch: Path) -> Scored:
     """Ask one story."""
     truth = json.loads((folder / "truth.json").read_text())
+    number = truth["number"]
     lacks = LACKS[(number // 3) % len(LACKS)] if number % 3 == 2 else ""
     one = Scored(folder.name, SAME.get(truth["cause"], truth["cause"]), truth["where"], lacks)
     logs = sorted(p for p in folder.glob("*.log") if not (lacks == "server's log" and p.name == "server.log"))
@@ -147,20 +149,28 @@ def main() -> None:
     """Score all stories of a folder."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
-    options.add_argument("--json", type=Path, help="the results of every story")
+    options.add_argument(
+        "--json", type=Path, help="the result of every story; those that are in it are not asked again"
+    )
     options.add_argument("--show", action="store_true", help="each story whose right cause is not first")
     given = options.parse_args()
-    every: list[Scored] = []
     recorded = sorted(p.parent for p in given.folder.glob("*/truth.json") if p.parent.suffix != ".part")
     folders = [p for p in recorded if not missed(p)]
+    every = []
+    if given.json and given.json.exists():
+        every = [Scored(**one) for one in json.loads(given.json.read_text())]
+    known = {s.story for s in every}
     with tempfile.TemporaryDirectory() as scratch:
-        for number, folder in enumerate(folders):
-            one = score(folder, number, Path(scratch))
+        for folder in (p for p in folders if p.name not in known):
+            one = score(folder, Path(scratch))
             every.append(one)
             if given.show and one.rank != 1:
                 print(f"  {one.story} ({one.lacks}): {one.planted} {one.where}: {one.error or one.named}", flush=True)
+    every.sort(key=lambda s: s.story)
     print("\n".join(table(every)))
-    print(f"not asked, since the fault came after the programs: {len(recorded) - len(folders)}")
+    print(
+        f"recorded: {len(recorded)} of {len(stories())}; not asked, since the fault came after the programs: {len(recorded) - len(folders)}"
+    )
     print(f"errors: {Counter(s.error for s in every if s.error).most_common(3)}")
     if given.json:
         given.json.write_text(json.dumps([asdict(s) for s in every], indent=1) + "\n")

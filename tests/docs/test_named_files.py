@@ -15,8 +15,6 @@ NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|c|h|svg|ipynb))(?:: ?[\w.]+|:
 """Names of sources, pictures and notebooks; files of data are what users have, too."""
 PLACEHOLDER = re.compile(r"(?:^|/)[A-Z_]+\.")
 """``NAME.py``, ``VERB.py``: what a reader puts there."""
-HISTORY = "## What moved"
-"""Heading of the one part that names what is gone."""
 ELSEWHERE = {
     "ib_types.h": "OpenSM",
     "osm_torus.c": "OpenSM",
@@ -40,7 +38,7 @@ def files() -> tuple[str, ...]:
 def absent(text: str) -> list[str]:
     """Files that ``text`` names and that nothing in the project is called."""
     ends = {end for path in files() for end in tails(path)}
-    named = {n for n in NAMED.findall(text.partition(HISTORY)[0]) if not PLACEHOLDER.search(n)}
+    named = {n for n in NAMED.findall(text) if not PLACEHOLDER.search(n)}
     return sorted(n for n in named - ends if n.rpartition("/")[2] not in ELSEWHERE)
 
 
@@ -61,4 +59,3 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
 def test_what_is_gone_is_found() -> None:
     assert absent("`live/verbs_door.py` and `verbs_memory.py: Heap`") == ["live/verbs_door.py", "verbs_memory.py"]
     assert not absent("`routing/engines/minhop.py`, `minhop.py::route`, `src/softib/routing/NAME.py`")
-    assert not absent(f"new\n{HISTORY}\n`live/verbs_door.py`")

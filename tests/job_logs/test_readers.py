@@ -159,3 +159,25 @@ def test_exit_codes_above_128_are_signals(tmp_path, code, symptom):
         e.symptom
         for e in read_logs([write(tmp_path, f"  Process name: [[2966,1],2]\n  Exit code:    {code}\n")]).events
     ] == [symptom]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "poll_health:825:(pid 0): device's health compromised - reached miss count",
+        "health recovery flow aborted, PCI reads still not working",
+        "mlx5_cmd_out_err:808:(pid 2211): ACCESS_REG(0x805) op_mod(0x1) failed, status internal error(0x1), syndrome (0x0)",
+        "mlx5_health_try_recover:335:(pid 711): Fatal error 1 detected",
+        "print_health_info:424:(pid 0): synd 0x1: firmware internal error",
+        "wait_func:1132:(pid 2890): CREATE_CQ(0x400) timeout. Will cause a leak of a command resource",
+    ],
+)
+def test_kernels_lines_of_a_failed_adapter(tmp_path, text):
+    """Lines of Linux's mlx5 driver (health.c, cmd.c)."""
+    log = read_logs([write(tmp_path, f"[Fri Nov 27 02:33:58 2026] mlx5_core 0000:c3:00.0: {text}\n")])
+    assert [e.symptom for e in log.events] == ["device-fatal"]
+
+
+def test_a_refused_command_of_an_application_is_no_failed_adapter(tmp_path):
+    line = "mlx5_core 0000:c3:00.0: mlx5_cmd_out_err:808:(pid 1): CREATE_QP(0x500) op_mod(0x0) failed, status bad parameter(0x3)\n"
+    assert not read_logs([write(tmp_path, line)]).events

@@ -1,4 +1,4 @@
-"""docs/monitoring.md has every metric with its meaning, and names none that does not exist."""
+"""docs/metrics.md has every metric with its meaning, and names none that does not exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from softib.monitor.exporter.names import PORT_COUNTERS, SCHEMES, metrics
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
 PORT = re.compile(r"infiniband_(?:switch|hca)_port_(\w+)_total")
 SUFFIXES = {c.treydock for c in PORT_COUNTERS}
 

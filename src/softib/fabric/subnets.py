@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.components import components
-from softib.fabric.node_finder import default_port
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["managed_subnets", "master_port", "one_subnet", "subnet_of", "subnets_by_lids"]
+__all__ = ["in_largest", "managed_subnets", "master_port", "one_subnet", "subnet_of", "subnets_by_lids"]
 
 
 def subnet_of(fabric: Fabric) -> np.ndarray:
@@ -25,6 +24,13 @@ def subnet_of(fabric: Fabric) -> np.ndarray:
     device = np.where(f.is_switch[f.port_node], f.node_base[f.port_node], np.arange(f.sizes.ports))
     cabled = np.flatnonzero(f.port_peer >= 0)
     return components(f.sizes.ports, device[cabled], device[f.port_peer[cabled]])[device]
+
+
+def in_largest(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
+    """Return those of ``ports`` that are on the subnet with most of them (the first, if several have as many)."""
+    _, part, size = np.unique(subnet_of(fabric)[ports], return_inverse=True, return_counts=True)
+    largest = size[part] == size.max(initial=0)
+    return ports[largest & (part == part[np.argmax(largest)])] if len(ports) else ports
 
 
 def master_port(fabric: Fabric, ends: np.ndarray) -> int:
@@ -37,15 +43,14 @@ def master_port(fabric: Fabric, ends: np.ndarray) -> int:
 
 
 def managed_subnets(fabric: Fabric) -> list[np.ndarray]:
-    """Return the end ports of each subnet programmed by a manager on it, the default port's subnet
+    """Return the end ports of each subnet programmed by a manager on it, the one with most hosts
     first. A part that lost its cables to the manager is not a separate subnet: none of its ports has
     the manager's LID."""
     subnet, ends = subnet_of(fabric), fabric.end_ports()
     order = np.argsort(subnet[ends], kind="stable")
     _, first = np.unique(subnet[ends][order], return_index=True)
     managed = [part for part in np.split(ends[order], first[1:]) if master_port(fabric, part) >= 0]
-    default = default_port(fabric) if managed else -1
-    return sorted(managed, key=lambda part: default not in part)
+    return sorted(managed, key=lambda part: -int(fabric.is_host[fabric.port_node[part]].sum()))
 
 
 def subnets_by_lids(fabric: Fabric) -> list[np.ndarray]:

@@ -7,6 +7,10 @@ from softib.job_logs.patterns import Reader, pattern
 __all__ = ["KERNEL", "OPENSM", "SHELL", "SLURM", "UFM"]
 
 _KERNEL_HOST = r"(?:^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<host>[\w.-]+) kernel: )?"
+_FATAL = (
+    r"health compromised|unrecoverable hardware|health recovery flow (?:aborted|failed)|Fatal error \d+ detected|"
+    r"firmware internal error|status internal error\(0x1\)|mlx5_pci_err_detected|timeout\. Will cause a leak of"
+)
 
 KERNEL = Reader(
     "kernel",
@@ -23,8 +27,8 @@ KERNEL = Reader(
             rf"{_KERNEL_HOST}.*Port module event\[error\]: module \d+, (?P<detail>.*)",
             "link-errors",
         ),
-        pattern("health compromised", rf"{_KERNEL_HOST}.*mlx5_core.*health compromised", "device-fatal"),
-        pattern("unrecoverable hardware", rf"{_KERNEL_HOST}.*mlx5_core.*unrecoverable hardware", "device-fatal"),
+        # Linux: mlx5's health.c, main.c and cmd.c.
+        pattern("mlx5_core", rf"{_KERNEL_HOST}.*mlx5_core.*(?:{_FATAL})", "device-fatal"),
         # Statuses of the adapter's commands (mlx5_ifc.h): limits exceeded, no resources, bad resource.
         pattern(
             "CREATE_",

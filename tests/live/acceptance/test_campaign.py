@@ -95,6 +95,8 @@ def test_the_table_is_read_by_its_headings():
 def test_the_reason_is_the_line_that_says_why():
     assert reason_of("---\n Unable to open device\nCouldn't connect to a:1\n---\n") == "Couldn't connect to a:1"
     assert reason_of("bash: ib_write_bw: command not found\n") == "bash: ib_write_bw: command not found"
+    refused = "ib_write_bw: unrecognized option '--use_cuda=1'\n Invalid Command or flag.\n Please check command line and run again.\n"
+    assert "built without CUDA" in reason_of(refused + " Parser function exited with Error\n")
 
 
 def test_arguments_are_perftests():

@@ -1,6 +1,6 @@
 """ibdiagnet of ibutils (1.5.7, the last) runs to its end, says nothing of a clean fabric, and finds what is wrong with another.
 
-What it says wrongly wherever it runs is in ``docs/live.md``; the tests here keep that list true.
+What it says wrongly wherever it runs is in ``docs/evidence/running-fabrics.md``; the tests here keep that list true.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_analysis_of_loops_is_its_own_crash(served, stock, tmp_path):
     """-r without -u: Debian's libibdm ends in ``CrdLoopCleanup``, which is nothing but a read at address 0x18 and a trap."""
     said = Said(served, stock, tmp_path / "out", "-r")
     if said.whole:
-        pytest.fail("ibdiagnet -r works here: take the remark out of docs/live.md")
+        pytest.fail("ibdiagnet -r works here: take the remark out of docs/evidence/running-fabrics.md")
     assert said.code in (-11, 139) and "Checking credit loops" in said.text
     assert "Scanned:56 CA to CA paths" in said.text and not said.remarks, said.text[-2500:]
 

@@ -291,16 +291,20 @@ class Server:
         fabric = self._serving.fabric
         return fabric.sizes.switches, len(fabric.cas), fabric.sizes.cables
 
-    def table_faults(self) -> list[str]:
-        """Faults of the internal manager's forwarding tables, one line each: another engine than
-        requested computed them, pairs have no path, a credit loop can form. Large tables are not proved
-        here."""
+    def faults(self) -> tuple[list[str], list[str]]:
+        """Faults and notes of the internal manager's work, one line each. Faults: another engine than
+        requested computed the tables, pairs have no path, a credit loop can form, ports did not become
+        ACTIVE. Notes: other subnets, which need managers. Large tables are not proved here."""
+        from softib.live.left_out import left_out
         from softib.sm.tables.table_proof import PROVED, prove_tables
 
-        sm = None if self._serving.manager is None else self._serving.manager.sm
-        if sm is None or sm.graph is None or sm.routing is None:
-            return []
-        return prove_tables(sm.database, sm.graph, sm.routing, sm.config, PROVED).faults
+        if self._serving.manager is None:
+            return [], []
+        sm, port = self._serving.manager.sm, self._serving.manager.port
+        faults, notes = left_out(self._serving.fabric, port, sm.report.problems)
+        if sm.graph is not None and sm.routing is not None:
+            faults += prove_tables(sm.database, sm.graph, sm.routing, sm.config, PROVED).faults
+        return faults, notes
 
     def stop(self) -> None:
         """Leave :meth:`run` after this step."""

@@ -67,7 +67,10 @@ LINE_S = 0.5
 @click.option(
     "--strict",
     is_flag=True,
-    help=("Fail if another engine than requested computed the tables, a pair has no path, or a credit loop can form."),
+    help=(
+        "Fail if another engine than requested computed the tables, a pair has no path, a credit loop can form, or "
+        "ports do not become ACTIVE."
+    ),
 )
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @click.option(
@@ -148,13 +151,13 @@ class Line:
             )
             clear = "\r\033[K" if self.live else ""
             click.echo(clear, nl=False, err=True)
-            faults = server.table_faults()
+            faults, notes = server.faults()
             if faults and self.strict:
                 self.refused = "; ".join(faults)
                 server.stop()
                 return
-            for fault in faults:
-                print_notice(fault)
+            for line in (*faults, *notes):
+                print_notice(line)
             click.echo(f"softib: {shown(text)}", err=True)
             if self.as_json:
                 print_line(document("status", fabrics=[server.status()]))

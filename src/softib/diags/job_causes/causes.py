@@ -366,7 +366,7 @@ CAUSES: tuple[Cause, ...] = (
         "no line of the log is recognised as an error",
         "the job ended normally, or was only slow",
         "softib diagnose HISTORY for slow links; provide the logs of all ranks",
-        {"none": 0.9, "peer-lost": 0.02, "openib-unused": 0.08},
+        {"none": 0.8, "manager-changed": 0.1, "peer-lost": 0.02, "openib-unused": 0.08},
         {"idle": 0.03},
     ),
     Cause(

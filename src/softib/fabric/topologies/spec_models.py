@@ -42,7 +42,10 @@ class _Sm(Part):
     engine: StrictStr | None = Field(None, description="routing engine by OpenSM's name, or a comma-separated list")
     partitions: StrictStr | None = Field(None, description="file in the format of OpenSM's partitions.conf")
     node: StrictStr | None = Field(
-        None, description=("adapter on which the subnet manager runs; by default the first host with a cable")
+        None,
+        description=(
+            "adapter on which the subnet manager runs; by default the first host with a cable, in the largest part"
+        ),
     )
     priority: Annotated[StrictInt, Field(ge=0, le=15)] | None = Field(None, description="priority of SMInfo")
     lmc: Annotated[StrictInt, Field(ge=0, le=7)] | None = Field(None, description="LID mask control of every CA port")

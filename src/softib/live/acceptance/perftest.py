@@ -93,4 +93,7 @@ def reason_of(output: str) -> str:
             r"fail|couldn't|unable|error|no such|not found|refused|denied|no ib|timed out|invalid", x, re.IGNORECASE
         )
     ]
+    if option := re.search(r"unrecognized option '--([a-z_]+)", output):
+        why = " (it was built without CUDA)" if option[1] == "use_cuda" else ""
+        return f"perftest of this host has no option --{option[1]}{why}"
     return (wanted or lines or [""])[-1][:200]

@@ -1,4 +1,4 @@
-"""Every metric of the exporter: name, kind, labels, meaning, and source. docs/monitoring.md has this table; a test
+"""Every metric of the exporter: name, kind, labels, meaning, and source. docs/metrics.md has this table; a test
 compares both.
 
 Names of port counters are treydock/infiniband_exporter's (``infiniband_switch_port_…``,
@@ -166,54 +166,54 @@ LANES = Metric(
     "softib_port_fec_lane_corrected_total",
     "counter",
     (*_PORT, "lane"),
-    "FECCorrectableBlockCtrLane: what FEC corrected on each lane (symbols under RS-FEC), lanes that counted something",
+    "FECCorrectableBlockCtrLane: corrections on each lane (symbols under RS-FEC); lanes with a count of 0 are absent",
 )
 STUCK = Metric(
     "softib_port_stuck_counter",
     "gauge",
     (*_PORT, "counter"),
-    "1 for each counter that stands at its largest value and counts no further, by its PerfMgt name",
+    "1 for each full counter, by its PerfMgt name",
 )
 HISTOGRAM = Metric(
     "softib_port_fec_codeword_symbols",
     "histogram",
     (*_PORT, "le"),
-    "Codewords by how many symbols RS-FEC corrected in them, where the device lets its register be read; those it "
-    "could not correct are softib_port_fec_uncorrected_blocks_total",
+    "Codewords by the number of symbols that RS-FEC corrected, if the device's register is readable; "
+    "uncorrectable ones are in softib_port_fec_uncorrected_blocks_total",
 )
 STATE = (
     Metric(
         "softib_port_symbol_ber",
         "gauge",
         _PORT,
-        "Symbol errors by bits that the link carried, over softib_port_observed_seconds",
+        "Symbol errors divided by the bits that the link carried, over softib_port_observed_seconds",
     ),
     Metric(
         "softib_port_symbol_ber_upper",
         "gauge",
         _PORT,
-        "What the symbol error ratio is below with 95 % confidence, also where nothing was counted",
+        "Upper bound of the symbol error ratio with 95 % confidence, also with a count of 0",
     ),
     Metric(
         "softib_port_raw_ber",
         "gauge",
         _PORT,
-        "Symbols that RS-FEC corrected by bits: at least the bit error ratio before FEC, while single bits go wrong",
+        "Symbols that RS-FEC corrected, divided by bits: a lower bound of the bit error ratio before FEC",
     ),
-    Metric("softib_port_effective_ber", "gauge", _PORT, "Blocks that RS-FEC could not correct by bits"),
-    Metric("softib_port_observed_seconds", "gauge", _PORT, "Seconds that the error ratios of the port are from"),
+    Metric("softib_port_effective_ber", "gauge", _PORT, "Blocks that RS-FEC could not correct, divided by bits"),
+    Metric("softib_port_observed_seconds", "gauge", _PORT, "Duration over which the port's error ratios are computed"),
     Metric(
         "softib_port_transmit_wait_ratio",
         "gauge",
         _PORT,
-        "Share of the last interval in which data waited for credits or its turn: PortXmitWait by the tick that the "
-        "device states",
+        "Share of the last interval in which data waited for credits or arbitration: "
+        "PortXmitWait times the device's tick",
     ),
     Metric(
         "softib_port_transmit_utilization_ratio",
         "gauge",
         _PORT,
-        "Share of the link's data rate that was sent in the last interval",
+        "Data sent in the last interval, as a share of the link's data rate",
     ),
     Metric("softib_port_state", "gauge", _PORT, "PortState: 1 down, 2 init, 3 armed, 4 active"),
     Metric(
@@ -226,7 +226,7 @@ STATE = (
         "softib_port_stuck_counters",
         "gauge",
         _PORT,
-        "Counters of the port that stand at their largest value and count no further (ports without any are absent)",
+        "Counters of the port that are full (ports without any are absent)",
     ),
     Metric(
         "softib_port_fec_limit_symbols",
@@ -235,7 +235,7 @@ STATE = (
         "Symbols of a codeword that the active code corrects: 15 RS(544,514), 7 RS(528,514)",
     ),
     Metric(
-        "softib_module_temperature_celsius", "gauge", _PORT, "Temperature of the cable's module, where the source tells"
+        "softib_module_temperature_celsius", "gauge", _PORT, "Temperature of the cable's module, if the source has it"
     ),
     Metric(
         "softib_module_temperature_high_alarm_celsius",
@@ -264,7 +264,7 @@ STATE = (
     ),
     Metric("softib_module_transmit_bias_amperes", "gauge", _PORT, "Highest bias current of the module's lasers"),
     Metric(
-        "softib_device_temperature_celsius", "gauge", _PORT, "Temperature of the port's device, where the source tells"
+        "softib_device_temperature_celsius", "gauge", _PORT, "Temperature of the port's device, if the source has it"
     ),
 )
 _CABLE = (*_PORT, "node", "peer_guid", "peer", "peer_port")
@@ -279,7 +279,7 @@ STANDING = (
         "softib_port_info",
         "gauge",
         _CABLE,
-        "Names of a port's device and of what its cable leads to, whether it is up or not",
+        "Names of a port's device and its peer, up or down",
     ),
     Metric(
         "softib_link_up",
@@ -295,20 +295,20 @@ FINDINGS = (
         "softib_finding",
         "gauge",
         FINDING_LABELS,
-        "1 for each finding of the rules over the last twenty minutes that nothing down explains; node and port: the "
-        "end to begin with",
+        "1 for each finding over the last twenty minutes that no device or cable that is down explains; "
+        "node and port: the end to check first",
     ),
     Metric(
         "softib_finding_first_seen_timestamp_seconds",
         "gauge",
         ("code", "guid", "port", "node"),
-        "Since when something has been wrong there",
+        "Start of the present episode of this finding",
     ),
     Metric(
         "softib_finding_episodes",
         "gauge",
         ("code", "guid", "port", "node"),
-        "How often something was wrong there in the last thirty days, this time included",
+        "Episodes of this finding in the last thirty days, the present one included",
     ),
 )
 """The result of ``softib diagnose``."""
@@ -318,7 +318,7 @@ TREYDOCK = (
         "infiniband_switch_uplink_info",
         "gauge",
         (*_PORT, "switch", "uplink", "uplink_guid", "uplink_type", "uplink_port", "uplink_lid"),
-        "What the cable in a switch port leads to",
+        "Peer of a switch port",
     ),
     Metric("infiniband_switch_port_rate_bytes_per_second", "gauge", _PORT, "Data rate of the link"),
     Metric("infiniband_switch_port_raw_rate_bytes_per_second", "gauge", _PORT, "Signalling rate of the link"),
@@ -327,7 +327,7 @@ TREYDOCK = (
         "infiniband_hca_uplink_info",
         "gauge",
         (*_PORT, "hca", "uplink", "uplink_guid", "uplink_type", "uplink_port", "uplink_lid"),
-        "What the cable in an HCA's port leads to",
+        "Peer of an HCA's port",
     ),
     Metric("infiniband_hca_rate_bytes_per_second", "gauge", ("guid",), "Data rate of the link of the HCA's port"),
     Metric(
@@ -348,7 +348,7 @@ GUILBAULTS_LABELS = ("component", "local_name", "local_guid", "local_port", "rem
 GUILBAULTS = (
     Metric("infiniband_speed", "gauge", GUILBAULTS_LABELS, "Signalling rate of a lane in Gb/s"),
     Metric("infiniband_width", "gauge", GUILBAULTS_LABELS, "Lanes of the link"),
-    Metric("infiniband_scrape_ok", "gauge", (), "1: the last round read every port that there is"),
+    Metric("infiniband_scrape_ok", "gauge", (), "1: the last round read every port"),
     Metric("infiniband_scrape_duration_seconds", "gauge", (), "Duration of the last round"),
 )
 SERVICE = (
@@ -358,8 +358,8 @@ SERVICE = (
         (),
         "1: rounds are being read; 0: the last one is too old, and nothing of the ports is shown",
     ),
-    Metric("softib_round_duration_seconds", "gauge", (), "How long the last round took"),
-    Metric("softib_round_timestamp_seconds", "gauge", (), "When the last round ended"),
+    Metric("softib_round_duration_seconds", "gauge", (), "Duration of the last round"),
+    Metric("softib_round_timestamp_seconds", "gauge", (), "Time at which the last round ended"),
     Metric("softib_round_mads", "gauge", (), "Requests of the last round"),
     Metric("softib_rounds_total", "counter", (), "Rounds since the exporter began"),
     Metric("softib_ports", "gauge", ("read",), "Ports that the last round read (yes), and could not read (no)"),
@@ -367,7 +367,7 @@ SERVICE = (
         "softib_devices_silent",
         "gauge",
         (),
-        "Devices that did not answer in the last round, or are left alone because they never do",
+        "Devices that did not answer in the last round, or are skipped because they never answered",
     ),
     Metric(
         "softib_devices_down",
@@ -379,7 +379,7 @@ SERVICE = (
         "softib_findings_judged_timestamp_seconds",
         "gauge",
         (),
-        "When the rules judged the counters last (absent: they do not)",
+        "Time of the last evaluation of the rules (absent: none)",
     ),
     Metric(
         "softib_sm_state",
@@ -391,14 +391,12 @@ SERVICE = (
     Metric("softib_sm_activity_total", "counter", ("sm",), "SMInfo.ActCount of each subnet manager"),
     Metric("softib_sm_still_seconds", "gauge", ("sm",), "Seconds since its ActCount rose"),
     Metric("softib_sm_answers", "gauge", ("sm",), "1: it answered SMInfo in the last round"),
-    Metric(
-        "softib_sm_answer_seconds", "gauge", (), "How long the last SMInfo took: what a request to the manager waits"
-    ),
+    Metric("softib_sm_answer_seconds", "gauge", (), "Duration of the last SMInfo request"),
     Metric(
         "softib_sa_answer_seconds",
         "gauge",
         (),
-        "How long SubnAdmGet(ClassPortInfo) took: what a query of the subnet administration waits (absent: no answer)",
+        "Duration of the last SubnAdmGet(ClassPortInfo), a query of the subnet administration (absent: no answer)",
     ),
     Metric(
         "softib_sm_stalled",
@@ -407,19 +405,19 @@ SERVICE = (
         "1: its port answers, but a master's ActCount has stood still for more than 30 s, or it left SMInfo "
         "unanswered three rounds in a row",
     ),
-    Metric("softib_sm_sweeps_total", "counter", (), "Sweeps of the running fabric's own manager"),
+    Metric("softib_sm_sweeps_total", "counter", (), "Sweeps of the running fabric's manager"),
     Metric("softib_sm_sweep_seconds", "gauge", ("phase",), "Seconds of its last sweep by phase"),
-    Metric("softib_sm_sweep_problems", "gauge", (), "What its last sweep could not do"),
+    Metric("softib_sm_sweep_problems", "gauge", (), "Problems of its last sweep"),
     Metric("softib_sa_requests_total", "counter", (), "Queries of its subnet administration"),
-    Metric("softib_sa_busy_total", "counter", (), "Queries that it answered BUSY, because too many waited"),
-    Metric("softib_sa_waiting", "gauge", (), "Queries that wait for their answer now"),
+    Metric("softib_sa_busy_total", "counter", (), "Queries answered BUSY because too many waited"),
+    Metric("softib_sa_waiting", "gauge", (), "Pending queries"),
     Metric(
         "softib_sa_wait_seconds",
         "histogram",
         ("le",),
-        "How long clients' queries waited at the running fabric's own manager, from their delivery to the answer",
+        "Waiting time of clients' queries at the running fabric's manager, from delivery to answer",
     ),
-    Metric("softib_sa_oldest_wait_seconds", "gauge", (), "How long the oldest query that waits there now has waited"),
+    Metric("softib_sa_oldest_wait_seconds", "gauge", (), "Waiting time of the oldest pending query"),
     Metric(
         "softib_traps",
         "gauge",

@@ -205,7 +205,7 @@ def test_ibfindnodesusing_names_who_is_routed_through_a_port(library, lab: Lab):
         shown = re.findall(r"^.*(?:==>>|<<==).*\n(.*)$", said, re.M)
         for (node, out), line in zip(ends, shown[: len(ends)], strict=True):
             lids = np.flatnonzero(f.lft[f.switch_of_node[node]] == f.port_num[out])
-            # A host whose cable is away keeps its routes (docs/sm.md), and cannot be asked for its name.
+            # A host whose cable is away keeps its routes (docs/sm-sweeps.md), and cannot be asked for its name.
             at = {int(lid): p for p, lid in enumerate(f.lid.tolist()) if lid and f.port_state[p] == PortState.ACTIVE}
             hosts = {f.node_name(int(f.port_node[at[lid]])) for lid in lids.tolist() if lid in at}
             want = {h for h in hosts if f.node_type[f.node_names().index(h)] == CA}
