@@ -149,16 +149,16 @@ ready:
 
 # Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. A few that fail beside others
 # run again, alone (docs/decisions/0013), then with the values of each assert: without those a worker begins a quarter of a minute earlier.
-# While programs on running fabrics wait, mypy has the processor. Tests leave nothing behind: files in their temporary folder fail the run,
+# mypy has the processor whenever tests leave it. Tests leave nothing behind: files in their temporary folder fail the run,
 # and what tests/__residue__.py finds, in CI also in /dev/shm, the checkout and at home.
 test: ready
 	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; before=$$TMPDIR.before; \
 	pytest="$(BIN)/pytest -q --cache-clear --assert=plain --basetemp=$$TMPDIR/p"; \
 	alone() { [ $$? = 1 ] && $(BIN)/python -m tests.__alone__ --basetemp=$$TMPDIR/p; }; \
 	$(BIN)/python -m tests.__residue__ $$before; \
-	echo "== tests that compute"; $$pytest $(PURE) || alone || code=1; \
-	echo "== tests on running fabrics, and types meanwhile"; \
-	nice $(BIN)/mypy > $$TMPDIR.types 2>&1 & types=$$!; \
+	nice -n 19 $(BIN)/mypy > $$TMPDIR.types 2>&1 & types=$$!; \
+	echo "== tests that compute, and types meanwhile"; $$pytest $(PURE) || alone || code=1; \
+	echo "== tests on running fabrics"; \
 	$$pytest -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || alone || code=1; \
 	wait $$types || code=1; cat $$TMPDIR.types; \
 	$(BIN)/python -m tests.__residue__ $$before || code=1; \

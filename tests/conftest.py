@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections import Counter
@@ -40,6 +41,18 @@ def rank(path: Path) -> int:
     inside = path.relative_to(TESTS).as_posix()
     fits = [name for name in ORDER if inside == name or inside.startswith(f"{name}/")]
     return ORDER.index(max(fits, key=len)) if fits else len(ORDER) - 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect the tests without searches for garbage, and leave the tests themselves (half a million objects) out of later ones: a third of
+    the time of collecting."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -173,7 +173,7 @@ def main() -> None:
     )
     print(f"errors: {Counter(s.error for s in every if s.error).most_common(3)}")
     if given.json:
-        given.json.write_text(json.dumps([asdict(s) for s in every], indent=1) + "\n")
+        given.json.write_text("[\n" + ",\n".join(json.dumps(asdict(s)) for s in every) + "\n]\n")
 
 
 if __name__ == "__main__":

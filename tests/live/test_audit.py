@@ -75,29 +75,52 @@ def test_defaults_and_a_hardened_fabric(softib, options):  # noqa: F811
     assert "0x5" in softib("audit", "hard", "--mkey", "0x5", code=2)
 
 
+CHANGED = {
+    "mkey-readable": ("m_key_protection_level 2", "m_key_protection_level 0"),
+    "mkey-level": ("m_key_protection_level 2", "m_key_protection_level 1"),
+    "mkey-lease": ("m_key_protection_level 2", "m_key_protection_level 2\nm_key_lease_period 60"),
+    "sm-key-default": ("sm_key 0x99aabbccddeeff01\n", ""),
+    "sa-default-key": ("sa_key 0x7766554433221100\n", ""),
+    "enforcement-off": ("part_enforce both", "part_enforce off"),
+    "partition-default-full": ("ALL=limited", "ALL=full"),
+    "partition-unused": ("ALL_CAS=full;", "ALL_CAS=full;\nlone=0x8002: {first:#x}=full;"),
+    "partition-mixed": ("ALL_CAS=full;", "{first:#x}=full, {second:#x}=full, {third:#x}=limited, {fourth:#x}=limited;"),
+}
+"""One thing wrong in the hardened files, as OpenSM's manual has the setting."""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("opensm"), reason="opensm is absent")
 def test_opensm_is_judged_alike(softib, options, tmp_path):  # noqa: F811
     softib.start("one.yaml", "--name", "one", "--sm", "external")
+    fabric = load(softib.folder / "one.yaml").arrays
+    hosts = fabric.port_guid[fabric.is_host[fabric.port_node] & fabric.linked].tolist()[1:5]
+    guids = dict(zip(("first", "second", "third", "fourth"), hosts, strict=True))
 
-    def under(*args: str) -> subprocess.Popen[bytes]:
+    def under(*args: str) -> set[str]:
+        """Codes of the findings under an OpenSM with these arguments."""
         log = tmp_path / "opensm.log"
         log.unlink(missing_ok=True)
         words = softib.words("run", "--fabric", "one", "--", "opensm", *args, "-f", str(log))
         manager = subprocess.Popen(words, env=softib.env, stdout=subprocess.DEVNULL)
-        softib.started.append(manager)
-        until = time.monotonic() + 60
-        while not log.exists() or "SUBNET UP" not in log.read_text():
-            assert time.monotonic() < until and manager.poll() is None
-            time.sleep(0.1)
-        return manager
+        try:
+            until = time.monotonic() + 60
+            while not log.exists() or "SUBNET UP" not in log.read_text():
+                assert time.monotonic() < until and manager.poll() is None
+                time.sleep(0.1)
+            return codes(audited(softib, "one", *(("--mkey", MKEY) if args else ())))
+        finally:
+            manager.terminate()
+            manager.wait(20)
 
-    manager = under()
-    assert codes(audited(softib, "one")) == DEFAULTS
-    manager.terminate()
-    manager.wait(20)
-    under("-F", str(options))
-    assert codes(audited(softib, "one", "--mkey", MKEY)) == {"mkey-shared"}
+    assert under() == DEFAULTS
+    hardened, partitions = options.read_text(), tmp_path / "partitions.conf"
+    assert under("-F", str(options)) == {"mkey-shared"}
+    for code, (right, wrong) in CHANGED.items():
+        assert right in hardened + PARTITIONS
+        options.write_text(hardened.replace(right, wrong))
+        partitions.write_text(PARTITIONS.replace(right, wrong.format(**guids)))
+        assert under("-F", str(options)) == {"mkey-shared", code}
 
 
 OPEN = {"port-info-set", "forwarding-table-set", "packets-across", "key-guess", "foreign-manager"}

@@ -134,12 +134,23 @@ def test_half_a_surrogate_pair_is_400_and_a_whole_one_is_text(ask, path, body):
     assert ask("GET", "/ufmRest/resources/pkeys/0x5")[1]["partition"] == "\U0001f600"
 
 
-def test_a_body_of_100_megabytes_is_refused_unread(ask):
+@pytest.mark.parametrize("path", ["/ufmRest/resources/pkeys/0x5%0Aforged", "/ufmRest/resources/pkeys/x%0Aforged"])
+def test_each_refusal_is_one_line_of_the_log(ask, accounts, caplog, path):
+    """By the gate, or by a call; a name in the path cannot forge another line."""
+    for authorization, status in (("", 400), ("-", 401)):
+        caplog.clear()
+        assert ask("GET", path, authorization=authorization)[0] == status
+        (line,) = [r.getMessage() for r in caplog.records if r.name == "softib.tenants"]
+        assert f": {status}: " in line and "\n" not in line
+
+
+def test_a_body_of_100_megabytes_is_refused_unread(ask, caplog):
     assert ask("POST", "/ufmRest/resources/pkeys", raw=[b"x"], content_length=str(100 << 20))[0] == 413
     pieces = [b"x" * (1 << 20)] * 100
     assert ask("POST", "/ufmRest/resources/pkeys", raw=pieces)[0] == 413
     assert ask("POST", "/ufmRest/resources/pkeys", raw=[b"x"], content_length="-1")[0] == 413
     assert MOST_OCTETS < 100 << 20
+    assert [r.getMessage().split(": ")[1] for r in caplog.records if r.name == "softib.tenants"] == ["413"] * 3
 
 
 def test_a_hostile_name_ends_no_definition(ask, service):

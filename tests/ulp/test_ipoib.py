@@ -271,3 +271,17 @@ def test_bad_input_is_one_line(nodes, arguments, line):
         nodes.arguments("run", *arguments), env=nodes.env, cwd=nodes.folder, capture_output=True, text=True
     )
     assert done.returncode == 2 and line in done.stderr and "Traceback" not in done.stderr, done
+
+
+def test_a_container_without_tun_says_what_to_give_it(nodes, stock):
+    """The fabric is there, ``/dev/net/tun`` is not."""
+    words = (stock("bwrap"), "--dev-bind", "/", "/", "--dev", "/dev", "--bind", "/dev/shm", "/dev/shm", "--")
+    done = subprocess.run(
+        [*words, *nodes.arguments("run", "--net", "--node", "host-0003", "--", "true")],
+        env=nodes.env,
+        cwd=nodes.folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and "or give the container /dev/net/tun" in done.stderr, done
+    assert done.stderr.count("\n") == 1, done

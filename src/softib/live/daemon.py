@@ -36,6 +36,7 @@ from softib.live.mad_router import MadRouter
 from softib.live.operations import Operations, Ranks
 from softib.live.rdma_cm.server import RdmaCmServer
 from softib.live.shared_fabric import SharedFabric
+from softib.live.sysfs.node_profile import NodeProfile
 from softib.live.umad.server import UmadServer
 from softib.live.verbs.server import VerbsServer
 from softib.live.verbs.shared_heap import UnreadCompletions
@@ -102,7 +103,7 @@ class Settings:
     loopback instead of abstract Unix sockets. ``config``: the configuration of the internal manager; ``reread``
     reads it from its files again. ``pcap``: capture MADs into this file. ``pace``: messages of programs take as
     long as
-    on the wire."""
+    on the wire. ``profile``: the machine that each host is."""
 
     source: str = ""
     sm: str = "internal"
@@ -112,6 +113,7 @@ class Settings:
     reread: Callable[[str | None], SmConfig] | None = None
     pcap: str | None = None
     pace: bool = False
+    profile: NodeProfile | None = None
 
 
 class Daemon:
@@ -135,7 +137,7 @@ class Daemon:
         sockets = UnixSockets(drawn_name(instance.name)) if settings.udp is None else UdpSockets(port=settings.udp)
         self.server = IbsimServer(self.router, sockets, self.selector)
         self.ranks = Ranks(self.server.finder)
-        self.umads = UmadServer(self.router, instance.folder, self.selector)
+        self.umads = UmadServer(self.router, instance.folder, self.selector, profile=settings.profile)
         self.verbs = VerbsServer(self.router, self.traffic, self.shared, instance.folder, self.selector, clock_ps)
         unread = UnreadCompletions(self.verbs.memory)
         self.cm = RdmaCmServer(self.router, instance.folder, self.selector, self.umads.views, unread=unread)

@@ -57,9 +57,16 @@ class Item:
         if p is None:
             return (self.text, self.part, self.count, self.spares, None, None, None, None, "no price in the book")
         return (
-            self.text, self.part, self.count, self.spares, p.low, p.high,
-            self.pieces * p.low, self.pieces * p.high, p.source,
-        )  # fmt: skip
+            self.text,
+            self.part,
+            self.count,
+            self.spares,
+            p.low,
+            p.high,
+            self.pieces * p.low,
+            self.pieces * p.high,
+            p.source,
+        )
 
 
 @dataclass(frozen=True)
@@ -131,11 +138,27 @@ def bill_of(generation: str, switches: int, host_ports: int, orders: Iterable[Or
         )
     named = f"switch, {switch.name}" if switch is not None else f"switch of {generation}"
     items = [
-        Item("switch", "", 0.0, named, switch.systems[0] if switch is not None and switch.systems else "", switches,
-             extra(switches, running.switches_fail), whole),
-        Item("adapter", "", 0.0, f"adapter port, {adapter.name if adapter is not None else generation}", "", host_ports,
-             extra(host_ports, running.links_fail), book.adapters.get(generation)),
-    ]  # fmt: skip
+        Item(
+            "switch",
+            "",
+            0.0,
+            named,
+            switch.systems[0] if switch is not None and switch.systems else "",
+            switches,
+            extra(switches, running.switches_fail),
+            whole,
+        ),
+        Item(
+            "adapter",
+            "",
+            0.0,
+            f"adapter port, {adapter.name if adapter is not None else generation}",
+            "",
+            host_ports,
+            extra(host_ports, running.links_fail),
+            book.adapters.get(generation),
+        ),
+    ]
     for order in orders:
         text = ROLES[order.role].format(medium=order.medium, metres=order.metres)
         price = book.order(generation, order.role, order.medium, order.metres)

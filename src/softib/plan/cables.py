@@ -20,8 +20,27 @@ from softib.plan.plugs import TWIN_PORT, Links, Order, cage, links_of, media_of,
 __all__ = ["COPPER_M", "OPTICAL_M", "Cables", "cables_of"]
 
 COPPER_M = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
-OPTICAL_M = (3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0, 70.0, 100.0, 150.0, 200.0, 300.0, 500.0,
-             1000.0, 2000.0)  # fmt: skip
+OPTICAL_M = (
+    3.0,
+    5.0,
+    7.0,
+    10.0,
+    15.0,
+    20.0,
+    25.0,
+    30.0,
+    35.0,
+    40.0,
+    50.0,
+    70.0,
+    100.0,
+    150.0,
+    200.0,
+    300.0,
+    500.0,
+    1000.0,
+    2000.0,
+)
 """Orderable lengths in metres: NVIDIA's lists of copper (MCP4Y10, MCA4J80) and fibre (MFP7E10, MFP7E30);
 from 200 m on assumed."""
 

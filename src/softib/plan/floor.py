@@ -359,7 +359,7 @@ def _network_racks(floor: Floor, racks: _Racks, switches: int, hosts: int, per_r
 
 
 def _too_small(floor: Floor, hosts: int, switches: int, per_rack: int) -> str:
-    need = -(-hosts // per_rack) + (1 if switches else 0)
+    need = max(-(-hosts // per_rack) + (1 if switches else 0), floor.n_racks + 1)  # switches may take more than one
     return (
         f"{counted(hosts, 'host')}, {per_rack} in a rack, and {counted(switches, 'switch')} need at least "
         f"{counted(need, 'rack')}; the floor plan has {floor.n_racks}"

@@ -142,7 +142,7 @@ def _of_table(managed: Managed, plane: Plane, source: np.ndarray, target: np.nda
         by = row if len(table) == len(graph.end_lid) else graph.end_switch[row]
     stated = table[by[source], row[target]]
     usable = addressed[source] & addressed[target] & (stated <= MAX_SL)
-    return np.where(usable, stated, PATH_SL).astype(np.int8)
+    return np.where(usable, stated.astype(np.int8), PATH_SL)
 
 
 def _with_groups(managed: Managed, plane: Plane, messages: Messages, layer: str) -> Messages:

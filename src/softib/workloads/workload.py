@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError, UnknownName, wrong_value
-from softib.input_files import head
+from softib.input_files import head, uncompressed_name
 from softib.plural import counted
 from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.workloads.hosts import Hosts
@@ -170,7 +170,7 @@ def read(source: Any) -> Workload:
 
         return workload_of(source)
     text = os.fspath(source)
-    if Path(text).suffix in TRACES and not text.startswith("trace:"):
+    if _is_trace(text):
         return Workload(text, (job_of("trace", {"file": text}, text),))
     if _LINE.match(text) and not Path(text).is_file():  # an option with a file may end the text
         return parse(text)
@@ -181,6 +181,14 @@ def read(source: Any) -> Workload:
             _refuse_traces(Path(text))
         return read_file(Path(text))
     return parse(text)
+
+
+def _is_trace(text: str) -> bool:
+    """Return whether ``text`` is a trace's file, by its suffix; a profile of PyTorch by its first key."""
+    if text.startswith("trace:") or Path(text).suffix in TRACES:
+        return not text.startswith("trace:")
+    profile = uncompressed_name(text).suffix == ".json" and Path(text).is_file()
+    return profile and any(key in head(text, 4096) for key in (b'"schemaVersion"', b'"traceEvents"'))
 
 
 def _refuse_traces(path: Path) -> None:

@@ -182,3 +182,19 @@ def test_unnamed_switches_without_regular_ports_show_uneven_spines() -> None:
     findings = check(fabric)
     assert {f.code for f in findings} == {"uneven-spines"} and len(findings) == 2
     assert {int(fabric.node_guid[2]), int(fabric.node_guid[6])} == {f.where[0].guid for f in findings}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_three_rotated_uplinks_miss_no_uplink(seed):
+    """Each leaf has as many uplinks as before: the rotated cables alone are named, by construction."""
+    rng = np.random.default_rng(seed)
+    f = generate("fat-tree", radix=16, levels=2, hosts=64)
+    ports = [
+        f"leaf-{leaf + 1}[{9 + 2 * spine}]"
+        for leaf, spine in zip(rng.permutation(8), rng.permutation(4)[:3], strict=False)
+    ]
+    swap_cables(f, ports[0], ports[1])
+    swap_cables(f, ports[1], ports[2])
+    found = check(f)
+    assert {f.code for f in found} == {"misplaced-cable"}, [f.message for f in found]
+    assert {str(p) for f in found for p in f.where} >= set(ports)

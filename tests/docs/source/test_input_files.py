@@ -67,7 +67,7 @@ OF_SOFTIB = {
     "live/sysfs/node_desc.py": (1, "a file that it made"),
     # The kernel's files, and programs that are started.
     "live/proc.py": (4, "/proc"),
-    "live/sysfs/pci.py": (1, "/sys"),
+    "live/sysfs/node_profile.py": (2, "/sys and /proc"),
     "host_facts/sysfs.py": (1, "/sys"),
     "live/launch/doctor.py": (1, "/sys"),
     "live/launch/tuning.py": (1, "the first bytes of a program"),

@@ -3,6 +3,7 @@ itself."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from softib.fabric.formats import registry
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.formats.records import speed_of_gbps
 from softib.fabric.power_up import active_speed_codes
+from softib.fabric.topologies.registry import generate
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo, SwitchInfo
 from tests.fabric.formats.lab import CA, PAIR, PORTS, SW
@@ -353,3 +355,18 @@ def test_speeds_as_tools_print_them(text: str, name: str) -> None:
     """As they are, or as Linux rounds them."""
     code = speed_of_gbps(text)
     assert (SPEED_BY_CODE[code].name if code else "") == name
+
+
+def test_a_port_that_its_peer_does_not_have_is_taken_from_the_peers_record(tmp_path: Path) -> None:
+    """One bad number in one of 32 cables' two records: the other record names both ends, so no cable is lost."""
+    whole, bad = generate("fat-tree", radix=8, levels=2), tmp_path / "bad"
+    registry.write(whole, bad, "ibnetdiscover")
+    lines = bad.read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if line.startswith('[5]\t"S-'))
+    lines[at] = re.sub(r'"\[\d+\]', '"[99]', lines[at], count=1)
+    bad.write_text("".join(lines))
+    result = registry.read(bad)
+    assert [(p.line, p.code) for p in result.problems] == [(at + 1, "")], reasons(result)
+    assert "no port 99" in result.problems[0].reason
+    f = result.fabric
+    assert f.sizes.cables == whole.sizes.cables and f.linked.sum() == whole.linked.sum()

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import softib
 from tests.live.umad.lab import needs_namespace
 from tests.preload.verbs.applications import Applications
 from tests.preload.verbs.c_programs import program
@@ -61,13 +62,6 @@ def test_ucx_names_its_devices_by_it(rails, stock):
     assert all(name == system for name, system in found), found
 
 
-def test_hwloc_shows_every_adapter(rails, stock):
-    said_all = said(rails, stock("lstopo-no-graphics"), "--of", "console", "--whole-io", "-v")
-    found = re.findall(r'OpenFabrics L#\d+ \(NodeGUID=(\S+) .*Port1State=4 .*\) "(mlx5_\d)"', said_all)
-    assert [name for _, name in sorted(found, key=lambda row: row[1])] == [f"mlx5_{i}" for i in range(RAILS)]
-    assert len({guid for guid, _ in found}) == RAILS
-
-
 def test_hwloc_shows_each_adapter_behind_a_bridge_with_the_speed_of_its_slot(rails, stock):
     """It reads the configuration space of each device on the bus by libpciaccess. 16 lanes of generation 5 are 63 GB/s."""
     words = (stock("lstopo-no-graphics"), "--of", "xml", "--whole-io", "-")
@@ -83,6 +77,13 @@ def test_hwloc_shows_each_adapter_behind_a_bridge_with_the_speed_of_its_slot(rai
         (f"0000:{i}0:00.0", f"0000:{i}1:00.0", f"mlx5_{i - 1}") for i in range(1, RAILS + 1)
     ]
     assert [float(speed) for _, _, speed, _ in adapters] == [pytest.approx(63.0, rel=0.01)] * RAILS
+    facts = [
+        {info.get("name"): info.get("value") for info in one.findall("info")}
+        for one in topology.iter("object")
+        if (one.get("name") or "").startswith("mlx5")
+    ]
+    assert [fact["Port1State"] for fact in facts] == ["4"] * RAILS, "active"
+    assert len({fact["NodeGUID"] for fact in facts}) == RAILS
 
 
 @pytest.mark.slow
@@ -96,3 +97,95 @@ def test_lspci_decodes_the_adapters_and_the_machine(rails, stock, how):
     assert [re.sub(r".*: (Mellanox|Red Hat).*", r"\1", row) for row in added] == ["Red Hat", "Mellanox"] * RAILS
     details = said(rails, stock("lspci"), "-vvs", "0000:11:00.0", how=how)
     assert "Express (v2) Endpoint" in details and "LnkSta:\tSpeed 32GT/s, Width x16" in details
+
+
+MACHINE = "gpu: H100\ngpus: 4\nnics: 2\ngpudirect: {}\n"
+"""A machine file, as ``softib simulate --machine`` reads it."""
+PARTS = {"15b3": "adapter", "10de": "GPU"}
+
+
+def paths_of(fabric, stock, node: str = "node-001", how: tuple[str, ...] = ()) -> dict[str, tuple[list[str], int]]:
+    """For each adapter and GPU that hwloc finds: the addresses from its root port down, and its NUMA node by the processors that are
+    near. HWLOC_ALLOW: the container may run on one NUMA node alone, and hwloc leaves out the other."""
+    words = (
+        "env",
+        "-u",
+        "PYTHONPATH",
+        "HWLOC_ALLOW=all",
+        stock("lstopo-no-graphics"),
+        "--of",
+        "xml",
+        "--whole-io",
+        "-",
+    )
+    done = subprocess.run(fabric.arguments("run", "--node", node, *how, "--", *words),
+                          env=fabric.env, capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = {}
+
+    def below(one, path: list[str], near: set[str]) -> None:
+        near = {o.get("os_index") for o in one.findall("object") if o.get("type") == "NUMANode"} or near
+        path = [*path, one.get("pci_busid")] if one.get("pci_busid") else path
+        part = PARTS.get((one.get("pci_type") or "")[6:10])
+        if one.get("type") == "PCIDev" and part:
+            assert len(near) == 1, "near one NUMA node"
+            found[f"{part} {path[-1]}"] = path, int(min(near))
+        for child in one.findall("object"):
+            below(child, path, near)
+
+    below(ElementTree.fromstring(done.stdout).find("object"), [], set())
+    return found
+
+
+@pytest.fixture
+def machine(request, tmp_path):
+    (tmp_path / "machine.yaml").write_text(MACHINE.format(request.param))
+    fabric = Applications(FABRIC.replace(f"rails: {RAILS}", "rails: 2"), "--machine", str(tmp_path / "machine.yaml"))
+    yield fabric
+    fabric.close()
+
+
+@pytest.mark.parametrize("machine", ["pix"], indirect=True)
+def test_hwloc_shows_gpus_and_adapters_below_common_switches(machine, stock):
+    """NCCL's PIX: a path through a single PCIe switch. Two GPUs share an adapter, each half of the machine has a NUMA node."""
+    found = paths_of(machine, stock)
+    assert sorted(name.split()[0] for name in found) == ["GPU"] * 4 + ["adapter"] * 2
+    for numa, bus in enumerate(("1", "2")):
+        paths = [path for path, at in found.values() if at == numa]
+        assert len(paths) == 3 and len({tuple(path[:2]) for path in paths}) == 1, "one root port, one upstream port"
+        assert len({path[2] for path in paths}) == 3, "a downstream port each"
+        assert {path[3] for path in paths} == {f"0000:{bus}{i}:00.0" for i in (3, 4, 5)}
+    path = "/sys/class/pci_bus/0000:24/../../0000:24:00.0"  # how NCCL looks for the function of a bus address
+    shown = said(machine, "sh", "-c", f"realpath {path}; cat {path}/numa_node /sys/devices/system/node/node1/distance")
+    assert shown.split() == [f"/sys/devices/pci0000:20/{'/'.join(found['GPU 0000:24:00.0'][0])}", "1", "20", "10"]
+
+
+@needs_namespace
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", ["pix"], indirect=True)
+def test_a_namespace_shows_the_same_machine(machine, stock):
+    assert paths_of(machine, stock) == paths_of(machine, stock, how=("--ns",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "near"), [
+    ("phb", {"adapter": [0, 1], "GPU": [0, 0, 1, 1]}), ("sys", {"adapter": [0, 0], "GPU": [1, 1, 1, 1]}),
+], indirect=["machine"])  # fmt: skip
+def test_hwloc_shows_other_paths_between_gpu_and_adapter(machine, near, stock):
+    """NCCL's PHB: a path through a host bridge; SYS: between NUMA nodes. There is no switch: each is behind its root port."""
+    found = paths_of(machine, stock)
+    assert {kind: sorted(at for name, (_, at) in found.items() if name.startswith(kind)) for kind in near} == near
+    assert all(len(path) == 2 for path, _ in found.values())
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("gpu: H100\ngpus: 64\nnics: 1\n", "64 GPUs share an adapter; a running fabric shows at most 12 for each"),
+    ("hosts: {program_ns: 860}\n", "the machine has no key gpu"),
+])  # fmt: skip
+def test_a_machine_that_cannot_be_shown_is_refused(tmp_path, text, message):
+    (tmp_path / "f.yaml").write_text(FABRIC)
+    (tmp_path / "machine.yaml").write_text(text)
+    with pytest.raises(softib.InputError, match=message):
+        softib.Server(str(tmp_path / "f.yaml")).start(
+            softib.load(tmp_path / "f.yaml"), machine=str(tmp_path / "machine.yaml")
+        )

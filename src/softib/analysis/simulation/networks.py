@@ -39,9 +39,21 @@ class Network(Result):
     """One network; figures are null if it could not run."""
 
     table_columns = (
-        "network", "gbps", "completion_us", "ratio", "p50_us", "p99_us", "cpu_share", "cpu_share_most", "good",
-        "end_agrees", "why", "wall_s", "price", "per_price",
-    )  # fmt: skip
+        "network",
+        "gbps",
+        "completion_us",
+        "ratio",
+        "p50_us",
+        "p99_us",
+        "cpu_share",
+        "cpu_share_most",
+        "good",
+        "end_agrees",
+        "why",
+        "wall_s",
+        "price",
+        "per_price",
+    )
 
     network: str
     """A generation, or roce or tcp with options."""

@@ -102,8 +102,16 @@ class Advice(Suggests):
     """``verdict``: ethernet, either or infiniband; ``reasons``: the rules that apply, those that
     decide first; ``comparison``: the workload over the networks (None: it was not simulated)."""
 
-    def __init__(self, facts: Facts, reasons: tuple[Opinion, ...], verdict: str, comparison: Comparison | None,
-                 breaks: list[BreakEven], notes: tuple[str, ...], messages: MessageFigures | None):  # fmt: skip
+    def __init__(
+        self,
+        facts: Facts,
+        reasons: tuple[Opinion, ...],
+        verdict: str,
+        comparison: Comparison | None,
+        breaks: list[BreakEven],
+        notes: tuple[str, ...],
+        messages: MessageFigures | None,
+    ):
         self.facts, self.reasons, self.verdict, self.messages = facts, reasons, verdict, messages
         self.comparison, self.break_even, self.notes = comparison, breaks, notes
 

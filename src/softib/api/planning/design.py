@@ -74,9 +74,18 @@ class DesignRow(Result):
     """A design and its figures."""
 
     table_columns = (
-        "design", "kind", "room", "host_ports", "switches", "cables", "switch_hops", "bisection",
-        "effective_bisection", "watts", "note",
-    )  # fmt: skip
+        "design",
+        "kind",
+        "room",
+        "host_ports",
+        "switches",
+        "cables",
+        "switch_hops",
+        "bisection",
+        "effective_bisection",
+        "watts",
+        "note",
+    )
 
     design: str
     kind: str

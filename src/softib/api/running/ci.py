@@ -241,8 +241,9 @@ class _Run:
         for rank, (node, command) in enumerate(commands.items()):
             arguments = [sys.executable, "-m", "softib", "run", *options, "--node", node, "--", *command]
             env = {**os.environ, "SOFTIB_CI_NODES": ",".join(commands), "SOFTIB_CI_RANK": str(rank)}
-            child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
-                                     start_new_session=True)  # fmt: skip
+            child = subprocess.Popen(
+                arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True
+            )
             self.children[node] = child
             self.threads.append(threading.Thread(target=self._copy, args=(node, child), daemon=True))
             self.threads[-1].start()
@@ -308,8 +309,18 @@ class _Run:
             for node, command in self.commands.items()
         ]
         code, problem = self._verdict(commands, moved["verbs"])
-        return CiRun(code == 0, code, problem, commands, self.faults, moved["verbs"], moved["ip"],
-                     round(ready, 3), round(max(self.ended.values()), 3), None)  # fmt: skip
+        return CiRun(
+            code == 0,
+            code,
+            problem,
+            commands,
+            self.faults,
+            moved["verbs"],
+            moved["ip"],
+            round(ready, 3),
+            round(max(self.ended.values()), 3),
+            None,
+        )
 
     def _verdict(self, commands: list[CiCommand], verbs: int) -> tuple[int, str]:
         if self.timed_out:

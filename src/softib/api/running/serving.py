@@ -16,7 +16,9 @@ from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
+    from softib.live.sysfs.node_profile import NodeProfile
 import contextlib
+import math
 import signal
 import subprocess
 import sys
@@ -190,8 +192,24 @@ def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
     return str(path)
 
 
+GEN3_GBYTES = 12.0
+"""GB/s of 16 lanes of PCIe's third generation, as NCCL counts them."""
 ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
 """Options that are paths of files for engines end so."""
+
+
+def _profile_of(name: str) -> NodeProfile:
+    """Return what a program on a host of machine ``name`` sees of it in sysfs."""
+    from softib.live.sysfs.node_profile import NodeProfile
+    from softib.workloads.nccl.machine import machine_of
+
+    machine = machine_of(name)
+    gpus, adapters = max(1, machine.gpus // machine.hosts), max(1, machine.nics // machine.hosts)
+    part = machine.part(gpus, adapters)
+    generation = round(math.log2(machine.gpu.pcie_gbytes / GEN3_GBYTES)) + 3
+    nearest = tuple(part.nic_of(gpu) for gpu in range(gpus))
+    path = "phb" if machine.gpudirect == "off" else machine.gpudirect  # off: NCCL's setting, not a path
+    return NodeProfile(machine.gpu.pci, (generation, 16), nearest, adapters, path)
 
 
 class Server:
@@ -220,6 +238,7 @@ class Server:
         udp: int | None = None,
         pcap: str | None = None,
         pace: bool = False,
+        machine: str | None = None,
         notice: Notice = warn,
     ) -> None:
         """Reserve the name and create the sockets and files for programs; requests are served by
@@ -228,8 +247,8 @@ class Server:
         ``sm``: ``internal`` (ours), ``external`` (a stock one will attach) or ``none``. ``manager``
         are settings of softib's manager by the names of :class:`softib.sm.config.SmConfig`
         (``engine``, ``lmc``, ``root_guid_file`` …), None = not given; ``sm_config`` is OpenSM's
-        options file, ``partitions`` its partitions.conf. ``udp``, ``pcap`` and ``pace`` are those
-        of ``softib up``. Raises :class:`InputError` for a file or setting that cannot be used.
+        options file, ``partitions`` its partitions.conf. ``udp``, ``pcap``, ``pace`` and ``machine``
+        are those of ``softib up``. Raises :class:`InputError` for a file or setting that cannot be used.
         """
         from softib.fabric.end_ports import common_lmc
         from softib.fabric.node_finder import port_named
@@ -239,6 +258,7 @@ class Server:
         from softib.sm.config import SmConfig
 
         result = result_of(fabric)
+        profile = None if machine is None else _profile_of(machine)  # fail before the work
         given = {k: v for k, v in (manager or {}).items() if v is not None}
         if sm != "internal" and any(k.endswith(ENGINE_FILES) for k in given):
             raise InputError(
@@ -264,7 +284,7 @@ class Server:
                 )
             node = section.get("node")
             port_named(result.fabric, node)  # fail before the work
-            served = Settings(fabric.source, sm, node, config, udp, settings.read, pcap, pace)
+            served = Settings(fabric.source, sm, node, config, udp, settings.read, pcap, pace, profile)
             self._daemon = Daemon(instance, result.fabric.copy(), served, self._began)
         except BaseException:
             instance.release()

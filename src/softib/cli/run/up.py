@@ -65,6 +65,14 @@ LINE_S = 0.5
     help=("Delay messages of programs by their time on the wire: rates, cables and switches of the path."),
 )
 @click.option(
+    "--machine",
+    metavar="NAME|F",
+    help=(
+        "Show programs this machine in sysfs: GPUs, PCIe switches, NUMA nodes. dgx-h100 etc., or a machine file of "
+        "softib calibrate."
+    ),
+)
+@click.option(
     "--strict",
     is_flag=True,
     help=(
@@ -85,6 +93,7 @@ def command(
     udp: int | None,
     pcap: str | None,
     pace: bool,
+    machine: str | None,
     strict: bool,
     detach: bool,
     as_json: bool,
@@ -118,6 +127,7 @@ def command(
         udp=udp,
         pcap=pcap,
         pace=pace,
+        machine=machine,
         notice=print_notice,
     )
     del fabric  # the shared fabric has it all: half the memory

@@ -245,10 +245,8 @@ def _known_repairs(c: Context) -> Repairs:
             first.want_a == ends[3] or first.want_b == ends[2] or second.want_a == ends[1] or second.want_b == ends[0]
         )
         belong += [(ends[0], ends[3]), (ends[1], ends[2])] if straight else [(ends[0], ends[2]), (ends[1], ends[3])]
-    for m in c.suspects.misplaced:
-        removed.append((int(node[m.a]), int(node[m.b])))
-        stays, wanted = (m.a, m.want_a) if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else (m.b, m.want_b)
-        belong.append((int(node[stays]), wanted))
+    removed += [(int(node[m.a]), int(node[m.b])) for m in c.suspects.misplaced]
+    belong += [(int(node[p]), int(node[q])) for p, q in _where_misplaced_belong(c)]
     for x, there, wanted in c.seen.get("exchanges", ()):
         removed.append((x, there))
         belong.append((x, wanted))
@@ -256,6 +254,25 @@ def _known_repairs(c: Context) -> Repairs:
     return Repairs(
         *(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (removed, belong))
     )
+
+
+def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
+    """Ports that the pattern joins instead of misplaced cables, each pair once: of rotated cables each end belongs to
+    an end of another."""
+    node, expected = c.view.fabric.port_node, c.pattern.expected
+    pairs: set[tuple[int, int]] = set()
+    wanting: dict[tuple[int, int], list[int]] = {}
+    for m in c.suspects.misplaced:
+        stays = m.a if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else m.b
+        pairs.add((min(stays, m.vacancy), max(stays, m.vacancy)))
+        for port in (m.a, m.b):
+            wanting.setdefault((int(node[port]), int(expected[port])), []).append(port)
+    placed = {port for pair in pairs for port in pair}
+    for (x, y), ports in wanting.items():
+        if x < y:
+            here, there = ([p for p in some if p not in placed] for some in (ports, wanting.get((y, x), [])))
+            pairs.update(zip(here, there, strict=False))
+    yield from sorted(pairs)
 
 
 def _uneven(view: FabricView, odd: Uneven) -> Finding:

@@ -193,6 +193,7 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
     b = np.where(reachable, peer_node * _STEP + peer_num, -1)
     _drop_repeats(r, a, b, usable, line, problems)
     nports = _port_counts(r, c, a, b, usable, problems)
+    _by_the_other_end(a, b, usable, peer_node)
     first, second, listed, dangling = _match(r, a, b, usable, line, peer_node, problems)
     answered = second >= 0
     loops = answered & (first // _STEP == second // _STEP)
@@ -273,6 +274,18 @@ def _port_counts(
             else:
                 b[i] = -1
     return nports
+
+
+def _by_the_other_end(a: np.ndarray, b: np.ndarray, usable: np.ndarray, peer_node: np.ndarray) -> None:
+    """Where a record names a port that its peer does not have, and exactly one record of that peer names this
+    record's port, take that port (into ``b``): one bad number does not make two half cables."""
+    bad = np.flatnonzero(usable & (b < 0) & (peer_node >= 0))
+    if len(bad):
+        rows = np.flatnonzero(usable & np.isin(b, a[bad]))
+        for i in bad.tolist():
+            named = rows[(b[rows] == a[i]) & (a[rows] // _STEP == peer_node[i])]
+            if len(named) == 1:
+                b[i] = a[named[0]]
 
 
 def _match(

@@ -3,7 +3,8 @@ reaches.
 
 No directory can be made in sysfs, and a machine without adapters has no ``/sys/class/infiniband``.
 So ``/sys/class`` becomes a small separate file system whose directories are the machine's, with the fabric's added;
-``/sys/devices``, ``/sys/bus/pci/devices`` and ``/dev`` likewise.
+``/sys/devices``, ``/sys/bus/pci/devices`` and ``/dev`` likewise. The NUMA nodes of a modelled machine replace
+the machine's.
 Source of the calls: namespaces(7), user_namespaces(7), mount(2).
 """
 
@@ -31,6 +32,7 @@ CLASSES = Path("/sys/class")
 DEVICES = Path("/sys/devices")
 PCI = Path("/sys/bus/pci/devices")
 DEV = Path("/dev")
+NUMA = DEVICES / "system/node"
 
 
 def _failing(call: str, result: int) -> None:
@@ -64,9 +66,15 @@ def _unshare() -> None:
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
+def _bind(folder: Path, place: Path) -> None:
+    """``place`` shows ``folder``, read-only."""
+    _mount(str(folder), str(place), "", MS_BIND)
+    _mount("", str(place), "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
 def _join(fabric: Path, place: Path) -> None:
     """``place`` of the machine shows its entries and those of ``fabric``."""
-    ours = sorted(p.name for p in fabric.iterdir())
+    ours = sorted(p.name for p in fabric.iterdir() if p.name != "system")  # NUMA nodes: one folder of the machine's
     machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:
         theirs = sorted(set(os.listdir(place)) - set(ours))
@@ -87,8 +95,7 @@ def _join(fabric: Path, place: Path) -> None:
             os.symlink(os.readlink(fabric / name), target)
             continue
         os.mkdir(target)
-        _mount(str(fabric / name), target, "", MS_BIND)
-        _mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        _bind(fabric / name, place / name)
 
 
 def _enter(tree: Path) -> None:
@@ -98,6 +105,8 @@ def _enter(tree: Path) -> None:
         ours = tree / place.relative_to("/")
         if place.is_dir() and ours.is_dir():
             _join(ours, place)
+    if (numa := tree / NUMA.relative_to("/")).is_dir() and NUMA.is_dir():
+        _bind(numa, NUMA)
     for path in (tree / CLASSES.relative_to("/") / "infiniband").glob("*/node_desc"):  # files that a host may write
         _mount(str(path), os.path.realpath(f"/{path.relative_to(tree)}"), "", MS_BIND)
 

@@ -1,16 +1,18 @@
-"""The PCI bus that a program on a node sees: each adapter behind a root port, in addition to the
-machine's devices.
+"""The PCI bus that a program on a node sees: its adapters and, on a modelled machine, its GPUs, PCIe
+switches and NUMA nodes, in addition to the machine's devices.
 
 UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI function and
 read its type, the speed of its slot and which processors are near. Others start from ``/sys/bus/pci/devices``:
-libpciaccess (hwloc) and lspci read the configuration space, Kubernetes' device plugins ``modalias`` and ``driver``.
-A host's adapters have a root port each: function ``0000:11:00.0`` behind ``0000:10:00.0`` of root bus 10, then 20,
-and so on; from the sixteenth on in the next domain. No processor is nearer to one than another: ``numa_node`` is -1,
-as a kernel writes in that case.
+libpciaccess (hwloc) and lspci read the configuration space, Kubernetes' device plugins ``modalias`` and ``driver``;
+NCCL resolves addresses with ``/sys/class/pci_bus``.
+A host's adapters have a root bus each: function ``0000:11:00.0`` behind ``0000:10:00.0`` of root bus 10, then 20,
+and so on; from the sixteenth on in the next domain. With a :class:`NodeProfile`, GPUs share the root bus of their
+adapter. Without one no processor is nearer to one adapter than to another: ``numa_node`` is -1, as a kernel writes
+in that case.
 
-Sources: the kernel's ABI (Documentation/ABI/testing/sysfs-bus-pci); the PCI ID list (1b36:000c is QEMU's root port);
-PCI Code and ID Assignment (classes 02 07 and 06 04); PCI Express Base Specification 7.5 (configuration space) and
-7.5.3 (PCI Express capability).
+Sources: the kernel's ABI (Documentation/ABI/testing/sysfs-bus-pci); the PCI ID list (1b36:000c is QEMU's root port,
+1000:c010 a PCIe switch of Broadcom); PCI Code and ID Assignment (classes 02 07, 03 02 and 06 04); PCI Express Base
+Specification 7.5 (configuration space) and 7.5.3 (PCI Express capability).
 """
 
 from __future__ import annotations
@@ -18,9 +20,8 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import supported_speed_codes
@@ -28,17 +29,17 @@ from softib.iba.catalogue import ADAPTER_OF, Adapter
 from softib.iba.constants import NodeType
 from softib.iba.devices import DEVICES
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS
+from softib.live.sysfs.node_profile import ADAPTERS_ONLY, NodeProfile, mask_of, processors, ranges_of
 
-__all__ = ["BUS", "machine_links", "pci_files", "pci_folder", "pci_links", "pci_name"]
+__all__ = ["adapter_folder", "functions_of", "machine_links", "pci_files", "pci_links"]
 
-Text = Callable[[Fabric, int], str | bytes]
-BUS = "sys/bus/pci/devices"
+BUS, CLASS = "sys/bus/pci/devices", "sys/class/pci_bus"
 VENDORS = {0x0002C9: 0x15B3, 0x001175: 0x1077}
 """NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Other vendors are unknown; adapters are called mlx5
 then too."""
-CLASS_INFINIBAND, CLASS_BRIDGE = 0x020700, 0x060400
-ROOT_PORT = (0x1B36, 0x000C)
-ENDPOINT, ROOT = 0, 4
+CLASS_INFINIBAND, CLASS_GPU, CLASS_BRIDGE = 0x020700, 0x030200, 0x060400
+ROOT_PORT, SWITCH = (0x1B36, 0x000C), (0x1000, 0xC010)
+ENDPOINT, ROOT, UPSTREAM, DOWNSTREAM = 0, 4, 5, 6
 """Device/port types of the PCI Express capability."""
 ROOTS = 15
 """Root buses of a domain that have adapters: 10, 20, … f0."""
@@ -58,14 +59,6 @@ def _adapter(f: Fabric, node: int) -> Adapter:
     return next(ADAPTER_OF[s.name] for s in reversed(SPEEDS) if s.code <= code and ADAPTER_OF[s.name].pcie_generation)
 
 
-def _slot_speed(f: Fabric, node: int) -> str:
-    return f"{GIGATRANSFERS[_adapter(f, node).pcie_generation or 1]} GT/s PCIe"
-
-
-def _slot_width(f: Fabric, node: int) -> str:
-    return str(_adapter(f, node).pcie_lanes)
-
-
 def _vendor(f: Fabric, node: int) -> int:
     return VENDORS.get(int(f.vendor_id[node]), VENDORS[0x0002C9])
 
@@ -74,141 +67,184 @@ def _device(f: Fabric, node: int) -> int:
     return int(f.device_id[node]) or _adapter(f, node).device_ids[0]
 
 
-def _processors() -> str:
-    """Return the processors of this machine, as ``0-7``."""
-    try:
-        return Path("/sys/devices/system/cpu/online").read_text().strip()
-    except OSError:
-        return f"0-{(os.cpu_count() or 1) - 1}"
-
-
-def _mask() -> str:
-    """The same as a bit mask in groups of 32."""
-    bits = 0
-    for part in _processors().split(","):
-        first, _, last = part.partition("-")
-        for cpu in range(int(first), int(last or first) + 1):
-            bits |= 1 << cpu
-    groups = max(1, (bits.bit_length() + 31) // 32)
-    return ",".join(f"{bits >> 32 * i & 0xFFFFFFFF:08x}" for i in reversed(range(groups)))
-
-
 def _slot(f: Fabric, node: int) -> tuple[int, int]:
     """Generation and lanes of its slot."""
     part = _adapter(f, node)
     return part.pcie_generation or 1, part.pcie_lanes or 1
 
 
-def _modalias(vendor: int, device: int, kind: int, same_subsystem: bool) -> str:
-    sub = (vendor, device) if same_subsystem else (0, 0)
-    ids = f"v{vendor:08X}d{device:08X}sv{sub[0]:08X}sd{sub[1]:08X}"
-    return f"pci:{ids}bc{kind >> 16:02X}sc{kind >> 8 & 0xFF:02X}i{kind & 0xFF:02X}"
+@dataclass(frozen=True)
+class Function:
+    """A PCI function in ``folder`` (below ``/``). ``part``: vendor and device; ``kind``: class code; ``slot``: PCIe
+    generation and lanes; ``numa``: NUMA node (-1: none); ``port``: type of the PCI Express capability; ``buses``, of a
+    bridge: the bus that it is on, the one behind it, and the last one behind it."""
+
+    folder: str
+    part: tuple[int, int]
+    kind: int
+    slot: tuple[int, int]
+    numa: int = -1
+    port: int = ENDPOINT
+    buses: tuple[int, int, int] | None = None
+    driver: str = ""
+    revision: int = 0
+
+    @property
+    def name(self) -> str:
+        """Domain, bus, device and function."""
+        return os.path.basename(self.folder)
+
+    @property
+    def modalias(self) -> str:
+        """The line by which a kernel finds a driver."""
+        vendor, device = self.part
+        sub = self.part if self.buses is None else (0, 0)
+        ids = f"v{vendor:08X}d{device:08X}sv{sub[0]:08X}sd{sub[1]:08X}"
+        return f"pci:{ids}bc{self.kind >> 16:02X}sc{self.kind >> 8 & 0xFF:02X}i{self.kind & 0xFF:02X}"
+
+    @property
+    def config(self) -> bytes:
+        """The 256 bytes of configuration space: the header and the PCI Express capability."""
+        kind = self.kind
+        header = struct.pack("<HHHHB", *self.part, 0x0006, 0x0010, self.revision)
+        header += struct.pack("<BBBBBBB", kind & 0xFF, kind >> 8 & 0xFF, kind >> 16, 16, 0, self.buses is not None, 0)
+        if self.buses is None:
+            header += bytes(28) + struct.pack("<HH", *self.part)
+        else:
+            header += bytes(8) + struct.pack("<BBB", *self.buses)
+        header = header.ljust(0x34, b"\0") + b"\x40"  # offset of the first capability
+        link = self.slot[0] | self.slot[1] << 4
+        capability = struct.pack("<BBHIHHIHH", 0x10, 0, 2 | self.port << 4, 0, 0, 0, link, 0, link)
+        return (header.ljust(0x40, b"\0") + capability).ljust(256, b"\0")
+
+    def files(self) -> dict[str, str | bytes]:
+        """Map the names of its files to their contents."""
+        speed, lanes = f"{GIGATRANSFERS[self.slot[0]]} GT/s PCIe", str(self.slot[1])
+        local = processors(self.numa)
+        files: dict[str, str | bytes] = {
+            "vendor": f"{self.part[0]:#06x}",
+            "device": f"{self.part[1]:#06x}",
+            "class": f"{self.kind:#08x}",
+            "revision": f"{self.revision:#04x}",
+            "numa_node": str(self.numa),
+            "local_cpulist": ranges_of(local),
+            "local_cpus": mask_of(local),
+            "max_link_speed": speed,
+            "current_link_speed": speed,
+            "max_link_width": lanes,
+            "current_link_width": lanes,
+            "modalias": self.modalias,
+            "config": self.config,
+            "resource": "\n".join([" ".join(["0x" + "0" * 16] * 3)] * 7),
+            "irq": "0",
+            "uevent": f"DRIVER={self.driver}\nPCI_SLOT_NAME={self.name}"
+            if self.driver
+            else f"PCI_SLOT_NAME={self.name}",
+        }
+        if self.buses is None:
+            files |= {"subsystem_vendor": files["vendor"], "subsystem_device": files["device"]}
+        if self.kind == CLASS_INFINIBAND:
+            # Network interface of its IP addresses: the loopback interface has all of 127.0.0.0/8.
+            files["net/lo/address"] = "00:00:00:00:00:00"
+        return files
 
 
-def _config(
-    vendor: int,
-    device: int,
-    kind: int,
-    slot: tuple[int, int],
-    revision: int = 0,
-    buses: tuple[int, int] | None = None,
-) -> bytes:
-    """Return the 256 bytes of configuration space: the header and the PCI Express capability.
-
-    ``buses`` are those of a bridge: the bus that it is on and the bus behind it."""
-    header = struct.pack("<HHHHB", vendor, device, 0x0006, 0x0010, revision)
-    header += struct.pack("<BBBBBBB", kind & 0xFF, kind >> 8 & 0xFF, kind >> 16, 16, 0, buses is not None, 0)
-    if buses is None:
-        header += bytes(28) + struct.pack("<HH", vendor, device)
-    else:
-        header += bytes(8) + struct.pack("<BBB", buses[0], buses[1], buses[1])
-    header = header.ljust(0x34, b"\0") + b"\x40"  # offset of the first capability
-    link, kind_of_port = slot[0] | slot[1] << 4, ENDPOINT if buses is None else ROOT
-    capability = struct.pack("<BBHIHHIHH", 0x10, 0, 2 | kind_of_port << 4, 0, 0, 0, link, 0, link)
-    return (header.ljust(0x40, b"\0") + capability).ljust(256, b"\0")
+def _root(group: int) -> tuple[str, str, int]:
+    """Domain and folder of the root bus of ``group``, and its number."""
+    domain, bus = f"{group // ROOTS:04x}", 16 * (group % ROOTS + 1)
+    return domain, f"sys/devices/pci{domain}:{bus:02x}", bus
 
 
-FUNCTION_FILES: dict[str, Text] = {
-    "vendor": lambda f, n: f"{_vendor(f, n):#06x}",
-    "device": lambda f, n: f"{_device(f, n):#06x}",
-    "subsystem_vendor": lambda f, n: f"{_vendor(f, n):#06x}",
-    "subsystem_device": lambda f, n: f"{_device(f, n):#06x}",
-    "class": lambda f, n: f"{CLASS_INFINIBAND:#08x}",
-    "revision": lambda f, n: f"{int(f.revision[n]) & 0xFF:#04x}",
-    "numa_node": lambda f, n: "-1",
-    "local_cpulist": lambda f, n: _processors(),
-    "local_cpus": lambda f, n: _mask(),
-    "max_link_speed": _slot_speed,
-    "current_link_speed": _slot_speed,
-    "max_link_width": _slot_width,
-    "current_link_width": _slot_width,
-    "modalias": lambda f, n: _modalias(_vendor(f, n), _device(f, n), CLASS_INFINIBAND, True),
-    "config": lambda f, n: _config(
-        _vendor(f, n), _device(f, n), CLASS_INFINIBAND, _slot(f, n), revision=int(f.revision[n]) & 0xFF
-    ),
-}
-"""Maps each file of an adapter's PCI function to its contents for a node's row."""
+def _endpoint_folder(profile: NodeProfile, group: int, number: int) -> str:
+    """Endpoint ``number`` of a root bus (0: the adapter, then GPUs): below the PCIe switch, or behind its root port."""
+    domain, folder, bus = _root(group)
+    if not profile.has_switch(group):
+        return f"{folder}/{domain}:{bus:02x}:{number:02x}.0/{domain}:{bus + 1 + number:02x}:00.0"
+    ports = f"{domain}:{bus:02x}:00.0/{domain}:{bus + 1:02x}:00.0/{domain}:{bus + 2:02x}:{number:02x}.0"
+    return f"{folder}/{ports}/{domain}:{bus + 3 + number:02x}:00.0"
 
 
-def pci_name(slot: int) -> str:
-    """Domain, bus, device and function of adapter number ``slot`` of its host."""
-    return f"{slot // ROOTS:04x}:{16 * (slot % ROOTS + 1) + 1:02x}:00.0"
+def adapter_folder(profile: NodeProfile | None, slot: int) -> str:
+    """The directory, below ``/``, of the adapter that is number ``slot`` of its host."""
+    return _endpoint_folder(profile or ADAPTERS_ONLY, slot, 0)
 
 
-def pci_folder(slot: int) -> str:
-    """Its directory, below ``/``: behind its own root port."""
-    root = f"{slot // ROOTS:04x}:{16 * (slot % ROOTS + 1):02x}"
-    return f"sys/devices/pci{root}/{root}:00.0/{pci_name(slot)}"
+def functions_of(f: Fabric, adapters: Mapping[int, int], profile: NodeProfile | None) -> list[Function]:
+    """The functions that a program sees on the bus: the ``adapters`` (node by slot of its host), GPUs, and bridges."""
+    profile = profile or ADAPTERS_ONLY
+    functions: list[Function] = []
+    for group in sorted({*adapters, *profile.groups}):
+        numa, endpoints = profile.numa_node(group), []
+        if (node := adapters.get(group)) is not None:
+            part, revision = (_vendor(f, node), _device(f, node)), int(f.revision[node]) & 0xFF
+            endpoints.append((0, part, CLASS_INFINIBAND, _slot(f, node), "mlx5_core", revision))
+        gpus = profile.gpus_of(group)
+        endpoints += [(1 + i, profile.gpu, CLASS_GPU, profile.slot, "", 0) for i in range(gpus)]
+        slot = max(one[3] for one in endpoints)
+        bus = _root(group)[2]
+        if profile.has_switch(group):
+            root = f"{_root(group)[1]}/{_root(group)[0]}:{bus:02x}:00.0"
+            last = bus + 3 + gpus
+            functions.append(_bridge(root, numa, ROOT, slot, (bus, bus + 1, last)))
+            up = os.path.dirname(os.path.dirname(_endpoint_folder(profile, group, 0)))
+            functions.append(_bridge(up, numa, UPSTREAM, slot, (bus + 1, bus + 2, last)))
+        for number, part, kind, of_slot, driver, revision in endpoints:
+            folder = _endpoint_folder(profile, group, number)
+            port = DOWNSTREAM if profile.has_switch(group) else ROOT
+            first = bus + 2 if port == DOWNSTREAM else bus
+            behind = first + 1 + number
+            functions.append(_bridge(os.path.dirname(folder), numa, port, of_slot, (first, behind, behind)))
+            functions.append(Function(folder, part, kind, of_slot, numa, driver=driver, revision=revision))
+    return functions
 
 
-def pci_files(f: Fabric, node: int, slot: int) -> dict[str, Callable[[], str | bytes]]:
-    """Map paths below ``/`` to contents: the function of ``node``'s adapter in ``slot``, and its root port."""
-    folder = pci_folder(slot)
-    port, bus = os.path.dirname(folder), 16 * (slot % ROOTS + 1)
-    files: dict[str, Callable[[], str | bytes]] = {
-        f"{folder}/{name}": partial(text, f, node) for name, text in FUNCTION_FILES.items()
-    }
-    files[f"{folder}/uevent"] = lambda: f"DRIVER=mlx5_core\nPCI_SLOT_NAME={pci_name(slot)}"
-    # Network interface of its IP addresses: the loopback interface has all of 127.0.0.0/8.
-    files[f"{folder}/net/lo/address"] = lambda: "00:00:00:00:00:00"
-    files |= {f"{port}/{name}": files[f"{folder}/{name}"] for name in SHARED}
-    files[f"{port}/vendor"] = lambda: f"{ROOT_PORT[0]:#06x}"
-    files[f"{port}/device"] = lambda: f"{ROOT_PORT[1]:#06x}"
-    files[f"{port}/class"] = lambda: f"{CLASS_BRIDGE:#08x}"
-    files[f"{port}/modalias"] = lambda: _modalias(*ROOT_PORT, CLASS_BRIDGE, False)
-    files[f"{port}/config"] = lambda: _config(*ROOT_PORT, CLASS_BRIDGE, _slot(f, node), buses=(bus, bus + 1))
-    for place in (folder, port):
-        files[f"{place}/resource"] = lambda: "\n".join([" ".join(["0x" + "0" * 16] * 3)] * 7)
-        files[f"{place}/irq"] = lambda: "0"
-    return files
+def _bridge(folder: str, numa: int, port: int, slot: tuple[int, int], buses: tuple[int, int, int]) -> Function:
+    part = ROOT_PORT if port == ROOT else SWITCH
+    return Function(folder, part, CLASS_BRIDGE, slot, numa, port, buses, "pcieport")
 
 
-SHARED = (
-    "numa_node",
-    "local_cpulist",
-    "local_cpus",
-    "max_link_speed",
-    "current_link_speed",
-    "max_link_width",
-    "current_link_width",
-)
-"""Files that a root port shares with the adapter behind it."""
+def _buses(functions: list[Function]) -> dict[str, str]:
+    """Map each bus (``0000:11``) to its directory, below ``/``."""
+    buses = {}
+    for one in functions:
+        if one.port == ROOT:
+            root = os.path.dirname(one.folder)
+            name = os.path.basename(root).removeprefix("pci")
+            buses[name] = f"{root}/pci_bus/{name}"
+        if one.buses is not None:
+            name = f"{one.name[:4]}:{one.buses[1]:02x}"
+            buses[name] = f"{one.folder}/pci_bus/{name}"
+    return buses
 
 
-def pci_links(slot: int) -> dict[str, str]:
-    """Map paths below ``/`` to where these links lead: those of the function in ``slot`` and of its root port."""
+def pci_files(functions: list[Function]) -> dict[str, Callable[[], str | bytes]]:
+    """Map paths below ``/`` to contents."""
+    texts = {f"{one.folder}/{name}": text for one in functions for name, text in one.files().items()}
+    numa = {os.path.dirname(one.folder): one.numa for one in functions}
+    for folder in _buses(functions).values():
+        at = numa.get(folder.rpartition("/pci_bus/")[0], -1)
+        texts[f"{folder}/cpulistaffinity"] = ranges_of(processors(at))
+    return {path: lambda text=text: text for path, text in texts.items()}  # type: ignore[misc]
+
+
+def pci_links(functions: list[Function]) -> dict[str, str]:
+    """Map paths below ``/`` to where these links lead: those of functions and buses."""
     links = {}
-    for place, driver in ((pci_folder(slot), "mlx5_core"), (os.path.dirname(pci_folder(slot)), "pcieport")):
-        up = "../" * place.count("/")
-        links[f"{BUS}/{os.path.basename(place)}"] = f"../../../{place.removeprefix('sys/')}"
-        links[f"{place}/driver"] = f"{up}bus/pci/drivers/{driver}"
-        links[f"{place}/subsystem"] = f"{up}bus/pci"
-    return links
+    for one in functions:
+        up = "../" * one.folder.count("/")
+        links[f"{BUS}/{one.name}"] = f"../../../{one.folder.removeprefix('sys/')}"
+        links[f"{one.folder}/subsystem"] = f"{up}bus/pci"
+        if one.driver:
+            links[f"{one.folder}/driver"] = f"{up}bus/pci/drivers/{one.driver}"
+    return links | {f"{CLASS}/{name}": f"../../{to.removeprefix('sys/')}" for name, to in _buses(functions).items()}
 
 
 def machine_links() -> dict[str, str]:
-    """Return links to the devices of the machine itself, which stay visible on the bus."""
+    """Return links to the devices and buses of the machine itself, which stay visible."""
     links: dict[str, str] = {}
-    with contextlib.suppress(OSError):
-        links = {f"{BUS}/{name}": os.path.realpath(f"/{BUS}/{name}") for name in sorted(os.listdir(f"/{BUS}"))}
+    for folder in (BUS, CLASS):
+        with contextlib.suppress(OSError):
+            links |= {
+                f"{folder}/{name}": os.path.realpath(f"/{folder}/{name}") for name in sorted(os.listdir(f"/{folder}"))
+            }
     return links

@@ -16,7 +16,8 @@ from pathlib import Path
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import device_name, host_of, split_port
 from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, port_files
-from softib.live.sysfs.pci import machine_links, pci_files, pci_folder, pci_links, pci_name
+from softib.live.sysfs.node_profile import NodeProfile, numa_files
+from softib.live.sysfs.pci import adapter_folder, functions_of, machine_links, pci_files, pci_links
 
 __all__ = ["Device", "View", "Views"]
 
@@ -33,22 +34,23 @@ namespace can make it writable in a tree that is not."""
 
 @dataclass(frozen=True)
 class Device:
-    """An adapter: its name on the host, its node, the portnums that are shown, and its
-    slot, the number among the host's."""
+    """An adapter: its name on the host, its node, the portnums that are shown, its
+    slot, the number among the host's, and the directory of its PCI function, below ``/``."""
 
     name: str
     node: int
     portnums: tuple[int, ...]
-    slot: int = 0
+    slot: int
+    pci: str
 
     @property
     def folder(self) -> str:
         """Its directory below the view's folder; ``/sys/class/infiniband`` has a link to it, as on
         every kernel."""
-        return f"{pci_folder(self.slot)}/infiniband/{self.name}"
+        return f"{self.pci}/infiniband/{self.name}"
 
 
-def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]:
+def devices_of(f: Fabric, nodes: list[int], portnum: int | None, profile: NodeProfile | None) -> list[Device]:
     """Named as in their descriptions if these differ, else ``mlx5_0``, ``mlx5_1`` …"""
     names = [device_name(f, node) for node in nodes]
     if "" in names or len(set(names)) < len(names):
@@ -57,7 +59,8 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]
     devices = []
     for name, node in zip(names, nodes, strict=True):
         ports = (0,) if f.is_switch[node] else tuple(range(1, int(f.node_nports[node]) + 1))
-        devices.append(Device(name, node, ports if portnum is None else (portnum,), slots[node]))
+        pci = adapter_folder(profile, slots[node])
+        devices.append(Device(name, node, ports if portnum is None else (portnum,), slots[node], pci))
     return devices
 
 
@@ -81,6 +84,7 @@ class View:
     folder: Path
     fabric: Fabric
     devices: list[Device]
+    profile: NodeProfile | None = None
     umads: list[int] = field(default_factory=list)
     _lines: dict[str, Callable[[], str | bytes]] = field(default_factory=dict)
     _links: dict[str, str] = field(default_factory=dict)
@@ -93,7 +97,11 @@ class View:
         self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
         self._lines[f"{CLASS}_verbs/abi_version"] = lambda: str(UVERBS_ABI)
         self._lines["dev/infiniband/rdma_cm"] = lambda: ""
-        self._links |= machine_links()
+        functions = functions_of(f, {d.slot: d.node for d in self.devices}, self.profile)
+        self._lines |= pci_files(functions)
+        self._links |= machine_links() | pci_links(functions)
+        if self.profile is not None:
+            self._lines |= numa_files()
         for number, device in enumerate(self.devices):
             base, verbs = f"{CLASS}/{device.name}", f"{CLASS}_verbs/uverbs{number}"
             self._lines[f"{verbs}/ibdev"] = lambda device=device: device.name  # type: ignore[misc]
@@ -102,12 +110,9 @@ class View:
             self._lines[f"dev/infiniband/uverbs{number}"] = lambda: ""
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
-            pci = pci_folder(device.slot)
-            self._lines |= pci_files(f, device.node, device.slot)
-            self._links |= pci_links(device.slot)
-            self._links[f"{device.folder}/device"] = f"../../../{pci_name(device.slot)}"
+            self._links[f"{device.folder}/device"] = f"../../../{os.path.basename(device.pci)}"
             self._links[base] = f"../../{device.folder.removeprefix('sys/')}"
-            self._links[f"{verbs}/device"] = f"../../../{pci.removeprefix('sys/')}"
+            self._links[f"{verbs}/device"] = f"../../../{device.pci.removeprefix('sys/')}"
             for portnum in device.portnums:
                 self._add_port(device, portnum)
 
@@ -126,7 +131,7 @@ class View:
             base = f"{CLASS}_mad/{kind}{len(self.umads)}"
             self._lines[f"{base}/ibdev"] = lambda: device.name
             self._lines[f"{base}/port"] = lambda: str(portnum)
-            self._links[f"{base}/device"] = f"../../../{pci_folder(device.slot).removeprefix('sys/')}"
+            self._links[f"{base}/device"] = f"../../../{device.pci.removeprefix('sys/')}"
             self._lines[f"dev/infiniband/{kind}{len(self.umads)}"] = lambda: ""
         self.umads.append(port)
 
@@ -211,10 +216,10 @@ class View:
 
 
 class Views:
-    """The views of a running fabric below ``folder``, by name."""
+    """The views of a running fabric below ``folder``, by name. ``profile``: the machine that each host is."""
 
-    def __init__(self, fabric: Fabric, folder: Path):
-        self.fabric, self.folder = fabric, folder
+    def __init__(self, fabric: Fabric, folder: Path, profile: NodeProfile | None = None):
+        self.fabric, self.folder, self.profile = fabric, folder, profile
         self.known: dict[str, View] = {}
         self.made: Callable[[View], None] = lambda view: None
         """Called when the files of a view were made."""
@@ -223,15 +228,15 @@ class Views:
     def of_port(self, port: int) -> View:
         """A program that sees only this port."""
         f = self.fabric
-        return self._made(f"port-{port}", devices_of(f, [int(f.port_node[port])], int(f.port_num[port])))
+        return self._made(f"port-{port}", [int(f.port_node[port])], int(f.port_num[port]))
 
     def of_node(self, node: int) -> View:
         """A program that sees only this node, with all its ports."""
-        return self._made(f"node-{node}", devices_of(self.fabric, [node], None))
+        return self._made(f"node-{node}", [node])
 
     def of_host(self, node: int) -> View:
         """A program that sees all HCAs of the host that ``node`` is in."""
-        return self._made(f"host-{node}", devices_of(self.fabric, host_of(self.fabric, node), None))
+        return self._made(f"host-{node}", host_of(self.fabric, node))
 
     def show(self, named: str, port: int, alone: bool = False) -> View:
         """Return the view of ``softib run --node NAMED``, which means ``port``.
@@ -246,10 +251,12 @@ class Views:
             return self.of_port(port)
         return self.of_node(node)
 
-    def _made(self, name: str, devices: list[Device]) -> View:
+    def _made(self, name: str, nodes: list[int], portnum: int | None = None) -> View:
         view = self.known.get(name)
         if view is None:
-            view = View(name, self.folder / name, self.fabric, devices)
+            profile = self.profile if self.fabric.is_host[nodes[0]] else None
+            devices = devices_of(self.fabric, nodes, portnum, profile)
+            view = View(name, self.folder / name, self.fabric, devices, profile)
         elif view.folder.is_dir():
             return view
         try:

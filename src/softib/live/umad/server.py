@@ -26,6 +26,7 @@ from softib.live.admission import peer_of
 from softib.live.clock import clock_ps
 from softib.live.mad_router import MadRouter
 from softib.live.sysfs.node_desc import Descriptions
+from softib.live.sysfs.node_profile import NodeProfile
 from softib.live.sysfs.views import Views
 from softib.live.umad.agents import Agent
 from softib.live.umad.file import IssmFile, RmppPayload, UmadFile
@@ -51,10 +52,11 @@ class UmadServer(SeqpacketServer):
         folder: Path,
         selector: selectors.BaseSelector,
         on_change: Callable[[], None] = lambda: None,
+        profile: NodeProfile | None = None,
     ):
         super().__init__(folder / "umad", selector)
         self.router, self.on_change = router, on_change
-        self.views = Views(router.fabric, folder / "hosts")
+        self.views = Views(router.fabric, folder / "hosts", profile)
         self.descriptions = Descriptions(router, self.views, selector)
         self.files: dict[int, UmadFile | IssmFile] = {}
         self._next = FIRST_NUMBER

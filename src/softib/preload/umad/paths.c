@@ -1,7 +1,8 @@
 /*
  * Paths of the fabric: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband,
  * below the PCI buses of /sys/devices with the view's adapters (the targets of the links in these
- * classes), and /sys/bus/pci/devices, where the view also has links to the machine's devices.
+ * classes), /sys/bus/pci/devices and /sys/class/pci_bus, where the view also has links to the machine's
+ * devices and buses, and the NUMA nodes of a modelled machine.
  */
 #include "internal.h"
 
@@ -14,7 +15,7 @@
 
 static const char *const ours[] = {
     "/sys/class/infiniband", "/sys/class/infiniband_mad", "/sys/class/infiniband_verbs", "/dev/infiniband",
-    "/sys/bus/pci/devices",
+    "/sys/bus/pci/devices", "/sys/class/pci_bus",
 };
 
 /* Return the part of `path` after `prefix`, if `path` is `prefix` or below it. */
@@ -28,14 +29,14 @@ static const char *below(const char *path, const char *prefix)
 }
 
 #define BUSES "/sys/devices/pci"
+#define NUMA "/sys/devices/system/node"
 
-/* A PCI root bus of the view. */
-static bool is_bus(const char *path)
+/* The view has the first `size` characters of `path`: a PCI root bus or the NUMA nodes, else the machine's. */
+static bool in_view(const char *path, size_t size)
 {
     char room[PATH_ROOM];
-    size_t name = sizeof BUSES - 1 + strcspn(path + sizeof BUSES - 1, "/");
     int before = errno;
-    bool there = (size_t)snprintf(room, sizeof room, "%s%.*s", view_folder(), (int)name, path) < sizeof room &&
+    bool there = (size_t)snprintf(room, sizeof room, "%s%.*s", view_folder(), (int)size, path) < sizeof room &&
                 !real()->access(room, F_OK);
 
     errno = before;
@@ -45,7 +46,9 @@ static bool is_bus(const char *path)
 static bool is_ours(const char *path)
 {
     if (!strncmp(path, BUSES, sizeof BUSES - 1))
-        return is_bus(path);
+        return in_view(path, sizeof BUSES - 1 + strcspn(path + sizeof BUSES - 1, "/"));
+    if (below(path, NUMA))
+        return in_view(path, sizeof NUMA - 1);
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (below(path, ours[i]))
             return true;

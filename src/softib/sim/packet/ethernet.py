@@ -110,13 +110,15 @@ def no_ethernet_state() -> dict[str, np.ndarray]:
         "cc": built_in.FLOW.zeros(1),
         "round_trip": ROUND_TRIP.zeros(1),
         "tcp": tables.TCP.zeros(1),
+        "segment": np.zeros(1, np.int64),
         "processor": tables.PROCESSOR.zeros(1),
     }
 
 
-def ethernet_state(net: Any, network: str, control: CongestionControl, queue_pairs: int) -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.State` before the first event."""
-    ports, vls = len(net.port), int(net.opt.vls)
+def ethernet_state(net: Any, network: str, control: CongestionControl, packets: np.ndarray) -> dict[str, np.ndarray]:
+    """The fields of :data:`~softib.sim.packet.tables.State` before the first event; ``packets`` of each
+    queue pair."""
+    ports, vls, queue_pairs = len(net.port), int(net.opt.vls), len(packets)
     fields = no_ethernet_state()
     if network == "roce":
         fields["cc"] = control.flow_rows(2 * queue_pairs, net)
@@ -127,6 +129,9 @@ def ethernet_state(net: Any, network: str, control: CongestionControl, queue_pai
         connection["threshold"] = net.ethernet.window_most * 1000
         connection["rto"] = net.ethernet.rto_first_ps
         connection["alpha"] = constants.MILLION
+        slots = 1 << np.ceil(np.log2(np.clip(packets, 1, constants.WINDOW_PACKETS))).astype(np.int64)
+        connection["slots"], connection["first_slot"] = slots - 1, np.cumsum(slots) - slots
+        fields["segment"] = np.zeros(int(slots.sum()), np.int64)
     return fields | {"queue": tables.QUEUE.zeros(ports * vls), "processor": tables.PROCESSOR.zeros(ports)}
 
 

@@ -34,7 +34,7 @@ class EthernetOptions:
         et al. 2015 for 40 Gb/s, scaled with the rate) and ``p_max``. ``reorder_us``: with reordering
         receivers, a packet that is missing this long counts as lost.
 
-        TCP: ``congestion`` "reno" (NewReno, RFC 6582) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames
+        TCP: ``congestion`` "reno" (RFC 5681, 6675, 8985) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames
         at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as in Linux.
         The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and ``receive_gbps`` of one
         core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each

@@ -227,10 +227,10 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         )
 
 
-def _ethernet_state(net: Any, options: PacketOptions, queue_pairs: int) -> dict[str, np.ndarray]:
+def _ethernet_state(net: Any, options: PacketOptions, packets: np.ndarray) -> dict[str, np.ndarray]:
     if options.network == "infiniband":
         return no_ethernet_state()
-    return ethernet_state(net, options.network, options.control, queue_pairs)
+    return ethernet_state(net, options.network, options.control, packets)
 
 
 def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
@@ -296,6 +296,6 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         bound=links.BOUND_FLOW.zeros(len(net.ar_on) if net.opt.ar else 1, constants.BOUND_SLOTS),
         rng=np.array([options.seed], np.uint64),
         **management_state(ports if net.management.on else 1),
-        **_ethernet_state(net, options, len(q)),
+        **_ethernet_state(net, options, np.bincount(row, message["packets"][: len(m)], minlength=len(q))),
         log=engine.LOG.zeros(LOG_ROWS if len(net.watch_port) else constants.MARGIN + 2),
     )

@@ -173,8 +173,9 @@ def _multicast_route(control: socket.socket, name: str) -> None:
     another (route(8)'s ``struct rtentry``)."""
     device = ctypes.create_string_buffer(name.encode())
     network, mask, none = (struct.pack("HH4s8x", socket.AF_INET, 0, bytes([n, 0, 0, 0])) for n in (224, 240, 0))
-    entry = struct.pack("Q16s16s16sHhxxxxQQhxxxxxxQQQH", 0, network, none, mask, RTF_UP, 0, 0, 0, 0,
-                        ctypes.addressof(device), 0, 0, 0)  # fmt: skip
+    entry = struct.pack(
+        "Q16s16s16sHhxxxxQQhxxxxxxQQQH", 0, network, none, mask, RTF_UP, 0, 0, 0, 0, ctypes.addressof(device), 0, 0, 0
+    )
     fcntl.ioctl(control, SIOCADDRT, entry)
 
 

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from softib.errors import LimitError, PeerError, SoftibError, broken_rule
+from softib.foreign_text import shown
 from softib.tenants.changes import Forbidden, NotThere, Refused
 from softib.tenants.store import Unavailable
 
@@ -33,7 +34,7 @@ def answer_errors(app: FastAPI) -> None:
     @app.exception_handler(SoftibError)
     async def refused(request: Request, error: SoftibError) -> JSONResponse:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
-        LOG.warning("%s %s: %d: %s", request.method, request.url.path, status, error)
+        LOG.warning("%s %s: %d: %s", request.method, shown(request.url.path), status, error)
         return JSONResponse({"error": str(error)}, status)
 
     @app.exception_handler(RequestValidationError)
@@ -42,7 +43,7 @@ def answer_errors(app: FastAPI) -> None:
             "the body is not JSON" if e["type"] == "json_invalid" else f"{e['loc'][-1]}: {broken_rule(e)}"
             for e in error.errors()[:4]
         )
-        LOG.warning("%s %s: 400: %s", request.method, request.url.path, text)
+        LOG.warning("%s %s: 400: %s", request.method, shown(request.url.path), text)
         return JSONResponse({"error": text}, 400)
 
     @app.exception_handler(HTTPException)

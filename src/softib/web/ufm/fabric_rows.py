@@ -43,7 +43,10 @@ class FabricRows:
         # Columns that a fabric computes at each access.
         self._state, self._phys = f.port_state, PortInfo.port_phys_state.get(f.port_info)
         self._lid, self._linked, self._mtu = f.lid, f.linked, PortInfo.neighbor_mtu.get(f.port_info)
-        self._names = f.node_names()
+        nodes = np.maximum(f.port_node, 0)
+        by_node = (f.node_type[nodes] == int(NodeType.SWITCH)) | (f.port_guid == 0)
+        self._guid = np.where(by_node, f.node_guid[nodes], f.port_guid)
+        """The PortGUID of a host's port; for a switch's port its NodeGUID."""
 
     @cached_property
     def _worst(self) -> dict[tuple[int, int | None], str]:
@@ -59,13 +62,7 @@ class FabricRows:
     def name(self, row: int) -> str:
         """``guid_number``: UFM's name of a port."""
         f = self.fabric
-        return f"{guid_text(self._guid(row))}_{int(f.port_num[row])}"
-
-    def _guid(self, row: int) -> int:
-        """The PortGUID of a host's port; for a switch's port its NodeGUID."""
-        f, node = self.fabric, int(self.fabric.port_node[row])
-        on_switch = f.node_type[node] == NodeType.SWITCH
-        return int(f.node_guid[node] if on_switch or not f.port_guid[row] else f.port_guid[row])
+        return f"{guid_text(int(self._guid[row]))}_{int(f.port_num[row])}"
 
     def find(self, name: str) -> int | None:
         """The row of a port by its UFM name."""
@@ -94,13 +91,13 @@ class FabricRows:
     def port(self, row: int) -> dict[str, Any]:
         """One port."""
         f, node = self.fabric, int(self.fabric.port_node[row])
-        kind, number, name = int(f.node_type[node]), int(f.port_num[row]), self._names[node]
+        kind, number, name = int(f.node_type[node]), int(f.port_num[row]), f.node_name(node)
         peer = self.peer(row)
         on_switch = kind == NodeType.SWITCH
         label = str(f.port_label.get(row) or number)
         out = {
             "name": self.name(row),
-            "guid": guid_text(self._guid(row)),
+            "guid": guid_text(int(self._guid[row])),
             "number": number,
             "dname": label if on_switch else f"HCA-1/{number}",
             "node_description": f"{name}:{label}" if on_switch else name,
@@ -117,9 +114,9 @@ class FabricRows:
             other = int(f.port_node[peer])
             out |= {
                 "peer": self.name(peer),
-                "peer_guid": guid_text(self._guid(peer)),
+                "peer_guid": guid_text(int(self._guid[peer])),
                 "peer_node_guid": guid_text(int(f.node_guid[other])),
-                "peer_node_name": self._names[other],
+                "peer_node_name": f.node_name(other),
                 "peer_port_dname": str(f.port_label.get(peer) or int(f.port_num[peer])),
             }
         return out
@@ -174,7 +171,7 @@ class FabricRows:
             "name": guid,
             "guid": guid_text(int(f.node_guid[node])),
             "system_guid": guid,
-            "system_name": self._names[node],
+            "system_name": f.node_name(node),
             "type": kind.lower() if kind == "Switch" else "host" if kind == "Computer" else kind.lower(),
             "state": "active",
             "vendor": f"{int(f.vendor_id[node]):#x}",
@@ -205,7 +202,7 @@ class FabricRows:
                 f"{side}_guid": guid_text(int(f.node_guid[node])),
                 f"{side}_port": str(int(f.port_num[row])),
                 f"{side}_port_dname": label,
-                f"{side}_port_node_description": f"{self._names[node]}:{label}" if on_switch else self._names[node],
+                f"{side}_port_node_description": f"{f.node_name(node)}:{label}" if on_switch else f.node_name(node),
             }
         worst = (self._worst.get((int(f.node_guid[f.port_node[r]]), int(f.port_num[r])), "Info") for r in (a, b))
         return out | {"severity": max(worst, key=("Info", "Warning", "Critical").index)}

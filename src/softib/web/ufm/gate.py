@@ -15,6 +15,7 @@ from base64 import b64decode
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from softib.foreign_text import shown
 from softib.tenants.accounts import Account, Accounts
 
 __all__ = ["CERTIFICATE", "MOST_OCTETS", "Gate"]
@@ -30,9 +31,17 @@ BY_NAME = ("/ufmRest", "/tenants/v1")
 """Requests that accept a name and a password."""
 TENANTS = {
     True: ("/tenants", "/partitions", "/tokens", "/openapi.json"),
-    False: ("/resources", "/actions/remove_guids_from_pkey", "/app/ufm_version", "/app/tokens", "/app/jobs", "/jobs",
-            "/healthcheck", "/openapi.json"),
-}  # fmt: skip
+    False: (
+        "/resources",
+        "/actions/remove_guids_from_pkey",
+        "/app/ufm_version",
+        "/app/tokens",
+        "/app/jobs",
+        "/jobs",
+        "/healthcheck",
+        "/openapi.json",
+    ),
+}
 """Paths that an account of a tenant may use, below ``/tenants/v1`` (True) and UFM's prefixes. Neutron's are named by
 their second part."""
 MOST_OCTETS = 4 << 20
@@ -61,23 +70,25 @@ class Gate:
             account = await _in_thread(self._account, prefix, headers, scope)
         if account is None and (prefix, path) != ("/tenants/v1", "/openapi.json"):
             await _answer(
-                send, 401, "missing or wrong credentials: give name and password, token or client certificate"
+                scope, send, 401, "missing or wrong credentials: give name and password, token or client certificate"
             )
             return
         if account is not None and scope["method"] not in ("GET", "HEAD") and not account.changes:
-            await _answer(send, 403, f"{account.name} may only read")
+            await _answer(scope, send, 403, f"{account.name} may only read")
             return
         if account is not None and account.role == "tenant" and not _is_open_to_tenants(prefix, path):
-            await _answer(send, 403, f"{account.name} is an account of a tenant; this call is for operators")
+            await _answer(scope, send, 403, f"{account.name} is an account of a tenant; this call is for operators")
             return
         body = await _body(headers, receive)
         if body is None:
             await _answer(
-                send, 413, f"the body is larger than {MOST_OCTETS >> 20} MB; send the GUIDs in several requests"
+                scope, send, 413, f"the body is larger than {MOST_OCTETS >> 20} MB; send the GUIDs in several requests"
             )
             return
         if not _is_text(body):
-            await _answer(send, 400, "the body has half of a UTF-16 surrogate pair; send text that UTF-8 can hold")
+            await _answer(
+                scope, send, 400, "the body has half of a UTF-16 surrogate pair; send text that UTF-8 can hold"
+            )
             return
         state = {**scope.get("state", {}), "account": account, "body": body, "prefix": prefix}
         inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "state": state}
@@ -179,7 +190,8 @@ async def _in_thread(function: Callable[..., Any], *values: Any) -> Any:
     return await run_in_threadpool(function, *values)
 
 
-async def _answer(send: Send, status: int, text: str) -> None:
+async def _answer(scope: Scope, send: Send, status: int, text: str) -> None:
+    LOG.warning("%s %s: %d: %s", scope["method"], shown(scope["path"]), status, text)
     body = json.dumps({"error": text}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError
+from softib.input_files import uncompressed_name
 from softib.workloads.traces.protobuf_wire import Value, delimited, double_of, fields, float_of, signed, varints
 
 __all__ = ["Node", "NodeType", "node_of", "rank_files", "read_nodes"]
 
-RANK_FILE = re.compile(r"(?P<stem>.+)\.(?P<rank>\d+)(?P<suffix>\.et|\.json)")
+RANK_FILE = re.compile(r"(?P<stem>.+)\.(?P<rank>\d+)(?P<suffix>\.et|\.json)(?P<packed>\.gz)?")
 
 
 class NodeType(IntEnum):
@@ -91,11 +92,11 @@ def rank_files(path: Path) -> list[Path]:
     hit = RANK_FILE.fullmatch(path.name)
     if hit is None and path.is_file():
         return [path]
-    stem, suffix = (hit["stem"], hit["suffix"]) if hit else (path.name, ".et")
+    stem, suffix = (hit["stem"], hit["suffix"] + (hit["packed"] or "")) if hit else (path.name, ".et")
     by_rank: dict[int, Path] = {}
     for other in path.parent.glob("*" + suffix) if path.parent.is_dir() else ():
         one = RANK_FILE.fullmatch(other.name)
-        if one and one["stem"] == stem and one["suffix"] == suffix:
+        if one and one["stem"] == stem:
             by_rank[int(one["rank"])] = other
     if not by_rank or (hit and not path.is_file()):
         raise InputError(f"{path}: cannot read: no such file, and no {path.name}.0.et")
@@ -111,7 +112,7 @@ def rank_files(path: Path) -> list[Path]:
 def read_nodes(path: Path, data: bytes, rank: int) -> list[Node]:
     """Return the nodes of one rank, in the order of the file. Raises :class:`InputError` with file,
     rank and node."""
-    if path.suffix == ".json":
+    if uncompressed_name(path).suffix == ".json":
         from softib.workloads.traces.chakra_json import nodes_of
 
         nodes = nodes_of(path, data)

@@ -1,5 +1,5 @@
 """The JSON formats of Chakra: that of its feeder (``workload_graph``), and unconverted
-execution traces of PyTorch (``nodes``)."""
+execution traces of PyTorch (``nodes``); profiles of PyTorch (``traceEvents``)."""
 
 from __future__ import annotations
 
@@ -11,29 +11,13 @@ from softib.errors import InputError
 from softib.plain_values import load_json
 from softib.workloads.traces.chakra import Node, NodeType
 from softib.workloads.traces.plain_collectives import COLLECTIVES
+from softib.workloads.traces.torch_profile import collective_of, profile_nodes
 
 __all__ = ["nodes_of"]
 
 RECORDED = "record_param_comms"
 """PyTorch's node of a collective: (tensors, sequence number, group, rank, name, splits in, splits
 out, ranks), ParamCommsUtils.hpp."""
-NAMES = {
-    "allreduce": "all-reduce",
-    "all_reduce": "all-reduce",
-    "reduce": "reduce",
-    "all_gather": "all-gather",
-    "allgather": "all-gather",
-    "_allgather_base": "all-gather",
-    "gather": "gather",
-    "scatter": "scatter",
-    "broadcast": "broadcast",
-    "all_to_all": "all-to-all",
-    "all_to_allv": "all-to-all",
-    "reduce_scatter": "reduce-scatter",
-    "_reduce_scatter_base": "reduce-scatter",
-    "barrier": "barrier",
-}
-"""PyTorch's names of collectives."""
 GROUP, COLLECTIVE = 2, 4
 """Positions in the inputs of :data:`RECORDED`."""
 
@@ -44,9 +28,11 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
         held = load_json(data)
     except ValueError as error:
         raise InputError(f"{path}: no JSON: {str(error).splitlines()[0]}") from None
+    if isinstance(held, dict) and "traceEvents" in held:
+        return profile_nodes(path, held)
     rows = held.get("workload_graph", held.get("nodes")) if isinstance(held, dict) else None
     if not isinstance(rows, list):
-        raise InputError(f"{path}: not a Chakra trace: it has neither workload_graph nor nodes")
+        raise InputError(f"{path}: not a Chakra trace: it has neither workload_graph, nodes nor traceEvents")
     make = _feeder if "workload_graph" in held else _pytorch
     nodes = []
     for k, row in enumerate(rows):
@@ -89,7 +75,7 @@ def _pytorch(row: dict[str, Any]) -> Node:
     node = Node(int(row["id"]), str(row["name"]), NodeType.COMP, attributes={"is_cpu_op": True, "in_order": True})
     if node.name == RECORDED:
         values = row["inputs"]["values"]
-        name = NAMES.get(str(values[COLLECTIVE]))
+        name = collective_of(str(values[COLLECTIVE]))
         if name is not None:
             node.type = NodeType.COMM_COLL
             assert node.attributes is not None

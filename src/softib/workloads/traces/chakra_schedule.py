@@ -22,6 +22,7 @@ from softib.workloads.schedule.schedule import ANY, Kind, Schedule
 from softib.workloads.traces.chakra import Node, NodeType, rank_files, read_nodes
 from softib.workloads.traces.chakra_groups import Grouping, GroupKey
 from softib.workloads.traces.plain_collectives import COLLECTIVES, Expand, Operations, expand
+from softib.workloads.traces.torch_profile import of_rank
 
 __all__ = ["read_chakra", "schedule_of"]
 
@@ -47,7 +48,14 @@ def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
         if got.flaw:
             raise InputError(f"{file}: {got.flaw}")
         traces.append(read_nodes(file, got.data, rank))
-    return schedule_of(str(path), traces * ranks if len(traces) == 1 else traces, grouping=grouping)
+    world = traces[0][0].get("world_size")
+    if len(traces) == 1 and world:
+        if world > ranks:
+            raise InputError(f"{path}: it is of a job of {world:,} ranks, more than {ranks:,} hosts' ranks")
+        traces = [of_rank(path, traces[0], rank, world) for rank in range(world)]
+    elif len(traces) == 1:
+        traces *= ranks
+    return schedule_of(str(path), traces, grouping=grouping)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softib.errors import InputError
-from softib.input_files import content
+from softib.input_files import content, uncompressed_name
 from softib.plural import counted
 from softib.workloads.schedule.schedule import Schedule
 from softib.workloads.traces.goal import read_goal
@@ -39,7 +39,7 @@ def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str 
     """Return the schedule of the file ``path``; a single Chakra trace becomes the program of
     ``ranks`` ranks, with ``groups`` and ``dims`` as in a job. Raises :class:`InputError` for a file
     that cannot be read, with the expected format."""
-    if path.suffix in CHAKRA or (not path.exists() and path.with_name(path.name + ".0.et").exists()):
+    if uncompressed_name(path).suffix in CHAKRA or (not path.exists() and path.with_name(path.name + ".0.et").exists()):
         from softib.workloads.traces.chakra_groups import grouping_of
         from softib.workloads.traces.chakra_schedule import read_chakra
 

@@ -118,6 +118,9 @@ State: Any = table(
         "round_trip": Array("queue pairs", transport.ROUND_TRIP),
         "cc": Array("streams", built_in.FLOW),
         "tcp": Array("queue pairs", ethernet.TCP),
+        "segment": Array(
+            "segments", "int64", "ps + 1", "TCP: when a segment was last sent; 0: it is lost; -1: it is there."
+        ),
         "processor": Array("ports", ethernet.PROCESSOR),
         "log": Array("rows", engine.LOG),
     },

@@ -161,7 +161,8 @@ PACKET = Rows(
     i4(
         "behind",
         "packet",
-        "FIFO mode: next packet of its input; a copy: the packet that holds its place; an ACK of RoCE: ns of the host.",
+        "FIFO mode: next packet of its input; a copy: the packet that holds its place; an ACK of RoCE: ns of the host; "
+        "of TCP: segments from its number to a block << 16 | those of the block.",
     ),
     i8("tail", "ps", "When its last byte is there."),
     i8("entered", "ps", "When it entered the switch; TCP, and RoCE that measures: its timestamp."),

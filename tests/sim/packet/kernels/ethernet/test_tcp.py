@@ -116,6 +116,32 @@ def test_a_lost_segment_is_sent_again_after_three_duplicates():
     pytest.fail("no seed loses exactly one frame")
 
 
+def test_many_senders_fill_a_link_whose_queue_overflows():
+    """Slow start of eight flows loses hundreds of frames; those that are missing are sent again, no
+    flow waits for its RTO of 200 ms, and the link is full: 100 Gb/s less headers, preamble and gap."""
+    sent = messages(1 + np.arange(8), 0, 20_000_000)
+    _, s, status, _ = execute(star(9), sent, tcp(gbps=100, queue_bytes=500_000))
+    lost = int(s.queue["tail_drops"].sum())
+    assert status == constants.DONE and lost > 200 and not s.tcp["timeouts"].any()
+    assert lost <= s.tcp["retransmits"].sum() < 1.1 * lost + 10, "what is there is not sent again"
+    assert 8 * 20_000_000 * 8e3 / s.message["completed"].max() > 0.95 * 100 * MSS / WIRE
+
+
+def test_a_lost_tail_is_probed_after_two_round_trips():
+    """RFC 8985, 7: the last segments of a message have no successors that show their loss. After two
+    round trips (1 ms each here), and a delayed acknowledgement if it was one, the last is sent again:
+    one loss in a message of 12 segments never costs an RTO."""
+    fabric = lossy(1 / 30, 50_000)
+    sent = messages([0, 0], [1, 1], 12 * MSS, qp=[0, 0], start_ps=[0, 10 * MS])
+    took = []
+    for seed in range(120):
+        _, s, _, _ = execute(fabric, sent, tcp(seed, **NO_STACK))
+        if s.port["rcv_errors"].sum() == 1 and s.message["completed"][0] < 5 * MS:
+            assert s.tcp["timeouts"][0] == 0, f"seed {seed}"
+            took.append((s.message["completed"][1] - 10 * MS) / MS)
+    assert len(took) > 10 and max(took) < 50, "two round trips, a probe, its answer, at most 40 ms of delay"
+
+
 @pytest.mark.parametrize("share", [0.0005, 0.002])
 def test_throughput_under_random_loss_is_that_of_mathis(share):
     """Mathis, Semke, Mahdavi, Ott, CCR 1997: MSS / RTT sqrt(3 / 2 p), within 15 %, of a long flow
@@ -147,7 +173,7 @@ def test_two_equal_flows_share_a_drop_tail_queue_in_the_long_run():
 
 def test_dctcp_keeps_the_queue_at_its_threshold():
     """Alizadeh et al., SIGCOMM 2010: with marks above K the queue stays below K + N segments, and
-    the link is full; NewReno fills the buffer."""
+    the link is full; Reno fills the buffer."""
     fabric, flows, k = star(5), 4, 100_000
     sent = messages(1 + np.arange(flows), 0, 300_000_000)
     queue = {}
@@ -213,4 +239,5 @@ def test_moderated_interrupts_gather_frames():
         plain = int(run(star(2), messages([0], [1], n * MSS), tcp(**NO_STACK, gbps=1)).arrived_ps[0])
         assert plain == first + (n - 1) * WIRE * 8000
         waits = -(-(plain - first) // 50_000_000) * 50_000_000
-        assert int(run(star(2), messages([0], [1], n * MSS), tcp(**given)).arrived_ps[0]) == first + waits
+        got = int(run(star(2), messages([0], [1], n * MSS), tcp(**given)).arrived_ps[0])
+        assert 0 <= got - first - waits < n, "frames of one interrupt are 1 ps apart"

@@ -2,30 +2,43 @@
 5681, 6298). Each queue pair is an open connection. A message is one write to the socket: it costs the
 sender's CPU a fixed time and a time per byte, segment after segment, independent of the window. A
 segment belongs to one message; its number represents its bytes. A flow may have as many segments in
-flight as its congestion window, and two more after duplicate acknowledgements (limited transmit, RFC
-3042). Acknowledgements and timeouts change the window: slow start and congestion avoidance (RFC 5681),
-fast retransmit and recovery (NewReno, RFC 6582), the retransmission timeout (RFC 6298), DCTCP (RFC
-8257).
+the network as its congestion window; those that are acknowledged selectively or lost have left it
+(RFC 6675). Acknowledgements change the window: slow start and congestion avoidance (RFC 5681), DCTCP
+(RFC 8257). :mod:`~softib.sim.packet.kernels.ethernet.tcp_recovery` finds losses.
 """
 
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.constants import DATA, FECN, LAST_OF_MESSAGE, MILLION, TIMER
-from softib.sim.packet.kernels.engine.events import push_timer, word
+from softib.sim.packet.constants import DATA, FECN, LAST_OF_MESSAGE, MILLION
 from softib.sim.packet.kernels.engine.loop import compute
 from softib.sim.packet.kernels.engine.pools import new_packet
 from softib.sim.packet.kernels.engine.rng import mixed
+from softib.sim.packet.kernels.ethernet.tcp_recovery import (
+    LOST,
+    ONE,
+    PROBE,
+    REORDERED,
+    all_lost,
+    detect,
+    in_network,
+    next_lost,
+    probe,
+    recovered,
+    selective,
+    set_timer,
+    slot,
+    start_timer,
+)
 from softib.sim.packet.kernels.hca.hca import activate, first_stream, leave_ring, rotate
 from softib.sim.packet.kernels.hca.messages import COMPUTE_OP, payload_of
 from softib.sim.packet.kernels.link.credits import put_on_wire
 from softib.sim.packet.kernels.switch.switch import cross
-from softib.sim.packet.kernels.transport.retransmission import acknowledged, skip_to
+from softib.sim.packet.kernels.transport.retransmission import acknowledged
 
 SEGMENT_HEADERS = 70
 """Ethernet 14 and FCS 4, IPv4 20, TCP 20 with timestamps 12 (RFC 7323)."""
 LEAST_FRAME = 64
-LIMITED_TRANSMIT = 2
 
 
 @inner
@@ -83,27 +96,20 @@ def stream_segment_octets(state, stream):
 
 
 @inner
-def window_of(net, state, q):
-    """Return how many segments ``q`` may have in flight."""
-    connection = state.tcp[q]
-    window = connection.window // 1000
-    if connection.recover == 0:
-        window += min(connection.dup_acks, np.int64(LIMITED_TRANSMIT))
-    return min(window, net.ethernet.window_most)
-
-
-@inner
 def segment_not_before(net, state, q):
     """Return when the connection may send its next segment, -1 while it waits for a message
     or an acknowledgement."""
-    if state.tcp[q].retransmit:
+    connection = state.tcp[q]
+    if connection.forced == 0 and in_network(state, q) >= connection.window // ONE:
+        return np.int64(-1)
+    if connection.retransmit:
         return state.qp[q].not_before
     at = state.qp[q].current_message
     if at >= state.qp[q].end_message:
         return np.int64(-1)
     m = state.order[at]
     posted, psn = state.message[m].posted, state.qp[q].next_psn
-    if posted == 0 or psn - state.rc[q].acked >= window_of(net, state, q):
+    if posted == 0 or psn - state.rc[q].acked >= net.ethernet.window_most:
         return np.int64(-1)
     segment = psn - state.message[m].psn
     octets = min((segment + 1) * state.qp[q].payload, state.message[m].length)
@@ -122,15 +128,6 @@ def settle(net, state, q, now):
 
 
 @inner
-def set_rto(state, q, at):
-    """Set the retransmission timer of ``q`` to expire at ``at`` (0: stop it)."""
-    state.tcp[q].rto_at = at
-    if at and (state.rc[q].timed == 0 or at + 1 < state.rc[q].timed):
-        state.rc[q].timed = at + 1
-        push_timer(state, at, word(state.qp[q].src, TIMER, q))
-
-
-@inner
 def send_segment(net, state, port, vl, row, now):
     """Send a segment of the connection whose turn it is; return the bytes of its frame."""
     stream = first_stream(state, row)
@@ -145,17 +142,21 @@ def send_segment(net, state, port, vl, row, now):
     end = put_on_wire(net, state, port, row, k, now)
     cross(net, state, port, vl, k, now)
     state.reg.sent += 1
-    if connection.retransmit or psn < connection.highest:
+    again, row_of = connection.retransmit, slot(connection, psn)
+    connection.forced = 0
+    if again:
         connection.retransmits += 1
-    if connection.retransmit:
-        connection.retransmit = 0
+        if state.segment[row_of] == LOST:
+            connection.lost -= 1
+        state.segment[row_of] = now + 1
+        connection.retransmit = next_lost(state, q, psn + 1)
     else:
+        state.segment[row_of] = now + 1
         state.qp[q].next_psn = psn + 1
-        connection.highest = max(connection.highest, psn + 1)
         if last:
             state.qp[q].current_message += 1
-    if connection.rto_at == 0:
-        set_rto(state, q, now + connection.rto)
+    if connection.rto_at == 0 or (again == 0 and connection.timer == PROBE):
+        start_timer(net, state, q, now)
     gap = state.qp[q].ps_packet
     if gap:
         state.qp[q].not_before = now + (end - now) * gap // 1000
@@ -164,12 +165,6 @@ def send_segment(net, state, port, vl, row, now):
     if t > end:
         activate(net, state, q, now)
     return octets
-
-
-DUPLICATES = 3
-"""Number of duplicate acknowledgements that indicate a loss (RFC 5681)."""
-ONE = 1000
-"""A segment of the window."""
 
 
 @inner
@@ -181,6 +176,7 @@ def measured(net, connection, rtt):
     else:
         connection.rttvar = (3 * connection.rttvar + abs(connection.srtt - rtt)) // 4
         connection.srtt = (7 * connection.srtt + rtt) // 8
+    connection.least_rtt = min(connection.least_rtt, rtt) if connection.least_rtt else rtt
     connection.rto = min(max(connection.srtt + 4 * connection.rttvar, net.ethernet.rto_min_ps), net.ethernet.rto_max_ps)
 
 
@@ -192,22 +188,22 @@ def tcp_ack(net, state, q, k, sent, now):
     if net.ethernet.jitter_ps and state.qp[q].not_before <= now:
         z = mixed(np.uint64(now) ^ np.uint64(q) << np.uint64(40) ^ np.uint64(net.ethernet.seed))
         state.qp[q].not_before = now + np.int64(z >> np.uint64(33)) % (net.ethernet.jitter_ps + 1)
-    flight = state.qp[q].next_psn - before
+    if upto < before:
+        return np.int64(-1)
+    flight, later = in_network(state, q), selective(state, q, k, upto, now)
     if upto > before:
         measured(net, connection, now - sent)
         acknowledged(net, state, q, upto - 1, now)
         if net.ethernet.dctcp:
             dctcp(net, state, q, upto, upto - before, state.packet[k].marks & FECN)
-        if connection.recover:
-            recovers(connection, upto, upto - before, flight)
-        else:
-            connection.dup_acks = 0
+        if connection.recover == 0 or connection.timed_out:
             grows(net, connection, upto, upto - before, flight)
-        set_rto(
-            state, q, now + connection.rto if upto < connection.highest and state.qp[q].end_message > 0 else np.int64(0)
-        )
-    elif upto == before and flight > 0:
-        duplicate(state, q, connection, upto, flight)
+        recovered(connection, upto)
+    pending = detect(net, state, q, now) if later or connection.recover else np.int64(0)
+    if upto > before or (connection.recover and connection.timer == PROBE):
+        start_timer(net, state, q, now)
+    if pending:
+        set_timer(state, q, pending, REORDERED)
     return settle(net, state, q, now)
 
 
@@ -221,40 +217,6 @@ def grows(net, connection, upto, many, flight):
     elif (flight + 1) * ONE >= connection.window and (net.ethernet.dctcp == 0 or upto > connection.cut_end):
         connection.window += many * ONE * ONE // connection.window
     connection.window = min(connection.window, net.ethernet.window_most * ONE)
-
-
-@inner
-def duplicate(state, q, connection, upto, flight):
-    """Handle a duplicate acknowledgement: the third means that segment ``upto`` is lost. If there
-    are more duplicates than segments were in flight at its retransmission, they are for later
-    segments, so it was lost again (which stacks with SACK detect)."""
-    connection.dup_acks += 1
-    if connection.recover:
-        connection.window += ONE
-        if connection.dup_acks > connection.relost_after:
-            connection.retransmit = upto + 1
-            connection.relost_after = connection.dup_acks + flight
-    elif connection.dup_acks == DUPLICATES and upto >= connection.careful:
-        connection.threshold = max(flight * ONE // 2, np.int64(2 * ONE))
-        connection.window = connection.threshold + DUPLICATES * ONE
-        connection.recover = state.qp[q].next_psn + 1
-        connection.retransmit = upto + 1
-        connection.relost_after = connection.dup_acks + flight
-
-
-@inner
-def recovers(connection, upto, many, flight):
-    """In fast recovery, a partial acknowledgement shows the next hole; a full one ends the
-    recovery (RFC 6582, section 3.2)."""
-    if upto + 1 >= connection.recover:
-        connection.window = min(connection.threshold, (max(flight - many, np.int64(1)) + 1) * ONE)
-        connection.recover = 0
-        connection.dup_acks = 0
-        connection.retransmit = 0
-    else:
-        connection.retransmit = upto + 1
-        connection.relost_after = connection.dup_acks + flight - many
-        connection.window = max(connection.window - many * ONE + ONE, np.int64(ONE))
 
 
 @inner
@@ -281,8 +243,7 @@ def dctcp(net, state, q, upto, many, marked):
 
 @inner
 def retransmission_timeout(net, state, port, q, now):
-    """The retransmission timer has expired: go back to the first unacknowledged segment, with a
-    window of one and twice the RTO (RFC 6298 5.4 to 5.7). Returns a port to check."""
+    """The timer of the connection's event has expired. Returns a port to check."""
     if state.rc[q].timed != now + 1:
         return np.int64(-1)  # another timer was started since
     state.rc[q].timed = 0
@@ -290,17 +251,15 @@ def retransmission_timeout(net, state, port, q, now):
     if connection.rto_at == 0:
         return np.int64(-1)
     if connection.rto_at > now:
-        set_rto(state, q, connection.rto_at)
+        set_timer(state, q, connection.rto_at, connection.timer)
         return np.int64(-1)
-    connection.timeouts += 1
-    flight = state.qp[q].next_psn - state.rc[q].acked
-    connection.threshold = max(flight * ONE // 2, np.int64(2 * ONE))
-    connection.window = ONE
-    connection.rto = min(2 * connection.rto, net.ethernet.rto_max_ps)
-    connection.careful = connection.highest
-    connection.recover = 0
-    connection.dup_acks = 0
-    connection.retransmit = 0
-    skip_to(state, q, state.rc[q].acked)
-    connection.rto_at = 0  # starts with the segment sent now
+    if connection.timer == REORDERED:
+        start_timer(net, state, q, now)
+        pending = detect(net, state, q, now)
+        if pending:
+            set_timer(state, q, pending, REORDERED)
+    elif connection.timer == PROBE:
+        probe(net, state, q, now)
+    else:
+        all_lost(net, state, q)
     return settle(net, state, q, now)

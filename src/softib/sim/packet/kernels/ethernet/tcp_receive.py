@@ -1,5 +1,5 @@
 """TCP as a receiver: CPU cost of the stack, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3,
-RFC 5681 4.2), ECN echo (RFC 8257).
+RFC 5681 4.2), selective acknowledgements (RFC 2018), ECN echo (RFC 8257).
 
 With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt) a frame waits for
 the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time per byte,
@@ -54,7 +54,8 @@ def tcp_receive(net, state, port, k, now):
     state.processor[port].receive_ps += work
     seen = interrupt(net, state, port, now)
     state.port[port].rx_free = max(state.port[port].rx_free, seen) + work // net.ethernet.cores
-    connection.receiver_free = max(max(seen, connection.receiver_free) + work, state.port[port].rx_free)
+    # 1 ps later than the frame before it, so that frames of one interrupt keep their order
+    connection.receiver_free = max(max(seen, connection.receiver_free + 1) + work, state.port[port].rx_free)
     if connection.receiver_free > now:
         push(state, connection.receiver_free, word(port, ANSWER, k))
         return np.int64(-1)
@@ -94,6 +95,7 @@ def segment(net, state, port, k, now):
     if psn != expected:
         if expected < psn < expected + WINDOW_PACKETS - 1:
             keep(state, 2 * q, psn, np.int64(0))
+            block(state, q, psn, expected)
         return acknowledge(net, state, port, q)
     if connection.unacked == 0:
         connection.echo = sent
@@ -104,6 +106,20 @@ def segment(net, state, port, k, now):
     connection.delayed_at = now + net.ethernet.delayed_ack_ps
     push_timer(state, connection.delayed_at, word(port, ETHERNET_TIMER, 16 + q))
     return look
+
+
+@inner
+def block(state, q, psn, expected):
+    """Find the segments around ``psn`` that are there, which the next acknowledgement names (RFC
+    2018)."""
+    connection = state.tcp[q]
+    if not connection.block_begin <= psn <= connection.block_end:
+        connection.block_begin = psn
+        connection.block_end = psn + 1
+    while kept(state, 2 * q, connection.block_end):
+        connection.block_end += 1
+    while connection.block_begin - 1 > expected and kept(state, 2 * q, connection.block_begin - 1):
+        connection.block_begin -= 1
 
 
 @inner
@@ -137,6 +153,8 @@ def acknowledge(net, state, port, q):
     control(net, state, port, 2 * q + 1, ACK, state.rc[q].expected, state.qp[q].back_lid, state.qp[q].back_vl)
     k = state.vl_more[port * net.opt.vls + state.qp[q].back_vl].last_control
     state.packet[k].entered = connection.echo
+    ahead = connection.block_begin - state.rc[q].expected
+    state.packet[k].behind = ahead << 16 | connection.block_end - connection.block_begin if ahead > 0 else 0
     if net.ethernet.dctcp and connection.ecn_seen:
         state.packet[k].marks = FECN  # the ECE flag
     return port

@@ -1,0 +1,225 @@
+"""Traces of PyTorch's profiler (``torch.profiler``, Chrome's JSON): what the GPU did, and the NCCL
+kernels with their sizes.
+
+What ended before something else began ends before it in the replay, too, and the time in which
+nothing ran before it stays. Kernels of computing between two begins or ends of communication are one
+computation; the recorded time of a collective is not used.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError
+from softib.foreign_text import shown
+from softib.workloads.traces.chakra import Node, NodeType
+from softib.workloads.traces.plain_collectives import COLLECTIVES
+
+__all__ = ["collective_of", "of_rank", "profile_nodes"]
+
+NAMES = {
+    "allreduce": "all-reduce",
+    "all_reduce": "all-reduce",
+    "all_reduce_barrier": "barrier",
+    "reduce": "reduce",
+    "all_gather": "all-gather",
+    "allgather": "all-gather",
+    "allgather_into_tensor": "all-gather",
+    "gather": "gather",
+    "scatter": "scatter",
+    "broadcast": "broadcast",
+    "all_to_all": "all-to-all",
+    "all_to_allv": "all-to-all",
+    "alltoall": "all-to-all",
+    "reduce_scatter": "reduce-scatter",
+    "reduce_scatter_tensor": "reduce-scatter",
+    "barrier": "barrier",
+}
+"""PyTorch's names of collectives, without what :func:`collective_of` removes."""
+OCTETS = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
+    **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
+    **dict.fromkeys(("Float", "Int"), 4),
+    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+}
+"""Bytes of an element by ``dtype`` (c10/core/ScalarType.h)."""
+KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
+COLLECTIVE = "Collective name"
+MESSAGES = {"send": (NodeType.COMM_SEND, "comm_dst", "Dst Rank"), "recv": (NodeType.COMM_RECV, "comm_src", "Src Rank")}
+
+
+def collective_of(name: str) -> str | None:
+    """Return the collective that PyTorch calls ``name``; None for another operation."""
+    bare = name.lstrip("_").removesuffix("_coalesced").removesuffix("_oop").removesuffix("_base")
+    return NAMES.get(bare)
+
+
+@dataclass
+class _Piece:
+    """A computation, or a kernel of NCCL (``args``) on a stream. Times in microseconds."""
+
+    begin: float
+    end: float
+    args: dict[str, Any] | None = None
+    stream: Any = None
+
+
+def profile_nodes(path: Path, held: dict[str, Any]) -> list[Node]:
+    """Return the nodes of the rank whose profile is ``held``. Raises :class:`InputError` with the file
+    and the invalid event."""
+    rows = held["traceEvents"]
+    if not isinstance(rows, list):
+        raise InputError(f"{path}: its traceEvents are no list")
+    pieces = []
+    for k, row in enumerate(rows):
+        try:
+            pieces += _piece(row)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"{path}: event {k + 1} is not one of a profile ({type(error).__name__}: {error})"
+            ) from None
+    talks = sorted((p for p in pieces if p.args is not None), key=lambda p: p.begin)
+    if not talks:
+        raise InputError(
+            f"{path}: no kernel has a {COLLECTIVE}: profile with ProfilerActivity.CUDA and the nccl backend of "
+            "PyTorch 2.4 or newer"
+        )
+    about = held.get("distributedInfo")
+    nodes = _ordered(path, _merged([p for p in pieces if p.args is None], talks) + talks)
+    world = about.get("world_size") if isinstance(about, dict) else None
+    if isinstance(world, int) and world > 0 and nodes[0].attributes is not None:
+        nodes[0].attributes["world_size"] = world
+    return nodes
+
+
+def _piece(row: Any) -> list[_Piece]:
+    if not isinstance(row, dict) or row.get("ph") != "X" or row.get("cat") not in KERNELS:
+        return []
+    begin, took, args = float(row["ts"]), float(row["dur"]), row.get("args") or {}
+    if not (math.isfinite(begin) and math.isfinite(took) and took >= 0):
+        raise ValueError(f"a time of {begin} and {took} us")
+    if not isinstance(args, dict):
+        raise TypeError("args are no mapping")
+    if COLLECTIVE not in args:
+        if str(row.get("name", "")).startswith("nccl"):
+            raise ValueError(f"a kernel of NCCL without {COLLECTIVE}, which PyTorch 2.4 and newer write")
+        return [_Piece(begin, begin + took)]
+    return [_Piece(begin, begin + took, args, args.get("stream"))]
+
+
+def _merged(kernels: list[_Piece], talks: list[_Piece]) -> list[_Piece]:
+    """Kernels that begin between the same two begins or ends of communication, as one."""
+    cuts = sorted({time for p in talks for time in (p.begin, p.end)})
+    out: list[_Piece] = []
+    before = -1
+    for kernel in sorted(kernels, key=lambda p: p.begin):
+        part = bisect_right(cuts, kernel.begin)
+        if part == before:
+            out[-1].end = max(out[-1].end, kernel.end)
+            continue
+        if out:
+            out[-1].end = min(out[-1].end, kernel.begin)
+        out.append(_Piece(kernel.begin, kernel.end))
+        before = part
+    return out
+
+
+def _ordered(path: Path, pieces: list[_Piece]) -> list[Node]:
+    """Return the nodes of ``pieces``, each with what ended before it began on each stream, and behind
+    the time in which nothing ran."""
+    nodes: list[Node] = []
+    done: dict[Any, list[tuple[float, int]]] = {}
+    first = min(p.begin for p in pieces)
+    for piece in sorted(pieces, key=lambda p: (p.begin, p.end)):
+        needs, since = [], first
+        for ends in done.values():
+            at = bisect_right(ends, (piece.begin, len(pieces) * 2))
+            if at:
+                since = max(since, ends[at - 1][0])
+                needs.append(ends[at - 1][1])
+        node = Node(len(nodes), "computation", NodeType.COMP, data_deps=tuple(needs), attributes={})
+        if piece.args is None:
+            node.micros = piece.end - since
+            key: Any = "GPU"
+        else:
+            waits = Node(len(nodes), "wait", NodeType.COMM_COLL, (), tuple(needs), piece.begin - since, {})
+            nodes.append(waits)
+            node.number, node.data_deps, key = len(nodes), (waits.number,), ("stream", str(piece.stream))
+            _talk(path, node, piece.args)
+        nodes.append(node)
+        ends = done.setdefault(key, [])
+        ends.append((max(piece.end, ends[-1][0] if ends else piece.end), node.number))
+    return nodes
+
+
+def _talk(path: Path, node: Node, args: dict[str, Any]) -> None:
+    """Make ``node`` the collective or message of ``args``."""
+    node.name = str(args[COLLECTIVE])
+    where = f"{path}: collective {shown(node.name)!r}"
+    octets, many = OCTETS.get(str(args.get("dtype"))), args.get("In msg nelems")
+    known = collective_of(node.name)
+    if known != "barrier" and (octets is None or not isinstance(many, int) or isinstance(many, bool) or many < 0):
+        raise InputError(
+            f"{where}: In msg nelems {shown(str(many))} of dtype {shown(str(args.get('dtype')))} is no size"
+        )
+    assert node.attributes is not None
+    node.attributes["comm_size"] = 0 if known == "barrier" else (many or 0) * (octets or 0)
+    if node.name in MESSAGES:
+        node.type, peer, name = MESSAGES[node.name]
+        node.attributes[peer] = args.get(name)
+        return
+    if known is None:
+        raise InputError(f"{where} is not one that softib knows: {', '.join(sorted((*NAMES, *MESSAGES)))}")
+    node.type = NodeType.COMM_COLL
+    node.attributes |= {"comm_type": COLLECTIVES.index(known)}
+    if known in ("broadcast", "reduce", "gather", "scatter") and isinstance(args.get("Root Rank"), int):
+        node.attributes["comm_root"] = args["Root Rank"]
+    members = _ranks(str(args.get("Process Group Ranks", "")), args.get("Group size"))
+    if members:
+        node.attributes["comm_group"] = members
+    elif args.get("Process Group Name") is not None:
+        node.attributes["pg_name"] = str(args["Process Group Name"])
+
+
+def _ranks(text: str, size: Any) -> list[int]:
+    """Return the ranks of ``[0, 1, 2]``; PyTorch ends a long list by ``...``: then they go on in equal
+    steps up to ``size``. Empty if they are not said."""
+    try:
+        held = ast.literal_eval(text.replace(", ...", ""))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    if not isinstance(held, list) or not all(type(r) is int and 0 <= r < 1 << 31 for r in held):
+        return []
+    if "..." in text and len(held) > 1 and type(size) is int and len(held) < size <= 1 << 20:
+        held = [held[0] + k * (held[1] - held[0]) for k in range(size)]
+    return held
+
+
+def of_rank(path: Path, nodes: list[Node], rank: int, ranks: int) -> list[Node]:
+    """Return the nodes of ``rank`` where only the profile of one rank is there: groups are those of the
+    same form that divide all ranks, such as 0, 8, 16 and 1, 9, 17. Raises :class:`InputError`."""
+    out = []
+    for node in nodes:
+        group = node.get("comm_group")
+        if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
+            raise InputError(f"{path}: it sends and receives; give the profiles of all ranks, NAME.RANK.json")
+        if isinstance(group, list):
+            step = group[1] - group[0] if len(group) > 1 else 1
+            block = step * len(group)
+            even = step > 0 and group == list(range(group[0], group[0] + block, step)) and ranks % block == 0
+            if not even:
+                raise InputError(
+                    f"{path}: group {shown(str(group))} does not divide {ranks:,} ranks evenly; give the profiles of "
+                    "all ranks, NAME.RANK.json"
+                )
+            base = rank // block * block + rank % step
+            attributes = {**(node.attributes or {}), "comm_group": list(range(base, base + block, step))}
+            node = Node(node.number, node.name, node.type, (), node.data_deps, node.micros, attributes)
+        out.append(node)
+    return out
