@@ -48,11 +48,11 @@ def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
         if got.flaw:
             raise InputError(f"{file}: {got.flaw}")
         traces.append(read_nodes(file, got.data, rank))
-    world = traces[0][0].get("world_size")
-    if len(traces) == 1 and world:
-        if world > ranks:
-            raise InputError(f"{path}: it is of a job of {world:,} ranks, more than {ranks:,} hosts' ranks")
-        traces = [of_rank(path, traces[0], rank, world) for rank in range(world)]
+    job_ranks = traces[0][0].get("world_size")
+    if len(traces) == 1 and job_ranks:
+        if job_ranks > ranks:
+            raise InputError(f"{path}: it is of a job of {job_ranks:,} ranks, more than {ranks:,} hosts' ranks")
+        traces = [of_rank(path, traces[0], rank, job_ranks) for rank in range(job_ranks)]
     elif len(traces) == 1:
         traces *= ranks
     return schedule_of(str(path), traces, grouping=grouping)

@@ -92,9 +92,9 @@ def profile_nodes(path: Path, held: dict[str, Any]) -> list[Node]:
         )
     about = held.get("distributedInfo")
     nodes = _ordered(path, _merged([p for p in pieces if p.args is None], talks) + talks)
-    world = about.get("world_size") if isinstance(about, dict) else None
-    if isinstance(world, int) and world > 0 and nodes[0].attributes is not None:
-        nodes[0].attributes["world_size"] = world
+    job_ranks = about.get("world_size") if isinstance(about, dict) else None
+    if isinstance(job_ranks, int) and job_ranks > 0 and nodes[0].attributes is not None:
+        nodes[0].attributes["world_size"] = job_ranks
     return nodes
 
 

@@ -88,7 +88,7 @@ TCP = Rows(
     i8("delivered_rtt", "ps", "Round trip of that segment."),
     i8("least_rtt", "ps", "Least round trip."),
     i8("probe", "segment + 1", "Segment that ends a tail loss probe; 0: none is out."),
-    i8("probe_again", "flag", "The probe was no new segment."),
+    i8("probe_resent", "flag", "The probe was no new segment."),
     i8("first_slot", "row of State.segment", "First of its rows."),
     i8("slots", "segments", "Its rows, a power of two, - 1."),
     i8("srtt", "ps", "Smoothed round trip."),

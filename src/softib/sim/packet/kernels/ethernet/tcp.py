@@ -142,9 +142,9 @@ def send_segment(net, state, port, vl, row, now):
     end = put_on_wire(net, state, port, row, k, now)
     cross(net, state, port, vl, k, now)
     state.reg.sent += 1
-    again, row_of = connection.retransmit, slot(connection, psn)
+    resent, row_of = connection.retransmit, slot(connection, psn)
     connection.forced = 0
-    if again:
+    if resent:
         connection.retransmits += 1
         if state.segment[row_of] == LOST:
             connection.lost -= 1
@@ -155,7 +155,7 @@ def send_segment(net, state, port, vl, row, now):
         state.qp[q].next_psn = psn + 1
         if last:
             state.qp[q].current_message += 1
-    if connection.rto_at == 0 or (again == 0 and connection.timer == PROBE):
+    if connection.rto_at == 0 or (resent == 0 and connection.timer == PROBE):
         start_timer(net, state, q, now)
     gap = state.qp[q].ps_packet
     if gap:

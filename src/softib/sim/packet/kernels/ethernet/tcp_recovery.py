@@ -78,9 +78,9 @@ def selective(state, q, k, upto, now):
                 connection.lost -= 1
             state.segment[at] = SACKED
             connection.sacked += 1
-    again = connection.retransmit - 1
-    if again >= 0 and (again < upto or state.segment[slot(connection, again)] == SACKED):
-        connection.retransmit = next_lost(state, q, max(upto, again))
+    resent = connection.retransmit - 1
+    if resent >= 0 and (resent < upto or state.segment[slot(connection, resent)] == SACKED):
+        connection.retransmit = next_lost(state, q, max(upto, resent))
         connection.forced = 0
     if latest > connection.delivered:
         connection.delivered = latest
@@ -96,7 +96,7 @@ def recovered(connection, upto):
         connection.recover = 0
         connection.timed_out = 0
     if connection.probe and upto + 1 >= connection.probe:
-        if connection.probe_again and upto + 1 > connection.probe and connection.recover == 0:
+        if connection.probe_resent and upto + 1 > connection.probe and connection.recover == 0:
             connection.threshold = max(connection.window // 2, np.int64(2 * ONE))
             connection.window = connection.threshold
         connection.probe = 0
@@ -169,9 +169,9 @@ def probe(net, state, q, now):
     7.3)."""
     connection, at = state.tcp[q], state.qp[q].current_message
     ready = at < state.qp[q].end_message and state.message[state.order[at]].posted != 0
-    connection.probe_again = 0
+    connection.probe_resent = 0
     if not ready or state.qp[q].next_psn - state.rc[q].acked >= net.ethernet.window_most:
-        connection.probe_again = 1
+        connection.probe_resent = 1
         connection.retransmit = state.qp[q].next_psn
     connection.forced = 1
     connection.probe = state.qp[q].next_psn + 1
