@@ -131,7 +131,7 @@ static bool has_regions(uint32_t handle)
         const struct softib_key *k = vm_key(w, i << 8);
 
         if (!__atomic_load_n(&owners[i / SOFTIB_VERBS_BLOCK_KEYS], __ATOMIC_SEQ_CST)) {
-            i |= SOFTIB_VERBS_BLOCK_KEYS - 1; /* unowned: a read would allocate pages */
+            i |= SOFTIB_VERBS_BLOCK_KEYS - 1; /* no process owns this block: reading it would allocate pages */
             continue;
         }
         if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) && k->kind == SOFTIB_KEY_REGION && k->qpn == handle && vm_lives(w, k->process))

@@ -110,7 +110,7 @@ SWIFT = CongestionControl(
         Option("hop_us", 1.0, "us", "Addition to the target for each switch on the path."),
         Option("host_target_us", 50.0, "us", "Target of the receiver's part."),
         Option("flow_range_us", 50.0, "us", "Largest addition to the target for a small window."),
-        Option("flow_least", 0.1, "packets", "Window up to which the whole addition applies.", low=0.001),
+        Option("flow_least", 0.1, "packets", "Largest window that gets the full flow_range_us.", low=0.001),
         Option("flow_most", 100.0, "packets", "Window from which on there is no addition.", low=0.001),
         Option("increase", 1.0, "packets", "Growth of a window per round trip.", low=0.001),
         Option("decrease", 0.8, "1", "Decrease of a window, times the share of the delay above the target.", most=1),
