@@ -148,9 +148,13 @@ int va_free_dm(struct ibv_dm *dm)
     if (!hold(d, &hazard))
         return errno = ENOENT; /* freed by another */
     vm_hazard_end(hazard);
+    if (has_regions(dm->handle))
+        return errno = EBUSY;
     vm_number_give(&va_engine.w, dm->handle); /* first: a concurrent registration sees it, or is seen here */
     if (has_regions(dm->handle)) {
-        __atomic_store_n(number, named, __ATOMIC_SEQ_CST);
+        uint64_t free_number = 0; /* another object may have the number now: then the memory is freed with its process */
+
+        __atomic_compare_exchange_n(number, &free_number, named, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
         return errno = EBUSY;
     }
     vm_quiesce_of(&va_engine.w, vm_number_process(named));

@@ -1,16 +1,14 @@
 """Swift (Kumar et al., SIGCOMM 2020): windows that keep the delay at a target.
 
-While the delay is below the target, a window grows by ``increase`` per round trip; above it, the window
-shrinks at most once per round trip, by ``decrease`` times the share of the delay that exceeds the
-target, and by at most ``most_decrease`` (algorithm 1). The fabric and the receiver's host each have a
-window, and the smaller one applies (section 3.4). The target of the fabric is larger for longer paths,
-and for smaller windows, so that flows with small windows get more (section 3.5). A window below one
-packet becomes a
-pause
-between packets. Here an acknowledgement does not wait for the receiver's memory, so a round trip
-contains
-only the fabric. The paper does not publish its production constants. The ones here are softib's, for
-links of 100 to 400 Gb/s and packets of 4 KiB.
+While the delay is below the target, a window grows by ``increase`` per round trip; above it, the
+window shrinks at most once per round trip, by ``decrease`` times the share of the delay that
+exceeds the target, and by at most ``most_decrease`` (algorithm 1). The fabric and the receiver's
+host each have a window, and the smaller one applies (section 3.4). The target of the fabric is
+larger for longer paths, and for smaller windows, so that flows with small windows get more (section
+3.5). A window below one packet becomes a pause between packets. Here an acknowledgement does not
+wait for the receiver's memory, so a round trip contains only the fabric. The paper does not publish
+its production constants. The ones here are softib's, for links of 100 to 400 Gb/s and packets of 4
+KiB.
 """
 
 import math
