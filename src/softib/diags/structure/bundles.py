@@ -20,13 +20,15 @@ __all__ = ["Bundles"]
 Arrangement = tuple[tuple[int, int], ...]
 """Numbers of the ports of each parallel cable, from the lowest of each end."""
 
+Used = tuple[range, range]
+
 
 class Bundles:
     """Arrangements of the parallel cables between nodes of two classes, learned when first used."""
 
     def __init__(self, view: FabricView, pattern: Pattern):
         self.view, self.pattern = view, pattern
-        self.known: dict[tuple[int, int], tuple[Arrangement, int, int]] = {}
+        self.known: dict[tuple[int, int], tuple[Arrangement, Used]] = {}
 
     def pairs(self, a: int, b: int, at_a: list[int], at_b: list[int]) -> list[tuple[int, int]]:
         """Pair the free ports ``at_a`` of node ``a``, each of which belongs to node ``b``, with those of ``b``:
@@ -44,7 +46,7 @@ class Bundles:
         """((ports outside of the numbers in use, other ports than the given ones), pairs of ports) of each place of the
         usual arrangement that has all of the given ports and no other cable."""
         f = self.view.fabric
-        usual, low, high = self._usual(a, b)
+        usual, used = self._usual(a, b)
         linked = [(int(p), int(f.port_peer[p])) for p in f.ports_of(a) if self._leads(int(p), b)]
         ends_a, ends_b = [*at_a, *(p for p, _ in linked)], [*at_b, *(q for _, q in linked)]
         if not usual or (not ends_a and not ends_b):
@@ -53,19 +55,21 @@ class Bundles:
         bases_b = sorted({q - j for q in ends_b or self._without_cable(b, a) for _, j in usual})
         for base_a in bases_a:
             for base_b in bases_b:
-                places = [(base_a + i, base_b + j) for i, j in usual]
-                empty = [place for place in places if place not in linked]
-                ends = {p for place in empty for p in place}
-                if not {*at_a, *at_b} <= ends or len(places) - len(empty) != len(linked):
+                ends_of_each = [(base_a + i, base_b + j) for i, j in usual]
+                empty = [each for each in ends_of_each if each not in linked]
+                ends = {p for each in empty for p in each}
+                if not {*at_a, *at_b} <= ends or len(ends_of_each) - len(empty) != len(linked):
                     continue
                 others = ends - {*at_a, *at_b}
                 if all(
                     self._is_open(p, node)
-                    for place in empty
-                    for p, node in zip(place, (a, b), strict=True)
+                    for each in empty
+                    for p, node in zip(each, (a, b), strict=True)
                     if p in others
                 ):
-                    outside = sum(not low <= int(f.port_num[q]) <= high for _, q in empty)
+                    outside = sum(
+                        int(f.port_num[p]) not in some for each in empty for p, some in zip(each, used, strict=True)
+                    )
                     yield (outside, len(others)), empty
 
     def _without_cable(self, node: int, other: int) -> list[int]:
@@ -89,16 +93,16 @@ class Bundles:
         want = int(expected[port])
         return want == NO_OPINION or not any(f.port_cable[p] < 0 and expected[p] == node for p in f.ports_of(want))
 
-    def _usual(self, a: int, b: int) -> tuple[Arrangement, int, int]:
-        """(the most frequent arrangement between nodes like ``a`` and like ``b``, lowest and highest port number that
-        it has on the latter)."""
+    def _usual(self, a: int, b: int) -> tuple[Arrangement, Used]:
+        """(the most frequent arrangement between nodes like ``a`` and like ``b``, port numbers from the lowest
+        to the highest that it has on the former and on the latter)."""
         of = self.pattern.labels.class_of
         key = int(of[a]), int(of[b])
         if key not in self.known:
             self.known[key] = self._learn(*key)
         return self.known[key]
 
-    def _learn(self, class_a: int, class_b: int) -> tuple[Arrangement, int, int]:
+    def _learn(self, class_a: int, class_b: int) -> tuple[Arrangement, Used]:
         view, f, of = self.view, self.view.fabric, self.pattern.labels.class_of
         ends, peers = np.concatenate([view.port_a, view.port_b]), np.concatenate([view.port_b, view.port_a])
         of_both = (of[f.port_node[ends]] == class_a) & (of[f.port_node[peers]] == class_b)
@@ -108,8 +112,11 @@ class Bundles:
             numbers = int(f.port_num[p]), int(f.port_num[q])
             bundles.setdefault((int(f.port_node[p]), int(f.port_node[q])), []).append(numbers)
         seen: Counter[Arrangement] = Counter()
-        for numbers in bundles.values():
-            first, second = min(i for i, _ in numbers), min(j for _, j in numbers)
-            seen[tuple(sorted((i - first, j - second) for i, j in numbers))] += 1
-        used = f.port_num[peers]
-        return (seen.most_common(1)[0][0], int(used.min()), int(used.max())) if seen else ((), 0, 0)
+        for cables in bundles.values():
+            low_x, low_y = (min(numbers) for numbers in zip(*cables, strict=True))
+            seen[tuple(sorted((x - low_x, y - low_y) for x, y in cables))] += 1
+        if not len(ends):
+            return (), (range(0), range(0))
+        used = [f.port_num[rows] for rows in (ends, peers)]
+        first, second = (range(int(n.min()), int(n.max()) + 1) for n in used)
+        return seen.most_common(1)[0][0], (first, second)
