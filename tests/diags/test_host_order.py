@@ -159,3 +159,18 @@ def test_a_managers_node_on_one_leaf_does_not_hide_exchanged_leaves() -> None:
     site.replug({(a, p): ("leaf-13" if a == "leaf-5" else "leaf-5", p) for a, p in hosts})
     (found,) = check(site.fabric())
     assert found.code == "exchanged-leaves" and "leaf-5 and leaf-13" in found.message
+
+
+@pytest.mark.parametrize("pair", [(1, 2), (2, 1), (3, 8), (8, 7), (5, 4)])
+def test_hosts_exchanged_on_a_leaf_are_named_beside_a_swap_between_leaves(pair: tuple[int, int]) -> None:
+    """Host 9 in the place of host 1 leaves hosts 2 to 9 on a leaf, as if all were moved on by a port."""
+    for port in (1, 8):
+        site = Site.of(generate("fat-tree", radix=16, levels=2, hosts=64))
+        a, b, other = (f"leaf-{n}" for n in (*pair, 6))
+        between = {(a, port): (b, port), (b, port): (a, port)}
+        within = {(other, 2): (other, 3), (other, 3): (other, 2)}
+        site.replug(between | within)
+        found = {f.code: {f"{p.node}[{p.portnum}]" for p in f.where} for f in check(site.fabric())}
+        assert found.keys() == {"swapped-cables", "swapped-hosts"}, found
+        for code, plugs in (("swapped-cables", between), ("swapped-hosts", within)):
+            assert {f"{leaf}[{p}]" for leaf, p in plugs} <= found[code]

@@ -200,7 +200,8 @@ def lid_faults(c: Context) -> Iterator[Finding]:
     ends = f.end_ports()
     ends = ends[~view.is_sharp[f.port_node[ends]] | (f.lid[ends] > 0)]
     lid = f.lid[ends].astype(np.int64)
-    zero = ends[lid == 0].tolist()
+    parts = _parts(view)[1:] if len(view.cable) else []  # no manager reaches them: the finding about the part says it
+    zero = ends[(lid == 0) & ~np.isin(f.port_node[ends], np.concatenate([np.zeros(0, int), *parts]))].tolist()
     yield from each_or_one(
         LID_ZERO,
         [([view.location(p)], f"{view.location(p)} has LID 0", {"lid": 0}) for p in zero],
@@ -339,29 +340,39 @@ def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
 
 def isolated_parts(c: Context) -> Iterator[Finding]:
     """Report connected parts except the largest, naming their switches and hosts."""
-    view, f = c.view, c.view.fabric
-    dangling = np.bincount(f.port_node[(f.port_cable >= 0) & ~f.linked], minlength=f.sizes.nodes) > 0
-    lone = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes) == 0
-    lone &= ~f.is_switch | dangling  # unlinked adapters and dangling records have separate findings
-    if not len(view.cable) and not dangling.any():
+    view = c.view
+    if not len(view.cable) and not _dangling_nodes(view).any():
         yield from _no_links(view)
         return
-    joined = np.flatnonzero(~lone & ~view.is_sharp)
-    roots, size = np.unique(view.component[joined], return_counts=True)
-    if len(roots) < 2:
-        return
-    main = int(roots[np.argmax(size)])
-    order = joined[np.argsort(view.component[joined], kind="stable")]
-    parts = np.split(order, np.cumsum(size)[:-1])
-    smaller = [(r, p) for r, p in zip(roots.tolist(), parts, strict=True) if r != main]
-    nodes = sum(len(p) for _, p in smaller)
+    largest, *smaller = _parts(view) or [np.zeros(0, int)]
+    nodes = sum(map(len, smaller))
     yield from each_or_one(
         ISOLATED_PART,
-        [_isolated(view, part, int(size.max())) for _, part in smaller],
+        [_isolated(view, part, len(largest)) for part in smaller],
         f"{counted(len(smaller), 'part')}, {counted(nodes, 'node')} in all, have no link to the largest part",
         {"nodes": nodes},
         count="parts",
     )
+
+
+def _dangling_nodes(view: FabricView) -> np.ndarray:
+    """bool[nodes]: nodes with a cable whose other end is unknown."""
+    f = view.fabric
+    return np.bincount(f.port_node[(f.port_cable >= 0) & ~f.linked], minlength=f.sizes.nodes) > 0
+
+
+def _parts(view: FabricView) -> list[np.ndarray]:
+    """Return the nodes of each connected part, those of the largest one first."""
+    f = view.fabric
+    lone = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes) == 0
+    lone &= ~f.is_switch | _dangling_nodes(view)  # unlinked adapters and dangling records have separate findings
+    joined = np.flatnonzero(~lone & ~view.is_sharp)
+    if not len(joined):
+        return []
+    _, size = np.unique(view.component[joined], return_counts=True)
+    parts = np.split(joined[np.argsort(view.component[joined], kind="stable")], np.cumsum(size)[:-1])
+    largest = int(np.argmax(size))
+    return [parts[largest], *parts[:largest], *parts[largest + 1 :]]
 
 
 def _no_links(view: FabricView) -> Iterator[Finding]:
@@ -387,6 +398,12 @@ def _isolated(view: FabricView, part: np.ndarray, main: int) -> Each:
         if len(part) == 1
         else f"{counted(len(part), 'node')} {plural(len(part), 'has', 'have')} no link to the largest part: {named}"
     )
+    ends = view.fabric.end_ports() if "lids" in view.records else np.zeros(0, int)
+    zero = int((view.fabric.lid[ends[np.isin(view.fabric.port_node[ends], part)]] == 0).sum())
+    if zero:
+        evidence["lid_zero"] = zero
+        ports = f"; {counted(zero, 'end port')} there {plural(zero, 'has', 'have')} LID 0"
+        text += " and LID 0" if len(part) == 1 else ports
     return [view.node_location(n) for n in first.tolist()], text, evidence
 
 

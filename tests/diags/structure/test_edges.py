@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from softib.diags.check import check
 from softib.diags.structure.recognise import recognise, summary
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.faults.inject import swap_cables
+from softib.fabric.faults.inject import remove_cable, swap_cables
+from softib.fabric.faults.targets import node_at, port_at
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
+from softib.iba.smp import PortInfo
 
 
 def test_an_empty_fabric_has_no_findings() -> None:
@@ -92,3 +95,23 @@ def test_many_subnets_apart_are_one_finding() -> None:
     b.links(switch[1:], 3, gate, 2)
     (found,) = [f for f in check(b.build()) if f.code == "subnets-apart"]
     assert found.evidence["subnets"] == n - 1 == len(found.evidence["each"])
+
+
+@pytest.mark.parametrize("switch", ["leaf-8", "spine-2"])
+def test_a_part_without_lids_is_one_finding(switch: str) -> None:
+    """No manager reaches what was cut off: its LIDs of 0 follow from the cut; that of a host elsewhere does not."""
+    fabric = generate("fat-tree", radix=16, levels=2, hosts=64)
+    node = node_at(fabric, switch)
+    PortInfo.lid.set(fabric.port_info, np.arange(1, 1 + len(fabric.end_ports())), fabric.end_ports())
+    peers = [int(p) for p in fabric.port_peer[list(fabric.ports_of(node))] if p >= 0]
+    part = {node, *(int(fabric.port_node[p]) for p in peers if not fabric.is_switch[fabric.port_node[p]])}
+    ends = [int(p) for p in fabric.end_ports() if int(fabric.port_node[p]) in part]
+    for p in peers:
+        if int(fabric.port_node[p]) not in part:
+            remove_cable(fabric, p)
+    host = port_at(fabric, "host-0001[1]")
+    PortInfo.lid.set(fabric.port_info, 0, [*ends, host])
+    found = {f.code: f for f in check(fabric, records=frozenset({"lids"}))}
+    assert found.keys() == {"isolated-part", "lid-zero"}, [f.message for f in found.values()]
+    assert [str(p) for p in found["lid-zero"].where] == ["host-0001[1]"]
+    assert found["isolated-part"].evidence["lid_zero"] == len(ends)

@@ -116,9 +116,9 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
     for class_ in _classes(names, leaf.reshape(-1), view.fabric.port_num[leaf_port].astype(np.int64)):
         by_leaf = _by_leaf(class_)
         for offsets, bases, follow, of in _rules(class_):
-            for at in bases:
+            for at, base in bases.items():
                 row = dict(sorted((p, code) for p, code in by_leaf[at].items() if p in offsets))
-                if len(row) != len(by_leaf[at]) or _turned(row, offsets, 0):
+                if len(row) != len(by_leaf[at]) or any(_is_at(offsets, p, code, base) for p, code in row.items()):
                     continue
                 # Half of the ports further, hosts are exchanged.
                 by = next((k for k in SHIFTS if 2 * abs(k) < len(row) and _turned(row, offsets, k)), 0)
@@ -186,7 +186,7 @@ def _rules(class_: _Class) -> Iterator[Rule]:
         offsets = dict(by_leaf[left[0]])
         bases: dict[int, int] = {}
         for _ in range(ROUNDS):
-            bases = {leaf: base for leaf in left if (base := _base(by_leaf[leaf], offsets)) is not None}
+            bases = _bases(by_leaf, left, offsets)
             offsets = _voted(by_leaf, bases)
         followers = set(bases) | {left[0]}
         left = [leaf for leaf in left if leaf not in followers]
@@ -204,18 +204,40 @@ def _is_at(offsets: dict[int, int], portnum: int, code: int, base: int) -> bool:
     return portnum in offsets and (base + offsets[portnum]) % (1 << 64) == code
 
 
-def _base(row: dict[int, int], offsets: dict[int, int]) -> int | None:
-    """Return the code of each host of a leaf less the offset of its port; or of another port, if all
-    hosts together match the leaf's ports; else the most frequent difference. None where too few
-    agree."""
+def _bases(by_leaf: dict[int, dict[int, int]], leaves: list[int], offsets: dict[int, int]) -> dict[int, int]:
+    """Return the code of the hosts of each leaf less the offsets of their ports: the base at which all its hosts
+    together match its ports, else the most frequent one. If the most frequent one puts only exchanged hosts on the
+    leaf, which are on other leaves where these do not expect them, it is preferred: with host 9 in the place of host 1,
+    hosts 2 to 9 match as well, moved on by a port."""
+    found = {leaf: _bases_of(by_leaf[leaf], offsets) for leaf in leaves}
+    sure = {leaf: base for leaf, (base, whole) in found.items() if base is not None and whole in (None, base)}
+    held = {code for row in by_leaf.values() for code in row.values()}
+    expected = {(base + offsets[p]) % (1 << 64) for leaf, base in sure.items() for p in by_leaf[leaf] if p in offsets}
+    bases = {}
+    for leaf, (base, whole) in found.items():
+        chosen = whole
+        if base is not None and whole != base:
+            wanted = {(base + offsets[p]) % (1 << 64) for p in by_leaf[leaf] if p in offsets}
+            absent = wanted - set(by_leaf[leaf].values())
+            chosen = base if whole is None or (absent <= held and not absent & expected) else whole
+        if chosen is not None:
+            bases[leaf] = chosen
+    return bases
+
+
+def _bases_of(row: dict[int, int], offsets: dict[int, int]) -> tuple[int | None, int | None]:
+    """Return (the most frequent difference of code and offset of a leaf, None where too few agree; the base at which
+    all its hosts together match its ports, in any order)."""
     votes = Counter((code - offsets[p]) % (1 << 64) for p, code in row.items() if p in offsets)
     base, count = votes.most_common(1)[0] if votes else (0, 0)
-    if count < len(row) and row.keys() <= offsets.keys():
+    if count == len(row):
+        return base, base
+    whole = None
+    if row.keys() <= offsets.keys():
         codes, some = set(row.values()), next(iter(row.values()))
-        for whole in ((some - offsets[p]) % (1 << 64) for p in row):
-            if {(whole + offsets[p]) % (1 << 64) for p in row} == codes:
-                return whole
-    return base if count >= max(SMALL, min(MIN_PORTS, len(row) - 1), MOST * len(row)) else None
+        each = ((some - offsets[p]) % (1 << 64) for p in row)
+        whole = next((w for w in each if {(w + offsets[p]) % (1 << 64) for p in row} == codes), None)
+    return base if count >= max(SMALL, min(MIN_PORTS, len(row) - 1), MOST * len(row)) else None, whole
 
 
 def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[int, int]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
-from softib.diags.finding import Finding, Severity
+from softib.diags.finding import MANY, Finding, Severity, few
 from softib.plural import counted, plural
 
 __all__ = ["one_each"]
@@ -68,7 +68,7 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
         rest = [f for f in findings if id(f) in kept] + rest
     routes = [f for f in rest if f.code == "ftree-unfit" or (f.code == ROUTES and f.severity == Severity.INFO)]
     rest = [f for f in rest if f not in routes]
-    every = _of_exchanged_switches(_of_absent_leaves(_of_dead_switches(rest + led)))
+    every = _of_self_loops(_of_exchanged_switches(_of_absent_leaves(_of_dead_switches(rest + led))))
     every += _consequences(every, routes)
     every = _of_two_owners(every)
     return sorted(every, key=lambda f: -int(f.severity))
@@ -172,6 +172,28 @@ def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
         lead = at.get(f.where[0].guid, -1) if f.code in OF_HOSTS and f.where else -1
         if lead >= 0 and _nodes(f) <= _nodes(findings[lead]):
             findings[lead] = _with(findings[lead], f)
+            folded.add(i)
+    return [f for i, f in enumerate(findings) if i not in folded]
+
+
+def _of_self_loops(findings: list[Finding]) -> list[Finding]:
+    """Uplinks that a switch lacks because a cable back to its own node is in their ports become evidence of the finding
+    about this cable."""
+    loops = {str(p): i for i, f in enumerate(findings) if f.code == "self-loop-cable" for p in f.where}
+    folded = set()
+    for i, f in enumerate(findings):
+        lost = f.evidence["ports"] if f.code == "missing-uplinks" else []
+        sides = [side for side in ("switch", "above") if lost and all(set(x[side]) & loops.keys() for x in lost)]
+        leads = {loops[p] for x in lost for p in x[sides[0]] if p in loops} if sides else set()
+        if len(leads) == 1:
+            lead = leads.pop()
+            at = dict.fromkeys(p for x in lost for p in x["above" if sides[0] == "switch" else "switch"])
+            text = (
+                f"; in its place the tree has {plural(len(lost), 'an uplink', 'uplinks')} at {few(at, MANY)}"
+                if at
+                else ""
+            )
+            findings[lead] = _with(replace(findings[lead], message=findings[lead].message + text), f)
             folded.add(i)
     return [f for i, f in enumerate(findings) if i not in folded]
 

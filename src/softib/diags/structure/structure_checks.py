@@ -203,7 +203,8 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
     blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, reported already
     odds = uneven(view, c.structure.rank, _known_repairs(c))
-    yield from (_uneven(view, o) for o in odds if o.switch not in blind and not blind & set(o.fewer))
+    named = _uplinks_named(c)
+    yield from (_uneven(view, o, named[o.switch]) for o in odds if o.switch not in blind and not blind & set(o.fewer))
     yield from (_as_a_whole(view, u) for u in uneven_as_a_whole(view, c.structure.rank, _known_repairs(c)))
 
 
@@ -275,11 +276,18 @@ def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
     yield from sorted(pairs)
 
 
-def _uneven(view: FabricView, odd: Uneven) -> Finding:
+def _uplinks_named(c: Context) -> Counter[int]:
+    """Missing uplinks of each switch that have findings of their own."""
+    node, rank = c.view.fabric.port_node, c.structure.rank
+    ends = (sorted((int(node[p]) for p in pair), key=lambda n: int(rank[n])) for pair in c.seen.get("missing", ()))
+    return Counter(low for low, _ in ends)
+
+
+def _uneven(view: FabricView, odd: Uneven, named: int) -> Finding:
     location = view.node_location(odd.switch)
     less, more = ([view.node_location(n) for n in nodes] for nodes in (odd.fewer, odd.more))
     evidence: dict[str, Any] = {
-        "links": odd.links,
+        "links": odd.links - named,
         "usual": odd.usual,
         "kind": odd.kind,
         "fewer": [str(p) for p in less],
@@ -315,6 +323,7 @@ def _uneven(view: FabricView, odd: Uneven) -> Finding:
     return finding(
         MISSING_UPLINKS,
         [*where, *bare],
-        f"{location}: {odd.links} uplinks, the others of its kind have {odd.usual}; fewer to {text}{detail}",
+        f"{location}: {counted(odd.links - named, 'uplink')}, the others of its kind have {odd.usual}; "
+        f"{'besides the cables named, ' if named else ''}fewer to {text}{detail}",
         evidence,
     )

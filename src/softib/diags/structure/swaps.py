@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from softib.diags.structure.bundles import Bundles
 from softib.diags.structure.exchanged_switches import Exchange, exchanged_switches, explained
 from softib.diags.structure.pattern import NO_OPINION, Pattern
 from softib.diags.view import FabricView
@@ -26,6 +27,7 @@ MAX_SHARE = 0.06
 """If more than this share of a kind of cable (classes of both ends) breaks its rule, there is no
 rule: the kind is not judged, except for a small number."""
 HANDFUL = 6
+FEW_SWITCHES = 2
 MISSING_SHARE = 0.1
 """More missing cables between two tiers than this share of those there are a design (a partly
 filled tier)."""
@@ -202,20 +204,40 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
     are there."""
     fabric = view.fabric
     free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0) & pattern.sure)
-    unpaired: dict[tuple[int, int], list[int]] = {}
-    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    wanting: dict[tuple[int, int], list[int]] = {}
     for port, want in zip(free.tolist(), pattern.expected[free].tolist(), strict=True):
         node = int(fabric.port_node[port])
-        others = unpaired.get((want, node))
-        if others:
-            tiers = _pair(int(rank[node]), int(rank[want]))
-            pairs.setdefault(tiers, []).append((others.pop(0), port))
-        elif node != want:
-            unpaired.setdefault((node, want), []).append(port)
+        if node != want:
+            wanting.setdefault((node, want), []).append(port)
+    bundles = Bundles(view, pattern)
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for a, b in dict.fromkeys(_pair(*nodes) for nodes in wanting):
+        tiers = _pair(int(rank[a]), int(rank[b]))
+        pairs.setdefault(tiers, []).extend(bundles.pairs(a, b, wanting.get((a, b), []), wanting.get((b, a), [])))
     there = Counter(map(_pair, rank[view.node_a].tolist(), rank[view.node_b].tolist())) if pairs else Counter()
     for tiers, found in pairs.items():
-        if there[tiers] and len(found) <= max(HANDFUL, MISSING_SHARE * there[tiers]):
-            yield from (pair for pair in found if not any(_free_by_design(view, pattern, port) for port in pair))
+        few = len(found) <= max(HANDFUL, MISSING_SHARE * there[tiers]) or _of_few_switches(view, found)
+        if there[tiers] and few:
+            yield from (
+                pair
+                for pair in found
+                if not any(_free_by_design(view, pattern, p) for p in _ruled(view, pattern, pair))
+            )
+
+
+def _of_few_switches(view: FabricView, pairs: list[tuple[int, int]]) -> bool:
+    """True where one or two nodes have an end of each of ``pairs``: they lost many cables; a design is of more."""
+    node = view.fabric.port_node
+    left = pairs
+    for _ in range(FEW_SWITCHES):
+        most = Counter(int(node[p]) for pair in left for p in pair).most_common(1)
+        left = [pair for pair in left if most[0][0] not in node[list(pair)]] if most else []
+    return not left
+
+
+def _ruled(view: FabricView, pattern: Pattern, pair: tuple[int, int]) -> list[int]:
+    """The ports of ``pair`` whose rule requires the node of the other."""
+    return [p for p, q in (pair, pair[::-1]) if pattern.expected[p] == view.fabric.port_node[q]]
 
 
 def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:

@@ -233,7 +233,7 @@ class _FreePorts:
         ``alike``; else those whose number carries the same direction elsewhere; else those between
         ports of that direction."""
         f = self.view.fabric
-        free = [p for p in f.ports_of(node) if f.port_cable[p] < 0 and p not in self.taken]
+        free = [p for p in f.ports_of(node) if self._is_open(p) and p not in self.taken]
         votes: Counter[int] = Counter()
         voters = 0
         for x, y in alike:
@@ -250,6 +250,11 @@ class _FreePorts:
         same = [p for p in free if carries[int(f.port_num[p])] > 0]
         between = [p for p in same if self._between(node, p, carries)]
         return between or same or ([] if len(free) > MANY_FREE else free)
+
+    def _is_open(self, port: int) -> bool:
+        """True for a free port, and for one with a cable back to its own node in the place of the missing one."""
+        f, peer = self.view.fabric, int(self.view.fabric.port_peer[port])
+        return bool(f.port_cable[port] < 0 or (peer >= 0 and f.port_node[peer] == f.port_node[port]))
 
     def _up_numbers(self) -> Counter[int]:
         """Port numbers that lead to the parents, on the switches of the kind."""

@@ -200,7 +200,9 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
     by_port = {int(p): int(n) for p, n in zip(a[usable], line[usable], strict=True)} if loops.any() else {}
     for p, q in zip(first[loops], second[loops], strict=True):
         problems.add(
-            by_port[int(p)], f"cable from port {int(p) % _STEP} back to port {int(q) % _STEP} of the same node"
+            by_port[int(p)],
+            f"cable from port {int(p) % _STEP} back to port {int(q) % _STEP} of the same node",
+            SELF_LOOP,
         )
     return Cables(
         first // _STEP,
@@ -215,7 +217,7 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
     )
 
 
-DANGLING, ONE_SIDED = "dangling-record", "one-sided-record"
+DANGLING, ONE_SIDED, SELF_LOOP = "dangling-record", "one-sided-record", "self-loop-cable"
 """Findings that checks report for such cables."""
 
 
