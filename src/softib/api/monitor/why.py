@@ -94,7 +94,7 @@ def _refuse_others(logs: Sequence[str | os.PathLike[str]], log: JobLog) -> None:
         if b"\0" in sniff(Path(path)).rstrip(b"\0"):
             raise UnknownFormat(f"{name}: this is binary data, not a log; use the text that the job printed")
         try:
-            row = detect(path, among=_VERBS)
+            row = detect(Path(path), among=_VERBS)
         except InputError:
             continue
         raise UnknownFormat(f"{name}: this is {row.what}, not a log; {_VERBS[row.kind]}")
