@@ -130,9 +130,7 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
         return False
     if LAUNCHERS.fullmatch(program.name):
         return not any(Path(word).name == "softib" or word == "softib.cli.main" for word in command[1:])
-    with contextlib.suppress(OSError), program.open("rb") as file:
-        return NEEDED.search(file.read(MAX_PROGRAM)) is not None
-    return False
+    return _needs(program, NEEDED)
 
 
 def on_verbs(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
@@ -141,8 +139,12 @@ def on_verbs(program: Path, command: Sequence[str], environment: Mapping[str, st
     job = job_rank(environment)
     if (job is not None and job.rank) or any(word in ASKING for word in command[1:]):
         return False
+    return _needs(program, VERBS)
+
+
+def _needs(program: Path, libraries: re.Pattern[bytes]) -> bool:
     with contextlib.suppress(OSError), program.open("rb") as file:
-        return VERBS.search(file.read(MAX_PROGRAM)) is not None
+        return libraries.search(file.read(MAX_PROGRAM)) is not None
     return False
 
 
