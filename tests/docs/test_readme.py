@@ -10,12 +10,13 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 
 def test_order_of_what_a_newcomer_looks_for():
-    """One sentence, a picture, two commands, what it does, what is not real (SuzieQ's and mininet's order, and a table that builds trust)."""
+    """One sentence, a picture, two commands, five questions with answers, what it does by reader, what is not real (SuzieQ's and mininet's order, and a table that builds trust)."""
     marks = [
         "**InfiniBand in software**",
         "![",
         "## Two commands",
-        "## What it does",
+        "## Five questions",
+        "## What it does, by reader",
         "## What is not real",
         "## Read on",
     ]

@@ -4,23 +4,24 @@
     queue = TrapQueue(plane)
     queue.collect(now_ps)                          # what the devices raised since the last call
     while (made := queue.take(now_ps)): ...        # a MAD to send, and the port that it leaves
-    queue.repressed(port, tid)                     # SubnTrapRepress came back to the port
+    queue.repressed(port, tid, now_ps)             # SubnTrapRepress came back to the port
     queue.next_ps()                                # call again then; None: nothing waits
 
 The rules, with their source:
 
-* A new trap has a new TransactionID, its repetitions have the same one (o13-5); its M_Key is 0 (o14-1).
+* A new trap has a new TransactionID, its repetitions have the same one (o13-5); its M_Key is 0
+  (o14-1).
 * A port sends no trap earlier than SubnetTimeOut, 4.096 µs x 2^n, after the previous one (o14-2,
-PortInfo:SubnetTimeOut), new or repeated. Linux' driver hfi1 does both, and keeps up to 100 traps per port and
-  type (RVT_MAX_TRAP_LEN).
-* The specification sets no limit to repetitions, and hfi1 has none. OpenSM (``osm_trap_rcv``) treats a trap
-received more than ten times as babbling, ignores it and marks the port unhealthy. So a trap is sent ten times here,
-at intervals that double (SubnetTimeOut, twice, four times, … at most 32 times it), and is then abandoned. Another
-manager than the one it was sent to (MasterSMLID changed) gets it
-  from the first copy on.
+  PortInfo:SubnetTimeOut), new or repeated. Linux' driver hfi1 does both, and keeps up to 100 traps
+  per port and type (RVT_MAX_TRAP_LEN).
+* The specification sets no limit to repetitions, and hfi1 has none. OpenSM (``osm_trap_rcv``)
+  treats a trap received more than ten times as babbling, ignores it and marks the port unhealthy.
+  So a trap is sent ten times here, at intervals that double (SubnetTimeOut, twice, four times, … at
+  most 32 times it), and is then abandoned. Another manager than the one it was sent to (MasterSMLID
+  changed) gets it from the first copy on.
 * A trap of a port without a manager (MasterSMLID or LID 0) waits, without repetitions.
-* A repeated notice, while the first was not sent yet, is one trap. After that was sent, a repetition is new: it
-follows when the manager has repressed the first.
+* A repeated notice, while the first was not sent yet, is one trap. After that was sent, a
+  repetition is new: it follows when the manager has repressed the first.
 """
 
 from __future__ import annotations

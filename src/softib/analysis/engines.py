@@ -111,8 +111,8 @@ def compare_engines(
     seed: int = 0,
     predicted: tuple[float, float] | None = None,
 ) -> list[EngineRow]:
-    """Route with every engine and predict random pairs and shifts, all with the prediction's draws;
-    best bisection first.
+    """Route with every engine, and predict random pairs and shifts for each, with the same random samples
+    as the report's prediction. Rows are sorted, best bisection first.
 
     ``part`` and ``lft`` are the tables in use, which have a row too; ``predicted`` are its two
     figures, if known.

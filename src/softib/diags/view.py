@@ -51,7 +51,7 @@ class HostDescription:
 
     @property
     def is_one_host(self) -> bool:
-        """False where more adapters carry it than a host has: then two hosts have one name."""
+        """False if more adapters carry this description than a host of this form has: then two hosts share the name."""
         return self.carriers <= self.usual
 
 

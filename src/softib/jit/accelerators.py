@@ -3,14 +3,13 @@
 
 Two things make compiling and calling several times faster: **tables**
 (:mod:`softib.jit.table_types`: a pointer for many arrays) and **units** (:mod:`softib.jit.units`:
-one optimisation for a kernel and all that it calls). Both use private names of Numba, which
-another version may lack or change. A trial shows whether they work, not the version: a small kernel
+one optimisation for a kernel and all that it calls). Both use private names of Numba, which another
+version may lack or change. A trial shows whether they work, not the version: a small kernel
 (:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared, in a separate
 process, since a failure can leave Numba in an inconsistent state or crash. If the trial fails,
-softib compiles without them: the same results, more slowly. The verdict
-is
-stored with the machine code, by environment; it costs a second once. ``SOFTIB_JIT`` = ``plain``,
-``tables``, ``units`` or ``both`` selects without a trial.
+softib compiles without them: the same results, more slowly. The verdict is stored with the machine
+code, by environment; it costs a second once. ``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or
+``both`` selects without a trial.
 """
 
 from __future__ import annotations
@@ -83,9 +82,8 @@ def entry(k: Kernel) -> Callable[..., Any]:
 
 def after_failure(k: Kernel, error: BaseException, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Any]:
     """Return the plain entry of a kernel whose unit could not be compiled, and its result; later
-    kernels are compiled
-    without
-    units too. Raises Numba's error from the plain way if the kernel itself is wrong.
+    kernels are compiled without units too. Raises Numba's error from the plain way if the kernel
+    itself is wrong.
     """
     without = replace(accelerators(), units=False, reason=_text(error))
     plain = _entry(k, without)

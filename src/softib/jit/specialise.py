@@ -38,11 +38,10 @@ def specialised(
     constants: Mapping[str, Any] | None = None,
 ) -> Kernel:
     """Return ``top`` with every kernel of ``replaced`` replaced in all its callers, and with other
-    values of ``constants`` (by name, in every kernel that uses one). ``name`` is appended to the names
-    of changed kernels; unchanged ones are
-    shared
-    with ``top``. Raises :class:`ValueError` for a replacement that ``top`` does not call or name, which
-    means that a change elsewhere has made the specialisation wrong.
+    values of ``constants`` (by name, in every kernel that uses one). ``name`` is appended to the
+    names of changed kernels; unchanged ones are shared with ``top``. Raises :class:`ValueError` for
+    a replacement that ``top`` does not call or name, which means that a change elsewhere has made
+    the specialisation wrong.
     """
     constants = constants or {}
     made: dict[Kernel, Kernel] = {}

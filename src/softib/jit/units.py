@@ -2,12 +2,10 @@
 
 By default Numba optimises each function with everything below it, generates machine code, links the
 result into each caller and starts again there: the work grows with the depth of calls. Here a
-function that only kernels call is only typed and lowered (:class:`Part`); the function that
-Python calls (:class:`Unit`) links all parts, hides them, and is optimised and compiled to machine
-code once. The
-private
-names of Numba that this needs are all in this file, :mod:`softib.jit.shortcuts` and
-:mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` tests whether they still work.
+function that only kernels call is only typed and lowered (:class:`Part`); the function that Python
+calls (:class:`Unit`) links all parts, hides them, and is optimised and compiled to machine code
+once. The private names of Numba that this needs are all in this file, :mod:`softib.jit.shortcuts`
+and :mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` tests whether they still work.
 """
 
 import functools

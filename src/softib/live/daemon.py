@@ -205,9 +205,8 @@ class Daemon:
             time.sleep(PAUSE_S)  # whatever failed may fail again at once
 
     def _manage(self) -> float:
-        """Let the internal manager work; returns the seconds until it wants to work again. If it fails, it is
-        removed from its port;
-        its programming stays. If the subnet is not up yet, the daemon fails too."""
+        """Let the internal manager work; returns the seconds until it wants to work again. If it
+        fails, it is removed from its port; its programming stays. If the subnet is not up yet, the daemon fails too."""
         if self.manager is None or self.manager_failed:
             return IDLE_S
         now_ps = clock_ps()

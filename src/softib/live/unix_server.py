@@ -265,8 +265,8 @@ class UnixServer:
         return True
 
     def restore_reserve(self) -> None:
-        """Open the descriptor in reserve if it was used. Subclasses that keep a last connection
-        call it when that is closed."""
+        """Open the descriptor in reserve if it was used. A subclass that keeps the last connection open
+        calls this method when it closes that connection."""
         if self._reserve is None:
             with contextlib.suppress(OSError):
                 self._reserve = os.dup(self._listener.fileno())

@@ -1,9 +1,8 @@
 """MADs as the whole project passes them: the wire bytes as one array, the addresses as columns (DESIGN decision 2).
 
-This is the only representation of a MAD inside softib. Other forms (a datagram of ibsim's, a umad message, a
-packet) are
-converted to and from it only by the package of that format. :class:`MadBatch` is for Python, :data:`MadColumns` are
-the same columns for kernels.
+This is the only representation of a MAD inside softib. Other forms (a datagram of ibsim's, a umad
+message, a packet) are converted to and from it only by the package of that format.
+:class:`MadBatch` is for Python, :data:`MadColumns` are the same columns for kernels.
 """
 
 from __future__ import annotations

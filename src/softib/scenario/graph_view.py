@@ -55,7 +55,7 @@ def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
     ports + 1, ports + 1, 16] by input and output portnum, as in the switches of ``graph``, and the number of data
     VLs of the widest port.
 
-    A VL that the output port does not operate is 15: its packets are dropped (IBA 7.6.6).
+    Where the output port does not operate the VL, the table has 15: such packets are dropped (IBA 7.6.6).
     """
     most = int(graph.switch_nports.max(initial=0)) + 1
     table = np.full((graph.n_switches, most, most, 16), 15, np.uint8)

@@ -1,7 +1,6 @@
 """The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
-Each
-message has at most one event: the begin of its flow, or its end at the present rate. Events are
-in an indexed heap, so a new rate moves an event and leaves no stale one. All events of one
+Each message has at most one event: the begin of its flow, or its end at the present rate. Events
+are in an indexed heap, so a new rate moves an event and leaves no stale one. All events of one
 picosecond cause one change of rates.
 """
 

@@ -395,5 +395,5 @@ def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
 
 
 def wire_octets(m: Messages, packets: np.ndarray) -> np.ndarray:
-    """Octets of each message on the wire (float64): what is counted, and the VCRC of each packet."""
+    """Octets of each message on the wire (float64): those that PortXmitData counts, and the VCRC of each packet."""
     return np.asarray(dwords_of(m, packets) * 4.0 + np.where(m.computes, 0, packets * VCRC))

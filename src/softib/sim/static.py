@@ -264,10 +264,9 @@ def effective_bisection(
 
 
 def flow_time_ps(network: Network, carried: Loads, size_bytes: float = 1.0) -> int:
-    """Return the time until the busiest channel has sent its ``load × size_bytes``
-    (picoseconds): a lower bound
-    for
-    the pattern. Raises :class:`InputError` if a channel of unknown rate carries traffic.
+    """Return the time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a
+    lower bound for the pattern. Raises :class:`InputError` if a channel of unknown rate carries
+    traffic.
     """
     unknown = int(np.count_nonzero((carried.load > 0) & (network.rate <= 0)))
     if unknown:

@@ -40,8 +40,8 @@ _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "switch_info": (np.uint8, (64,), 0),
     "has_switch_info": (np.bool_, (), 0),
 }
-"""``node_route``: row of ``routes`` of the node's discovery; ``node_entered``: one of a CA's ports has it;
-``node_ok``: the node answered all requests needed to use it. ``switch_info`` is zeros for a CA."""
+"""``node_route``: row of ``routes`` by which the node was discovered; ``node_entered``: that route belongs to one of a
+CA's ports; ``node_ok``: the node answered all requests needed to use it. ``switch_info`` is zeros for a CA."""
 
 _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_node": (np.int32, (), 0),

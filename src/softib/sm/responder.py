@@ -49,13 +49,12 @@ def answer(
 ) -> Unsolicited:
     """Sort ``mads`` (SMP requests and traps), and answer them.
 
-    ``sm_info`` uint8[64] is the answer to SMInfo; ``mkeys_of`` returns the M_Keys of ports: a TrapRepress with
-    another key is a violation there, and raises another trap (IBA 14.2.4).
-    While a port's key is unknown, its trap is not repressed: the port will repeat it. A Set(SMInfo) with an
-    undefined modifier
-    is refused as a bad field. Until the manager knows its own GUID (``has_guid``),
-    SMInfo is not answered: OpenSM ignores a manager with GUID 0, and would become a second master. Other MADs are
-    not answered.
+    ``sm_info`` uint8[64] is the answer to SMInfo; ``mkeys_of`` returns the M_Keys of ports: a
+    TrapRepress with another key is a violation there, and raises another trap (IBA 14.2.4). While a
+    port's key is unknown, its trap is not repressed: the port will repeat it. A Set(SMInfo) with an
+    undefined modifier is refused as a bad field. Until the manager knows its own GUID
+    (``has_guid``), SMInfo is not answered: OpenSM ignores a manager with GUID 0, and would become a
+    second master. Other MADs are not answered.
     """
     mad = mads.mad
     method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)

@@ -5,13 +5,13 @@
     while not sm.settled:
         outbox, deadline_ps = sm.step(now_ps, inbox)
 
-A sweep is a list of phases; each queues requests when it is entered, and the next is entered when all are answered
-or abandoned. The first starts with the first ``step``, another with :meth:`request_sweep`: it reads everything
-again, keeps LIDs, and sends only differences. A sweep started by a trap or PortStateChange reads only the reporting
-devices and their neighbours
+A sweep is a list of phases; each queues requests when it is entered, and the next is entered when
+all are answered or abandoned. The first starts with the first ``step``, another with
+:meth:`request_sweep`: it reads everything again, keeps LIDs, and sends only differences. A sweep
+started by a trap or PortStateChange reads only the reporting devices and their neighbours
 (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` runs sweeps,
-:mod:`~softib.sm.sweep.between_sweeps` the work between them; as a master the manager is the
-subnet administrator too (``sa_manager``).
+:mod:`~softib.sm.sweep.between_sweeps` the work between them; as a master the manager is the subnet
+administrator too (``sa_manager``).
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ TIER_ROW = 3.0
 
 @dataclass(frozen=True)
 class Map:
-    """``x`` and ``y`` float64[nodes]; ``tier`` int8[nodes]: 0 hosts, 1 leaves …, -1 nodes without a link; ``leaf``
-    int32[nodes]: the switch of a host (its rack on the map), a switch itself; ``block`` int64[nodes]: the block of
-    a switch, -1 for the top tier
-    and for hosts. Edges join two nodes, whatever the number of cables: ``edge`` int32[edges, 2]
-    node rows; ``edge_of_port`` int32[ports], -1 for a port without cable."""
+    """``x`` and ``y`` float64[nodes]; ``tier`` int8[nodes]: 0 hosts, 1 leaves …, -1 nodes without a
+    link; ``leaf`` int32[nodes]: the switch of a host (its rack on the map), a switch itself;
+    ``block`` int64[nodes]: the block of a switch, -1 for the top tier and for hosts. Edges join two
+    nodes, whatever the number of cables: ``edge`` int32[edges, 2] node rows; ``edge_of_port``
+    int32[ports], -1 for a port without cable."""
 
     x: np.ndarray
     y: np.ndarray

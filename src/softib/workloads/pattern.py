@@ -34,12 +34,10 @@ class JobMessages:
 
     ``members``: hosts of the multicast group that all messages go to. ``reduces``: hosts of an
     all-reduce in the switches, whose messages follow from the fabric's trees; one row for each of
-    several that share the job's bytes equally (rails). ``streams``: use streaming trees regardless of
-    the job's option ``tree``.
-    ``requests``
-    int64[k, 2]: rows of requests and of their responses. ``serves`` int64 by row: the resource of
-    its host, shared by all jobs, that a computation occupies, for example a target's devices; 0: the
-    job's own processor.
+    several that share the job's bytes equally (rails). ``streams``: use streaming trees regardless
+    of the job's option ``tree``. ``requests`` int64[k, 2]: rows of requests and of their responses.
+    ``serves`` int64 by row: the resource of its host, shared by all jobs, that a computation
+    occupies, for example a target's devices; 0: the job's own processor.
     """
 
     src: np.ndarray

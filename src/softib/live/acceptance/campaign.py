@@ -154,9 +154,9 @@ def run_campaign(
     progress: Callable[[int, int, float], None],
     extra: tuple[str, ...] = (),
 ) -> None:
-    """Run the batches that are not in the journal yet. ``progress`` is called with the batches that are done, the
-    number of all
-    batches, and the seconds that the rest is expected to take. ``extra``: further arguments of perftest."""
+    """Run the batches that are not in the journal yet. ``progress`` is called with the number of
+    batches that are done, of all batches, and the seconds that the rest is expected to take.
+    ``extra``: further arguments of perftest."""
     done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
     # Servers of a run that died may still listen on hosts: a resumed run uses ports after theirs.
     tcp = exchange_ports(base_port, launcher.name == "local", len(journal.entries) * len(ports) // 2)

@@ -2,15 +2,16 @@
 "Optimized InfiniBand fat-tree routing for shift all-to-all communication patterns", Concurrency and
 Computation 22, 2010; OpenSM's engine).
 
-1. Switches get a rank (0 = top) and an index; the index orders the switches of a level in the same way under every
-parent.
+1. Switches get a rank (0 = top) and an index; the index orders the switches of a level in the same
+   way under every parent.
 2. Compute nodes are taken in the order of their leaf's index and port. Each gets a *main path*:
    from its leaf up the link with the fewest main paths so far. On a full tree destination k so
    lands on top switch "k mod tops".
 3. Every switch above a leaf goes down to it; every switch below a main path's switch goes up to
    that switch. So all traffic to one destination meets at its main path, and a link down carries
    few destinations.
-4. The rest (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded shortest legal path.
+4. The rest (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded
+   shortest legal path.
 
 No path goes up after down in the total order (rank, index), so there are no credit loops. CAs left unconnected by
 this (on two top switches) are connected by :mod:`softib.routing.detours` if that makes no loop.

@@ -273,9 +273,9 @@ def next_links(radix, wraps, at, position, link, clear, via):
     """``via`` int32[n, n]: the link from each switch towards each, dimension order x, y, z; -1 = no
     path.
 
-    The shorter direction of a ring, the longer one if the shorter meets a hole. If both do (the switch at the turn
-    of the path
-    is missing), continue in the next dimension as soon as the hole is the next step, else towards it.
+    The shorter direction of a ring, the longer one if the shorter meets a hole. If both do (the
+    switch at the turn of the path is missing), continue in the next dimension as soon as the hole
+    is the next step, else towards it.
     """
     n = position.shape[0]
     for s in range(n):

@@ -12,9 +12,9 @@ the one of these is used whose worst link carries the fewest paths:
 
 * the roots found, with missing paths supplied by :mod:`softib.routing.detours`;
 * the ranks of dnup, likewise;
-* **one leaf** as root: the switch with most CAs. One root reaches everything, and a leaf as the only root keeps all
-paths of a tree: from any other leaf the spines are still up, and two spines meet at the root. (The switch nearest
-to all CAs, the obvious choice, would draw all traffic
+* **one leaf** as root: the switch with most CAs. One root reaches everything, and a leaf as the
+  only root keeps all paths of a tree: from any other leaf the spines are still up, and two spines
+  meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all traffic
   through itself.)
 
 ``notes`` describe the choice. In a list of engines, :func:`with_lanes` decides whether virtual lanes pay: dfsssp or

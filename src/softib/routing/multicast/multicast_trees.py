@@ -4,12 +4,13 @@ A packet that is copied along a tree holds a buffer and requests the next one, a
 So the turns of a tree count as dependencies between channels together with those of all unicast paths, and the
 union must have no cycle (Dally and Seitz 1987).
 
-* If an order of the switches excludes cycles, every tree is free that goes up to a root and down from it, and trees
-may have separate roots. (The order is the ranks of ftree and updn, without a bend that closes a cycle,
-:func:`~softib.routing.adaptive.could_deadlock`, or with the turns of all such trees added to the unicast paths.) A
-hash selects the root of each group, so removing a switch moves no other group's root.
-* Elsewhere all groups are branches of one spanning tree, the first candidate whose turns close no cycle with the
-unicast paths on the VLs of multicast packets.
+* If an order of the switches excludes cycles, every tree is free that goes up to a root and down
+  from it, and trees may have separate roots. (The order is the ranks of ftree and updn, without a
+  bend that closes a cycle, :func:`~softib.routing.adaptive.could_deadlock`, or with the turns of
+  all such trees added to the unicast paths.) A hash selects the root of each group, so removing a
+  switch moves no other group's root.
+* Elsewhere all groups are branches of one spanning tree, the first candidate whose turns close no
+  cycle with the unicast paths on the VLs of multicast packets.
 """
 
 from __future__ import annotations

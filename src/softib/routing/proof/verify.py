@@ -60,21 +60,20 @@ class Failure:
 class Proof:
     """What :func:`verify` found.
 
-    ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only of the CA→CA ones. Hops
-    are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
+    ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only of the
+    CA→CA ones. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
     on one switch, 3 over one spine; 0 from a CA to its own switch. ``credit_loop`` is None or a
-    cycle of channels, each waiting for the next and the last for the first. ``answer_loop`` needs answers with the
-    SL of the request, while each direction on its own SL makes none: a connection by the connection manager has one
-    SL for both. ``switch_loop`` needs packets sent by switches, while
-    those of CAs make none; if paths have several SLs, also packets to switches' own LIDs: engines that spread paths
-    over VLs order those between CAs first.
-    A switch answers with the SL of the request, and sends requests with its row of SLs. ``among_switches``: it
-    needs packets
-    between two switches, which only a subnet manager on a switch sends or receives.
-    ``assumed``: why SLs are unknown, so that one SL is assumed for all paths ("" = they are known).
-    ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs
-    in use. ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: number of CA LIDs that the
-    switch's own packets do not reach.
+    cycle of channels, each waiting for the next and the last for the first. ``answer_loop`` needs
+    answers with the SL of the request, while each direction on its own SL makes none: a connection
+    by the connection manager has one SL for both. ``switch_loop`` needs packets sent by switches,
+    while those of CAs make none; if paths have several SLs, also packets to switches' own LIDs:
+    engines that spread paths over VLs order those between CAs first. A switch answers with the SL
+    of the request, and sends requests with its row of SLs. ``among_switches``: it needs packets
+    between two switches, which only a subnet manager on a switch sends or receives. ``assumed``:
+    why SLs are unknown, so that one SL is assumed for all paths ("" = they are known). ``channels``
+    and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
+    ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: number of CA LIDs that
+    the switch's own packets do not reach.
     """
 
     ca_ca: Pairs

@@ -69,9 +69,8 @@ def group_tables(
     fabric: Fabric, ends: np.ndarray, m: Messages, options: PacketOptions, opt: Any
 ) -> dict[str, np.ndarray]:
     """Return ``mft``, ``group_first`` and ``group_port`` of :data:`~softib.sim.packet.tables.Net`;
-    set ``opt[MULTICAST]``.
-    Raises
-    :class:`InputError` for a group without an MLID, or with FIFO inputs, which do not support copies.
+    set ``opt[MULTICAST]``. Raises :class:`InputError` for a group without an MLID, or with FIFO
+    inputs, which do not support copies.
     """
     used = [m.groups[g - 1] for g in np.unique(m.group[m.group > 0]).tolist()]
     if not used:
@@ -96,9 +95,8 @@ def group_tables(
 
 def mark_messages(message: np.ndarray, m: Messages) -> int:
     """Fill ``M_LID``, ``M_GROUP`` and ``M_DELIVERY`` of messages for groups; return rows of
-    ``State.delivery``.
-    Raises
-    :class:`InputError` for a message that waits for a datagram which its source does not receive.
+    ``State.delivery``. Raises :class:`InputError` for a message that waits for a datagram which its
+    source does not receive.
     """
     rows = np.flatnonzero(m.group > 0)
     if not len(rows):

@@ -1,10 +1,9 @@
 """Isolation of ports: a port whose link fails repeatedly, or that floods the manager with traps, is disabled for a
 while.
 
-Each link failure starts a sweep, moves routes and loses packets. A switch port whose link failed ``flap_threshold``
-times
-within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6), and Polling after ``flap_pause`` seconds.
-The manager's own link is never disabled.
+Each link failure starts a sweep, moves routes and loses packets. A switch port whose link failed
+``flap_threshold`` times within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6),
+and Polling after ``flap_pause`` seconds. The manager's own link is never disabled.
 
 OpenSM's ``babbling_port_policy`` counts equal notices of a port and disables it at 250 (``opensm/osm_trap_rcv.c``);
 it never enables one again. Here all traps of a port within ``flap_window`` count, and it

@@ -8,6 +8,8 @@ from typing import Any
 
 from softib.errors import InputError
 from softib.iba.constants import MAX_SWITCH_PORTS
+from softib.iba.link_speeds import SPEEDS as LINK_SPEEDS
+from softib.iba.link_speeds import WIDTH_BITS
 from softib.plain_values import whole_number
 from softib.sm.options.values import one_of
 
@@ -25,17 +27,13 @@ __all__ = [
     "parse_link_policy",
 ]
 
-WIDTHS = {"1x": 1, "4x": 2, "8x": 4, "12x": 8, "2x": 16}
+WIDTHS = {f"{lanes}x": bit for lanes, bit in WIDTH_BITS.items()}
 SPEEDS = {
-    "SDR": ("speed", 1),
-    "DDR": ("speed", 2),
-    "QDR": ("speed", 4),
-    "FDR": ("ext", 1),
-    "EDR": ("ext", 2),
-    "HDR": ("ext", 4),
-    "NDR": ("ext", 8),
-    "XDR": ("ext2", 1),
+    s.name: ("speed", s.speed_bit) if s.speed_bit else ("ext", s.ext_bit) if s.ext_bit else ("ext2", s.ext2_bit)
+    for s in LINK_SPEEDS
+    if not s.mlnx_bit
 }
+"""Speed → component and bit; FDR10 has a component of its own."""
 FEC_MODES = {"none": 1, "firecode": 2, "rs": 4, "ll-rs": 8}
 """Bits of the FECModeEnabled components of PortInfoExtended (IBA 14.2.5.19)."""
 FDR10_ON, FDR10_OFF = 1, 2

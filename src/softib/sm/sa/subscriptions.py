@@ -151,9 +151,9 @@ INFORM_AT = InformInfoRecord.fields["gid"].byte
 def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np.ndarray | None = None) -> Answer:
     """Set(InformInfo): the requester subscribes or unsubscribes; reports go to the QP that sent it.
 
-    Security traps only for trusted requesters (IBA 14.2.5.1: they contain keys). ``sees`` bool[ends]: ends visible
-    to the
-    requester (None: all); a GID or a range of LIDs with another port is refused, as in OpenSM.
+    Security traps only for trusted requesters (IBA 14.2.5.1: they contain keys). ``sees``
+    bool[ends]: ends visible to the requester (None: all); a GID or a range of LIDs with another
+    port is refused, as in OpenSM.
     """
     inform = r.data[: InformInfo.size].copy()
     wants, qpn = int(InformInfo.subscribe.get(inform)), int(InformInfo.qpn.get(inform))

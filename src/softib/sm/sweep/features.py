@@ -33,10 +33,9 @@ __all__ = ["Features"]
 
 
 class Features:
-    """``enter`` has the function that queues each phase's requests. ``wanted`` (PortInfo of all ports), ``reset``
-    (switches without any
-    written state) and ``fresh`` (bool[ports]: ports that came up again, and those of switches that were reset) are
-    the sweep's."""
+    """``enter`` has the function that queues each phase's requests. ``wanted`` (PortInfo of all
+    ports), ``reset`` (switches without any written state) and ``fresh`` (bool[ports]: ports that
+    came up again, and those of switches that were reset) are the sweep's."""
 
     def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, stores: Stores, report: SweepReport):
         self.database, self.queue, self.config, self.stores, self.report = db, queue, config, stores, report

@@ -1,8 +1,7 @@
-"""Collectives in which each rank has separate data for the others: all-gather, all-to-all,
-gather, scatter. ``count`` is the number of elements of
-a
-rank's block. Buffers: of an all-gather, the blocks of ranks 0, 1, … in order; of gather and scatter
-the same at rank 0; of an all-to-all, n blocks to send, then n received blocks.
+"""Collectives in which each rank has separate data for the others: all-gather, all-to-all, gather,
+scatter. ``count`` is the number of elements of a rank's block. Buffers: of an all-gather, the
+blocks of ranks 0, 1, … in order; of gather and scatter the same at rank 0; of an all-to-all, n
+blocks to send, then n received blocks.
 """
 
 from __future__ import annotations

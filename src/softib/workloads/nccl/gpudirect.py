@@ -1,8 +1,6 @@
-"""GPUDirect RDMA: the path between a GPU and its adapter, and its cost. An
-adapter
-reads and writes a GPU's memory with peer-to-peer DMA. This reaches the rate of the link only below
-a common PCIe switch; through a root complex, between processors, or through host memory it
-is slower.
+"""GPUDirect RDMA: the path between a GPU and its adapter, and its cost. An adapter reads and writes
+a GPU's memory with peer-to-peer DMA. This reaches the rate of the link only below a common PCIe
+switch; through a root complex, between processors, or through host memory it is slower.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Time of a collective on an unloaded network: launch, the hops of one piece of data (fill and
-drain), and chunk after chunk at the rate of a channel.
-NCCL's
-own model has the same form, but lacks launch and host overhead, the division into chunks and
-channels (a small collective uses few of them), the share of a NIC for each channel, and the time of
-LL to check its flags. The parameters are in section ``nccl`` of ``parameters.yaml``.
+drain), and chunk after chunk at the rate of a channel. NCCL's own model has the same form, but
+lacks launch and host overhead, the division into chunks and channels (a small collective uses few
+of them), the share of a NIC for each channel, and the time of LL to check its flags. The parameters
+are in section ``nccl`` of ``parameters.yaml``.
 """
 
 from __future__ import annotations

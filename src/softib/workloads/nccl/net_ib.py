@@ -1,12 +1,10 @@
 """NCCL's IB transport (its ``transport/net_ib``): a collective on the adapters of a fabric.
-Transfers between nodes are messages on queue pairs; all others are time of the GPU's
-connections.
-Each
-connection of a channel moves one chunk after another (NVLink: a separate processor; network: a queue
-pair). A hop inside a node takes its latency and the time of its bytes. A hop between nodes begins
-when the sender's proxy has posted it: NCCL's latency of a hop less the latency of the network.
-Its rate is at most that of the channel (the static rate of its queue pair) and, if the fabric's
-links are faster than the machine's adapters, its share of an adapter.
+Transfers between nodes are messages on queue pairs; all others are time of the GPU's connections.
+Each connection of a channel moves one chunk after another (NVLink: a separate processor; network: a
+queue pair). A hop inside a node takes its latency and the time of its bytes. A hop between nodes
+begins when the sender's proxy has posted it: NCCL's latency of a hop less the latency of the
+network. Its rate is at most that of the channel (the static rate of its queue pair) and, if the
+fabric's links are faster than the machine's adapters, its share of an adapter.
 """
 
 from __future__ import annotations
@@ -87,11 +85,10 @@ class Run:
 
 
 def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.ndarray:
-    """Return the adapters of each node, int64[nodes, nics], of ``rows`` of
-    the
-    hosts. Adapters whose names begin with the same node (``node-001 mlx5_0``, ``node-001[2]``) belong
-    to it; nodes with fewer adapters than others (management hosts) take no part. With ``nics``, that
-    many consecutive rows are a node. Raises :class:`InputError` if the rows are not whole nodes.
+    """Return the adapters of each node, int64[nodes, nics], of ``rows`` of the hosts. Adapters
+    whose names begin with the same node (``node-001 mlx5_0``, ``node-001[2]``) belong to it; nodes
+    with fewer adapters than others (management hosts) take no part. With ``nics``, that many
+    consecutive rows are a node. Raises :class:`InputError` if the rows are not whole nodes.
     """
     if nics is None:
         node = [names[int(r)].split(" ")[0].split("[")[0] for r in rows]

@@ -44,12 +44,10 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
 def part_of(
     s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None
 ) -> tuple[JobMessages, np.ndarray]:
-    """Return the messages of ``s`` with rank r on ``host[r]``, and for each operation the row
-    whose completion ends it (int64[n]).
-    ``rails``
-    (int64[ranks, rails]): rows of the ports that a rank may send through, its own first; default
-    ``host``. Raises :class:`InputError` as :meth:`Schedule.check` and
-    :func:`~softib.workloads.schedule.schedule.matched` do.
+    """Return the messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose
+    completion ends it (int64[n]). ``rails`` (int64[ranks, rails]): rows of the ports that a rank
+    may send through, its own first; default ``host``. Raises :class:`InputError` as
+    :meth:`Schedule.check` and :func:`~softib.workloads.schedule.schedule.matched` do.
     """
     s.check()
     if (large := s.size > MAX_MESSAGE).any():
@@ -120,10 +118,8 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
     """Return the rows of messages, RTS, FIN and further stripes (int64[n] each, -1 = none), and the
-    total number of rows.
-    Every
-    operation has one computation; sends also have a message (deferred ones one READ per rail), deferred
-    sends also RTS and FIN.
+    total number of rows. Every operation has one computation; sends also have a message (deferred
+    ones one READ per rail), deferred sends also RTS and FIN.
     """
     stripes = [sends.striped] * (sends.rails - 1)
     row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, sends.rest, *stripes], n)

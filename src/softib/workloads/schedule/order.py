@@ -11,12 +11,11 @@ __all__ = ["posting_order"]
 
 
 def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return (position of each row, -1), or (…, a row that waits for itself). ``waits[k]``
-    waits for ``needs[k]``; rows of one ``qp`` other than computations are sent in the order of
-    their
-    positions. Rows keep their order unless some would wait for ever behind others of their queue pair.
-    A program posts a message when its dependencies are done, so in that case rows are put in an
-    order in which dependencies come first.
+    """Return (position of each row, -1), or (…, a row that waits for itself). ``waits[k]`` waits
+    for ``needs[k]``; rows of one ``qp`` other than computations are sent in the order of their
+    positions. Rows keep their order unless some would wait for ever behind others of their queue
+    pair. A program posts a message when its dependencies are done, so in that case rows are put in
+    an order in which dependencies come first.
     """
     n = len(qp)
     rows = np.flatnonzero(~computes)

@@ -4,12 +4,11 @@ A request of ``nvme-of`` follows NVMe over Fabrics over RDMA (NVM Express, RDMA 
 Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the target's
 devices deliver the data, which the target WRITEs into the client's memory; for a write the target
 READs it from there (small data is part of the command); the target SENDs a response capsule.
-``rdma`` is only the data: WRITEs and READs of the client.
-Devices
-of a target serve the requests of all clients and jobs one after another at their common rate; the
-latency of a request, in addition to its bytes, overlaps with others. The processors may have a
-rate, too: ``target_iops`` requests per second. READs and responses of a target use separate queue
-pairs here: a real target posts both to one queue pair in the order in which they become ready.
+``rdma`` is only the data: WRITEs and READs of the client. Devices of a target serve the requests of
+all clients and jobs one after another at their common rate; the latency of a request, in addition
+to its bytes, overlaps with others. The processors may have a rate, too: ``target_iops`` requests
+per second. READs and responses of a target use separate queue pairs here: a real target posts both
+to one queue pair in the order in which they become ready.
 """
 
 from __future__ import annotations

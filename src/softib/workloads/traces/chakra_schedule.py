@@ -1,10 +1,9 @@
 """Chakra traces as a :class:`~softib.workloads.schedule.schedule.Schedule`: computations take their
-recorded time, sends and receives are messages, collectives are expanded. A
-node
-begins when all nodes in its data and control dependencies have ended. Control dependencies on nodes
-that are not in the file are omitted, and all those of a rank if they would form a cycle:
-converters before Chakra 1.0.2 store callers there, which end after the nodes they call. A
-rank has three processors: the CPU, the computing stream of its GPU, and that of its communication.
+recorded time, sends and receives are messages, collectives are expanded. A node begins when all
+nodes in its data and control dependencies have ended. Control dependencies on nodes that are not in
+the file are omitted, and all those of a rank if they would form a cycle: converters before Chakra
+1.0.2 store callers there, which end after the nodes they call. A rank has three processors: the
+CPU, the computing stream of its GPU, and that of its communication.
 """
 
 from __future__ import annotations

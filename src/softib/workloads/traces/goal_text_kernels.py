@@ -1,8 +1,7 @@
 """Reading GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the
-grammar and all error messages. The
-kernel
-reads the output of schedgen, LogGOPSim's tools and softib. It stops at the first other line, wrong
-or merely unusual; the line reader then reads the whole file, and reports errors.
+grammar and all error messages. The kernel reads the output of schedgen, LogGOPSim's tools and
+softib. It stops at the first other line, wrong or merely unusual; the line reader then reads the
+whole file, and reports errors.
 """
 
 import numpy as np

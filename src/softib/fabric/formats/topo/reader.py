@@ -13,10 +13,10 @@ softib reads the following, which ibdm rejects, and reports each as a problem:
   than two cables or heads a section, otherwise a switch whose number of ports is the highest port
   number of any system of the type.
 * a bad line, an unknown port, a port used twice: that line is skipped, the rest is kept. A comment
-line ``# speed: EDR`` is specific to softib: it sets the speed of the following cables whose arrows
-state none (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). The default is 4x and 2.5 Gb/s
-(SDR), as in ibdm. GUIDs do not exist in these files: node *i* gets the builder's *i*-th GUID, and
-all chips of a system share the first one's as SystemImageGUID.
+  line ``# speed: EDR`` is specific to softib: it sets the speed of the following cables whose
+  arrows state none (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). The default is 4x and
+  2.5 Gb/s (SDR), as in ibdm. GUIDs do not exist in these files: node *i* gets the builder's *i*-th
+  GUID, and all chips of a system share the first one's as SystemImageGUID.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ static bool has_regions(uint32_t handle)
         const struct softib_key *k = vm_key(w, i << 8);
 
         if (!__atomic_load_n(&owners[i / SOFTIB_VERBS_BLOCK_KEYS], __ATOMIC_SEQ_CST)) {
-            i |= SOFTIB_VERBS_BLOCK_KEYS - 1; /* unowned: a read would allocate pages */
+            i |= SOFTIB_VERBS_BLOCK_KEYS - 1; /* no process owns this block: reading it would allocate pages */
             continue;
         }
         if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) && k->kind == SOFTIB_KEY_REGION && k->qpn == handle && vm_lives(w, k->process))
@@ -148,9 +148,13 @@ int va_free_dm(struct ibv_dm *dm)
     if (!hold(d, &hazard))
         return errno = ENOENT; /* freed by another */
     vm_hazard_end(hazard);
+    if (has_regions(dm->handle))
+        return errno = EBUSY;
     vm_number_give(&va_engine.w, dm->handle); /* first: a concurrent registration sees it, or is seen here */
     if (has_regions(dm->handle)) {
-        __atomic_store_n(number, named, __ATOMIC_SEQ_CST);
+        uint64_t free_number = 0; /* another object may have the number now: then the memory is freed with its process */
+
+        __atomic_compare_exchange_n(number, &free_number, named, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
         return errno = EBUSY;
     }
     vm_quiesce_of(&va_engine.w, vm_number_process(named));

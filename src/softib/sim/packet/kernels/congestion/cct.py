@@ -1,5 +1,4 @@
-"""The congestion control table of a channel adapter (IBA annex A10), programmed with class 0x21.
-A
+"""The congestion control table of a channel adapter (IBA annex A10), programmed with class 0x21. A
 packet with BECN (:mod:`~softib.sim.packet.kernels.congestion.fecn_becn`) raises the flow's CCTI,
 the index into the table. The entry is the source's delay after each packet, as a multiple of the
 packet's own time. A timer lowers the CCTI again.

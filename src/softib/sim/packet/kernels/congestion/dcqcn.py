@@ -4,10 +4,9 @@ Notification point: a receiver answers marked packets of a flow with a CNP, at m
 interval. Reaction point: a CNP cuts the rate by alpha / 2 and raises alpha; without CNPs alpha
 falls, timer and byte counter raise the rate: halfway back to the target (fast recovery), then the
 target by R_AI (additive), then by R_HAI (hyper increase). The sender applies overdue timer steps
-when it next sends or receives a CNP, since no packet depends on
-the
-rate in between. A flow is a stream: a queue pair's requests, or its responses to READs. The rate of
-responses is computed too; the responder decides whether to use it.
+when it next sends or receives a CNP, since no packet depends on the rate in between. A flow is a
+stream: a queue pair's requests, or its responses to READs. The rate of responses is computed too;
+the responder decides whether to use it.
 """
 
 import numpy as np

@@ -1,16 +1,14 @@
 """Swift (Kumar et al., SIGCOMM 2020): windows that keep the delay at a target.
 
-While the delay is below the target, a window grows by ``increase`` per round trip; above it, the window
-shrinks at most once per round trip, by ``decrease`` times the share of the delay that exceeds the
-target, and by at most ``most_decrease`` (algorithm 1). The fabric and the receiver's host each have a
-window, and the smaller one applies (section 3.4). The target of the fabric is larger for longer paths,
-and for smaller windows, so that flows with small windows get more (section 3.5). A window below one
-packet becomes a
-pause
-between packets. Here an acknowledgement does not wait for the receiver's memory, so a round trip
-contains
-only the fabric. The paper does not publish its production constants. The ones here are softib's, for
-links of 100 to 400 Gb/s and packets of 4 KiB.
+While the delay is below the target, a window grows by ``increase`` per round trip; above it, the
+window shrinks at most once per round trip, by ``decrease`` times the share of the delay that
+exceeds the target, and by at most ``most_decrease`` (algorithm 1). The fabric and the receiver's
+host each have a window, and the smaller one applies (section 3.4). The target of the fabric is
+larger for longer paths, and for smaller windows, so that flows with small windows get more (section
+3.5). A window below one packet becomes a pause between packets. Here an acknowledgement does not
+wait for the receiver's memory, so a round trip contains only the fabric. The paper does not publish
+its production constants. The ones here are softib's, for links of 100 to 400 Gb/s and packets of 4
+KiB.
 """
 
 import math
@@ -110,7 +108,7 @@ SWIFT = CongestionControl(
         Option("hop_us", 1.0, "us", "Addition to the target for each switch on the path."),
         Option("host_target_us", 50.0, "us", "Target of the receiver's part."),
         Option("flow_range_us", 50.0, "us", "Largest addition to the target for a small window."),
-        Option("flow_least", 0.1, "packets", "Window up to which the whole addition applies.", low=0.001),
+        Option("flow_least", 0.1, "packets", "Largest window that gets the full flow_range_us.", low=0.001),
         Option("flow_most", 100.0, "packets", "Window from which on there is no addition.", low=0.001),
         Option("increase", 1.0, "packets", "Growth of a window per round trip.", low=0.001),
         Option("decrease", 0.8, "1", "Decrease of a window, times the share of the delay above the target.", most=1),

@@ -16,10 +16,9 @@ STALLED_TIMES_HOQ = 8
 @inner
 def overdue_since(net, state, port, row, k, now):
     """Return when packet ``k``, at the head of port VL ``row`` of a switch, should have been
-    discarded, and count it;
-    -1
-    if it is not overdue. A port with a busy link checks only when the link is free. An overdue packet
-    counts as discarded at its deadline, and the next packet as at the head from then on.
+    discarded, and count it; -1 if it is not overdue. A port with a busy link checks only when the
+    link is free. An overdue packet counts as discarded at its deadline, and the next packet as at
+    the head from then on.
     """
     if state.vl[row].waits & STALLED:
         if state.vl_more[row].stalled > now:

@@ -1,8 +1,6 @@
-"""VL arbitration: the two tables of VLArbitrationTable and the limit of high priority (IBA
-7.6.9).
-An
-entry of a table is a VL and a weight in units of 64 bytes. A VL sends while some of the weight is
-left; an excess of the last packet is not carried over. High priority sends first, until it has
+"""VL arbitration: the two tables of VLArbitrationTable and the limit of high priority (IBA 7.6.9).
+An entry of a table is a VL and a weight in units of 64 bytes. A VL sends while some of the weight
+is left; an excess of the last packet is not carried over. High priority sends first, until it has
 sent its limit while low priority waits.
 """
 

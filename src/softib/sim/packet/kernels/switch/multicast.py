@@ -1,11 +1,9 @@
 """UD multicast: switches send one copy through each port of the group's mask in their MFT, except
-the ingress port
-(IBA
-chapter 18). A copy waits in the queue of its output and takes that link's credits. The packet keeps
-its place in the receive buffer until the last copy has left, so one slow member delays later
-packets. A channel adapter passes the packet to its queue pair of the group, if it is a member; the
-sender gets none. Port 0 of a switch gets its copy as a packet for the switch itself. A packet for a
-group without an entry in the MFT is a PortRcvSwitchRelayError.
+the ingress port (IBA chapter 18). A copy waits in the queue of its output and takes that link's
+credits. The packet keeps its place in the receive buffer until the last copy has left, so one slow
+member delays later packets. A channel adapter passes the packet to its queue pair of the group, if
+it is a member; the sender gets none. Port 0 of a switch gets its copy as a packet for the switch
+itself. A packet for a group without an entry in the MFT is a PortRcvSwitchRelayError.
 """
 
 import numpy as np

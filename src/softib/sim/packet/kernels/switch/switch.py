@@ -2,10 +2,8 @@
 
 A packet waits in the receive buffer of its ingress port, in a separate queue for each output port
 and VL. An output port serves the inputs that have a packet for a VL in turn. In FIFO mode each
-input has one queue per VL, and only its first packet is offered. Copies of
-a
-multicast packet share one place in the receive buffer: its credits are returned when the last
-copy has left.
+input has one queue per VL, and only its first packet is offered. Copies of a multicast packet share
+one place in the receive buffer: its credits are returned when the last copy has left.
 """
 
 import numpy as np

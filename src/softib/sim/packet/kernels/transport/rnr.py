@@ -7,11 +7,9 @@ waits for that time. After more RNR NAKs in a row than its RNR retry count (7: n
 is in error.
 
 UC and UD have no RNR NAK: a message without a posted receive is dropped, and its sender gets no
-notice (IBA chapter 9, unreliable services). So the receives taken depend on the messages dropped, in
-order of arrival. All
-of
-this is local: the time when a receive is posted again depends only on an earlier message at the same
-responder.
+notice (IBA chapter 9, unreliable services). So the receives taken depend on the messages dropped,
+in order of arrival. All of this is local: the time when a receive is posted again depends only on
+an earlier message at the same responder.
 """
 
 import numpy as np
