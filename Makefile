@@ -53,6 +53,7 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 demo: setup
+	mkdir -p demo-out
 	$(BIN)/python -m softib.cli.main report examples/superpod-127-faults.yaml --html demo-out/report.html
 
 # Public fabric files, logs and traces of other projects, which some tests read: from their repositories into real-data/.
@@ -152,7 +153,7 @@ ready:
 # mypy has the processor whenever tests leave it. Tests leave nothing behind: files in their temporary folder fail the run,
 # and what tests/__residue__.py finds, in CI also in /dev/shm, the checkout and at home.
 test: ready
-	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; before=$$TMPDIR.before; \
+	@code=0; export SOFTIB_TEST_BUDGETS=1 TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; before=$$TMPDIR.before; \
 	pytest="$(BIN)/pytest -q --cache-clear --assert=plain --basetemp=$$TMPDIR/p"; \
 	alone() { [ $$? = 1 ] && $(BIN)/python -m tests.__alone__ --basetemp=$$TMPDIR/p; }; \
 	$(BIN)/python -m tests.__residue__ $$before; \

@@ -150,18 +150,29 @@ def wrong_value(key: str, error: Mapping[str, Any]) -> str:
     return f"{key}: {error['input']!r}: {broken_rule(error)}"
 
 
+SIMILAR = 0.65
+"""Least similarity (difflib's ratio) of names: two exchanged letters of three are a misspelling, ``ping`` is not
+one of ``plan``."""
+
+
 def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """The ``n`` names of ``known`` that look most like ``name`` (possibly none).
 
     Names that differ only in case, separators or zeros before a number count as the same: ``host-2`` means
-    ``host-0002``, and nothing else is offered then.
+    ``host-0002``, and nothing else is offered then. Otherwise a name is similar if :data:`SIMILAR` of its
+    letters are the same in the same order, or if it begins with the words of ``name``.
     """
     import difflib
 
     names = list(dict.fromkeys(known))
     wanted = _normalised(name)
-    same = [k for k in names if _normalised(k) == wanted]
-    return same[:n] or difflib.get_close_matches(name, names, n=n, cutoff=0.5)
+    forms = {k: _normalised(k) for k in names}
+    same = [k for k, form in forms.items() if form == wanted]
+    if same:
+        return same[:n]
+    longer = [k for k, form in forms.items() if form.startswith(f"{wanted}-")]
+    close = difflib.get_close_matches(name, names, n=n, cutoff=SIMILAR)
+    return list(dict.fromkeys([*close, *longer]))[:n]
 
 
 def _normalised(name: str) -> str:

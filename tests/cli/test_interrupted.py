@@ -183,6 +183,20 @@ def test_nothing_is_left_on_a_running_fabric(tmp_path, verb):
         softib("down", "--all")
 
 
+@pytest.mark.parametrize(("end", "line"), (("INT", "interrupted"), ("TERM", "ended by SIGTERM")))
+def test_an_interrupted_command_reports_it_in_one_line(tmp_path, end, line):
+    """The exit code of an end by a signal is 128 + its number (POSIX shells)."""
+    fifo = tmp_path / "never.yaml"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "softib", "why", fifo], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    with open(fifo, "w"):  # it reads now
+        process.send_signal(ENDS[end])
+        out = process.communicate(timeout=60)[0]
+    assert (out, process.returncode) == (f"softib: {line}\n", 128 + ENDS[end])
+
+
 @pytest.mark.parametrize(("moment", "code"), (("a callback", 143), ("an exec", 143), ("an exec that catches it", 7)))
 def test_an_interrupt_that_python_would_lose_ends_the_command(tmp_path, moment, code):
     """Python drops what rises in a callback of a weak reference (imports have them), and ends ``python -m`` by SIGINT where it passed an
@@ -208,7 +222,8 @@ def test_an_interrupt_that_python_would_lose_ends_the_command(tmp_path, moment, 
     ran = subprocess.run(
         [sys.executable, "-m", "moment", moment], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
-    assert (ran.returncode, ran.stderr) == (code, "") and time.monotonic() - began < 20
+    line = "softib: ended by SIGTERM\n" if code == 143 else ""
+    assert (ran.returncode, ran.stderr) == (code, line) and time.monotonic() - began < 20
 
 
 def test_a_compile_takes_the_folder_of_a_killed_one_away(tmp_path, monkeypatch):

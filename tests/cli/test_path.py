@@ -112,3 +112,52 @@ def test_why_no_path_is_there_where_a_manager_is(tmp_path):
     assert said.code == 1 and "hb[1] has no LID: the subnet manager is on another subnet" in said.out
     said = command("path", source, "ha", "hb")
     assert said.code == 1 and said.out.rstrip().endswith("they are on two subnets")
+
+
+TWO_SWITCHES = """#
+Switch	4 "S-0000000000000a01"		# "left" enhanced port 0 lid 1 lmc 0
+[1]	"H-0000000000000b01"[1](b02) 		# "alpha HCA-1" lid 2 4xEDR
+[3]	"S-0000000000000a02"[3]		# "right" lid 3 4xEDR
+[4]	"S-0000000000000a02"[4]		# "right" lid 3 4xEDR
+
+Switch	4 "S-0000000000000a02"		# "right" enhanced port 0 lid 3 lmc 0
+[1]	"H-0000000000000c01"[1](c02) 		# "beta HCA-1" lid 4 4xEDR
+[3]	"S-0000000000000a01"[3]		# "left" lid 1 4xEDR
+[4]	"S-0000000000000a01"[4]		# "left" lid 1 4xEDR
+
+Ca	1 "H-0000000000000b01"		# "alpha HCA-1"
+[1](b02) 	"S-0000000000000a01"[1]		# lid 2 lmc 0 "left" lid 1 4xEDR
+
+Ca	1 "H-0000000000000c01"		# "beta HCA-1"
+[1](c02) 	"S-0000000000000a02"[1]		# lid 4 lmc 1 "right" lid 3 4xEDR
+"""
+TABLES = """Unicast lids [0x0-0x5] of switch DR path slid 0; dlid 0; 0 guid 0x0000000000000a01 (left):
+0x0001 000
+0x0002 001
+0x0003 003
+0x0004 003
+0x0005 004
+Unicast lids [0x0-0x5] of switch DR path slid 0; dlid 0; 3 guid 0x0000000000000a02 (right):
+0x0001 003
+0x0002 003
+0x0003 000
+0x0004 001
+0x0005 001
+"""
+
+
+def test_ends_may_be_lids_as_for_ibtracert(tmp_path):
+    """Tables written by hand: the destination's second LID of LMC 1 crosses by the other cable."""
+    source, dump = tmp_path / "two.ibnetdiscover", tmp_path / "two.lft"
+    source.write_text(TWO_SWITCHES)
+    dump.write_text(TABLES)
+    for b, dlid, out in (("4", 4, 3), ("5", 5, 4), ("0x5", 5, 4), ("beta", 4, 3)):
+        path = check("path", command("path", source, "2", b, "--lfts", dump, "--json").json())
+        assert (path["a"], path["slid"], path["dlid"]) == ("alpha HCA-1[1]", 2, dlid)
+        assert [(h["node"], h["out_port"]) for h in path["hops"][1:]] == [("left", out), ("right", 1)], b
+    back = command("path", source, "5", "1", "--lfts", dump, "--json").json()
+    assert (back["slid"], back["dlid"], back["b"]) == (5, 1, "left[0]") and not back["ended"]
+    for lid in ("6", "0", "49999"):
+        assert f"no port has LID {int(lid)}" in one_line(command("path", source, "2", lid, "--lfts", dump))
+    source.write_text(TWO_SWITCHES.replace("beta HCA-1", "2 HCA-1"))
+    assert command("path", source, "alpha", "2", "--lfts", dump, "--json").json()["dlid"] == 4, "a name goes first"

@@ -35,6 +35,27 @@ def test_a_package_above_its_budget_is_named_and_only_one_far_above_fails():
     assert 60 * minutes["cm"] >= 0.09, "with the programs that it waited for"
 
 
+def test_only_make_test_judges_budgets():
+    """``make oldest`` compiles kernels with other versions of Numba: its tests may take longer."""
+    code = (
+        "import types, pytest, tests.conftest as c\n"
+        "c.MINUTES.add({'iba': 1e6})\n"
+        "session = types.SimpleNamespace(config=object(), exitstatus=pytest.ExitCode.OK)\n"
+        "c.pytest_sessionfinish(session)\n"
+        "print(int(session.exitstatus))\n"
+    )
+    (test,) = re.findall(r"^test: .*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)
+    (set_by_make,) = re.findall(r"export (SOFTIB_TEST_BUDGETS)=1 ", test)
+    plain = {k: v for k, v in os.environ.items() if k != set_by_make}
+    ends = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+        ).stdout
+        for env in (plain, {**plain, set_by_make: "1"})
+    ]
+    assert ends == ["0\n", "1\n"]
+
+
 def test_what_a_run_leaves_is_named(tmp_path):
     home, marked = tmp_path / "home", {**os.environ, "TMPDIR": str(tmp_path), "CI": "1"}
     home.mkdir()

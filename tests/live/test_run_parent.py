@@ -71,3 +71,19 @@ def test_a_call_in_a_python_process_returns(one):
         python = one.words()[0]
         done = subprocess.run([python, "-c", text], env={**os.environ, **one.env}, capture_output=True, text=True)
         assert done.stdout == said, done
+
+
+@pytest.mark.parametrize("options", ((), INTERPRETER), ids=("small", "interpreter"))
+def test_a_program_on_verbs_that_fails_is_offered_why(one, stock, options):
+    """perftest without its device; ``softib why`` then finds the cause in that output."""
+    run = lambda *words: subprocess.run(
+        one.words("run", *options, "--", *words), env=one.env, cwd=one.folder, capture_output=True, text=True
+    )
+    failed = run(stock("ib_write_bw"), "-d", "nosuch")
+    assert failed.returncode == 1 and failed.stderr.splitlines()[-1].endswith(
+        "ib_write_bw ended with exit code 1; keep its output: softib why LOG --fabric one explains it"
+    )
+    (one.folder / "job.log").write_text(failed.stdout + failed.stderr)
+    assert "no-device" in one("why", "job.log").split("1. ")[1].splitlines()[0]
+    for words in (("sh", "-c", "exit 3"), (stock("ibv_devices"),)):
+        assert "softib why" not in run(*words).stderr

@@ -3,12 +3,14 @@ alternatives."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.errors import SoftibError
+from softib.errors import InputError, SoftibError, UnknownName
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import NodeFinder, distinct_names
 from softib.fabric.subnets import subnet_of
@@ -21,7 +23,17 @@ from softib.scenario.graph_view import graph_of
 if TYPE_CHECKING:
     from softib.analysis.routing import Routed
 
-__all__ = ["Alternative", "Explanation", "Hop", "ends_of", "explain", "explain_routed", "partitions_apart", "pkeys_of"]
+__all__ = [
+    "Alternative",
+    "Ends",
+    "Explanation",
+    "Hop",
+    "ends_of",
+    "explain",
+    "explain_routed",
+    "partitions_apart",
+    "pkeys_of",
+]
 
 MOST_HOPS = 64
 BASE, FULL = 0x7FFF, 0x8000
@@ -106,11 +118,12 @@ class Explanation(Result):
         ]
 
 
-def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str = "") -> Explanation:
-    """Return the path from port row ``a`` to port row ``b`` by the tables of ``f``. ``engine`` and
-    ``sl`` come from its manager."""
+def explain(f: Fabric, ends: Ends, engine: str, sl: int = 0, sl_source: str = "") -> Explanation:
+    """Return the path between ``ends`` by the tables of ``f``. ``engine`` and ``sl`` come from its
+    manager."""
     names = distinct_names(f)
-    path = Explanation(_place(f, names, a), _place(f, names, b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
+    a, b = ends.a, ends.b
+    path = Explanation(_place(f, names, a), _place(f, names, b), *ends.lids(f), engine, sl, sl_source)
     graph = graph_of(f)
     distance = _distances(f, graph, b)
     path.ended = _apart(f, names, graph, distance, a, b)
@@ -133,26 +146,83 @@ def _place(f: Fabric, names: list[str], port: int) -> str:
     return f"{names[int(f.port_node[port])]}[{int(f.port_num[port])}]"
 
 
-def ends_of(f: Fabric, a: str, b: str) -> tuple[int, int]:
-    """Return the port rows of the names ``a`` and ``b``: for hosts without a port number, the first
-    cabled ports on a common subnet, if any. Raises the errors of
-    :meth:`~softib.fabric.node_finder.NodeFinder.end`."""
+@dataclass(frozen=True)
+class Ends:
+    """The source and destination of packets."""
+
+    a: int
+    """Port row of the source."""
+    b: int
+    """Port row of the destination."""
+    a_bits: int = 0
+    """Path bits: the source's LID less its base LID (IBA 4.1.3)."""
+    b_bits: int = 0
+    """The destination's LID less its base LID."""
+
+    def lids(self, f: Fabric) -> tuple[int, int]:
+        """Return the SLID and the DLID; 0 for a port that has none."""
+        a, b = int(f.lid[self.a]), int(f.lid[self.b])
+        return a and a + self.a_bits, b and b + self.b_bits
+
+
+_LID = re.compile(r"0x[0-9a-f]{1,4}|\d{1,5}", re.IGNORECASE | re.ASCII)
+
+
+def ends_of(f: Fabric, a: str, b: str, others: Iterable[Fabric] = ()) -> Ends:
+    """Return the ports that ``a`` and ``b`` name: a node, a port, or a LID (as for ibtracert) unless
+    a node has that name. For hosts without a port number, and for LIDs that several subnets use,
+    these are the first ports on a common subnet, if any. ``others``: the same fabric with the LIDs
+    of its other subnets. Raises the errors of :meth:`~softib.fabric.node_finder.NodeFinder.end`,
+    and :class:`InputError` for an unknown LID."""
     finder, subnet = NodeFinder(f), subnet_of(f)
-    first = finder.end(a), finder.end(b)
-    choices = [finder.ends(name) for name in (a, b)]
-    return next(((p, q) for p in choices[0] for q in choices[1] if subnet[p] == subnet[q]), first)
+    choices = [_ends_named(finder, (f, *others), name) for name in (a, b)]
+    (p, p_bits), (q, q_bits) = next(
+        ((p, q) for p in choices[0] for q in choices[1] if subnet[p[0]] == subnet[q[0]]),
+        (choices[0][0], choices[1][0]),
+    )
+    return Ends(p, q, p_bits, q_bits)
 
 
-def explain_routed(tables: Routed, a: int, b: int) -> Explanation:
-    """The path from port row ``a`` to port row ``b`` by analysed tables, with the SL of the path
+def _ends_named(finder: NodeFinder, fabrics: Sequence[Fabric], name: str) -> list[tuple[int, int]]:
+    """Return the candidate ports of ``name``, and the path bits of the LID that it states."""
+    try:
+        return [(port, 0) for port in finder.ends(name)]
+    except UnknownName:
+        if not _LID.fullmatch(name):
+            raise
+    lid = int(name, 16 if name[:2].lower() == "0x" else 10)
+    rows = [_owners(f, lid) for f in fabrics]
+    matches = [(int(port), lid - int(f.lid[port])) for f, ports in zip(fabrics, rows, strict=True) for port in ports]
+    if not matches:
+        raise InputError(f"{name}: no node has this name, and no port has LID {lid}; {_lids_in_use(fabrics)}")
+    return matches
+
+
+def _owners(f: Fabric, lid: int) -> np.ndarray:
+    """Return the end ports whose 2^LMC LIDs include ``lid``."""
+    ends = f.end_ports()
+    base = f.lid[ends].astype(np.int64)
+    size = 1 << f.lmc[ends].astype(np.int64)
+    return np.asarray(ends[(base > 0) & (base <= lid) & (lid < base + size)], np.int64)
+
+
+def _lids_in_use(fabrics: Sequence[Fabric]) -> str:
+    lids = np.concatenate([f.lid[f.end_ports()] for f in fabrics])
+    lids = lids[lids > 0]
+    return f"base LIDs are {lids.min()} to {lids.max()}" if len(lids) else "the fabric has no LIDs"
+
+
+def explain_routed(tables: Routed, a: str, b: str) -> Explanation:
+    """The path from ``a`` to ``b`` (:func:`ends_of`) by analysed tables, with the SL of the path
     record if softib's subnet administration, or that of a running fabric, has one."""
     every = [tables, *tables.others]
-    tables = next((o for o in every if o.fabric.lid[a]), tables)
+    ends = ends_of(tables.fabric, a, b, (o.fabric for o in tables.others))
+    tables = next((o for o in every if o.fabric.lid[ends.a]), tables)
     f = tables.fabric
     engine = tables.part.tables
-    sl, source, refused = _stated_sl(tables, a, b)
-    explained = explain(f, a, b, engine, sl, source)
-    explained.dlid = max(int(o.fabric.lid[b]) for o in every)
+    sl, source, refused = _stated_sl(tables, ends.a, ends.b)
+    explained = explain(f, ends, engine, sl, source)
+    explained.dlid = max(ends.lids(o.fabric)[1] for o in every)
     if refused and not explained.ended:
         explained.ended = refused
     return explained

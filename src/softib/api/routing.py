@@ -125,17 +125,18 @@ class Routing(Suggests):
     def path(self, a: str, b: str) -> Explanation:
         """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and
         VLs, alternatives, and changes that would affect it. A port is ``leaf-3[40]``, ``leaf-3:40`` or
-        ``leaf-3/40``; a host's name alone means its first cabled port that is on the other's
-        subnet. Raises :class:`UnknownName`.
+        ``leaf-3/40``, or a LID (``"12"``) unless a node has that name; a host's name alone means its
+        first cabled port that is on the other's subnet. Raises :class:`UnknownName`, and
+        :class:`InputError` for an unknown LID.
 
         >>> import softib
         >>> found = softib.route(softib.generate("fat-tree", radix=4, levels=2)).path("host-0001", "host-0008")
         >>> [hop.node.split()[0] for hop in found.hops]
         ['host-0001', 'leaf-1', 'spine-2', 'leaf-4']
         """
-        from softib.analysis.path_explanation import ends_of, explain_routed
+        from softib.analysis.path_explanation import explain_routed
 
-        return explain_routed(self._found, *ends_of(self._found.fabric, a, b))
+        return explain_routed(self._found, a, b)
 
     def table(self) -> Table:
         """The tables as rows: switch, LID, egress port, and the host or switch that owns the LID."""

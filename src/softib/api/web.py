@@ -210,15 +210,13 @@ def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callab
     """Why a path is as it is, by tables that were read."""
 
     def explained(fabric: Any, a: str, b: str) -> dict[str, object]:
-        from softib.analysis.path_explanation import explain
-        from softib.fabric.node_finder import NodeFinder
+        from softib.analysis.path_explanation import ends_of, explain
 
-        finder = NodeFinder(fabric)
-        ports = finder.end(a), finder.end(b)
+        ends = ends_of(fabric, a, b)
         watch = None if collector is None else collector.watch
         manager = {} if watch is None else watch.manager.reported.get("sm", {})
         engine = manager.get("engine_used") or manager.get("engine") or "unknown"
-        return explain(fabric, *ports, engine, *sl_of(*(int(fabric.lid[p]) for p in ports))).to_json()
+        return explain(fabric, ends, engine, *sl_of(*ends.lids(fabric))).to_json()
 
     return explained
 

@@ -162,6 +162,14 @@ class VerbGroup(click.Group):
             with formatter.section(group):
                 formatter.write_dl(list(verbs.items()))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb. An interrupt leaves as :class:`click.Abort`: click prints an empty line for
+        :class:`KeyboardInterrupt`."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.Abort from None
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Verbs with their lines, without importing them."""
         from click.shell_completion import CompletionItem
@@ -307,7 +315,7 @@ def _run(argv: Sequence[str] | None) -> int:
         print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
-        return 128 + (_signals[-1] if _signals else signal.SIGINT)
+        return _interrupted()
     except SoftibBug as error:
         return _bug(error)
     except SoftibError as error:
@@ -323,6 +331,16 @@ def _run(argv: Sequence[str] | None) -> int:
         # Verbs return their code. Click and Rich leave like this on a broken pipe, with 1: "the answer is bad news".
         return _reader_left()
     return code if isinstance(code, int) else 0
+
+
+def _interrupted() -> int:
+    """Report the signal that ended the command, in one line; 128 + its number."""
+    number = _signals[-1] if _signals else signal.SIGINT
+    cause = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    after_echo = "\n" if sys.stderr.isatty() else ""  # of ^C
+    with contextlib.suppress(OSError):  # a closed terminal (SIGHUP)
+        print(f"{after_echo}softib: {cause}", file=sys.stderr, flush=True)
+    return 128 + number
 
 
 def _bug(error: Exception) -> int:

@@ -54,7 +54,7 @@ KINDS = {
     "qos-policy.conf": "# levels\nqos-ulps\n default : 0\nend-qos-ulps\n", "prefix-routes.conf": (
         "* 0x0002c90300000001\n"
     ),
-    "GUID file": "0x0002c90300000001\n0002c90300000002 # two\n", "node-name-map": '0x0002c90300000001 "leaf-1"\n',
+    "GUID file": "0x0002c90300000001\n0x0002c90300000002 # two\n", "node-name-map": '0x0002c90300000001 "leaf-1"\n',
 }  # fmt: skip
 """Kind → a file as OpenSM's documents show it (opensm(8), partition-config.txt,
 QoS_management_in_OpenSM.txt, ibnetdiscover(8))."""
@@ -135,6 +135,31 @@ def test_every_mistake_of_partitions_and_what_opensm_does(tmp_path):
     assert found.good and any("rejects the whole file" in line for line in found.softib), (
         "OpenSM takes it, softib does not"
     )
+
+
+def test_one_bad_line_of_a_guid_file_is_named_with_what_opensm_does(tmp_path):
+    """Observed with stock OpenSM 3.3.23: it logs only the name of the file (ERR AA02), updn takes the GUIDs above the
+    line, ftree is rejected (AB2A, AB23); 0250f1b000000000 is such a line, 166898924429246464 the switch 0x250f1b000000000."""
+    path = tmp_path / "roots"
+    path.write_text(
+        "0x0002c90300000001\n# two\n  0x0002c90300000002 spine\nnonsense\n0x0002c90300000003\n0250f1b000000000\n"
+        "166898924429246464\n0x0002c90300000004#x\n"
+    )
+    found = softib.check_config(path)
+    assert found.kind == "GUID file" and not found.good
+    expected = [
+        (4, "'nonsense' is not a GUID", "OpenSM stops reading here, and 4 lines after it are not used"),
+        (6, "'0250f1b000000000' is not a GUID", "use 0x0250f1b000000000"),
+        (7, "is read as 0x0250f1b000000000", "use 0x"),
+    ]
+    assert len(found.opensm) == len(expected)
+    for line, (number, *parts) in zip(found.opensm, expected, strict=True):
+        assert line.startswith(f"{path}:{number}: ") and all(part in line for part in parts), line
+    path.write_text("0x0002c90300000001\n0250f1b000000000\n")
+    found = softib.check_config(path)
+    assert "OpenSM stops reading here; updn" in found.opensm[0] and found.softib == ("uses the file as written",)
+    path.write_text("* 0x0002c90300000001\n0xfe80000000000000 *\nnonsense\n")
+    assert softib.check_config(path).kind == "prefix-routes.conf"
 
 
 def test_lines_come_in_the_order_of_the_file(tmp_path):

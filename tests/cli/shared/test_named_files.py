@@ -80,3 +80,11 @@ def test_what_another_user_keeps_is_named(tmp_path):
         assert OutputFile().convert("/dev/null", None, None) == "/dev/null"
     finally:
         os.setresuid(0, 0, 0)
+
+
+def test_a_missing_folder_is_named_and_not_created(tmp_path):
+    """The same line whether one folder is missing or several."""
+    for path in (tmp_path / "no" / "r.html", tmp_path / "no" / "such" / "folder" / "r.html"):
+        line = one_line(softib("report", "nosource", "--html", path))
+        assert line == f"softib: {path}: there is no folder {path.parent}; create it, or use another"
+    assert not list(tmp_path.iterdir())

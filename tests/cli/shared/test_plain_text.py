@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 
 import pytest
 
+from softib.cli.main import VERBS
 from softib.cli.shared.plain_text import PLAIN, wants_ascii
 from softib.errors import UnknownName, nearest
 from tests.cli.run import softib
@@ -81,6 +83,18 @@ def test_a_name_as_people_say_it_suggests_the_real_one_alone(said, meant):
 def test_zeros_within_a_number_and_other_numbers_are_not_the_same():
     assert nearest("host-10", ["host-0100", "host-0001"]) != ["host-0100"]
     assert nearest("host-0", ["host-0000", "host-0001"]) == ["host-0000"]
+
+
+def test_other_words_are_not_misspellings():
+    """The expected names are those of people: ``tpo`` is top, ``ping`` is another program."""
+    for word, verb in (("tpo", "top"), ("wyh", "why"), ("dwon", "down"), ("plna", "plan"), ("reprot", "report")):
+        assert nearest(word, VERBS)[0] == verb
+    assert nearest("node", VERBS) == ["node-check"] and nearest("plan", ["route", "plan_design"]) == ["plan_design"]
+    for word in ("ping", "iblinkinfo", "perfquery", "cabling", "xy"):
+        assert nearest(word, VERBS) == []
+    assert softib("ping").err == "softib: no command 'ping'; run 'softib --help' for all\n"
+    with pytest.raises(AttributeError, match=r"^module 'softib' has no attribute 'path'$"):
+        importlib.import_module("softib").__getattr__("path")
 
 
 def test_down_all_with_a_name_is_usage(monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
@@ -42,6 +43,20 @@ def test_with_a_fabric_the_path_of_the_tables_is_shown():
     for hop, shown in zip(hops, document["path"], strict=True):
         assert f"{hop['node']}[{hop['out_port']}]" in shown["link"]
     assert sorted(truth_of(name)["hosts"]) == sorted(e.partition("[")[0] for e in document["ends"])
+
+
+def test_what_is_no_log_is_named_with_the_verb_for_it(tmp_path):
+    """Random bytes, a program, a dump and its tables as stock tools wrote them (FOLDER); a log without errors stays one."""
+    noise, log = tmp_path / "core", tmp_path / "job.log"
+    noise.write_bytes(bytes(range(256)) * 400)
+    for path in (noise, sys.executable):
+        assert "this is binary data, not a log" in one_line(command("why", path))
+    dump = one_line(command("why", FOLDER / "pod.ibnetdiscover"))
+    assert "not a log; use it with --fabric" in dump and "softib check" in dump
+    assert "not a log; use it with --lfts" in one_line(command("why", POD[3]))
+    log.write_text("epoch 1 of 3: loss 0.5\n")
+    assert command("why", log).code == 0
+    assert "pod.ibnetdiscover: this is" in one_line(command("why", log, FOLDER / "pod.ibnetdiscover"))
 
 
 def test_a_gid_of_another_fabric_and_a_host_that_is_none_are_said(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -53,10 +54,7 @@ def _whole():
 
 def test_up_strict_is_down_with_the_names(softib):
     """Two adapters with one NodeGUID: the manager leaves the second out (IBA 14.2.5.3: GUIDs are unique)."""
-    softib("convert", "one.yaml", "one.net")
-    text = (softib.folder / "one.net").read_text()
-    first, second = (n for n in _adapters(text)[:2])
-    (softib.folder / "dup.net").write_text(text.replace(second, first))
+    _duplicate(softib)
     done = subprocess.run(
         softib.words("up", "dup.net", "--strict", "--detach"),
         env=softib.env,
@@ -67,6 +65,34 @@ def test_up_strict_is_down_with_the_names(softib):
     assert done.returncode == 2
     assert "did not become ACTIVE" in done.stderr and "is on two devices" in done.stderr.splitlines()[-1]
     assert not softib.status()
+
+
+def test_sm_run_strict_fails_with_the_names(softib):
+    """The same fabric, with softib's manager on a umad device."""
+    _duplicate(softib)
+    softib("up", "dup.net", "--name", "dup", "--sm", "external", "--detach")
+    # not on the two adapters with one GUID, which are the first hosts
+    for words in (("--once",), ()):
+        done = subprocess.run(
+            softib.words(
+                "run", "--fabric", "dup", "--node", "host-0004", "--", sys.executable, "-m", "softib", "sm", "run",
+                "--strict", *words,
+            ),
+            env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=100,
+        )  # fmt: skip
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+        assert done.stderr.count("is on two devices") == 1, done.stderr
+    done = softib(
+        "run", "--fabric", "dup", "--node", "host-0004", "--", sys.executable, "-m", "softib", "sm", "run", "--once"
+    )
+    assert "is on two devices" in done
+
+
+def _duplicate(softib) -> None:
+    softib("convert", "one.yaml", "one.net")
+    text = (softib.folder / "one.net").read_text()
+    first, second = (n for n in _adapters(text)[:2])
+    (softib.folder / "dup.net").write_text(text.replace(second, first))
 
 
 def _adapters(text: str) -> list[str]:

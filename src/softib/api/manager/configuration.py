@@ -64,6 +64,10 @@ def kind_of(path: str, text: str) -> str:
         return OPTIONS
     if _PARTITION.search("\n".join(lines)):
         return PARTITIONS
+    if 2 * sum(_ROUTE_LINE.fullmatch(line) is not None for line in lines) > len(lines):
+        return ROUTES
+    if 2 * sum(m is not None for m in matches) > len(lines):
+        return NAMES if all(m["name"] for m in matches if m) else GUIDS
     kinds = ", ".join((OPTIONS, TORUS, PARTITIONS, POLICY, ROUTES))
     raise UnknownFormat(
         f"{shown_name(path)}: this is not a configuration file of OpenSM; use {kinds}, a GUID file or a node-name-map"
@@ -175,12 +179,19 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
         return _partitions(name, text)
     if kind not in PARSERS:
         return _options(name, text)
+    opensm = _guid_lines(name, text) if kind == GUIDS else ()
     try:
         PARSERS[kind](text, name)
     except InputError as why:
         rest = f"; {THEN[kind]}" if kind in THEN else ""
-        return ConfigCheck(name, kind, (str(why),), (f"refuses the whole file{rest}",))
-    return ConfigCheck(name, kind, (), ())
+        return ConfigCheck(name, kind, opensm or (str(why),), (f"refuses the whole file{rest}",))
+    return ConfigCheck(name, kind, opensm, ("uses the file as written",) if opensm else ())
+
+
+def _guid_lines(name: str, text: str) -> tuple[str, ...]:
+    from softib.sm.options.opensm_guids import guid_remarks
+
+    return tuple(f"{name}:{number}: {remark}" for number, remark in guid_remarks(text))
 
 
 def _torus(name: str, text: str) -> ConfigCheck:

@@ -103,11 +103,12 @@ class UmadManager(Suggests):
         on_step: OnStep = lambda manager: None,
     ) -> None:
         """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads
-        the files again. With ``strict`` it also ends if :attr:`faults` has lines. It handles the
-        process's signals. If there is a live master it raises :class:`InputError`, unless a
-        priority was given (it then takes part in the election), or ``take_over``: priority 15, at
-        which a master hands over (IBA 14.4.1). ``on_step`` is called after each step. Raises
-        :class:`MadTimeout` if the port has no link or the master keeps the subnet.
+        the files again. With ``strict`` it also ends if its tables have :attr:`faults`, or if its first
+        sweep left out a device or port. It handles the process's signals. If there is a live master it
+        raises :class:`InputError`, unless a priority was given (it then takes part in the election), or
+        ``take_over``: priority 15, at which a master hands over (IBA 14.4.1). ``on_step`` is called
+        after each step. Raises :class:`MadTimeout` if the port has no link or the master keeps the
+        subnet.
         """
         from softib.live.umad_sm import session
 
@@ -167,11 +168,14 @@ class UmadManager(Suggests):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults of the tables of its last sweep as master, one line each: another engine than
-        requested computed them, pairs have no path, a credit loop can form. Empty if there are none.
+        """Faults of its last sweep as master, one line each: another engine than requested computed the
+        tables, pairs have no path, a credit loop can form, a device was left out, a port is not
+        ACTIVE. Empty if there are none.
         """
-        proof = None if self._running is None else self._running.proof
-        return () if proof is None else tuple(proof.faults)
+        if self._running is None:
+            return ()
+        proof = self._running.proof
+        return (*(() if proof is None else proof.faults), *self._running.sm.report.left_out)
 
     @property
     def verdict(self) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.progress import Steps, unwatched
-from softib.errors import InputError, UnreadableFile
+from softib.errors import InputError, UnknownFormat, UnreadableFile
 
 if TYPE_CHECKING:
     from softib.analysis.jobs.why import Why
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from softib.diags.observations import Observations
     from softib.fabric import model
     from softib.fabric.formats.base import ReadResult
+    from softib.job_logs.events import JobLog
     from softib.monitor.history import History
 
 __all__ = ["why"]
@@ -48,6 +50,7 @@ def why(
 
     with steps("logs"):
         log = read_logs(logs)
+        _refuse_others(logs, log)
     window = window_of(log, at)
     named = read_hosts(hosts) if hosts else []
     seen, moved = None, None
@@ -68,6 +71,33 @@ def why(
     with steps("causes"):
         site = site_of(arrays, seen, has_tables, has_pkeys)
         return explain_failure(log, site, window, named, moved, source)
+
+
+_VERBS = {
+    "fabric": "use it with --fabric next to the job's log, or check it with 'softib check'",
+    "counters": "use 'softib diagnose'",
+    "lfts": "use it with --lfts next to --fabric and the job's log",
+}
+
+
+def _refuse_others(logs: Sequence[str | os.PathLike[str]], log: JobLog) -> None:
+    """Raise :class:`UnknownFormat` for binary data and for a dump of a fabric among files in which
+    no reader recognised a line."""
+    from softib.fabric.formats.registry import detect, sniff
+    from softib.input_files import shown_name
+
+    recognised = {event.file for event in log.events}
+    for path in logs:
+        name = shown_name(path)
+        if log.ranks or name in recognised or not Path(path).is_file():
+            continue
+        if b"\0" in sniff(Path(path)).rstrip(b"\0"):
+            raise UnknownFormat(f"{name}: this is binary data, not a log; use the text that the job printed")
+        try:
+            row = detect(Path(path), among=_VERBS)
+        except InputError:
+            continue
+        raise UnknownFormat(f"{name}: this is {row.what}, not a log; {_VERBS[row.kind]}")
 
 
 def _tables(

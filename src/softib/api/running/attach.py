@@ -113,7 +113,7 @@ def run_here(
     from softib.live.launch.child_watchdog import living
     from softib.live.launch.port_locks import port_locks
     from softib.live.launch.preload import LaunchOptions, find_program, run_attached
-    from softib.live.launch.tuning import HcaTraffic, communicates, tuned
+    from softib.live.launch.tuning import HcaTraffic, communicates, on_verbs, tuned
 
     if manner.record is not None and manner.stock:
         raise InputError("only softib's library records a program's messages; leave out the stock one")
@@ -141,6 +141,8 @@ def run_here(
     watch = HcaTraffic(lambda: _moved(instance, folder.name)) if watched else None
     if watch is not None:
         watch.begin()
+    explained = watch is not None or (not manner.stock and on_verbs(Path(path), program, os.environ))
+    failed = f"keep its output: softib why LOG --fabric {instance.name} explains it" if explained else ""
     clients = lambda: ask(instance, "status")["clients"]
     due = recording is not None or watch is not None or manner.stock or manner.refresh_s is not None
     due = due or manner.capture is not None
@@ -157,15 +159,13 @@ def run_here(
             alive=alive,
             held=[*held, *joined] if become and not due else None,
             network=joined[0] if joined else None,
+            failed=failed,
         )
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:
         recording.close(notice, code)
-    if watch is not None and code not in QUIET:
-        notice(
-            f"{program[0]} ended with exit code {code}; keep its output: softib why LOG --fabric "
-            f"{instance.name} explains it"
-        )
+    if failed and code not in QUIET:
+        notice(f"{program[0]} ended with exit code {code}; {failed}")
     if watch is None or code or not alive():
         return code
     watch.end()

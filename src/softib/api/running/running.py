@@ -25,7 +25,7 @@ __all__ = ["RunningFabric", "explain_path", "running_fabrics", "stale_fabrics"]
 
 
 def explain_path(instance: Instance, a: str, b: str) -> Explanation:
-    """The path between the nodes or ports that ``a`` and ``b`` name. Raises :class:`UnknownName` if
+    """The path between the nodes, ports or LIDs ``a`` and ``b``. Raises :class:`UnknownName` if
     one does not exist."""
     from softib.analysis.path_explanation import ends_of, explain
     from softib.errors import PeerError
@@ -34,15 +34,15 @@ def explain_path(instance: Instance, a: str, b: str) -> Explanation:
     from softib.live.snapshot import read
 
     fabric = read(instance).fabric
-    ports = ends_of(fabric, a, b)
+    ends = ends_of(fabric, a, b)
     manager = ask(instance, "status")["sm"]
     engine = manager.get("engine_used") or manager.get("engine") or f"unknown ({manager['kind']} manager)"
     sl, source = 0, "from the subnet administration"
     try:
-        sl = path_sl(instance, int(fabric.lid[ports[0]]), int(fabric.lid[ports[1]]), ports[0])
+        sl = path_sl(instance, *ends.lids(fabric), ends.a)
     except PeerError as error:
         source = f"assumed: {error}"
-    return explain(fabric, *ports, engine, sl, source)
+    return explain(fabric, ends, engine, sl, source)
 
 
 SWEEP_S, LOOK_S = 60.0, 0.02
@@ -144,11 +144,11 @@ class RunningFabric(Suggests):
             time.sleep(LOOK_S)
 
     def explain(self, a: str, b: str) -> Explanation:
-        """Explain the path of packets from node ``a`` to node ``b`` (``NODE``, or ``NODE:PORT``):
-        the tables in the switches hop by hop, with the SL from the subnet administration, VLs, and
-        alternatives.
+        """Explain the path of packets from node ``a`` to node ``b`` (``NODE``, ``NODE:PORT``, or a
+        LID): the tables in the switches hop by hop, with the SL from the subnet administration, VLs,
+        and alternatives.
 
-        Raises :class:`UnknownName` for a node.
+        Raises :class:`UnknownName` for a node, and :class:`InputError` for an unknown LID.
         """
 
         return explain_path(self._instance, a, b)

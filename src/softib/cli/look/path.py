@@ -31,8 +31,8 @@ def command(
     """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and its
     reasons.
 
-    A and B are nodes or ports (host-1[2], host-1:2 or host-1/2); packets to a switch end at its
-    port 0. The tables are those of a running fabric, of a dump (--lfts), or those of an engine.
+    A and B are nodes, ports (host-1[2], host-1:2 or host-1/2) or, as for ibtracert, LIDs; packets
+    to a switch end at its port 0. The tables are those of a running fabric, of a dump (--lfts), or those of an engine.
     Exit 1 if there is no path.
     """
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "--html",
     "html",
     metavar="F",
-    type=OutputFile(makes_folder=True),
+    type=OutputFile(),
     help="Write the whole report as one self-contained HTML file.",
 )
 @plan_option

@@ -99,8 +99,8 @@ def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bo
 @json_option
 def explain(a: str, b: str, fabric: str | None, as_json: bool) -> int:
     """Explain the path of packets from node A to node B: forwarding tables hop by hop, SL and VLs,
-    alternatives, and what would change the path. A port is host-1[2], host-1:2 or host-1/2. Exit 1
-    if there is no path.
+    alternatives, and what would change the path. A port is host-1[2], host-1:2 or host-1/2; A and
+    B may be LIDs. Exit 1 if there is no path.
     """
     import softib
 

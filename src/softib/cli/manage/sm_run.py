@@ -63,8 +63,8 @@ SHOWN_NOTES = 12
     "--strict",
     is_flag=True,
     help=(
-        "Exit with code 1 if another engine than requested computed the tables, a pair has no path, or a credit "
-        "loop can form."
+        "Exit with code 1 if another engine than requested computed the tables, a pair has no path, a credit loop "
+        "can form, or the first sweep left out a device or port."
     ),
 )
 @click.option(
@@ -233,7 +233,9 @@ class Line:
 
 def _about_tables(manager: UmadManager) -> list[str]:
     """Return the quality of the tables, then further notes of the sweep that created them."""
-    lines = list(manager.faults) or [manager.verdict] * bool(manager.verdict)
+    lines = [fault for fault in manager.faults if fault not in manager.problems] or [manager.verdict] * bool(
+        manager.verdict
+    )
     return [*lines, *(note for note in manager.notes if not any(note in line for line in lines))]
 
 

@@ -42,12 +42,7 @@ class InputFolder(click.Path):
 
 
 class OutputFile(click.Path):
-    """A file that is written. ``makes_folder``: one missing folder is created, but not two, which
-    suggests a misspelt path."""
-
-    def __init__(self, makes_folder: bool = False) -> None:
-        super().__init__()
-        self.makes_folder = makes_folder
+    """A file that is written. Its folder must exist: a missing one suggests a misspelt path."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return ``value``. Raises :class:`InputError`."""
@@ -57,11 +52,6 @@ class OutputFile(click.Path):
         if path.exists() and not path.is_file():  # /dev/stdout, a pipe
             _check_writable(path, path)
             return value
-        try:
-            if self.makes_folder and path.parent.parent.is_dir() and not path.parent.exists():
-                path.parent.mkdir()
-        except OSError as error:
-            raise InputError(f"{path}: cannot write there: {error.strerror or error}") from None
         if not path.parent.is_dir():
             raise InputError(f"{path}: there is no folder {path.parent}; create it, or use another")
         _check_writable(path, path.parent)

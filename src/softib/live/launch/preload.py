@@ -75,7 +75,8 @@ class LaunchOptions:
     returns whether the fabric is up: programs under the stock library wait without end if it is not
     (under ours they read an error). ``held``: if closing these descriptors is all that remains after
     the program, this process may become ``softib-wait``, which needs a thirtieth of its memory.
-    ``network``: the descriptor of the network namespace's process, which ends with it."""
+    ``network``: the descriptor of the network namespace's process, which ends with it. ``failed``: the end
+    of the line that ``softib-wait`` prints if the program fails."""
 
     stock: bool = False
     namespace: bool = False
@@ -85,6 +86,7 @@ class LaunchOptions:
     alive: Callable[[], bool] = lambda: True
     held: Sequence[int] | None = None
     network: int | None = None
+    failed: str = ""
 
 
 PLAIN = LaunchOptions()
@@ -130,7 +132,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
         around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), options)}
         child = _start(program, command, around, options)
         if options.held is not None:
-            _become_waiter(child.pid, command, options.held, options.network)
+            _become_waiter(child.pid, command, options.held, options)
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
@@ -218,7 +220,7 @@ def _start(
         os.close(error_in)
 
 
-def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], network: int | None) -> None:
+def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], options: LaunchOptions) -> None:
     """Go on as ``softib-wait``, if it is built. It has a separate environment: the preloaded libraries
     are only for the program."""
     if not os.access(WAIT, os.X_OK):
@@ -228,7 +230,8 @@ def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], netw
     for fd in held:
         os.set_inheritable(fd, True)
     with contextlib.suppress(OSError):
-        variables = {} if network is None else {"SOFTIB_NETWORK": str(network)}
+        variables = {} if options.network is None else {"SOFTIB_NETWORK": str(options.network)}
+        variables |= {"SOFTIB_FAILED": options.failed} if options.failed else {}
         os.execve(WAIT, ["softib run", str(child), *command], variables)
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MARK", "RANK_VARIABLES", "HcaTraffic", "JobRank", "communicates", "job_rank", "tuned"]
+__all__ = ["MARK", "RANK_VARIABLES", "HcaTraffic", "JobRank", "communicates", "job_rank", "on_verbs", "tuned"]
 
 
 RANK_VARIABLES = (
@@ -108,6 +108,7 @@ def ports(view: Path) -> list[str]:
 LAUNCHERS = re.compile(r"(?:mpirun|mpiexec|orterun|prterun|torchrun)(?:[.-]\w+)?")
 NEEDED = re.compile(rb"\0lib(?:ucp|uct|fabric)\.so[.0-9]*\0")
 """Names in the dynamic string table of a program that uses UCX or libfabric."""
+VERBS = re.compile(rb"\0lib(?:ibverbs|rdmacm)\.so[.0-9]*\0")
 ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
@@ -129,8 +130,21 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
         return False
     if LAUNCHERS.fullmatch(program.name):
         return not any(Path(word).name == "softib" or word == "softib.cli.main" for word in command[1:])
+    return _needs(program, NEEDED)
+
+
+def on_verbs(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Return whether this program is linked with libibverbs or librdmacm, and not a rank above 0 of a
+    job; not for ``--help``."""
+    job = job_rank(environment)
+    if (job is not None and job.rank) or any(word in ASKING for word in command[1:]):
+        return False
+    return _needs(program, VERBS)
+
+
+def _needs(program: Path, libraries: re.Pattern[bytes]) -> bool:
     with contextlib.suppress(OSError), program.open("rb") as file:
-        return NEEDED.search(file.read(MAX_PROGRAM)) is not None
+        return libraries.search(file.read(MAX_PROGRAM)) is not None
     return False
 
 

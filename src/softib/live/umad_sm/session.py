@@ -59,7 +59,7 @@ class Plan:
     """``once``: leave when the subnet is up. ``elects``: the user gave a priority, so the rules of the election
     decide against a live master; else a live master keeps the subnet
     (:class:`InputError`). ``take_over``: with the highest priority. ``window``: requests on the
-    wire. ``strict``: leave if there is something wrong with the tables."""
+    wire. ``strict``: leave if there is something wrong with the tables, or if the first sweep left out a device."""
 
     once: bool = False
     elects: bool = False
@@ -155,15 +155,18 @@ class Until:
 
     def __init__(self, plan: Plan, device: UmadDevice):
         self.plan, self.device, self.deadline = plan, device, time.monotonic() + HANDOVER_S
+        self.judged = False
 
     def __call__(self, manager: UmadManager) -> bool:
         sm = manager.sm
         if self.plan.strict and manager.proof is not None and not manager.proof.good:
             return True
-        if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
+        if not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
             # a sweep as master is over; the trap caused by its IsSM requests another, which would have
             # no effect
-            return True
+            first, self.judged = not self.judged, True
+            if self.plan.once or (self.plan.strict and first and sm.report.left_out):
+                return True
         if not sm.settled or not sm.sweeps:
             return False
         if sm.state == SmState.STANDBY and not (self.plan.elects or self.plan.take_over):

@@ -8,7 +8,8 @@
  * passed on, and the exit code is the program's, or 128 + the signal that ended it.
  *
  * SOFTIB_NETWORK is the descriptor of the connection to the node's network, where the program uses it (softib run
- * --net): a line says so when the network ends before the program.
+ * --net): a line says so when the network ends before the program. SOFTIB_FAILED is the end of a line that is printed
+ * if the program fails.
  */
 #include <errno.h>
 #include <poll.h>
@@ -52,7 +53,8 @@ int main(int argc, char **argv)
 {
     struct sigaction act = { .sa_handler = pass_on };
     sigset_t set;
-    int status;
+    const char *failed = getenv("SOFTIB_FAILED");
+    int status, code;
 
     child = argc > 1 ? (pid_t)strtol(argv[1], NULL, 10) : 0;
     if (child <= 0)
@@ -67,5 +69,8 @@ int main(int argc, char **argv)
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return 2;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (failed && argc > 2 && code && code != 128 + SIGINT && code != 128 + SIGTERM)
+        fprintf(stderr, "softib: %s ended with exit code %d; %s\n", argv[2], code, failed);
+    return code;
 }

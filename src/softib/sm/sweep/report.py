@@ -85,6 +85,7 @@ class SweepReport(SweepCounts):
     (:attr:`softib.sm.tables.lft_plan.LftPlan.state`)."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list, metadata=HIDDEN)
 
     def count(self, built: dict[tuple[int, int], int]) -> None:
         """Add the queue's counts."""
@@ -103,7 +104,8 @@ class SweepReport(SweepCounts):
         self.notes += [f"{db.port_name(p)} has IsSM set" for p in np.flatnonzero(is_sm).tolist()]
 
     def describe(self, db: Database) -> None:
-        """Convert the errors into ``problems``: a line each, the first 20 of a kind."""
+        """Convert the errors into ``problems``: a line each, the first 20 of a kind. Those about devices
+        and ports that the sweep did not bring up are also ``left_out``."""
         lines: list[str] = []
         _some(
             lines,
@@ -127,9 +129,12 @@ class SweepReport(SweepCounts):
                 for port in self.locked
             ],
         )
-        named = [(db.node_of(guid), guid, text) for guid, text in dict.fromkeys(self.wrong_answers)]
-        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {text}" for n, guid, text in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
+        wrong: list[str] = []
+        named = [(db.node_of(guid), guid, text) for guid, text in dict.fromkeys(self.wrong_answers)]
+        _some(wrong, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {text}" for n, guid, text in named])
+        self.left_out = lines
+        lines = [*lines, *wrong]
         lines += [f"{kind} was refused {counted(n, 'time')}" for kind, n in sorted(self.refused.items())]
         self.problems = lines
 
