@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from softib.analysis.model import Made, Report
 from softib.diags.finding import Severity
 from softib.diags.view import gbps_text
-from softib.plural import counted
+from softib.plural import counted, plural
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -73,7 +73,7 @@ def _rows_text(comparison: PlanComparison) -> str:
     if not repeated:
         return text
     how = "from its other end" if mirrored == repeated else f"{mirrored:,} from its other end" if mirrored else "again"
-    return f"{text}; {counted(repeated, 'row')} repeat a cable" + (f" ({how})" if mirrored else "")
+    return f"{text}; {counted(repeated, 'row')} {plural(repeated, 'repeats', 'repeat')} a cable" + (f" ({how})" if mirrored else "")
 
 
 def _notes(comparison: PlanComparison, status: str) -> str:

@@ -37,6 +37,11 @@ def test_two_networks_are_shown_side_by_side(tree):
     ]
 
 
+def test_a_named_network_that_was_not_run_is_invalid_input(tree):
+    """RoCE has packets alone (the help of ``--network``)."""
+    assert run("compare", tree, "incast:64KB,senders=4", "--network", "roce", "--layer", "fluid").code == 2
+
+
 def test_json_is_alone_on_stdout(tree):
     done = run("simulate", tree, "shift:64KB", "--json", "--layer", "static")
     found = json.loads(done.out)

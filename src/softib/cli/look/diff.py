@@ -19,7 +19,7 @@ from softib.foreign_text import shown
 @source_options
 def command(a: str, b: str, as_json: bool, load: Load) -> int:
     """Show the changes from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 if any of them
-    differs. Nodes are compared by name, not by GUID."""
+    differs. Nodes with the same NodeGUID are compared, else nodes with the same name."""
     import softib
 
     before, after = load(a), load(b)

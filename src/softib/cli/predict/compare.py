@@ -68,7 +68,8 @@ def command(
 
     A generation keeps the graph and changes link speeds, adapters and switches. RoCE and TCP run
     over the same cables at the data rate of SOURCE's links. WORKLOAD is the same as for softib
-    simulate. Exit 1 if a message did not complete, 2 for invalid input.
+    simulate. Exit 1 if a message did not complete, 2 for invalid input
+    or if a network that --network names was not run.
     """
     import softib
 
@@ -92,4 +93,6 @@ def command(
     else:
         print_problems(fabric.problems)
         comparison.print()
+    if networks and comparison.errors:
+        return 2
     return 0 if comparison.good else 1
