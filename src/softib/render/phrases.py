@@ -73,7 +73,8 @@ def _rows_text(comparison: PlanComparison) -> str:
     if not repeated:
         return text
     how = "from its other end" if mirrored == repeated else f"{mirrored:,} from its other end" if mirrored else "again"
-    return f"{text}; {counted(repeated, 'row')} {plural(repeated, 'repeats', 'repeat')} a cable" + (f" ({how})" if mirrored else "")
+    text += f"; {counted(repeated, 'row')} {plural(repeated, 'repeats', 'repeat')} a cable"
+    return text + (f" ({how})" if mirrored else "")
 
 
 def _notes(comparison: PlanComparison, status: str) -> str:
