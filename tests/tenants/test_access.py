@@ -171,6 +171,45 @@ def test_a_repeated_request_is_made_once_and_another_body_is_409(ask, service):
     assert ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"] == before + 1
 
 
+def test_a_request_id_belongs_to_the_account_that_sent_it(ask, service, accounts):
+    """docs/tenants.md: a tenant sees and changes the partitions of its tenant; nobody else's answer, nor its number."""
+    red, blue = accounts["red"], accounts["blue"]
+    body, same = {"name": "slurm-c1-7-0"}, {"x_request_id": "slurm-c1-7-0/partition"}
+    answers = [ask("POST", "/tenants/v1/partitions", body, who, **same) for who in (red, blue, "")]
+    assert [status for status, _ in answers] == [200, 200, 200]
+    assert len({document["pkey"] for _, document in answers}) == 3
+    owners = [service.state.partitions[int(document["pkey"], 16)].tenant for _, document in answers]
+    assert owners == ["red", "blue", ""]
+    for who, answer in zip((red, blue, ""), answers, strict=True):
+        assert ask("POST", "/tenants/v1/partitions", body, who, **same) == answer, "its own answer again"
+    assert ask("POST", "/tenants/v1/partitions", {"name": "other"}, blue, **same)[0] == 409, "its own id, another body"
+    hosts = {"pkey": answers[0][1]["pkey"], "guids": [GUID]}
+    assert ask("POST", "/ufmRest/resources/pkeys", hosts, red, x_request_id="hosts")[0] == 200
+    assert ask("POST", "/ufmRest/resources/pkeys", hosts, blue, x_request_id="hosts")[0] == 403
+    other = {"name": "blocked"}
+    assert ask("POST", "/tenants/v1/partitions", other, "", x_request_id="hosts")[0] == 200, "nobody blocks an id"
+
+
+def test_rights_come_before_a_repeated_answer(ask, service, accounts):
+    red, blue = accounts["red"], accounts["blue"]
+    body = {"pkey": "0x901", "guids": [GUID]}
+    send = lambda who: ask("POST", "/ufmRest/resources/pkeys", body, who, x_request_id="rights")[0]
+    assert send(red) == 200
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x901", authorization=red)[0] == 200
+    assert send(red) == 200, "gone, and not made again"
+    assert 0x901 not in service.state.partitions
+    assert ask("POST", "/ufmRest/resources/pkeys", {**body, "guids": ["00000000000000bb"]}, blue)[0] == 200
+    assert send(red) == 403, "it is blue's now"
+    made = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red, x_request_id="moved")[1]
+    service.accounts.put(Account("red", "tenant", "blue"), PASSWORD)
+    again = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red, x_request_id="moved")
+    assert again[0] == 200 and again[1]["pkey"] != made["pkey"], "an account that moved has left its answers"
+    assert ask("DELETE", "/tenants/v1/accounts/red")[0] == 200
+    service.accounts.put(Account("red", "tenant", "blue"), PASSWORD)
+    third = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red, x_request_id="moved")
+    assert third[0] == 409 and "may have 2" in third[1]["error"], "another account of that name: a new request"
+
+
 def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):

@@ -91,8 +91,12 @@ def submit(
     """Make a change in the name of the request's account; for a tenant's account, within its tenant."""
     account = account_of(request)
     digest = hashlib.sha256(f"{request.method} {request.url.path}\n".encode() + request.state.body).hexdigest()
-    within = change if account.role != "tenant" else lambda draft: _within(draft, change, account.tenant)
-    return service.submit(writer.Request(within, account.name, action, request_id, digest))
+    # Tenants' names are printable: no other account has this text.
+    made = writer.Request(change, account.name, action, request_id, digest, f"{account.tenant}\n{account.name}")
+    if account.role == "tenant":
+        made.change = lambda draft: _within(draft, change, account.tenant)
+        made.may_see = lambda draft, done: _own(draft, done, account.tenant)
+    return service.submit(made)
 
 
 def make(service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None) -> Done:
@@ -114,6 +118,14 @@ def _within(draft: Draft, change: Change, tenant: str) -> str:
             if any(p is not None and p.tenant not in ("", tenant) for p in others):
                 raise changes.Forbidden(f"port {guid_text(guid)} belongs to another tenant")
     return text
+
+
+def _own(draft: Draft, done: Done, tenant: str) -> None:
+    """The partitions of an earlier answer are the tenant's still, or nobody's."""
+    for pkey in sorted(done.pkeys):
+        now = draft.partition(pkey)
+        if now is not None and now.tenant != tenant:
+            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
 
 
 def names_of(listed: str | list[str]) -> list[str]:

@@ -75,7 +75,7 @@ def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
 
 
 def _revision(revision: Revision, rows: bool = False) -> dict[str, Any]:
-    out = {k: v for k, v in asdict(revision).items() if k not in ("digest", "rows")}
+    out = {k: v for k, v in asdict(revision).items() if k not in ("digest", "owner", "rows")}
     return {**out, "rows": revision.rows} if rows else out
 
 
