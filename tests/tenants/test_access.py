@@ -210,6 +210,24 @@ def test_rights_come_before_a_repeated_answer(ask, service, accounts):
     assert third[0] == 409 and "may have 2" in third[1]["error"], "another account of that name: a new request"
 
 
+@pytest.mark.parametrize("undone", ["the partition's end", "a member's removal"])
+def test_an_undo_joins_no_two_tenants(ask, service, accounts, undone):
+    """docs/tenants.md: a port of one tenant never comes into a partition of another."""
+    red, blue, theirs = accounts["red"], accounts["blue"], "00000000000000bb"
+    keys, newest = "/ufmRest/resources/pkeys", lambda: service.store.revisions(1)[0].id
+    assert ask("POST", keys, {"pkey": "0x901", "guids": [GUID]}, red)[0] == 200
+    if undone == "a member's removal":
+        assert ask("DELETE", f"{keys}/0x901/guids/{GUID}", authorization=red)[0] == 200
+        number = newest()
+    assert ask("DELETE", f"{keys}/0x901", authorization=red)[0] == 200
+    if undone == "the partition's end":
+        number = newest()
+    assert ask("POST", keys, {"pkey": "0x901", "guids": [theirs]}, blue)[0] == 200
+    assert ask("POST", f"/tenants/v1/revisions/{number}/undo")[0] in (200, 409)
+    partition = service.state.partitions[0x901]
+    assert (partition.tenant, set(partition.members)) == ("blue", {0xBB})
+
+
 def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):

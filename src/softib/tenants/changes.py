@@ -3,7 +3,7 @@ it makes a change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -201,9 +201,9 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
     return f"{changed} partitions restored"
 
 
-def undo(draft: Draft, rows: Rows, room: Room) -> str:
-    """Undo a revision: each row that is still as it left it."""
-    draft.undo(rows)
+def undo(draft: Draft, rows: Rows, room: Room, later: Sequence[tuple[int, Rows]] = ()) -> str:
+    """Undo a revision: each row that is still as it left it, after the ``later`` revisions."""
+    draft.undo(rows, later)
     for pkey, partition in draft.partitions.items():
         if partition is not None:
             old = draft.base.partition(pkey)

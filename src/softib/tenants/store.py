@@ -131,6 +131,11 @@ class Store:
         row = self.db.execute(query, (owner, request_id)).fetchone()
         return None if row is None else _revision(row)
 
+    def after(self, number: int) -> list[tuple[int, Rows]]:
+        """Number and rows of the revisions after this one, the oldest first; within a transaction."""
+        query = "SELECT id, rows FROM revision WHERE id > ? ORDER BY id"
+        return [(int(one), json.loads(rows)) for one, rows in self.db.execute(query, (number,))]
+
     def unprogrammed(self) -> list[Revision]:
         """Revisions that are only durable, or wait for members: the oldest first."""
         rows = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
