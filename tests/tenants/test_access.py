@@ -228,6 +228,19 @@ def test_an_undo_joins_no_two_tenants(ask, service, accounts, undone):
     assert (partition.tenant, set(partition.members)) == ("blue", {0xBB})
 
 
+def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask):
+    path, guids = "/ufmRest/resources/pkeys", [GUID, "00000000000000bb"]
+    newest = lambda: ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
+    undo = lambda number: ask("POST", f"/tenants/v1/revisions/{number}/undo")[1]["detail"]
+    assert ask("POST", path, {"pkey": "0x5", "guids": [GUID]})[0] == 200
+    assert ask("POST", path, {"pkey": "0x5", "guids": guids, "membership": "limited"})[0] == 200
+    both = newest()
+    assert ask("POST", path, {"pkey": "0x5", "guids": [GUID], "membership": "full"})[0] == 200
+    assert undo(both) == f"1 rows taken back; revision {newest() - 1} superseded the others"
+    once = newest()
+    assert undo(both) == f"0 rows taken back; revision {once} superseded it"
+
+
 def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):

@@ -209,7 +209,14 @@ def undo(draft: Draft, rows: Rows, room: Room, later: Sequence[tuple[int, Rows]]
             old = draft.base.partition(pkey)
             came = partition.members.keys() - (old.members.keys() if old else set())
             _check(draft, partition, {g: partition.members[g] for g in came}, room)
-    return f"{sum(map(len, rows.values()))} rows taken back"
+    taken = sum(map(len, draft.rows().values()))
+    keys = {(table, str(row[0])) for table, of_table in rows.items() for row in of_table}
+    text = f"{taken} rows taken back"
+    if taken >= len(keys):
+        return text
+    touched = lambda their: any((table, str(row[0])) in keys for table, of in their.items() for row in of)
+    kept = next((number for number, their in reversed(later) if touched(their)), None)
+    return text if kept is None else f"{text}; revision {kept} superseded {'the others' if taken else 'it'}"
 
 
 def _check(draft: Draft, partition: Partition, members: Mapping[int, Member], room: Room) -> None:

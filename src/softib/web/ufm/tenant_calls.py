@@ -154,7 +154,8 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def undo(request: Request, number: int) -> dict[str, Any]:
         """Undo a change, as far as later ones did not change the same rows."""
         account = operator_of(request)
-        return {"revision": service.take_back(number, account.name).revision}
+        done = service.take_back(number, account.name)
+        return {"revision": done.revision, "detail": done.text}
 
     @app.get("/findings")
     def findings(request: Request) -> list[dict[str, Any]]:
