@@ -285,6 +285,15 @@ def test_an_import_that_cannot_be_is_400(ask, form, content):
     assert status == 400 and "\n" not in document["error"]
 
 
+def test_an_import_without_members_removes_none(ask, service):
+    """UFM's answer without guids_data=true says nothing of members."""
+    assert ask("POST", "/ufmRest/resources/pkeys", ONE)[0] == 200
+    content = ask("GET", "/ufmRest/resources/pkeys")[1]
+    status, document = ask("POST", "/tenants/v1/import", {"format": "ufm", "content": content})
+    assert status == 400 and "guids_data=true" in document["error"]
+    assert set(service.state.partitions[5].members) == {int(GUID, 16)}
+
+
 def test_clients_that_begin_together_cost_one_scrypt(service, accounts, monkeypatch):
     calls, scrypt = [], hashlib.scrypt
 
