@@ -241,6 +241,13 @@ def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask
     assert undo(both) == f"0 rows taken back; revision {once} superseded it"
 
 
+def test_a_tenant_makes_no_partition_of_another(ask, service, accounts):
+    for named in ("blue", "nobody"):
+        answer = ask("POST", "/tenants/v1/partitions", {"name": "a", "tenant": named}, accounts["red"])
+        assert answer[0] == 403 and service.state.partitions.keys() == {0x7FFF}
+    assert ask("POST", "/tenants/v1/partitions", {"name": "a", "tenant": "red"}, accounts["red"])[0] == 200
+
+
 def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):

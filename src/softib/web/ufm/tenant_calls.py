@@ -110,6 +110,8 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
     def allot(request: Request, body: _New, request_id: RequestId = None) -> dict[str, Any]:
         """Make a partition with a free P_Key."""
         account = account_of(request)
+        if account.role == "tenant" and body.tenant not in ("", account.tenant):
+            raise changes.Forbidden(f"{account.name} is an account of {account.tenant}, and of no other tenant")
         qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
         options = Options(body.name, account.tenant or body.tenant or None, body.index0, body.ip_over_ib, qos)
         pkeys: list[int] = []
