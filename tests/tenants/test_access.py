@@ -248,6 +248,16 @@ def test_a_tenant_makes_no_partition_of_another(ask, service, accounts):
     assert ask("POST", "/tenants/v1/partitions", {"name": "a", "tenant": "red"}, accounts["red"])[0] == 200
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_each_guid_has_its_own_of_memberships(ask, service, method):
+    body = {"pkey": "0x5", "guids": [GUID, "00000000000000bb"], "memberships": ["limited", "full"]}
+    assert ask(method, "/ufmRest/resources/pkeys", {**body, "memberships": ["limited"]})[0] == 400
+    assert 5 not in service.state.partitions
+    assert ask(method, "/ufmRest/resources/pkeys", body)[0] == 200
+    held = ask("GET", "/ufmRest/resources/pkeys/0x5?guids_data=true")[1]["guids"]
+    assert {one["guid"]: one["membership"] for one in held} == {GUID: "limited", "00000000000000bb": "full"}
+
+
 def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):

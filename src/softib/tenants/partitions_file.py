@@ -82,7 +82,7 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
     other input."""
     if not isinstance(document, dict):
         raise InputError("content: must be UFM's answer to GET resources/pkeys?guids_data=true, a mapping by P_Key")
-    out, notes = list[Partition](), list[str]()
+    out = list[Partition]()
     for text, given in document.items():
         pkey = parse_pkey(text)
         if isinstance(given, dict) and "guids" not in given:
@@ -102,4 +102,4 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
         name = str(given.get("partition") or f"api_pkey_{pkey:#x}")[:128]
         index0 = any(g.get("index0") is True for g in listed)
         out.append(Partition(pkey, name, "", index0, bool(given.get("ip_over_ib", True)), everyone, q, members))
-    return out, notes
+    return out, []

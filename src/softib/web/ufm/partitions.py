@@ -40,11 +40,12 @@ class _Pkey(BaseModel):
 class _Members(_Pkey):
     guids: Guids
     membership: Membership = "full"
+    memberships: list[Membership] | None = None
     partition_name: Annotated[str | None, Field(max_length=128)] = None
 
-
-class _Set(_Members):
-    memberships: list[Membership] | None = None
+    def members(self) -> dict[int, Member]:
+        """Each GUID with its membership: its own of ``memberships``, else ``membership``."""
+        return _members(self.guids, self.membership if self.memberships is None else list(self.memberships))
 
 
 class _Qos(BaseModel):
@@ -207,16 +208,15 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
     @app.post("/resources/pkeys")
     async def add_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
         """Add GUIDs to a partition, which is made if it does not exist."""
-        pkey, members = parse_pkey(body.pkey), _members(body.guids, body.membership)
+        pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
         return await made(request, pkey, "add GUIDs", change, request_id)
 
     @app.put("/resources/pkeys")
-    async def set_guids(request: Request, body: _Set, request_id: RequestId = None) -> dict[str, Any]:
+    async def set_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
         """Give a partition these GUIDs and no others."""
-        pkey = parse_pkey(body.pkey)
-        members = _members(body.guids, body.membership if body.memberships is None else list(body.memberships))
+        pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.set_members(draft, pkey, members, options, service.view.room)
         return await made(request, pkey, "set GUIDs", change, request_id)
