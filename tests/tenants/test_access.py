@@ -258,6 +258,22 @@ def test_each_guid_has_its_own_of_memberships(ask, service, method):
     assert {one["guid"]: one["membership"] for one in held} == {GUID: "limited", "00000000000000bb": "full"}
 
 
+@pytest.mark.parametrize(
+    ("guids", "meets", "silent", "isolated"),
+    [
+        ([1, 2], [], [], True),
+        ([1, 2], [], [2], None),
+        ([1, 2], [(1, 3, 5)], [2], False),
+        ([], [], [], None),
+    ],
+)
+def test_isolation_is_unknown_while_a_port_is_silent(ask, service, monkeypatch, guids, meets, silent, isolated):
+    monkeypatch.setattr(service, "isolation", lambda asked: meets)
+    monkeypatch.setattr(service, "held", lambda guid: None if guid in silent else object())
+    status, answer = ask("POST", "/tenants/v1/isolation", {"guids": [f"{guid:016x}" for guid in guids]})
+    assert status == 200 and answer["isolated"] is isolated and len(answer["silent"]) == len(silent)
+
+
 def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):

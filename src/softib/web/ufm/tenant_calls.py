@@ -168,13 +168,13 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> dict[str, Any]:
         """Read the tables of these ports and of all that share a P_Key with them, and compare which ports can
-        communicate with the partitions."""
+        communicate with the partitions. ``isolated`` is null while a port is silent, or none is asked about."""
         operator_of(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
         pairs = service.isolation(guids)
         silent = [guid_text(g) for g in guids if service.held(g) is None]
         meets = [{"a": guid_text(a), "b": guid_text(b), "pkey": pkey_text(k)} for a, b, k in pairs]
-        return {"isolated": not meets, "meets": meets, "silent": silent}
+        return {"isolated": False if meets else None if silent or not guids else True, "meets": meets, "silent": silent}
 
 
 def _add_whole(app: FastAPI, service: TenantService) -> None:
