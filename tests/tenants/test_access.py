@@ -274,6 +274,21 @@ def test_isolation_is_unknown_while_a_port_is_silent(ask, service, monkeypatch, 
     assert status == 200 and answer["isolated"] is isolated and len(answer["silent"]) == len(silent)
 
 
+@pytest.mark.parametrize("number", [0, -1, (1 << 63) - 1, 1 << 63, -(1 << 63) - 1, 10**30])
+def test_a_number_that_no_revision_has_is_404(ask, number):
+    """Numbers of SQLite have 64 bits."""
+    for method, path in (
+        ("GET", f"/tenants/v1/revisions/{number}"),
+        ("GET", f"/tenants/v1/revisions/{number}?wait_s=1"),
+        ("POST", f"/tenants/v1/revisions/{number}/undo"),
+        ("GET", f"/ufmRest/jobs/{number}"),
+        ("GET", f"/ufmRest/app/jobs/{number}"),
+        ("GET", f"/ufmRest/reports/{number}"),
+    ):
+        assert ask(method, path)[0] == 404, path
+    assert ask("GET", f"/tenants/v1/revisions?before={number}")[0] == 200
+
+
 def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):

@@ -29,6 +29,8 @@ FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
 SAME_STATE = {"first", "request_owners"}
 """Versions of the schema with the present tables of tenants and partitions: their backups can be restored."""
+MOST = (1 << 63) - 1
+"""The largest number of SQLite."""
 BUSY_MS = 2000
 """Time to wait for a locked database."""
 
@@ -115,15 +117,19 @@ class Store:
     def revisions(self, most: int = 100, before: int | None = None) -> list[Revision]:
         """The newest revisions first, those older than ``before``."""
         query = "SELECT * FROM revision WHERE id < ? ORDER BY id DESC LIMIT ?"
-        return [_revision(row) for row in self.read(query, (1 << 62 if before is None else before, most))]
+        return [_revision(row) for row in self.read(query, (MOST if before is None else _fitting(before), most))]
 
     def revision(self, number: int) -> Revision | None:
         """One of them."""
-        return next((_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (number,))), None)
+        return next(
+            (_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (_fitting(number),))), None
+        )
 
     def state_of(self, number: int) -> str | None:
         """The state of a revision. Its rows, which may be thousands, are not decoded."""
-        return next((str(row[0]) for row in self.read("SELECT state FROM revision WHERE id = ?", (number,))), None)
+        return next(
+            (str(row[0]) for row in self.read("SELECT state FROM revision WHERE id = ?", (_fitting(number),))), None
+        )
 
     def of_request(self, owner: str, request_id: str) -> Revision | None:
         """The revision made by the request of this owner; within a transaction."""
@@ -233,6 +239,11 @@ def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
     state.pkeys_of = {guid: frozenset(keys) for guid, keys in pkeys.items()}
     state.quarantine = dict(read("SELECT pkey, until_s FROM quarantine"))
     return state
+
+
+def _fitting(number: int) -> int:
+    """The number, or the nearest that SQLite can hold: a client's may be larger than any revision's."""
+    return max(-MOST, min(number, MOST))
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:
