@@ -171,6 +171,124 @@ def test_a_repeated_request_is_made_once_and_another_body_is_409(ask, service):
     assert ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"] == before + 1
 
 
+def test_a_request_id_belongs_to_the_account_that_sent_it(ask, service, accounts):
+    """docs/tenants.md: a tenant sees and changes the partitions of its tenant; nobody else's answer, nor its number."""
+    red, blue = accounts["red"], accounts["blue"]
+    body, same = {"name": "slurm-c1-7-0"}, {"x_request_id": "slurm-c1-7-0/partition"}
+    answers = [ask("POST", "/tenants/v1/partitions", body, who, **same) for who in (red, blue, "")]
+    assert [status for status, _ in answers] == [200, 200, 200]
+    assert len({document["pkey"] for _, document in answers}) == 3
+    owners = [service.state.partitions[int(document["pkey"], 16)].tenant for _, document in answers]
+    assert owners == ["red", "blue", ""]
+    for who, answer in zip((red, blue, ""), answers, strict=True):
+        assert ask("POST", "/tenants/v1/partitions", body, who, **same) == answer, "its own answer again"
+    assert ask("POST", "/tenants/v1/partitions", {"name": "other"}, blue, **same)[0] == 409, "its own id, another body"
+    hosts = {"pkey": answers[0][1]["pkey"], "guids": [GUID]}
+    assert ask("POST", "/ufmRest/resources/pkeys", hosts, red, x_request_id="hosts")[0] == 200
+    assert ask("POST", "/ufmRest/resources/pkeys", hosts, blue, x_request_id="hosts")[0] == 403
+    other = {"name": "blocked"}
+    assert ask("POST", "/tenants/v1/partitions", other, "", x_request_id="hosts")[0] == 200, "nobody blocks an id"
+
+
+def test_rights_come_before_a_repeated_answer(ask, service, accounts):
+    red, blue = accounts["red"], accounts["blue"]
+    body = {"pkey": "0x901", "guids": [GUID]}
+    send = lambda who: ask("POST", "/ufmRest/resources/pkeys", body, who, x_request_id="rights")[0]
+    assert send(red) == 200
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x901", authorization=red)[0] == 200
+    assert send(red) == 200, "gone, and not made again"
+    assert 0x901 not in service.state.partitions
+    assert ask("POST", "/ufmRest/resources/pkeys", {**body, "guids": ["00000000000000bb"]}, blue)[0] == 200
+    assert send(red) == 403, "it is blue's now"
+    made = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red, x_request_id="moved")[1]
+    service.accounts.put(Account("red", "tenant", "blue"), PASSWORD)
+    again = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red, x_request_id="moved")
+    assert again[0] == 200 and again[1]["pkey"] != made["pkey"], "an account that moved has left its answers"
+    assert ask("DELETE", "/tenants/v1/accounts/red")[0] == 200
+    service.accounts.put(Account("red", "tenant", "blue"), PASSWORD)
+    third = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red, x_request_id="moved")
+    assert third[0] == 409 and "may have 2" in third[1]["error"], "another account of that name: a new request"
+
+
+@pytest.mark.parametrize("undone", ["the partition's end", "a member's removal"])
+def test_an_undo_joins_no_two_tenants(ask, service, accounts, undone):
+    """docs/tenants.md: a port of one tenant never comes into a partition of another."""
+    red, blue, theirs = accounts["red"], accounts["blue"], "00000000000000bb"
+    keys, newest = "/ufmRest/resources/pkeys", lambda: service.store.revisions(1)[0].id
+    assert ask("POST", keys, {"pkey": "0x901", "guids": [GUID]}, red)[0] == 200
+    if undone == "a member's removal":
+        assert ask("DELETE", f"{keys}/0x901/guids/{GUID}", authorization=red)[0] == 200
+        number = newest()
+    assert ask("DELETE", f"{keys}/0x901", authorization=red)[0] == 200
+    if undone == "the partition's end":
+        number = newest()
+    assert ask("POST", keys, {"pkey": "0x901", "guids": [theirs]}, blue)[0] == 200
+    assert ask("POST", f"/tenants/v1/revisions/{number}/undo")[0] in (200, 409)
+    partition = service.state.partitions[0x901]
+    assert (partition.tenant, set(partition.members)) == ("blue", {0xBB})
+
+
+def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask):
+    path, guids = "/ufmRest/resources/pkeys", [GUID, "00000000000000bb"]
+    newest = lambda: ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
+    undo = lambda number: ask("POST", f"/tenants/v1/revisions/{number}/undo")[1]["detail"]
+    assert ask("POST", path, {"pkey": "0x5", "guids": [GUID]})[0] == 200
+    assert ask("POST", path, {"pkey": "0x5", "guids": guids, "membership": "limited"})[0] == 200
+    both = newest()
+    assert ask("POST", path, {"pkey": "0x5", "guids": [GUID], "membership": "full"})[0] == 200
+    assert undo(both) == f"1 rows taken back; revision {newest() - 1} superseded the others"
+    once = newest()
+    assert undo(both) == f"0 rows taken back; revision {once} superseded it"
+
+
+def test_a_tenant_makes_no_partition_of_another(ask, service, accounts):
+    for named in ("blue", "nobody"):
+        answer = ask("POST", "/tenants/v1/partitions", {"name": "a", "tenant": named}, accounts["red"])
+        assert answer[0] == 403 and service.state.partitions.keys() == {0x7FFF}
+    assert ask("POST", "/tenants/v1/partitions", {"name": "a", "tenant": "red"}, accounts["red"])[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_each_guid_has_its_own_of_memberships(ask, service, method):
+    body = {"pkey": "0x5", "guids": [GUID, "00000000000000bb"], "memberships": ["limited", "full"]}
+    assert ask(method, "/ufmRest/resources/pkeys", {**body, "memberships": ["limited"]})[0] == 400
+    assert 5 not in service.state.partitions
+    assert ask(method, "/ufmRest/resources/pkeys", body)[0] == 200
+    held = ask("GET", "/ufmRest/resources/pkeys/0x5?guids_data=true")[1]["guids"]
+    assert {one["guid"]: one["membership"] for one in held} == {GUID: "limited", "00000000000000bb": "full"}
+
+
+@pytest.mark.parametrize(
+    ("guids", "meets", "silent", "isolated"),
+    [
+        ([1, 2], [], [], True),
+        ([1, 2], [], [2], None),
+        ([1, 2], [(1, 3, 5)], [2], False),
+        ([], [], [], None),
+    ],
+)
+def test_isolation_is_unknown_while_a_port_is_silent(ask, service, monkeypatch, guids, meets, silent, isolated):
+    monkeypatch.setattr(service, "isolation", lambda asked: meets)
+    monkeypatch.setattr(service, "held", lambda guid: None if guid in silent else object())
+    status, answer = ask("POST", "/tenants/v1/isolation", {"guids": [f"{guid:016x}" for guid in guids]})
+    assert status == 200 and answer["isolated"] is isolated and len(answer["silent"]) == len(silent)
+
+
+@pytest.mark.parametrize("number", [0, -1, (1 << 63) - 1, 1 << 63, -(1 << 63) - 1, 10**30])
+def test_a_number_that_no_revision_has_is_404(ask, number):
+    """Numbers of SQLite have 64 bits."""
+    for method, path in (
+        ("GET", f"/tenants/v1/revisions/{number}"),
+        ("GET", f"/tenants/v1/revisions/{number}?wait_s=1"),
+        ("POST", f"/tenants/v1/revisions/{number}/undo"),
+        ("GET", f"/ufmRest/jobs/{number}"),
+        ("GET", f"/ufmRest/app/jobs/{number}"),
+        ("GET", f"/ufmRest/reports/{number}"),
+    ):
+        assert ask(method, path)[0] == 404, path
+    assert ask("GET", f"/tenants/v1/revisions?before={number}")[0] == 200
+
+
 def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):
@@ -213,6 +331,15 @@ def test_what_is_exported_is_imported_again(ask, service):
 def test_an_import_that_cannot_be_is_400(ask, form, content):
     status, document = ask("POST", "/tenants/v1/import", {"format": form, "content": content})
     assert status == 400 and "\n" not in document["error"]
+
+
+def test_an_import_without_members_removes_none(ask, service):
+    """UFM's answer without guids_data=true says nothing of members."""
+    assert ask("POST", "/ufmRest/resources/pkeys", ONE)[0] == 200
+    content = ask("GET", "/ufmRest/resources/pkeys")[1]
+    status, document = ask("POST", "/tenants/v1/import", {"format": "ufm", "content": content})
+    assert status == 400 and "guids_data=true" in document["error"]
+    assert set(service.state.partitions[5].members) == {int(GUID, 16)}
 
 
 def test_clients_that_begin_together_cost_one_scrypt(service, accounts, monkeypatch):

@@ -143,6 +143,42 @@ def test_a_change_that_the_database_cannot_hold_fails_alone(service):
     assert 7 not in service.state.partitions and service.store.state() == service.state
 
 
+def test_a_database_of_the_first_schema_keeps_its_revisions_and_gives_each_account_its_ids(tmp_path):
+    """An id is its account's alone; those of accounts that are gone are nobody's."""
+    from softib.tenants.migrations.versions import first
+
+    rows = [
+        (3, 1.5, "slurm", "allot", "slurm-c1-7-0/partition", "d", "programmed", "a", 2.5, "{}"),
+        (4, 1.6, "red", "allot", "seven", "d", "durable", "b", None, "{}"),
+        (7, 1.7, "gone", "allot", "eight", "d", "programmed", "c", 2.5, "{}"),
+        (9, 1.8, "slurm", "delete", None, "", "programmed", "e", 2.5, "{}"),
+    ]
+    accounts = [("slurm", "operator", "", "x"), ("red", "tenant", "acme", "x")]
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.executescript(first.TABLES)
+        db.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+        db.execute("INSERT INTO alembic_version VALUES ('first')")
+        db.executemany("INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        db.executemany("INSERT INTO account VALUES (?, ?, ?, ?)", accounts)
+        db.execute("INSERT INTO tenant VALUES ('acme', 5)")
+    db.close()
+    (tmp_path / "tenants-1.db").write_bytes((tmp_path / FILE).read_bytes())
+    service = TenantService(tmp_path, nowhere, None)
+    try:
+        kept = service.store.revisions()
+        assert [(r.id, r.at_s, r.actor, r.request_id, r.state, r.detail) for r in reversed(kept)] == [
+            (row[0], row[1], row[2], row[4], row[6], row[7]) for row in rows
+        ]
+        answer = lambda *words: service.submit(Request(add(1), *words)).result(20)
+        assert answer("slurm", "allot", "slurm-c1-7-0/partition", "d", "\nslurm").revision == 3
+        assert answer("red", "allot", "seven", "d", "acme\nred").revision == 4
+        assert answer("gone", "allot", "eight", "d", "\ngone").revision == 10
+        assert answer("red", "allot", "slurm-c1-7-0/partition", "another", "acme\nred").revision == 11
+        assert service.store.state_of_backup("tenants-1.db").tenants.keys() == {"acme"}, "an older backup is restored"
+    finally:
+        service.close()
+
+
 def test_one_process_has_the_tenants(service, tmp_path):
     with pytest.raises(InputError, match="another process serves these tenants"):
         TenantService(tmp_path, nowhere, None)

@@ -73,10 +73,11 @@ class Accounts:
             self._right.clear()
 
     def remove(self, name: str) -> None:
-        """Remove an account and its tokens."""
+        """Remove an account and its tokens. The IDs of its requests are nobody's then: another may get the name."""
         with self._lock, self.store.transaction():
             self.store.db.execute("DELETE FROM account WHERE name = ?", (name,))
             self.store.db.execute("DELETE FROM token WHERE name = ?", (name,))
+            self.store.db.execute("UPDATE revision SET owner = NULL WHERE actor = ? AND owner NOT NULL", (name,))
             self._right.clear()
 
     def by_password(self, name: str, password: str) -> Account | None:

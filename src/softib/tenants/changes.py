@@ -3,7 +3,7 @@ it makes a change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -201,15 +201,22 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
     return f"{changed} partitions restored"
 
 
-def undo(draft: Draft, rows: Rows, room: Room) -> str:
-    """Undo a revision: each row that is still as it left it."""
-    draft.undo(rows)
+def undo(draft: Draft, rows: Rows, room: Room, later: Sequence[tuple[int, Rows]] = ()) -> str:
+    """Undo a revision: each row that is still as it left it, after the ``later`` revisions."""
+    draft.undo(rows, later)
     for pkey, partition in draft.partitions.items():
         if partition is not None:
             old = draft.base.partition(pkey)
             came = partition.members.keys() - (old.members.keys() if old else set())
             _check(draft, partition, {g: partition.members[g] for g in came}, room)
-    return f"{sum(map(len, rows.values()))} rows taken back"
+    taken = sum(map(len, draft.rows().values()))
+    keys = {(table, str(row[0])) for table, of_table in rows.items() for row in of_table}
+    text = f"{taken} rows taken back"
+    if taken >= len(keys):
+        return text
+    touched = lambda their: any((table, str(row[0])) in keys for table, of in their.items() for row in of)
+    kept = next((number for number, their in reversed(later) if touched(their)), None)
+    return text if kept is None else f"{text}; revision {kept} superseded {'the others' if taken else 'it'}"
 
 
 def _check(draft: Draft, partition: Partition, members: Mapping[int, Member], room: Room) -> None:

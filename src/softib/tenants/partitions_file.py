@@ -82,10 +82,12 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
     other input."""
     if not isinstance(document, dict):
         raise InputError("content: must be UFM's answer to GET resources/pkeys?guids_data=true, a mapping by P_Key")
-    out, notes = list[Partition](), list[str]()
+    out = list[Partition]()
     for text, given in document.items():
         pkey = parse_pkey(text)
-        listed = given.get("guids", []) if isinstance(given, dict) else None
+        if isinstance(given, dict) and "guids" not in given:
+            raise InputError(f"content: {text[:24]} has no guids; use guids_data=true in the request to UFM")
+        listed = given.get("guids") if isinstance(given, dict) else None
         if not isinstance(listed, list) or not all(isinstance(g, dict) for g in listed):
             raise InputError(f"content: {text[:24]}: guids must be a list of mappings")
         members = {parse_guid(g.get("guid")): Member(g.get("membership", "full") == "full") for g in listed}
@@ -96,10 +98,8 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
             raise InputError(
                 f"content: {text[:24]}: qos_conf must be mtu_limit, service_level and rate_limit"
             ) from None
-        if "guids" not in given:
-            notes.append(f"{text[:24]} has no guids; use guids_data=true in the request to UFM")
         everyone = str(given.get("membership") or "full") if pkey == DEFAULT_BASE else ""
         name = str(given.get("partition") or f"api_pkey_{pkey:#x}")[:128]
         index0 = any(g.get("index0") is True for g in listed)
         out.append(Partition(pkey, name, "", index0, bool(given.get("ip_over_ib", True)), everyone, q, members))
-    return out, notes
+    return out, []

@@ -94,7 +94,7 @@ class TenantService:
         revision = self.store.revision(number)
         if revision is None:
             raise NotThere(f"there is no revision {number}")
-        change = lambda draft: changes.undo(draft, revision.rows, self.view.room)
+        change = lambda draft: changes.undo(draft, revision.rows, self.view.room, self.store.after(number))
         return self.change(change, actor, f"undo revision {number}")
 
     def allot(self, draft: Draft, options: Options) -> int:

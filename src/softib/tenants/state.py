@@ -7,7 +7,7 @@ rows are in the database.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -181,20 +181,35 @@ class Draft:
         tables = {"tenant": tenants, "partition": partitions, "member": members, "quarantine": quarantine}
         return {name: rows for name, rows in tables.items() if rows}
 
-    def undo(self, rows: Rows) -> None:
-        """Restore each row that is still as a change left it; rows changed later stay."""
+    def undo(self, rows: Rows, later: Sequence[tuple[int, Rows]] = ()) -> None:
+        """Restore each row that is still as a change left it; rows changed later stay. ``later``: number and rows of
+        the revisions since. A P_Key that they gave to another partition stays as it is, with its members."""
         for name, before, after in rows.get("tenant", []):
             if _tenant(after) == self.tenant(name):
                 self.tenants[name] = _tenant(before)
-        for pkey, before, after in rows.get("quarantine", []):
-            if self.quarantined_until(pkey) == (-math.inf if after is None else after):
-                self.quarantine[pkey] = before
         heads = {pkey: (before, after) for pkey, before, after in rows.get("partition", [])}
+        lost = self._given_away({pkey: after for pkey, (_, after) in heads.items()}, later)
+        for pkey, before, after in rows.get("quarantine", []):
+            if pkey not in lost and self.quarantined_until(pkey) == (-math.inf if after is None else after):
+                self.quarantine[pkey] = before
         members: dict[int, list[list[Any]]] = {pkey: [] for pkey in heads}
         for (pkey, guid), before, after in rows.get("member", []):
             members.setdefault(pkey, []).append([int(guid, 16), before, after])
         for pkey, changed in members.items():
-            self._undo_partition(pkey, heads.get(pkey), changed)
+            if pkey not in lost:
+                self._undo_partition(pkey, heads.get(pkey), changed)
+
+    def _given_away(self, left: dict[int, Any], later: Sequence[tuple[int, Rows]]) -> set[int]:
+        """P_Keys whose partition ended, began or got another tenant later, unless it is again as it was. ``left``: the
+        rows of partitions as the change left them."""
+        left, given = dict(left), set[int]()
+        for _, rows in later:
+            for pkey, before, after in rows.get("partition", []):
+                left.setdefault(pkey, before)
+                if before is None or after is None or before[1] != after[1]:
+                    given.add(pkey)
+        heads = {pkey: head_of(now) if (now := self.partition(pkey)) else None for pkey in given}
+        return {pkey for pkey in given if heads[pkey] != left[pkey]}
 
     def _undo_partition(self, pkey: int, heads: tuple[Any, Any] | None, changed: list[list[Any]]) -> None:
         now = self.partition(pkey)

@@ -27,6 +27,10 @@ __all__ = ["FILE", "Revision", "Store", "Unavailable"]
 
 FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
+SAME_STATE = {"first", "request_owners"}
+"""Versions of the schema with the present tables of tenants and partitions: their backups can be restored."""
+MOST = (1 << 63) - 1
+"""The largest number of SQLite."""
 BUSY_MS = 2000
 """Time to wait for a locked database."""
 
@@ -38,13 +42,14 @@ class Unavailable(SoftibError):
 @dataclass(frozen=True)
 class Revision:
     """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``rolled-back`` or
-    ``refused``, since ``settled_s``; ``detail`` has the location."""
+    ``refused``, since ``settled_s``; ``detail`` has the location. ``owner``: whose ``request_id`` it is."""
 
     id: int
     at_s: float
     actor: str
     action: str
     request_id: str | None
+    owner: str | None
     digest: str
     state: str
     detail: str
@@ -101,7 +106,7 @@ class Store:
             copy = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
             try:
                 read = lambda query: copy.execute(query).fetchall()
-                if read(VERSION) != self.read(VERSION):
+                if not {version for (version,) in read(VERSION)} <= SAME_STATE:
                     raise InputError(f"{path}: another version of softib made it; restore it with that version")
                 return _state(read)
             finally:
@@ -112,20 +117,30 @@ class Store:
     def revisions(self, most: int = 100, before: int | None = None) -> list[Revision]:
         """The newest revisions first, those older than ``before``."""
         query = "SELECT * FROM revision WHERE id < ? ORDER BY id DESC LIMIT ?"
-        return [_revision(row) for row in self.read(query, (1 << 62 if before is None else before, most))]
+        return [_revision(row) for row in self.read(query, (MOST if before is None else _fitting(before), most))]
 
     def revision(self, number: int) -> Revision | None:
         """One of them."""
-        return next((_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (number,))), None)
+        return next(
+            (_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (_fitting(number),))), None
+        )
 
     def state_of(self, number: int) -> str | None:
         """The state of a revision. Its rows, which may be thousands, are not decoded."""
-        return next((str(row[0]) for row in self.read("SELECT state FROM revision WHERE id = ?", (number,))), None)
+        return next(
+            (str(row[0]) for row in self.read("SELECT state FROM revision WHERE id = ?", (_fitting(number),))), None
+        )
 
-    def of_request(self, request_id: str) -> Revision | None:
-        """The revision made by the request; within a transaction."""
-        row = self.db.execute("SELECT * FROM revision WHERE request_id = ?", (request_id,)).fetchone()
+    def of_request(self, owner: str, request_id: str) -> Revision | None:
+        """The revision made by the request of this owner; within a transaction."""
+        query = "SELECT * FROM revision WHERE owner = ? AND request_id = ?"
+        row = self.db.execute(query, (owner, request_id)).fetchone()
         return None if row is None else _revision(row)
+
+    def after(self, number: int) -> list[tuple[int, Rows]]:
+        """Number and rows of the revisions after this one, the oldest first; within a transaction."""
+        query = "SELECT id, rows FROM revision WHERE id > ? ORDER BY id"
+        return [(int(one), json.loads(rows)) for one, rows in self.db.execute(query, (number,))]
 
     def unprogrammed(self) -> list[Revision]:
         """Revisions that are only durable, or wait for members: the oldest first."""
@@ -171,11 +186,19 @@ class Store:
             self.db.execute(f"DELETE FROM {table} WHERE {where}", key)
 
     def enter(
-        self, at_s: float, actor: str, action: str, request_id: str | None, digest: str, rows: Rows, detail: str = ""
+        self,
+        at_s: float,
+        actor: str,
+        action: str,
+        request_id: str | None,
+        owner: str | None,
+        digest: str,
+        rows: Rows,
+        detail: str = "",
     ) -> int:
         """Enter a revision; within a transaction. Returns its number."""
-        values = (None, at_s, actor, action, request_id, digest, "durable", detail, None, json.dumps(rows))
-        done = self.db.execute("INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        values = (None, at_s, actor, action, request_id, owner, digest, "durable", detail, None, json.dumps(rows))
+        done = self.db.execute("INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return int(done.lastrowid or 0)
 
     def mark(self, numbers: list[int], state: str, at_s: float, detail: str = "") -> None:
@@ -216,6 +239,11 @@ def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
     state.pkeys_of = {guid: frozenset(keys) for guid, keys in pkeys.items()}
     state.quarantine = dict(read("SELECT pkey, until_s FROM quarantine"))
     return state
+
+
+def _fitting(number: int) -> int:
+    """The number, or the nearest that SQLite can hold: a client's may be larger than any revision's."""
+    return max(-MOST, min(number, MOST))
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:

@@ -55,13 +55,16 @@ def done_of(number: int, text: str, rows: Rows) -> Done:
 
 @dataclass
 class Request:
-    """One waiting change. ``digest`` identifies the content of ``request_id``."""
+    """One waiting change. ``digest`` identifies the content of ``request_id``, which is one of ``owner``.
+    ``may_see`` raises :class:`Forbidden` if the sender has no right, now, to the answer of its earlier request."""
 
     change: Change
     actor: str
     action: str
     request_id: str | None = None
     digest: str = ""
+    owner: str = ""
+    may_see: Callable[[Draft, Done], None] | None = None
     answer: Future[Done] = field(default_factory=Future)
 
 
@@ -147,7 +150,7 @@ class Writer:
     def _one(self, batch: Draft, request: Request) -> Done | Exception:
         """Apply one change over those of the batch before it. Returns its error, if it has one."""
         try:
-            earlier = self._earlier(request)
+            earlier = self._earlier(batch, request)
             if earlier is not None:
                 return earlier
             draft = Draft(batch)
@@ -159,20 +162,30 @@ class Writer:
         rows: Rows = draft.rows()
         self.store.write(rows)
         number = self.store.enter(
-            self.clock(), request.actor, request.action, request.request_id, request.digest, rows, text
+            self.clock(),
+            request.actor,
+            request.action,
+            request.request_id,
+            None if request.request_id is None else request.owner,
+            request.digest,
+            rows,
+            text,
         )
         batch.take(draft)
         return done_of(number, text, rows)
 
-    def _earlier(self, request: Request) -> Done | None:
+    def _earlier(self, batch: Draft, request: Request) -> Done | None:
         if request.request_id is None:
             return None
-        revision = self.store.of_request(request.request_id)
+        revision = self.store.of_request(request.owner, request.request_id)
         if revision is None:
             return None
+        done = done_of(revision.id, revision.detail, revision.rows)
+        if request.may_see is not None:
+            request.may_see(batch, done)
         if revision.digest != request.digest:
             raise Refused(
                 f"request {request.request_id[:64]!r} came before with another content (revision {revision.id}); use a "
                 f"new id"
             )
-        return replace(done_of(revision.id, revision.detail, revision.rows), repeated=True)
+        return replace(done, repeated=True)

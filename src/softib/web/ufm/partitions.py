@@ -40,11 +40,12 @@ class _Pkey(BaseModel):
 class _Members(_Pkey):
     guids: Guids
     membership: Membership = "full"
+    memberships: list[Membership] | None = None
     partition_name: Annotated[str | None, Field(max_length=128)] = None
 
-
-class _Set(_Members):
-    memberships: list[Membership] | None = None
+    def members(self) -> dict[int, Member]:
+        """Each GUID with its membership: its own of ``memberships``, else ``membership``."""
+        return _members(self.guids, self.membership if self.memberships is None else list(self.memberships))
 
 
 class _Qos(BaseModel):
@@ -91,8 +92,12 @@ def submit(
     """Make a change in the name of the request's account; for a tenant's account, within its tenant."""
     account = account_of(request)
     digest = hashlib.sha256(f"{request.method} {request.url.path}\n".encode() + request.state.body).hexdigest()
-    within = change if account.role != "tenant" else lambda draft: _within(draft, change, account.tenant)
-    return service.submit(writer.Request(within, account.name, action, request_id, digest))
+    # Tenants' names are printable: no other account has this text.
+    made = writer.Request(change, account.name, action, request_id, digest, f"{account.tenant}\n{account.name}")
+    if account.role == "tenant":
+        made.change = lambda draft: _within(draft, change, account.tenant)
+        made.may_see = lambda draft, done: _own(draft, done, account.tenant)
+    return service.submit(made)
 
 
 def make(service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None) -> Done:
@@ -114,6 +119,14 @@ def _within(draft: Draft, change: Change, tenant: str) -> str:
             if any(p is not None and p.tenant not in ("", tenant) for p in others):
                 raise changes.Forbidden(f"port {guid_text(guid)} belongs to another tenant")
     return text
+
+
+def _own(draft: Draft, done: Done, tenant: str) -> None:
+    """The partitions of an earlier answer are the tenant's still, or nobody's."""
+    for pkey in sorted(done.pkeys):
+        now = draft.partition(pkey)
+        if now is not None and now.tenant != tenant:
+            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} does not belong to {tenant}")
 
 
 def names_of(listed: str | list[str]) -> list[str]:
@@ -195,16 +208,15 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
     @app.post("/resources/pkeys")
     async def add_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
         """Add GUIDs to a partition, which is made if it does not exist."""
-        pkey, members = parse_pkey(body.pkey), _members(body.guids, body.membership)
+        pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
         return await made(request, pkey, "add GUIDs", change, request_id)
 
     @app.put("/resources/pkeys")
-    async def set_guids(request: Request, body: _Set, request_id: RequestId = None) -> dict[str, Any]:
+    async def set_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
         """Give a partition these GUIDs and no others."""
-        pkey = parse_pkey(body.pkey)
-        members = _members(body.guids, body.membership if body.memberships is None else list(body.memberships))
+        pkey, members = parse_pkey(body.pkey), body.members()
         options = _options(request, body, name=body.partition_name)
         change: Change = lambda draft: changes.set_members(draft, pkey, members, options, service.view.room)
         return await made(request, pkey, "set GUIDs", change, request_id)

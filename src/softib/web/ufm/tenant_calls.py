@@ -75,7 +75,7 @@ def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
 
 
 def _revision(revision: Revision, rows: bool = False) -> dict[str, Any]:
-    out = {k: v for k, v in asdict(revision).items() if k not in ("digest", "rows")}
+    out = {k: v for k, v in asdict(revision).items() if k not in ("digest", "owner", "rows")}
     return {**out, "rows": revision.rows} if rows else out
 
 
@@ -110,6 +110,8 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
     def allot(request: Request, body: _New, request_id: RequestId = None) -> dict[str, Any]:
         """Make a partition with a free P_Key."""
         account = account_of(request)
+        if account.role == "tenant" and body.tenant not in ("", account.tenant):
+            raise changes.Forbidden(f"{account.name} is an account of {account.tenant}, and of no other tenant")
         qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
         options = Options(body.name, account.tenant or body.tenant or None, body.index0, body.ip_over_ib, qos)
         pkeys: list[int] = []
@@ -154,7 +156,8 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     def undo(request: Request, number: int) -> dict[str, Any]:
         """Undo a change, as far as later ones did not change the same rows."""
         account = operator_of(request)
-        return {"revision": service.take_back(number, account.name).revision}
+        done = service.take_back(number, account.name)
+        return {"revision": done.revision, "detail": done.text}
 
     @app.get("/findings")
     def findings(request: Request) -> list[dict[str, Any]]:
@@ -165,13 +168,13 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     @app.post("/isolation")
     def isolation(request: Request, body: _Guids) -> dict[str, Any]:
         """Read the tables of these ports and of all that share a P_Key with them, and compare which ports can
-        communicate with the partitions."""
+        communicate with the partitions. ``isolated`` is null while a port is silent, or none is asked about."""
         operator_of(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
         pairs = service.isolation(guids)
         silent = [guid_text(g) for g in guids if service.held(g) is None]
         meets = [{"a": guid_text(a), "b": guid_text(b), "pkey": pkey_text(k)} for a, b, k in pairs]
-        return {"isolated": not meets, "meets": meets, "silent": silent}
+        return {"isolated": False if meets else None if silent or not guids else True, "meets": meets, "silent": silent}
 
 
 def _add_whole(app: FastAPI, service: TenantService) -> None:
