@@ -48,6 +48,11 @@ class Site:
         rows = np.arange(len(self.peer))
         return np.where(self.peer >= 0, np.minimum(rows, self.peer), -1)
 
+    def join(self, a: int, b: int) -> None:
+        """Note that two ports without a link were the ends of one cable."""
+        self.peer[a], self.peer[b] = b, a
+        self.__dict__.pop("cable", None)
+
     def name(self, port: int) -> str:
         """``leaf-3[40]``."""
         return self.fabric.port_name(port)
