@@ -100,7 +100,7 @@ def _gone_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float
     bare = [int(n) for n in np.flatnonzero(f.is_switch & ~linked)]
     fell = (np.asarray(f.counters["link_downed_counter"]) > 0) & site.is_switch & linked[f.port_node]
     without = (site.peer < 0) & (f.port_num > 0) & (fell | ~site.is_switch)
-    several = broken and f.source.format == "running" and int(without.sum()) > ENDS_OF_CABLE
+    several = broken and site.is_live and int(without.sum()) > ENDS_OF_CABLE
     gone = [n for n in bare if several or (site.has_tables and any(_leads(site, n, p) for p in ends))]
     return dict.fromkeys(gone, (1.0 if broken else ALTERNATIVE) / max(1, len(gone)))
 

@@ -196,7 +196,7 @@ def _rest_ratio(cause: Cause, readings: Readings) -> float:
     """Return the likelihood ratio of cables without features: with a history, that is evidence
     too."""
     if readings.site.observed is None:
-        return _ratio(cause, "link-down", 0) if readings.site.fabric.source.format == "running" else 1.0
+        return _ratio(cause, "link-down", 0) if readings.site.is_live else 1.0
     return _link_ratio(cause, 0) * _ratio(cause, "damaged", 0) * _ratio(cause, "waits", 0)
 
 

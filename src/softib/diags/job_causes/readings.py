@@ -219,7 +219,7 @@ class Readings:
     def up_now(self, port: int) -> bool:
         """Return whether a cable has its link in the fabric that runs now."""
         f, peer = self.site.fabric, int(self.site.peer[port])
-        return f.source.format == "running" and peer >= 0 and int(f.port_peer[port]) == peer
+        return self.site.is_live and peer >= 0 and int(f.port_peer[port]) == peer
 
     @cached_property
     def ever(self) -> dict[str, np.ndarray]:
