@@ -108,6 +108,8 @@ def _evidence(
         if h.node >= 0
         else []
     )
+    if h.node in facts.gone:
+        out.append(f"{site.fabric.node_name(h.node)}: none of its ports has a link")
     for port in ports:
         for end in (port, int(site.peer[port])):
             if end >= 0 and (line := _reading(site, readings, end)):
@@ -168,14 +170,14 @@ def _command(h: Hypothesis, site: Site | None, source: str, facts: Facts) -> str
     if site is not None:
         ends = list(facts.hosts[:2])
         if h.port >= 0:
-            ends = [h.port, int(site.peer[h.port])]
+            ends = [p for p in (h.port, int(site.peer[h.port])) if p >= 0]
         elif h.node >= 0 and h.cause.scope == "host":
             ports = [p for p in site.fabric.ports_of(h.node) if site.peer[p] >= 0][:1]
             ends = [p for port in ports for p in (port, int(site.peer[port]))]
         names = [site.name(p) for p in ends] + ["", ""]
         a, b = names[0], names[1]
         node = site.fabric.node_name(h.node) if h.node >= 0 else a.partition("[")[0]
-    return text.format(a=a or "A", b=b or "B", node=node or "HOST", fabric=source)
+    return text.format(a=a or "A", b=b or ("its other end" if h.port >= 0 else "B"), node=node or "HOST", fabric=source)
 
 
 def clock_text(seconds: float) -> str:

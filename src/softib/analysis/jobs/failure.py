@@ -89,6 +89,7 @@ def explain_failure(
         readings = Readings(site, window, notes, _reported(events, site))
         pairs, ends = _pairs(log, site, hosts, notes)
         paths = paths_between(site, pairs)
+        readings.lost = frozenset(paths.lost)
         facts = Facts(
             symptom,
             _features(site, readings, pairs, paths, lids_moved),
@@ -96,6 +97,8 @@ def explain_failure(
             tuple(ends),
             _nodes([e for e in events if e.symptom in ALIVE], site),
             _nodes([e for e in events if e.symptom == symptom and symptom in NAMING], site),
+            frozenset(paths.lost),
+            paths.gone,
         )
         why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
         why.path = hop_readings(site, readings, paths)

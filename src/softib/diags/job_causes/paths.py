@@ -12,6 +12,7 @@ from softib.iba.constants import LFT_NO_ROUTE
 __all__ = ["PathSet", "paths_between"]
 
 MOST_HOPS = 64
+ENDS_OF_CABLE = 2
 PAIRS_MOST = 128
 """Maximum number of pairs whose paths are followed; more add no information."""
 ALTERNATIVE = 0.08
@@ -30,13 +31,19 @@ class PathSet:
     ended: str = ""
     apart: bool = False
     """No cables join the two ends of a pair."""
+    lost: set[int] = field(default_factory=set)
+    """Ports of the pairs' paths that have no link: ends, and ports to which the tables point."""
+    gone: dict[int, float] = field(default_factory=dict)
+    """Switch without any link whose tables still lead to an end → share."""
 
 
 def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
-    """Return the paths of ``pairs`` of port rows, both directions."""
+    """Return the paths of ``pairs`` of port rows, both directions. A port to which the tables point
+    and an end without a link behind it are joined: they were the ends of one cable."""
     paths = PathSet()
     cache: dict[int, np.ndarray] = {}
     pairs = pairs[:PAIRS_MOST]
+    _find_lost(site, pairs, paths)
     for a, b in pairs:
         for cable, weight in _of_pair(site, a, b, paths, cache).items():
             paths.weight[cable] = paths.weight.get(cable, 0.0) + weight / len(pairs)
@@ -51,9 +58,9 @@ def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.nda
         if shares is None:
             paths.apart |= begin != end
             shares = {p: 1.0 for p in (begin,) if site.peer[p] >= 0}
-        hops, ended = _by_tables(site, begin, end) if site.has_tables else ([], "")
+        hops, ended, _ = _by_tables(site, begin, end) if site.has_tables else ([], "", -1)
         if hops and not paths.by_tables:
-            paths.by_tables, paths.ended = hops, ended
+            paths.by_tables, paths.ended = hops, ended or paths.ended
         for port, share in [*shares.items(), *((p, 1.0) for p in hops)]:
             here = 1.0 if port in hops else share * ALTERNATIVE if hops else share
             cable = int(site.cable[port])
@@ -61,28 +68,74 @@ def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.nda
     return weight
 
 
-def _by_tables(site: Site, a: int, b: int) -> tuple[list[int], str]:
+def _find_lost(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None:
+    """Find the ports and switches of the pairs' paths that lost their links."""
+    f = site.fabric
+    ends = sorted({p for pair in pairs for p in pair})
+    stated = bool({"states", "unlinked"} & set(f.source.records))
+    bare = [p for p in ends if site.peer[p] < 0 and not site.is_switch[p]]
+    paths.lost.update(bare if stated else ())
+    stops: list[tuple[int, int, str]] = []
+    if site.has_tables:
+        for begin, end in {way: None for a, b in pairs for way in ((a, b), (b, a))}:
+            _, ended, stop = _by_tables(site, begin, end)
+            if stop >= 0:
+                stops.append((stop, end, ended))
+    paths.gone = _gone_switches(site, ends, bool(paths.lost or stops))
+    for stop, end, ended in stops:
+        paths.lost.add(stop)
+        if site.peer[end] < 0 and site.peer[stop] < 0 and not site.is_switch[end] and not paths.gone:
+            site.join(end, stop)
+            paths.lost.add(end)
+            paths.ended = paths.ended or ended
+
+
+def _gone_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float]:
+    """Return the switches without any link that were on the way to ``ends``, with their shares: their
+    tables still lead there, or (a switch that lost its power also lost its tables) more ports lost
+    their links than the two ends of one cable. ``broken``: the paths of the ends are."""
+    f = site.fabric
+    linked = np.zeros(f.sizes.nodes, bool)
+    linked[f.port_node[site.peer >= 0]] = True
+    bare = [int(n) for n in np.flatnonzero(f.is_switch & ~linked)]
+    fell = (np.asarray(f.counters["link_downed_counter"]) > 0) & site.is_switch & linked[f.port_node]
+    without = (site.peer < 0) & (f.port_num > 0) & (fell | ~site.is_switch)
+    several = broken and site.is_live and int(without.sum()) > ENDS_OF_CABLE
+    gone = [n for n in bare if several or (site.has_tables and any(_leads(site, n, p) for p in ends))]
+    return dict.fromkeys(gone, (1.0 if broken else ALTERNATIVE) / max(1, len(gone)))
+
+
+def _leads(site: Site, switch: int, end: int) -> bool:
+    """Return whether the table of ``switch`` has a route to ``end``."""
+    f, dlid = site.fabric, int(site.lid[end])
+    row = int(f.switch_of_node[switch])
+    return 0 < dlid < f.lft.shape[1] and 0 < int(f.lft[row, dlid]) <= int(f.node_nports[switch])
+
+
+def _by_tables(site: Site, a: int, b: int) -> tuple[list[int], str, int]:
+    """Return the egress ports from ``a`` to ``b``, why the path ends before, and the port without a
+    cable to which the table points there (-1: none)."""
     f, hops, port = site.fabric, [], a
     dlid = int(site.lid[b])
     node = int(f.port_node[a])
     if not f.is_switch[node]:
         if site.peer[a] < 0:
-            return [], ""
+            return [], "", -1
         hops.append(a)
         port = int(site.peer[a])
         node = int(f.port_node[port])
     for _ in range(MOST_HOPS):
         if node == int(f.port_node[b]) or not f.is_switch[node]:
-            return hops, "" if node == int(f.port_node[b]) else f"it reaches {f.node_name(node)}"
+            return hops, "" if node == int(f.port_node[b]) else f"it reaches {f.node_name(node)}", -1
         out = int(f.lft[f.switch_of_node[node], dlid]) if 0 < dlid < f.lft.shape[1] else LFT_NO_ROUTE
         if out == LFT_NO_ROUTE or not 0 < out <= int(f.node_nports[node]):
-            return hops, f"{f.node_name(node)} has no route to LID {dlid}"
+            return hops, f"{f.node_name(node)} has no route to LID {dlid}", -1
         here = int(f.node_base[node]) + out
         if site.peer[here] < 0:
-            return hops, f"{site.name(here)}, to which the table points, has no cable"
+            return hops, f"{site.name(here)}, to which the table points, has no cable", here
         hops.append(here)
         node = int(f.port_node[site.peer[here]])
-    return hops, "it loops"
+    return hops, "it loops", -1
 
 
 def _shortest(site: Site, a: int, b: int, cache: dict[int, np.ndarray]) -> dict[int, float] | None:

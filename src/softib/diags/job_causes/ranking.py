@@ -23,9 +23,17 @@ ELSEWHERE = 0.02
 LIKELIEST = 0.98
 """Upper limit of a cause's probability, since the table is an assumption."""
 
+UP_AGAIN = 0.5
+"""A cause that leaves more links down than this share does not follow from old falls of a link that
+is up."""
+
 MOST_LOG = 100.0
 """Largest logarithm of a likelihood ratio: a switch with many ports would exceed the range of a
 float."""
+
+
+LINKS_GONE = 2
+"""Links that a switch without any link lost at least."""
 
 
 @dataclass
@@ -42,6 +50,10 @@ class Facts:
     """Nodes whose programs printed a network error: their hosts were running."""
     named: frozenset[int] = frozenset()
     """Nodes that a scheduler or kernel names in the first symptom."""
+    lost: frozenset[int] = frozenset()
+    """Ports of the job's paths that have no link now."""
+    gone: Mapping[int, float] = field(default_factory=dict)
+    """Switch without any link whose tables lead to an end of the job → share."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +106,12 @@ def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Lo
         ] or [(1.0, 1.0, -1, -1)]
     nodes: dict[int, float] = {}
     for cable, share in cables:
-        for port in (cable, int(site.peer[cable])) if cable >= 0 else ():
+        for port in _ends(site, cable):
             node = int(site.fabric.port_node[port])
             if bool(site.fabric.is_switch[node]) == (cause.scope == "switch"):
                 nodes[node] = max(nodes.get(node, 0.0), share)
+    if cause.scope == "switch":
+        nodes |= facts.gone
     if cause.scope == "host":
         ends = {int(site.fabric.port_node[p]) for p in facts.hosts}
         nodes = {n: share for n, share in nodes.items() if not ends or n in ends} | {
@@ -111,12 +125,13 @@ def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Lo
 
 
 def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
-    """Return (cable, share): cables of the job's traffic, other cables with features, and -1 for
-    the rest."""
+    """Return (cable, share): cables of the job's traffic, also those that lost their link and have
+    one known end, other cables with features, and -1 for the rest."""
     site = readings.site
     every = np.unique(site.cable[site.cable >= 0])
+    lost = [(p, 1.0) for p in sorted(facts.lost) if site.peer[p] < 0]
     if not len(every):
-        return []
+        return lost
     shows = np.zeros(len(site.peer), bool)
     r = readings
     for feature in (r.link == 1, r.link == 2, r.damaged == 1, r.waits == 1, r.unheard == 1):
@@ -126,7 +141,12 @@ def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
     each = (ELSEWHERE if facts.weight else 1.0) / len(every)
     shares = [(c, w) for c, w in sorted(facts.weight.items())] + [(int(c), each) for c in odd]
     rest = len(every) - len(shares)
-    return [*shares, (-1, rest * each)] if rest > 0 else shares
+    return [*shares, *lost, (-1, rest * each)] if rest > 0 else [*shares, *lost]
+
+
+def _ends(site: Site, cable: int) -> tuple[int, ...]:
+    """Return the known ends of a cable; none for -1."""
+    return tuple(p for p in (cable, int(site.peer[cable])) if p >= 0) if cable >= 0 else ()
 
 
 def _ratio(cause: Cause, name: str, value: int) -> float:
@@ -152,18 +172,23 @@ def _link_ratio(cause: Cause, link: int) -> float:
 
 def _at(feature: np.ndarray, site: Site, cable: int) -> int:
     """Return a cable's feature from both ends: present if either end has it."""
-    return max(int(feature[cable]), int(feature[site.peer[cable]]))
+    return max(int(feature[p]) for p in _ends(site, cable))
 
 
 def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
     site = readings.site
     link = _at(readings.link, site, cable)
     ratio = _link_ratio(cause, link)
+    up = link < 0 and readings.up_now(cable)
+    if up:
+        ratio *= _ratio(cause, "link-down", 0)
     for name, feature in (("damaged", readings.damaged), ("waits", readings.waits), ("unheard", readings.unheard)):
         ratio *= _ratio(cause, name, _at(feature, site, cable))
     if link < 0 and readings.ever:
         for name, total in (("fell-ever", readings.ever["falls"]), ("errors-ever", readings.ever["errors"])):
-            ratio *= _ratio(cause, name, int(max(total[cable], total[site.peer[cable]]) > 0))
+            more = _ratio(cause, name, int(max(total[p] for p in _ends(site, cable)) > 0))
+            stays_down = name == "fell-ever" and cause.features.get("link-down", 0.0) > UP_AGAIN
+            ratio *= min(1.0, more) if up and stays_down else more
     return ratio
 
 
@@ -171,14 +196,20 @@ def _rest_ratio(cause: Cause, readings: Readings) -> float:
     """Return the likelihood ratio of cables without features: with a history, that is evidence
     too."""
     if readings.site.observed is None:
-        return 1.0
+        return _ratio(cause, "link-down", 0) if readings.site.is_live else 1.0
     return _link_ratio(cause, 0) * _ratio(cause, "damaged", 0) * _ratio(cause, "waits", 0)
 
 
 def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> float:
     site, f = readings.site, readings.site.fabric
     ports = [p for p in f.ports_of(node) if site.peer[p] >= 0]
-    ratio = math.exp(min(MOST_LOG, sum(math.log(_link_ratio(cause, _at(readings.link, site, p))) for p in ports)))
+    links = [_at(readings.link, site, p) for p in ports]
+    if cause.scope == "switch" and site.observed is None and any(readings.up_now(p) for p in ports):
+        ratio = _ratio(cause, "link-down", 0)  # it runs: a cable that it lost is the cable's fault
+    else:
+        lost = [p for p in f.ports_of(node) if p in facts.lost and site.peer[p] < 0] if cause.scope == "host" else []
+        links += [1] * (LINKS_GONE if node in facts.gone else len(lost))
+        ratio = math.exp(min(MOST_LOG, sum(math.log(_link_ratio(cause, link)) for link in links)))
     if cause.scope == "switch":
         answers: Iterable[int] = (int(v) for v in readings.silent[ports] if v >= 0)
         silent = list(answers)

@@ -41,6 +41,8 @@ class Readings:
     notes: list[str] = field(default_factory=list)
     reported: dict[int, str] = field(default_factory=dict)
     """Port → ``link-down`` or ``link-errors``, reported by a kernel or a manager in the logs."""
+    lost: frozenset[int] = frozenset()
+    """Ports of the job's paths that have no link in the fabric."""
 
     @cached_property
     def _intervals(self) -> np.ndarray:
@@ -210,7 +212,14 @@ class Readings:
         else:
             adapters = ~self.site.is_switch & (f.port_num > 0)
             listed = np.where(f.port_peer >= 0, 0, np.where(adapters, 1, -1))
-        return np.maximum(by_history, listed).astype(np.int8)
+        down = np.maximum(by_history, listed).astype(np.int8)
+        down[list(self.lost)] = 1
+        return down
+
+    def up_now(self, port: int) -> bool:
+        """Return whether a cable has its link in the fabric that runs now."""
+        f, peer = self.site.fabric, int(self.site.peer[port])
+        return self.site.is_live and peer >= 0 and int(f.port_peer[port]) == peer
 
     @cached_property
     def ever(self) -> dict[str, np.ndarray]:

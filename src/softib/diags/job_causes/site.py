@@ -17,6 +17,8 @@ from softib.job_logs.events import End
 __all__ = ["Site", "is_ethernet", "site_of"]
 
 LINK_LOCAL = 0xFE80 << 112
+LIVE = ("running", "umad")
+"""Formats of sources that are read at this moment."""
 
 
 @dataclass
@@ -47,6 +49,16 @@ class Site:
         cable."""
         rows = np.arange(len(self.peer))
         return np.where(self.peer >= 0, np.minimum(rows, self.peer), -1)
+
+    @property
+    def is_live(self) -> bool:
+        """The fabric is as it is now, not as a file states: its cables have their links."""
+        return self.fabric.source.format in LIVE
+
+    def join(self, a: int, b: int) -> None:
+        """Note that two ports without a link were the ends of one cable."""
+        self.peer[a], self.peer[b] = b, a
+        self.__dict__.pop("cable", None)
 
     def name(self, port: int) -> str:
         """``leaf-3[40]``."""
