@@ -6,7 +6,8 @@
 
 SOFTIB_URL (https://host:8471), SOFTIB_TOKEN_FILE (a token of POST /tenants/v1/tokens) and SOFTIB_CA (PEM, for TLS) say
 where `softib serve --tenants` is. Needs only Python's library. Partitions of other names stay. Hosts are found by the
-names in their NodeDescriptions; hosts without InfiniBand are listed. A list without any host changes nothing.
+names in their NodeDescriptions; hosts without InfiniBand are listed. A list without any host
+of the fabric changes nothing.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def apply(cloud: str, tenants: Tenants) -> None:
     ports: dict[str, set[str]] = {}
     for port in ask("GET", "/ufmRestV3/resources/ports?sys_type=Computer"):
         ports.setdefault(port["system_name"], set()).add(port["guid"])
+    if ports.keys().isdisjoint(host for hosts in tenants.values() for host in hosts):
+        sys.exit("no host of the list has a port in the fabric; nothing was changed")
     listed = ask("GET", "/ufmRestV3/resources/pkeys?guids_data=true")
     present = {one["partition"]: (key, one) for key, one in listed.items() if one["partition"].startswith(f"{cloud}-")}
     for tenant, hosts in sorted(tenants.items()):

@@ -29,17 +29,20 @@ TRIES = 3
 
 def ask(method: str, path: str, body: Any = None, request_id: str = "") -> Any:
     """One request; it is repeated if the service does not answer, or is busy."""
-    with open(os.environ["SOFTIB_TOKEN_FILE"]) as file:
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {file.read().strip()}"}
+    try:
+        with open(os.environ["SOFTIB_TOKEN_FILE"]) as file:
+            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {file.read().strip()}"}
+        context = ssl.create_default_context(cafile=os.environ.get("SOFTIB_CA") or None)
+    except (OSError, ValueError) as error:
+        sys.exit(f"SOFTIB_TOKEN_FILE or SOFTIB_CA cannot be read: {error}")
     if request_id:
         headers["X-Request-Id"] = request_id
     data = None if body is None else json.dumps(body).encode()
-    context = ssl.create_default_context(cafile=os.environ.get("SOFTIB_CA") or None)
     left = TRIES
     while True:
         left -= 1
-        request = urllib.request.Request(os.environ["SOFTIB_URL"].rstrip("/") + path, data, headers, method=method)
         try:
+            request = urllib.request.Request(os.environ["SOFTIB_URL"].rstrip("/") + path, data, headers, method=method)
             with urllib.request.urlopen(request, timeout=30, context=context) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
@@ -48,6 +51,8 @@ def ask(method: str, path: str, body: Any = None, request_id: str = "") -> Any:
         except OSError as error:
             if not left:
                 sys.exit(f"{method} {path}: {error}")
+        except ValueError as error:  # no URL, or no JSON
+            sys.exit(f"{method} {path}: {error}")
         time.sleep(1)
 
 
@@ -59,7 +64,10 @@ def job_name() -> str:
 
 def lines(*command: str) -> list[str]:
     """Lines that a program of Slurm prints."""
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=30).stdout.split()
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=30).stdout.split()
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.exit(f"{command[0]}: {error}")
 
 
 def partitions(prefix: str) -> dict[str, str]:
@@ -70,9 +78,22 @@ def partitions(prefix: str) -> dict[str, str]:
 
 
 def begin() -> None:
-    """Both changes are idempotent by their ids; the job starts when every port holds the P_Key."""
+    """Both changes are idempotent by their ids; the job starts when every port holds the P_Key. A failure after the
+    partition was made takes it back."""
     name, nodes = job_name(), lines("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"])
     pkey = ask("POST", "/tenants/v1/partitions", {"name": name}, f"{name}/partition")["pkey"]
+    try:
+        fill(name, pkey, nodes)
+    except BaseException as failure:
+        try:
+            end()
+        except SystemExit as another:
+            sys.exit(f"{failure}; its partition {pkey} is still there: {another}")
+        raise
+
+
+def fill(name: str, pkey: str, nodes: list[str]) -> None:
+    """Give the partition the ports of the nodes, and wait for their tables."""
     ask("POST", "/ufmRestV3/resources/pkeys/hosts", {"pkey": pkey, "hosts_names": nodes}, f"{name}/hosts")
     until = time.monotonic() + WAIT_S
     while True:
@@ -82,7 +103,6 @@ def begin() -> None:
             print(pkey)
             return
         if time.monotonic() > until:
-            end()
             missing = f"is missing in {', '.join(waits[:4])}" if waits else "has no ports"
             sys.exit(f"{name}: P_Key {pkey} {missing} after {WAIT_S:g} s")
         time.sleep(0.1)
@@ -120,4 +140,12 @@ if __name__ == "__main__":
     commands = {"begin": begin, "end": end, "sweep": sweep}
     if len(sys.argv) != 2 or sys.argv[1] not in commands:
         sys.exit(f"usage: partition.py {'|'.join(commands)}")
+    needed = ["SOFTIB_URL", "SOFTIB_TOKEN_FILE"]
+    needed += {"begin": ["SLURM_JOB_ID", "SLURM_JOB_NODELIST"], "end": ["SLURM_JOB_ID"]}.get(sys.argv[1], [])
+    unset = [variable for variable in needed if not os.environ.get(variable)]
+    if unset:
+        sys.exit(f"set {' and '.join(unset)}")
+    for variable in ("SLURM_JOB_ID", "SLURM_RESTART_COUNT"):
+        if not re.fullmatch("[0-9]*", os.environ.get(variable, "")):
+            sys.exit(f"{variable} must be a number")
     commands[sys.argv[1]]()

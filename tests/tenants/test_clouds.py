@@ -59,6 +59,17 @@ def test_pools_of_maas_are_partitions(script, service, capsys):
     assert hosts() == {"maas-blue": {"host-0001"}, "maas-red": {"host-0002"}, "cloudstack-d-1": {"host-0005"}}
 
 
+def test_hosts_that_the_fabric_does_not_know_change_nothing(script, service):
+    """Names in another form, as fully qualified ones, or another fabric: that is no list of tenants that are gone."""
+    script["apply"]("maas", script["of_maas"]([machine("host-0001", "blue")]))
+    before = dict(service.state.partitions)
+    script["changes"].clear()
+    with pytest.raises(SystemExit, match="nothing was changed") as ended:
+        script["apply"]("maas", script["of_maas"]([machine("host-0001.ubnt", "blue"), machine("newname", "red")]))
+    assert isinstance(ended.value.code, str), "a text: status 1"
+    assert not script["changes"] and service.state.partitions == before
+
+
 def test_hosts_dedicated_by_cloudstack(script):
     document = {"count": 3, "dedicatedhost": [dedicated("a", "acc"), dedicated("b", "acc"), dedicated("c", None)]}
     assert script["of_cloudstack"](document) == {"acc": {"a", "b"}, "d-1": {"c"}}

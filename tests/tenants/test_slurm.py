@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,84 @@ def test_a_script_that_is_killed_can_be_run_again(slurm, point, moment):
     assert slurm.run("end", job)[0] == 0 and slurm.partitions == {}
     assert slurm.run("begin", job + 500, (point, moment))[0] == -signal.SIGKILL
     assert slurm.run("end", job + 500)[0] == 0 and slurm.partitions == {}, "the job was cancelled meanwhile"
+
+
+@pytest.fixture
+def stub(tmp_path):
+    """A service that makes partitions, and answers ``status`` to a request for members; and Slurm's programs."""
+    made: dict[str, str] = {}
+
+    class Answers(BaseHTTPRequestHandler):
+        status = 404
+
+        def answer(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
+            status, document = 200, {}
+            if self.path == "/tenants/v1/partitions":
+                made["0x5"] = body["name"]
+                document = {"pkey": "0x5", "revision": 1}
+            elif self.path.endswith("/hosts"):
+                status, document = Answers.status, {"error": "no"}
+            elif self.command == "DELETE":
+                made.pop(self.path.rpartition("/")[2])
+            else:
+                document = {key: {"partition": name} for key, name in made.items()}
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode())
+
+        do_GET = do_POST = do_DELETE = answer
+
+        def log_message(self, *words) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    for name, text in (("scontrol", "echo host-0001"), ("squeue", "exit 1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "token").write_text("token")
+    env = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "SOFTIB_URL": f"http://127.0.0.1:{server.server_port}", "SOFTIB_TOKEN_FILE": str(tmp_path / "token"),
+        "SLURM_CLUSTER_NAME": "c1", "SLURM_JOB_NODELIST": "host-0001", "SLURM_JOB_ID": "7",
+    }  # fmt: skip
+    yield Answers, made, env
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+def failure_of(command: str, env: dict[str, str]) -> str:
+    """Its only line."""
+    words = [sys.executable, "-S", "-E", str(SCRIPT), command]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 500])
+def test_a_prolog_that_fails_takes_its_partition_back(stub, status):
+    answers, made, env = stub
+    answers.status = status
+    assert f": {status}: " in failure_of("begin", env)
+    assert made == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "changed", "named"),
+    [
+        ("begin", {"SLURM_JOB_ID": ""}, "SLURM_JOB_ID"),
+        ("end", {"SLURM_JOB_ID": "seven"}, "SLURM_JOB_ID"),
+        ("begin", {"SOFTIB_URL": ""}, "SOFTIB_URL"),
+        ("sweep", {"SOFTIB_URL": "host:8471"}, "host"),
+        ("end", {"SOFTIB_TOKEN_FILE": "/nowhere"}, "SOFTIB_TOKEN_FILE"),
+        ("sweep", {}, "squeue"),
+        ("begin", {"PATH": "/nowhere"}, "scontrol"),
+    ],
+)
+def test_what_is_missing_is_one_line(stub, command, changed, named):
+    _, made, env = stub
+    made["0x6"] = "slurm-c1-8-0"
+    assert named in failure_of(command, {**env, **changed})
+    assert made == {"0x6": "slurm-c1-8-0"}, "nothing is removed"
