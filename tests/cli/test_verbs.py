@@ -66,7 +66,7 @@ def test_report_exits_0_even_with_bad_news(ring):
 
 
 def test_report_on_a_terminal_and_as_a_page(tree, tmp_path):
-    page = tmp_path / "deep" / "report.html"
+    page = tmp_path / "report.html"
     ran = softib("report", tree, "--html", page, "--engine", "ftree")
     assert ran.code == 0
     assert "Predicted traffic" in ran.out

@@ -73,7 +73,7 @@ class Accounts:
             self._right.clear()
 
     def remove(self, name: str) -> None:
-        """Remove an account and its tokens. The IDs of its requests are nobody's then: another may get the name."""
+        """Remove an account and its tokens. The IDs of its requests then belong to none: another may get the name."""
         with self._lock, self.store.transaction():
             self.store.db.execute("DELETE FROM account WHERE name = ?", (name,))
             self.store.db.execute("DELETE FROM token WHERE name = ?", (name,))

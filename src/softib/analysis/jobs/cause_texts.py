@@ -108,7 +108,7 @@ def _evidence(
         if h.node >= 0
         else []
     )
-    if h.node in facts.gone:
+    if h.node in facts.isolated:
         out.append(f"{site.fabric.node_name(h.node)}: none of its ports has a link")
     for port in ports:
         for end in (port, int(site.peer[port])):

@@ -98,7 +98,7 @@ def explain_failure(
             _nodes([e for e in events if e.symptom in ALIVE], site),
             _nodes([e for e in events if e.symptom == symptom and symptom in NAMING], site),
             frozenset(paths.lost),
-            paths.gone,
+            paths.isolated,
         )
         why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
         why.path = hop_readings(site, readings, paths)

@@ -33,7 +33,7 @@ class PathSet:
     """No cables join the two ends of a pair."""
     lost: set[int] = field(default_factory=set)
     """Ports of the pairs' paths that have no link: ends, and ports to which the tables point."""
-    gone: dict[int, float] = field(default_factory=dict)
+    isolated: dict[int, float] = field(default_factory=dict)
     """Switch without any link whose tables still lead to an end → share."""
 
 
@@ -77,21 +77,21 @@ def _find_lost(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None
     paths.lost.update(bare if stated else ())
     stops: list[tuple[int, int, str]] = []
     if site.has_tables:
-        for begin, end in {way: None for a, b in pairs for way in ((a, b), (b, a))}:
+        for begin, end in {hop: None for a, b in pairs for hop in ((a, b), (b, a))}:
             _, ended, stop = _by_tables(site, begin, end)
             if stop >= 0:
                 stops.append((stop, end, ended))
-    paths.gone = _gone_switches(site, ends, bool(paths.lost or stops))
+    paths.isolated = _isolated_switches(site, ends, bool(paths.lost or stops))
     for stop, end, ended in stops:
         paths.lost.add(stop)
-        if site.peer[end] < 0 and site.peer[stop] < 0 and not site.is_switch[end] and not paths.gone:
+        if site.peer[end] < 0 and site.peer[stop] < 0 and not site.is_switch[end] and not paths.isolated:
             site.join(end, stop)
             paths.lost.add(end)
             paths.ended = paths.ended or ended
 
 
-def _gone_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float]:
-    """Return the switches without any link that were on the way to ``ends``, with their shares: their
+def _isolated_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float]:
+    """Return the switches without any link that were on a path to ``ends``, with their shares: their
     tables still lead there, or (a switch that lost its power also lost its tables) more ports lost
     their links than the two ends of one cable. ``broken``: the paths of the ends are."""
     f = site.fabric
@@ -101,8 +101,8 @@ def _gone_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float
     fell = (np.asarray(f.counters["link_downed_counter"]) > 0) & site.is_switch & linked[f.port_node]
     without = (site.peer < 0) & (f.port_num > 0) & (fell | ~site.is_switch)
     several = broken and site.is_live and int(without.sum()) > ENDS_OF_CABLE
-    gone = [n for n in bare if several or (site.has_tables and any(_leads(site, n, p) for p in ends))]
-    return dict.fromkeys(gone, (1.0 if broken else ALTERNATIVE) / max(1, len(gone)))
+    isolated = [n for n in bare if several or (site.has_tables and any(_leads(site, n, p) for p in ends))]
+    return dict.fromkeys(isolated, (1.0 if broken else ALTERNATIVE) / max(1, len(isolated)))
 
 
 def _leads(site: Site, switch: int, end: int) -> bool:

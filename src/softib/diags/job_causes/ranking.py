@@ -23,7 +23,7 @@ ELSEWHERE = 0.02
 LIKELIEST = 0.98
 """Upper limit of a cause's probability, since the table is an assumption."""
 
-UP_AGAIN = 0.5
+LINK_RETURNED = 0.5
 """A cause that leaves more links down than this share does not follow from old falls of a link that
 is up."""
 
@@ -32,7 +32,7 @@ MOST_LOG = 100.0
 float."""
 
 
-LINKS_GONE = 2
+LOST_LINKS = 2
 """Links that a switch without any link lost at least."""
 
 
@@ -52,7 +52,7 @@ class Facts:
     """Nodes that a scheduler or kernel names in the first symptom."""
     lost: frozenset[int] = frozenset()
     """Ports of the job's paths that have no link now."""
-    gone: Mapping[int, float] = field(default_factory=dict)
+    isolated: Mapping[int, float] = field(default_factory=dict)
     """Switch without any link whose tables lead to an end of the job → share."""
 
 
@@ -111,7 +111,7 @@ def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Lo
             if bool(site.fabric.is_switch[node]) == (cause.scope == "switch"):
                 nodes[node] = max(nodes.get(node, 0.0), share)
     if cause.scope == "switch":
-        nodes |= facts.gone
+        nodes |= facts.isolated
     if cause.scope == "host":
         ends = {int(site.fabric.port_node[p]) for p in facts.hosts}
         nodes = {n: share for n, share in nodes.items() if not ends or n in ends} | {
@@ -187,7 +187,7 @@ def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
     if link < 0 and readings.ever:
         for name, total in (("fell-ever", readings.ever["falls"]), ("errors-ever", readings.ever["errors"])):
             more = _ratio(cause, name, int(max(total[p] for p in _ends(site, cable)) > 0))
-            stays_down = name == "fell-ever" and cause.features.get("link-down", 0.0) > UP_AGAIN
+            stays_down = name == "fell-ever" and cause.features.get("link-down", 0.0) > LINK_RETURNED
             ratio *= min(1.0, more) if up and stays_down else more
     return ratio
 
@@ -208,7 +208,7 @@ def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> fl
         ratio = _ratio(cause, "link-down", 0)  # it runs: a cable that it lost is the cable's fault
     else:
         lost = [p for p in f.ports_of(node) if p in facts.lost and site.peer[p] < 0] if cause.scope == "host" else []
-        links += [1] * (LINKS_GONE if node in facts.gone else len(lost))
+        links += [1] * (LOST_LINKS if node in facts.isolated else len(lost))
         ratio = math.exp(min(MOST_LOG, sum(math.log(_link_ratio(cause, link)) for link in links)))
     if cause.scope == "switch":
         answers: Iterable[int] = (int(v) for v in readings.silent[ports] if v >= 0)

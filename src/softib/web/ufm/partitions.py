@@ -96,7 +96,7 @@ def submit(
     made = writer.Request(change, account.name, action, request_id, digest, f"{account.tenant}\n{account.name}")
     if account.role == "tenant":
         made.change = lambda draft: _within(draft, change, account.tenant)
-        made.may_see = lambda draft, done: _own(draft, done, account.tenant)
+        made.may_see = lambda draft, done: _authorised(draft, done, account.tenant)
     return service.submit(made)
 
 
@@ -121,8 +121,8 @@ def _within(draft: Draft, change: Change, tenant: str) -> str:
     return text
 
 
-def _own(draft: Draft, done: Done, tenant: str) -> None:
-    """The partitions of an earlier answer are the tenant's still, or nobody's."""
+def _authorised(draft: Draft, done: Done, tenant: str) -> None:
+    """The partitions of an earlier answer still belong to the tenant, or to none."""
     for pkey in sorted(done.pkeys):
         now = draft.partition(pkey)
         if now is not None and now.tenant != tenant:

@@ -1,4 +1,4 @@
-"""A request's ID belongs to the account that sent it. Those of accounts that do not exist any more are nobody's."""
+"""A request's ID belongs to the account that sent it. Those of accounts that do not exist any more belong to none."""
 
 from __future__ import annotations
 
