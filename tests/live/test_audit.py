@@ -156,5 +156,15 @@ def test_a_rehearsal_gets_through_where_the_specification_lets_it(softib, tmp_pa
     assert not softib.status()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("ib_write_bw"), reason="perftest is absent")
+def test_a_running_fabric_has_a_twin_too(softib):  # noqa: F811
+    """As docs/audit.md says; the twin is of the cables that the fabric has now."""
+    softib("up", str(softib.folder / "two.yaml"), "--name", "original", "--detach")
+    assert {a["attack"] for a in audited(softib, "original", "--rehearse")["attempts"]} >= OPEN
+    softib("down", "original")
+    assert not softib.status()
+
+
 def test_what_cannot_be_rehearsed(softib):  # noqa: F811
     assert "twin" in softib("audit", "umad:mlx5_0", "--rehearse", code=2)

@@ -180,15 +180,22 @@ class Starter:
 
 
 def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
-    """The path of ``source``; a fabric that was generated here is written into ``folder`` first."""
+    """The path of ``source``; a fabric without a file (generated here, or of a running fabric) is
+    written into ``folder`` first."""
     if not isinstance(source, Fabric):
         return os.fspath(source)
-    if Path(source.source).exists():
+    if Path(source.source).is_file():
         return source.source
+    from softib.fabric.formats.registry import write
     from softib.fabric.topologies.registry import spec_text
 
-    path = folder / "fabric.yaml"
-    path.write_text(spec_text(result_of(source).fabric))
+    fabric = result_of(source).fabric
+    if "kind" in fabric.source.generator:
+        path = folder / "fabric.yaml"
+        path.write_text(spec_text(fabric))
+    else:
+        path = folder / "fabric.net"
+        write(fabric, path)
     return str(path)
 
 
