@@ -77,7 +77,7 @@ def _find_lost(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None
     paths.lost.update(bare if stated else ())
     stops: list[tuple[int, int, str]] = []
     if site.has_tables:
-        for begin, end in {hop: None for a, b in pairs for hop in ((a, b), (b, a))}:
+        for begin, end in {direction: None for a, b in pairs for direction in ((a, b), (b, a))}:
             _, ended, stop = _by_tables(site, begin, end)
             if stop >= 0:
                 stops.append((stop, end, ended))

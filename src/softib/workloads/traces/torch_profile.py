@@ -189,7 +189,7 @@ def _talk(path: Path, node: Node, args: dict[str, Any]) -> None:
 
 def _ranks(text: str, size: Any) -> list[int]:
     """Return the ranks of ``[0, 1, 2]``; PyTorch ends a long list by ``...``: then they go on in equal
-    steps up to ``size``. Empty if they are not said."""
+    steps up to ``size``. Empty if the trace has none."""
     try:
         held = ast.literal_eval(text.replace(", ...", ""))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -202,7 +202,7 @@ def _ranks(text: str, size: Any) -> list[int]:
 
 
 def of_rank(path: Path, nodes: list[Node], rank: int, ranks: int) -> list[Node]:
-    """Return the nodes of ``rank`` where only the profile of one rank is there: groups are those of the
+    """Return the nodes of ``rank`` if only one rank has a profile: groups are those of the
     same form that divide all ranks, such as 0, 8, 16 and 1, 9, 17. Raises :class:`InputError`."""
     out = []
     for node in nodes:

@@ -1,16 +1,17 @@
-"""Losses of TCP (RFC 6675, 8985). ``State.segment`` has for each segment from the first that is not
-acknowledged when it was last sent, that it is lost, or that it was acknowledged selectively.
+"""Losses of TCP (RFC 6675, 8985). ``State.segment`` has a value for each segment from the first that is
+not acknowledged: the time when it was last sent, that it is lost, or that it was acknowledged selectively.
 
-* In the network is what was sent and is neither lost nor acknowledged selectively (RFC 6675, pipe).
-* What was sent before a segment that is there is lost: at once after three of those or in a recovery,
-  else after a quarter of the least round trip (RFC 8985, 6.2). This halves window and threshold, once
-  until all is there that was sent before (RFC 6675, 5).
-* After two round trips of silence a segment is sent to provoke an acknowledgement, a new one or else
-  the last (RFC 8985, 7).
-* When the RTO is over, all is lost: a window of one, and twice the RTO (RFC 6298, 5.4 to 5.7).
+* The network holds the segments that were sent and are neither lost nor acknowledged selectively (RFC 6675,
+  pipe).
+* A segment that was sent before one that arrived is lost: at once if three arrived or in a recovery,
+  otherwise after a quarter of the least round trip (RFC 8985, 6.2). A loss halves window and threshold,
+  once until everything sent before it has arrived (RFC 6675, 5).
+* After two round trips of silence a segment is sent to provoke an acknowledgement: a new one, or otherwise
+  the last one again (RFC 8985, 7).
+* When the RTO expires, everything is lost: a window of one segment, and twice the RTO (RFC 6298, 5.4 to 5.7).
 
-A lone segment is probed only after the delay of an acknowledgement in addition. An acknowledgement
-names one block of segments: the one that came last belongs to it.
+If a lone segment is in flight, the probe also waits for the delay of an acknowledgement. An acknowledgement
+names one block of segments: that of the segment which arrived last.
 """
 
 import numpy as np
@@ -53,8 +54,8 @@ def next_lost(state, q, psn):
 
 @inner
 def selective(state, q, k, upto, now):
-    """Record which segments acknowledgement ``k`` adds. Returns whether any beyond ``upto`` are
-    there."""
+    """Record which segments acknowledgement ``k`` adds. Returns whether any beyond ``upto`` have
+    arrived."""
     connection, before = state.tcp[q], state.rc[q].acked
     latest = np.int64(0)
     if connection.sacked == 0 and connection.lost == 0:
@@ -90,7 +91,7 @@ def selective(state, q, k, upto, now):
 
 @inner
 def recovered(connection, upto):
-    """Everything below ``upto`` is there: end the recovery, or the probe, that waited for it. A probe
+    """Everything below ``upto`` has arrived: end the recovery, or the probe, that waited for it. A probe
     that was needed has repaired a loss, which halves the window (RFC 8985, 7.4)."""
     if connection.recover and upto + 1 >= connection.recover:
         connection.recover = 0
@@ -104,7 +105,7 @@ def recovered(connection, upto):
 
 @inner
 def detect(net, state, q, now):
-    """Mark the segments that were sent before one that is there as lost. Returns when the next
+    """Mark the segments that were sent before one that arrived as lost. Returns when the next
     decision is due, 0 for never."""
     connection, acked = state.tcp[q], state.rc[q].acked
     wait = connection.delivered_rtt
