@@ -74,6 +74,34 @@ def test_every_option_of_sixty_files_holds_as_opensm_has_it(stock, tmp_path):
     assert len(replaced) > 5
 
 
+TABLES = {
+    "qos_vlarb_high 0:300,1:4,20:1": "0:44,1:4,5:1",
+    "qos_ca_vlarb_low 0:1,15:2": "0:1,0:2",
+    "qos_sl2vl 0,1,2": "0,1,2,0,0,0,0,0,0,0,0,0,0,0,0,0",
+    "qos_swe_sl2vl 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,16": "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,0",
+    "qos_sl2vl 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,1": "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+    "qos_vlarb_low 0:255,14:0": None,
+    "qos_sl2vl 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15": None,
+}
+"""Line → what OpenSM programs instead, by ``parse_vlarb_entry`` and ``parse_sl2vl_entry`` of its ``osm_qos.c`` (weight 300 was read
+back as 0x2c, VL 20 as VL 5, the SLs beyond a short table as VL 0); None: as written."""
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize(("line", "programmed"), TABLES.items())
+def test_tables_that_opensm_changes_are_named(stock, tmp_path, line, programmed):
+    """OpenSM warns of the same lines, and of no others; without ``qos TRUE`` it does not read them."""
+    conf = tmp_path / "in.conf"
+    conf.write_text(f"qos TRUE\n{line}\n")
+    ran = subprocess.run(
+        [stock("opensm"), "-F", conf, "-c", tmp_path / "out"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert ("Warning: Cached Option" in ran.stdout) == (programmed is not None)
+    remarks = as_opensm_reads(conf.read_text()).remarks
+    assert [(r.name, r.now) for r in remarks] == ([] if programmed is None else [(line.split()[0], programmed)])
+    assert as_opensm_reads(f"{line}\n").remarks == []
+
+
 def _edited(lines: list[str], seed: int) -> str:
     """A whole options file with none, one or two lines as people spoil or change them."""
     rng = random.Random(seed)

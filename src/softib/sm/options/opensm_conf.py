@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from softib.sm.options.opensm_defaults import DEFAULTS, KINDS, Value, number
+from softib.sm.options.opensm_line import strtoul
 
 __all__ = ["Remark", "Stated", "as_opensm_reads", "shown"]
 
@@ -19,12 +20,16 @@ MOST = {"u8": 0xFF, "u16": 0xFFFF, "u32": 0xFFFFFFFF, "u64": (1 << 64) - 1}
 ENFORCE = ("both", "in", "out", "off")
 CONSOLES = ("off", "local", "loopback", "socket")
 INT_MAX = 0x7FFFFFFF
+VLS, ARBITRATION = 16, 64
+"""VLs of an SL2VL table, and entries of an arbitration table (IBA 14.2.5.8, 14.2.5.9)."""
+SL2VL = f"a table of {VLS} VLs from 0 to 15"
+VLARB = f"a table of at most {ARBITRATION} VL:weight with VLs 0 to 14 and weights 0 to 255"
 
 
 @dataclass(frozen=True)
 class Remark:
-    """``kind``: ``unknown`` (no such option), ``unreadable`` (the value stays as it was) or
-    ``replaced`` (by ``now``)."""
+    """``kind``: ``unknown`` (no such option), ``unreadable`` (the value stays as it was),
+    ``replaced`` (by ``now``) or ``programmed`` (``now`` is what the ports get)."""
 
     line: int
     name: str
@@ -38,6 +43,8 @@ class Remark:
         most = MOST.get(KINDS.get(self.name, ""), 0)
         if self.kind == "unreadable" and most and (number(self.value) or 0) > most:
             why = f"does not fit into {most.bit_length()} bits (0 to {most})"
+        elif self.kind == "programmed":
+            why = f"is not {SL2VL if self.name.endswith('sl2vl') else VLARB}"
         else:
             why = "is not a valid value" if self.kind == "unreadable" else "is out of range"
         return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
@@ -170,6 +177,8 @@ def _verify(stated: Stated) -> None:
             above(f"{prefix}_high_limit", 255, -1)
             if _int(get(f"{prefix}_high_limit")) < 0:
                 stated.values[f"{prefix}_high_limit"] = -1
+            for table in ("vlarb_high", "vlarb_low", "sl2vl"):
+                _verify_table(stated, f"{prefix}_{table}")
     out_of("perfmgr_sweep_time_s", _int(get("perfmgr_sweep_time_s")) < 1, 180)
     out_of("perfmgr_max_outstanding_queries", _int(get("perfmgr_max_outstanding_queries")) < 1, 500)
     above("m_key_protection_level", 3, 2)
@@ -178,6 +187,38 @@ def _verify(stated: Stated) -> None:
         out_of("sweep_interval", not interval, lease - 1)
         interval = _int(get("sweep_interval"))
         out_of("m_key_lease_period", interval >= lease, interval + 1 & 0xFFFF)
+
+
+def _verify_table(stated: Stated, name: str) -> None:
+    """Compare a table with what OpenSM programs: it reads one number after the other and skips a character
+    after each, takes VLs of arbitration modulo 15, and cuts weights to 8 bits and VLs of SLs to 4
+    (``osm_qos.c``: parse_vlarb_entry, parse_sl2vl_entry)."""
+    text = stated.values.get(name)
+    if not isinstance(text, str):
+        return
+    entries = text.count(",") + 1
+    if name.endswith("sl2vl"):
+        written = _numbers(text, VLS)
+        programmed = [vl & 0xF for vl in written]
+        fits = entries == VLS
+        now = ",".join(map(str, programmed))
+    else:
+        written = _numbers(text, 2 * min(entries, ARBITRATION))
+        programmed = [n & 0xFF if k % 2 else n % 15 for k, n in enumerate(written)]
+        fits = entries <= ARBITRATION and text.count(":") == entries
+        now = ",".join(f"{vl}:{weight}" for vl, weight in zip(programmed[::2], programmed[1::2], strict=True))
+    if not fits or written != programmed:
+        stated.remarks.append(Remark(stated.lines.get(name, 0), name, text, "programmed", now))
+
+
+def _numbers(text: str, count: int) -> list[int]:
+    """Return ``count`` numbers; those beyond the end are 0."""
+    numbers = []
+    for _ in range(count):
+        value, rest = strtoul(text)
+        numbers.append(value & 0xFFFFFFFF)
+        text = rest[1:]
+    return numbers
 
 
 def _int(value: Value) -> int:
