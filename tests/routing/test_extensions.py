@@ -61,7 +61,7 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path):
         for line in block("sh").splitlines()
     ]
     assert ran[0].returncode == 0 and "dmodk" in ran[0].stdout and "Traceback" not in ran[0].stderr, ran[0]
-    assert ran[1].returncode == 2 and "did you mean dmodk, dor?" in ran[1].stderr, ran[1]
+    assert ran[1].returncode == 2 and "did you mean dmodk?" in ran[1].stderr, ran[1]
     assert ran[2].returncode in (0, 1) and "Traceback" not in ran[2].stderr, ran[2]
 
 

@@ -132,7 +132,7 @@ def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
     (5, "int is no traffic; traffic is"), (None, "NoneType is no traffic"), (object(), "object is no traffic"), ([], "traffic"), ({}, (
         "no flow"
     )),
-    ({(A, "host-99"): 1}, r"no host 'host-99'; did you mean"), ({(A, B): -1}, "-1 is not a number of bytes"), ({(A, B): "x"}, (
+    ({(A, "host-99"): 1}, r"no host 'host-99'; hosts are for example host-0001"), ({(A, B): -1}, "-1 is not a number of bytes"), ({(A, B): "x"}, (
         "'x' is not a number"
     )),
     ({(A, B): True}, "True is not a number"), ({(A, B): float("inf")}, "inf is not a number"), ({(A, 8): 1}, (

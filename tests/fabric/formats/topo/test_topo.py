@@ -161,7 +161,7 @@ def test_bad_lines_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
         (2, "CFG item 'leaf1' is not slot=modifier"),
         (2, "Box A has no slot leaf9"),
         (4, "A L1/P1 already has a cable (line 3); this one is skipped"),
-        (5, "Box A has no port L9/P1; near: L2/P1, L1/P1, L1/P4"),
+        (5, "Box A has no port L9/P1; near: L2/P1, L1/P1"),
         (6, "link width 3x does not exist; InfiniBand has 1x, 2x, 4x, 8x and 12x"),
         (7, "link speed 7G does not exist; known: 2.5, 5, 10, FDR10, 14, 25, 50, 100, 200, 400"),
         (8, "not 'port -> TYPE NAME port': 'L1/P4 -> Box'"),
