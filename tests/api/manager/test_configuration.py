@@ -175,3 +175,11 @@ def test_lines_come_in_the_order_of_the_file(tmp_path):
     assert [line.split(":")[0] for line in said[:3]] == [
         f"torus-2QoS.conf line {n}" for n in (2, 3, 4)
     ] and "rejected" in said[3]
+
+
+def test_a_number_of_five_thousand_digits_in_a_guid_file_is_one_line(tmp_path):
+    """``strtoull`` ends at 64 bits; Python's own conversion of digits ends at 4,300 of them."""
+    path = tmp_path / "roots"
+    path.write_text("0x0002c90300000001\n0x0002c90300000002\n" + 5000 * "9" + "\n")
+    (remark,) = softib.check_config(path).opensm
+    assert ":3: " in remark and f"read as {(1 << 64) - 1:#018x}" in remark

@@ -154,7 +154,7 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
     Raises :class:`InputError` with file, line and a correction, only for options specific to softib.
     """
     stated = as_opensm_reads(text)
-    notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind != "unknown"]
+    notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind not in ("unknown", "programmed")]
     options: dict[str, Any] = {}
     for key, value in stated.values.items():
         if key in OPTIONS and key not in SL_LISTS and value not in (None, ""):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from softib.plural import counted, plural
+from softib.sm.options.opensm_line import strtoul
 
 __all__ = ["guid_remarks"]
 
@@ -31,7 +32,7 @@ def guid_remarks(text: str) -> list[tuple[int, str]]:
             stopped = stopped or number
             remarks.append((number, f"{word!r} is not a GUID for OpenSM; {fix}{after}"))
         elif match[0][:2].lower() != "0x":
-            value = int(match[0], 8 if match[0].startswith("0") and match[0].strip("0") else 10) % (1 << 64)
+            value, _ = strtoul(line)
             remarks.append((number, f"{word!r} is read as {value:#018x}; use 0x before hexadecimal digits"))
     return remarks
 

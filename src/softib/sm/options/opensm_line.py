@@ -11,6 +11,9 @@ __all__ = ["MOST_OCTETS", "LineBuffer", "strtoul"]
 
 BUFFER, MOST_OCTETS = 4096, 4094
 BLANK = b" \t\n"
+MOST = (1 << 64) - 1
+LONGEST = 22
+"""Octal digits of 64 bits: a longer number is larger in each base."""
 PREFIX = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", re.ASCII)
 
 
@@ -67,6 +70,7 @@ def strtoul(text: str) -> tuple[int, str]:
     if match is None:
         return 0, text
     digits = match[2].lower()
-    value = int(digits, 16) if digits.startswith("0x") else int(digits, 8 if digits.startswith("0") else 10)
-    value = min(value, (1 << 64) - 1)
-    return (-value if match[1] == "-" else value) & ((1 << 64) - 1), text[match.end() :]
+    base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
+    significant = digits.removeprefix("0x").lstrip("0")
+    value = min(int(significant or "0", base), MOST) if len(significant) <= LONGEST else MOST
+    return (-value if match[1] == "-" else value) & MOST, text[match.end() :]
