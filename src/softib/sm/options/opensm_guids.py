@@ -11,6 +11,8 @@ __all__ = ["guid_remarks"]
 
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)(?=[\s#]|$)")
 """``strtoull`` with base 0, then a space, a comment or the end of the line."""
+WORD = 40
+"""Characters of a wrong word that a remark shows."""
 _HEX = re.compile(r"[0-9a-fA-F]{1,16}")
 THEN = "updn uses only the GUIDs above it; ftree is rejected, and OpenSM continues with the next engine, or minhop"
 
@@ -30,10 +32,10 @@ def guid_remarks(text: str) -> list[tuple[int, str]]:
             fix = f"use 0x{word}: numbers without 0x are decimal" if _HEX.fullmatch(word) else "use 0x and 16 digits"
             after = "" if stopped else _stops(ends[number:])
             stopped = stopped or number
-            remarks.append((number, f"{word!r} is not a GUID for OpenSM; {fix}{after}"))
+            remarks.append((number, f"{word[:WORD]!r} is not a GUID for OpenSM; {fix}{after}"))
         elif match[0][:2].lower() != "0x":
             value, _ = strtoul(line)
-            remarks.append((number, f"{word!r} is read as {value:#018x}; use 0x before hexadecimal digits"))
+            remarks.append((number, f"{word[:WORD]!r} is read as {value:#018x}; use 0x before hexadecimal digits"))
     return remarks
 
 
