@@ -46,7 +46,10 @@ def test_side_by_side_detached_and_by_name(softib):
         said = softib(*words, code=2)
         assert "one, two" in said
     assert "did you mean one" in softib("down", "ane", code=2)
+    pid = softib.status("one")[0]["pid"]
     softib("down", "one")
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z", "down waits for the process"
     softib("down")
     assert "start one with" in softib("down", code=2)
     assert "start one with" in softib("run", "--", "true", code=2)

@@ -17,7 +17,7 @@ from softib.errors import InputError, PeerError, SoftibBug, SoftibError
 from softib.live.admission import peer_of
 from softib.live.crash_log import ReportBug, raised
 from softib.live.instances import Instance
-from softib.live.proc import is_stopped
+from softib.live.proc import has_ended, is_stopped
 from softib.live.unix_server import UnixServer, receive
 
 __all__ = ["ControlServer", "ask", "attach", "stop"]
@@ -188,15 +188,18 @@ def attach(
 
 STOP_S = 15.0
 """How long a daemon may continue to serve after the request to stop."""
+EXIT_S = 2.0
+"""How long its process may take to end after it freed the name."""
 REMOVE_S = 120.0
 """How long it may then take to remove its files: there are thousands (every used node has its own
 /sys), and each takes milliseconds on a busy disk."""
 
 
 def stop(instance: Instance) -> None:
-    """Tell the daemon to stop, and wait until it has ended. Raises :class:`PeerError` if it still serves after
-    :data:`STOP_S`, or still removes files :data:`REMOVE_S` later."""
-    ask(instance, "down", STOP_S)
+    """Tell the daemon to stop, and wait until it has ended (its process :data:`EXIT_S` at most, since a program
+    that serves a fabric goes on). Raises :class:`PeerError` if it still serves after :data:`STOP_S`, or still removes
+    files :data:`REMOVE_S` later."""
+    pid = ask(instance, "down", STOP_S).get("pid")
     began = time.monotonic()
     while instance.held():
         spent = time.monotonic() - began
@@ -208,3 +211,6 @@ def stop(instance: Instance) -> None:
                 f"runtime directory in memory (tmpfs) is faster"
             )
         time.sleep(0.02)
+    freed = time.monotonic()
+    while isinstance(pid, int) and pid != os.getpid() and time.monotonic() < freed + EXIT_S and not has_ended(pid):
+        time.sleep(0.01)

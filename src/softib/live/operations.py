@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,7 @@ class Operations:
 
     def _down(self, request: dict[str, Any]) -> dict[str, Any]:
         self.daemon.stop()
-        return {"stopping": True}
+        return {"stopping": True, "pid": os.getpid()}
 
     def _sweep(self, request: dict[str, Any]) -> dict[str, Any]:
         """See :meth:`~softib.live.daemon.Daemon.sweep`: ``{"sweeps"}`` before it."""
