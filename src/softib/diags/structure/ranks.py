@@ -185,7 +185,7 @@ def _by_uplink_numbers(
 ) -> np.ndarray:
     """bool[nodes]: switches without hosts below the switches that leaves are below, all of whose
     cables are in the numbers that leaves keep for uplinks, where these are others than their hosts'
-    numbers. However many: no one cables the top of a tree so."""
+    numbers. Their count does not matter, since the top of a tree is never cabled this way."""
     f = view.fabric
     none = np.zeros(len(leaf), bool)
     _, _, host_ports = view.to_hosts
