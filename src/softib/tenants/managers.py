@@ -78,7 +78,8 @@ class InternalManager:
             time.sleep(LOOK_S)
 
     def tree(self, hosts: list[str]) -> dict[str, Any]:
-        """The aggregation tree of a job on ``hosts``. Raises :class:`~softib.errors.InputError` if none fits."""
+        """Return the aggregation tree of a job on ``hosts``. Raises
+        :class:`~softib.errors.InputError` if none fits."""
         return ask(self.instance, "job", hosts=hosts)
 
     def _hand_over(self, text: str) -> None:

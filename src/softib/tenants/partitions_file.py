@@ -18,19 +18,19 @@ HEAD = "# Written by softib; changes made here are lost. Partitions are changed 
 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
-    """The file, the default partition first; a ``whole`` one without empty partitions, which have no
-    effect."""
+    """Return the file, the default partition first; a ``whole`` one without empty partitions, which
+    have no effect."""
     return conf_of({p.pkey: line_of(p) for p in partitions if p.members or p.everyone or not whole})
 
 
 def conf_of(lines: Mapping[int, str]) -> str:
-    """The file of the lines of partitions by P_Key, the default partition first."""
+    """Return the file of the lines of partitions by P_Key, the default partition first."""
     ordered = sorted(lines.keys() - {DEFAULT_BASE})
     return "".join([HEAD, lines.get(DEFAULT_BASE, ""), *(lines[pkey] for pkey in ordered)])
 
 
 def line_of(partition: Partition) -> str:
-    """A partition as a definition of the file."""
+    """Return a partition as a definition of the file."""
     p, (mtu, rate, sl) = partition, partition.qos.codes
     # A name is a client's text: characters outside a word could end the definition.
     name = "Default" if p.pkey == DEFAULT_BASE else p.name if _NAME.fullmatch(p.name) else f"pkey_{p.pkey:#x}"
@@ -48,7 +48,7 @@ def line_of(partition: Partition) -> str:
 
 
 def from_conf(text: str, name: str) -> tuple[list[Partition], list[str]]:
-    """The partitions of a file, and a line for each part that the service does not support.
+    """Return the partitions of a file, and a line for each part that the service does not support.
     Raises :class:`InputError` with file and line if it cannot be read."""
     notes: list[str] = []
     return [_partition(p, name, notes) for p in parse_partitions(text, name)], notes
@@ -78,8 +78,8 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
 
 
 def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
-    """The partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises :class:`InputError` for
-    other input."""
+    """Return the partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises
+    :class:`InputError` for other input."""
     if not isinstance(document, dict):
         raise InputError("content: must be UFM's answer to GET resources/pkeys?guids_data=true, a mapping by P_Key")
     out = list[Partition]()

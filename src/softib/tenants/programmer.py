@@ -176,7 +176,8 @@ class Programmer:
                 self._keep()
 
     def _keep_s(self) -> float:
-        """Seconds until the manager's file is written again; infinite if it is up to date."""
+        """Return seconds until the manager's file is written again; infinite if it is up to
+        date."""
         return max(0.0, self._kept + KEEP_S - time.monotonic()) if self.manager.is_behind else math.inf
 
     def _keep(self) -> None:
@@ -305,7 +306,7 @@ class Programmer:
         return self._search is None and time.monotonic() >= self._searched + self._search_s()
 
     def _rest_s(self) -> float:
-        """Seconds until there may be something to do without a call."""
+        """Return seconds until there may be something to do without a call."""
         now = time.monotonic()
         due = self._searched + self._search_s() if self._pending else self._due
         return self.reconcile_s if self._search is not None else max(0.0, min(due, self._due) - now)

@@ -55,7 +55,7 @@ class _Sent:
     number: int = 0
 
     def tag(self, guid: int, copy: int) -> int:
-        """A new tag."""
+        """Return a new tag."""
         self.number += 1
         self.about[self.number] = guid, copy
         return self.number

@@ -114,7 +114,7 @@ def _piece(row: Any) -> list[_Piece]:
 
 
 def _merged(kernels: list[_Piece], talks: list[_Piece]) -> list[_Piece]:
-    """Kernels that begin between the same two begins or ends of communication, as one."""
+    """Return kernels that begin between the same two begins or ends of communication, as one."""
     cuts = sorted({time for p in talks for time in (p.begin, p.end)})
     out: list[_Piece] = []
     before = -1
