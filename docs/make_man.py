@@ -52,8 +52,11 @@ def date() -> str:
 def head(name: str, line: str) -> list[str]:
     """Title and NAME section."""
     return [
-        f'.TH "{name.upper()}" "1" "{date()}" "softib {__version__}" "softib"', ".ad l", ".SH NAME", f"{escaped(name)} \\- {escaped(line)}",
-    ]  # fmt: skip
+        f'.TH "{name.upper()}" "1" "{date()}" "softib {__version__}" "softib"',
+        ".ad l",
+        ".SH NAME",
+        f"{escaped(name)} \\- {escaped(line)}",
+    ]
 
 
 def options(command: click.Command, context: click.Context) -> list[str]:

@@ -53,8 +53,10 @@ def _in_one_line(node: Any) -> None:
 def texts() -> dict[str, str]:
     """Text of each schema by the name of its file."""
     schemas = {
-        "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in DOCUMENTS},
-    }  # fmt: skip
+        "fabric": fabric_schema(),
+        "workload": workload_schema(),
+        **{name: document_schema(name) for name in DOCUMENTS},
+    }
     for schema in schemas.values():
         _in_one_line(schema)
     return {f"{name}.schema.json": json.dumps(s, indent=1, ensure_ascii=False) + "\n" for name, s in schemas.items()}
