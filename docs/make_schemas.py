@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from softib.cli.documents import DOCUMENTS, model_of
 from softib.fabric.topologies.spec_models import fabric_schema
-from softib.result import DOCUMENTS, model_of, schema_id
+from softib.result import schema_id
 from softib.workloads.file import workload_schema
 
 FOLDER = Path(__file__).with_name("schemas")

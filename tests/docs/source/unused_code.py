@@ -10,7 +10,7 @@ import ast
 from pathlib import Path
 
 import softib
-from softib.result import DOCUMENTS
+from softib.cli.documents import DOCUMENTS
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src" / "softib"
