@@ -77,7 +77,7 @@ def command_lines(command: click.Command, context: click.Context) -> list[str]:
     for name in command.list_commands(context) if isinstance(command, click.Group) else []:
         part = command.get_command(context, name)
         assert part is not None
-        below = click.Context(part, info_name=name, parent=context)
+        below = click.Context(part, info_name=f"{context.info_name} {name}", parent=context.parent)
         usage = " ".join(part.collect_usage_pieces(below))
         lines += [
             f".SH {escaped(below.command_path.upper())}",
