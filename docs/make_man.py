@@ -52,8 +52,11 @@ def date() -> str:
 def head(name: str, line: str) -> list[str]:
     """Title and NAME section."""
     return [
-        f'.TH "{name.upper()}" "1" "{date()}" "softib {__version__}" "softib"', ".ad l", ".SH NAME", f"{escaped(name)} \\- {escaped(line)}",
-    ]  # fmt: skip
+        f'.TH "{name.upper()}" "1" "{date()}" "softib {__version__}" "softib"',
+        ".ad l",
+        ".SH NAME",
+        f"{escaped(name)} \\- {escaped(line)}",
+    ]
 
 
 def options(command: click.Command, context: click.Context) -> list[str]:
@@ -74,7 +77,7 @@ def command_lines(command: click.Command, context: click.Context) -> list[str]:
     for name in command.list_commands(context) if isinstance(command, click.Group) else []:
         part = command.get_command(context, name)
         assert part is not None
-        below = click.Context(part, info_name=name, parent=context)
+        below = click.Context(part, info_name=f"{context.info_name} {name}", parent=context.parent)
         usage = " ".join(part.collect_usage_pieces(below))
         lines += [
             f".SH {escaped(below.command_path.upper())}",

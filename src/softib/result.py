@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import functools
 import html
-import importlib
 import inspect
 import operator
 import sys
@@ -21,7 +20,6 @@ from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 __all__ = [
-    "DOCUMENTS",
     "HIDDEN",
     "Key",
     "Result",
@@ -31,66 +29,10 @@ __all__ = [
     "html_table",
     "json_type",
     "key",
-    "model_of",
     "plain",
     "schema_id",
 ]
 
-DOCUMENTS: dict[str, str] = {
-    "advise": "api.planning.advice:Recommendation",
-    "audit": "api.audit:AuditResult",
-    "accept": "api.acceptance.result:Acceptance",
-    "accept-cover": "api.acceptance.coverage:Coverage",
-    "baseline": "api.acceptance.baselines:BaselineComparison",
-    "baseline-record": "cli.watch.baseline:Recorded",
-    "calibrate": "api.simulation.calibrating:Calibration",
-    "check": "analysis.model:CheckResult",
-    "ci": "api.running.ci:CiRun",
-    "compare": "analysis.simulation.networks:NetworkComparison",
-    "compile": "cli.itself.installation:Compiled",
-    "convert": "cli.look.convert:Converted",
-    "convert-explain": "fabric.formats.cabling.explain:PlanReading",
-    "diff": "api.results:Changes",
-    "doctor": "live.launch.doctor:Machine",
-    "down": "cli.run.up:Down",
-    "fault": "live.faults.replies:FaultReply",
-    "forget": "cli.watch.exporter:Forgotten",
-    "generate": "cli.look.generate:Kinds",
-    "isolate": "api.monitor.isolating:Isolation",
-    "isolate-ledger": "api.monitor.isolating:IsolationLedger",
-    "ledger": "api.monitor.exporting:FaultLedger",
-    "lab": "api.labs.lab:Lab",
-    "lab-check": "api.labs.lab:LabCheck",
-    "labs": "cli.run.lab:Laboratories",
-    "listening": "cli.shared.output:Listening",
-    "nvme-bench": "api.storage:NvmeBench",
-    "nvme-discover": "api.storage:NvmeDiscovery",
-    "nvme-list": "api.storage:NvmeSubsystem",
-    "nvme-transfer": "api.storage:NvmeTransfer",
-    "plan-cables": "api.planning.cables:CableList",
-    "plan-cost": "api.planning.cost:CostSheet",
-    "plan-design": "api.planning.design:DesignComparison",
-    "plan-grow": "api.planning.growth:AddedHosts",
-    "plan-quote": "api.planning.cables:QuoteCheck",
-    "node-check": "api.node_check:NodeCheck",
-    "path": "analysis.path_explanation:Explanation",
-    "replay": "api.simulation.replay:Replay",
-    "report": "analysis.model:Report",
-    "route": "analysis.model:Route",
-    "simulate": "api.simulation.figures:RunFigures",
-    "sm": "live.status:ManagerStatus",
-    "sm-config": "api.manager.configuration:ConfigCheck",
-    "sm-explain": "analysis.path_explanation:Explanation",
-    "sm-job": "live.internal_sm.manager:JobTree",
-    "sm-run": "api.manager.managing:SmRun api.manager.managing:PlannedChanges api.manager.several:SmRunPorts",
-    "stack": "api.stack:Stack",
-    "status": "live.status:Status",
-    "sweep": "api.sweep.sweep:Sweep",
-    "target": "api.storage:TargetDescription",
-    "top": "render.top:Top",
-    "why": "analysis.jobs.why:Why",
-}
-"""Maps each document of ``--json`` to the module and class of its result; several if it has one of several forms."""
 VERSIONS: dict[str, int] = {}
 """Maps each document to its version, if that is above 1: it grows by one when a key goes or changes its meaning,
 not when one is added."""
@@ -152,7 +94,7 @@ class Result:
     """Base of dataclasses whose fields are the keys of a document, or of a part of one."""
 
     document: ClassVar[str] = ""
-    """The document of ``--json`` that it is (a key of :data:`DOCUMENTS`); empty: a part of one."""
+    """The document of ``--json`` that it is (docs/schemas has its schema); empty: a part of one."""
     table_columns: ClassVar[tuple[str, ...]] = ()
     """Fields that are columns of a table of such results; empty: all."""
 
@@ -190,19 +132,8 @@ def schema_id(name: str) -> str:
 
 
 def document(name: str, result: Result | None = None, /, **body: Any) -> dict[str, Any]:
-    """Return the document ``name`` (a key of :data:`DOCUMENTS`) of a result and of the keys in
-    ``body``."""
+    """The document ``name`` of a result and of the keys in ``body``."""
     return {"schema": schema_id(name), **({} if result is None else result._keys()), **plain(body)}
-
-
-def model_of(name: str) -> Any:
-    """Return the type of the document ``name``, for pydantic."""
-    models = []
-    for one in DOCUMENTS[name].split():
-        module, _, cls = one.partition(":")
-        model = getattr(importlib.import_module(f"softib.{module}"), cls)
-        models.append(json_type(model, schema=Literal[schema_id(name)]))
-    return functools.reduce(operator.or_, models)
 
 
 @_once

@@ -21,7 +21,7 @@ from tests.live.serving import (
     mad,
     tid_of,
     wait_for,
-)  # fmt: skip
+)
 
 
 def test_thirty_two_clients_at_once(up):
