@@ -132,7 +132,7 @@ def schema_id(name: str) -> str:
 
 
 def document(name: str, result: Result | None = None, /, **body: Any) -> dict[str, Any]:
-    """The document ``name`` of a result and of the keys in ``body``."""
+    """Return the document ``name`` of a result and of the keys in ``body``."""
     return {"schema": schema_id(name), **({} if result is None else result._keys()), **plain(body)}
 
 
