@@ -57,7 +57,7 @@ class TenantService:
         self.accounts = Accounts(self.store)
         self.view = SubnetView(open_wire)
         self.writer = Writer(self.store, self.state, clock, self._committed)
-        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt)
+        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         if self.programmer is not None:
             self.programmer.start([done_of(r.id, r.detail, r.rows) for r in self.store.unprogrammed()])
