@@ -228,6 +228,28 @@ def test_an_undo_joins_no_two_tenants(ask, service, accounts, undone):
     assert (partition.tenant, set(partition.members)) == ("blue", {0xBB})
 
 
+@pytest.mark.parametrize("undone", ["the partition's end", "a member's removal", "a set of members"])
+def test_an_undo_takes_no_port_from_its_new_tenant(ask, service, accounts, undone):
+    """docs/tenants.md: tenants cannot add a port of another, and the undo of an operator would do just that."""
+    red, blue, keys = accounts["red"], accounts["blue"], "/ufmRest/resources/pkeys"
+    assert ask("POST", keys, {"pkey": "0x901", "guids": [GUID, "00000000000000bb"]}, red)[0] == 200
+    ways = {
+        "the partition's end": ("DELETE", f"{keys}/0x901", None),
+        "a member's removal": ("DELETE", f"{keys}/0x901/guids/{GUID}", None),
+        "a set of members": ("PUT", keys, {"pkey": "0x901", "guids": ["00000000000000bb"]}),
+    }
+    assert ask(*ways[undone], red)[0] == 200
+    number = service.store.revisions(1)[0].id
+    assert ask("POST", keys, {"pkey": "0x902", "guids": [GUID]}, blue)[0] == 200
+    before = dict(service.state.partitions)
+    status, document = ask("POST", f"/tenants/v1/revisions/{number}/undo")
+    assert status == 409 and "tenant red" in document["error"] and "tenant blue" in document["error"], document
+    assert service.state.partitions == before
+    assert ask("DELETE", f"{keys}/0x902", authorization=blue)[0] == 200
+    assert ask("POST", f"/tenants/v1/revisions/{number}/undo")[0] == 200, "the port is free"
+    assert int(GUID, 16) in service.state.partitions[0x901].members
+
+
 def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask):
     path, guids = "/ufmRest/resources/pkeys", [GUID, "00000000000000bb"]
     newest = lambda: ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]

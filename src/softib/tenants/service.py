@@ -262,7 +262,11 @@ class TenantService:
         return True
 
     def _take_back(self, number: int, where: str) -> None:
-        done = self.take_back(number, "softib")
+        try:
+            done = self.take_back(number, "softib")
+        except InputError as error:  # later changes depend on it
+            self._mark([number], "refused", f"{where}; it cannot be rolled back: {error}")
+            return
         assert self.programmer is not None
         self.programmer.undoes(done.revision)
         self._mark([number], "rolled-back", f"{where}; revision {done.revision} rolls it back")
