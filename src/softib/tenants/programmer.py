@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from softib.errors import PeerError, SoftibError
@@ -62,21 +63,23 @@ class Drift:
 
     def __str__(self) -> str:
         keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))
-        parts = [f"lacks {keys(self.missing)}"] * bool(self.missing) + [f"holds {keys(self.extra)}"] * bool(self.extra)
-        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}, which this service did not program"
+        parts = [f"lacks {keys(self.missing)}, which this service programmed"] * bool(self.missing)
+        parts += [f"holds {keys(self.extra)}, which this service did not program"] * bool(self.extra)
+        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}"
 
 
 @dataclass
 class Hooks:
     """The programmer's interface to the service. ``mark``: (revisions, state, detail); ``take_back``: undo a
     revision, with the reason. ``adopt``: enter the partitions of the tables read, if the
-    database is empty; returns whether it did."""
+    database is empty; returns whether it did. ``still``: while it is held, no change enters the state."""
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]
     mark: Callable[[list[int], str, str], None]
     take_back: Callable[[int, str], None]
     adopt: Callable[[], bool]
+    still: AbstractContextManager[object]
 
 
 class Programmer:
@@ -244,7 +247,7 @@ class Programmer:
         """Return whether durable changes of these ports are waiting. Then the tables are judged after
         those."""
         with self._lock:
-            return any(not one.guids.isdisjoint(guids) for one in self._waiting.values())
+            return any(one.everyone or not one.guids.isdisjoint(guids) for one in self._waiting.values())
 
     def _differs(self, state: State, guid: int, held: Held) -> Differences:
         return held.differs(state.wanted(guid, self.view.manager))
@@ -344,16 +347,9 @@ class Programmer:
         ``programmed`` while the tables were read, were made by someone else; the manager programs the tables again."""
         if first and self.hooks.adopt():
             return
-        state = self.hooks.snapshot()
-        with self._lock:
-            busy = self._guids(list(self._waiting.values())) | programmed
-        differ = [g for g, held in self.view.tables.items() if g not in busy and any(self._differs(state, g, held))]
-        drifts = []
-        for guid, table in self.view.read(differ).items():
-            missing, extra = self._differs(state, guid, table)
-            if missing or extra:
-                name = self.view.ports[guid].name
-                drifts.append(Drift(self.hooks.clock(), guid, name, tuple(sorted(missing)), tuple(sorted(extra))))
+        state, tables = self.hooks.snapshot(), self.view.tables
+        suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
+        drifts = self._drifts(state, self.view.read(suspects))
         if not drifts:
             return
         if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
@@ -364,3 +360,15 @@ class Programmer:
             self.drifts = (self.drifts + drifts)[-1000:]
         self.manager.program(state)
         self._verify({d.guid for d in drifts})
+
+    def _drifts(self, state: State, tables: dict[int, Held]) -> list[Drift]:
+        """The tables that differ from the state, without the ports of changes that are not programmed yet. A change
+        enters both at one moment, so one that is made meanwhile is no difference."""
+        with self.hooks.still, self._lock:
+            busy = self._guids(list(self._waiting.values())).union(*(silent for _, silent in self._pending.values()))
+            differ = {g: self._differs(state, g, held) for g, held in tables.items() if g not in busy}
+        return [
+            Drift(self.hooks.clock(), guid, self.view.ports[guid].name, tuple(sorted(missing)), tuple(sorted(extra)))
+            for guid, (missing, extra) in differ.items()
+            if missing or extra
+        ]

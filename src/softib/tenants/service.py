@@ -57,7 +57,7 @@ class TenantService:
         self.accounts = Accounts(self.store)
         self.view = SubnetView(open_wire)
         self.writer = Writer(self.store, self.state, clock, self._committed)
-        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt)
+        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         if self.programmer is not None:
             self.programmer.start([done_of(r.id, r.detail, r.rows) for r in self.store.unprogrammed()])
@@ -264,7 +264,11 @@ class TenantService:
         return True
 
     def _take_back(self, number: int, where: str) -> None:
-        done = self.take_back(number, "softib")
+        try:
+            done = self.take_back(number, "softib")
+        except InputError as error:  # later changes depend on it
+            self._mark([number], "refused", f"{where}; it cannot be rolled back: {error}")
+            return
         assert self.programmer is not None
         self.programmer.undoes(done.revision)
         self._mark([number], "rolled-back", f"{where}; revision {done.revision} rolls it back")

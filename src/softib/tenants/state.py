@@ -48,6 +48,7 @@ class State:
         """Every port is a full member of the default partition, which carries IPoIB, as in OpenSM without a file."""
         state = cls()
         state.partitions[DEFAULT_BASE] = Partition(DEFAULT_BASE, "management", everyone="full")
+        state.owned[""] = 1
         return state
 
     def partition(self, pkey: int) -> Partition | None:

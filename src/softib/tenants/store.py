@@ -12,6 +12,7 @@ import os
 import re
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -237,7 +238,7 @@ def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
         pkeys.setdefault(guid, set()).add(pkey)
     for pkey, *head in read("SELECT * FROM partition"):
         state.partitions[pkey] = partition_of(pkey, head, members.get(pkey, {}))
-        state.owned[head[1]] = state.owned.get(head[1], 0) + 1
+    state.owned = dict(Counter(p.tenant for p in state.partitions.values()))
     state.pkeys_of = {guid: frozenset(keys) for guid, keys in pkeys.items()}
     state.quarantine = dict(read("SELECT pkey, until_s FROM quarantine"))
     return state

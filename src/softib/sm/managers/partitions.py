@@ -121,7 +121,8 @@ class PartitionGroup:
 @dataclass
 class Partition:
     """``pkey`` without the membership bit; ``members`` are (PortGUID or keyword, LIMITED | FULL
-    bits) in the order of the file: a later line for a port replaces an earlier one."""
+    bits) in the order of the file: a later line for a port replaces an earlier one. ``stated``: the
+    flags with a number that its head has, and no defaults."""
 
     name: str
     pkey: int
@@ -130,6 +131,7 @@ class Partition:
     sl: int = 0
     members: list[tuple[int | str, int]] = field(default_factory=list)
     groups: list[PartitionGroup] = field(default_factory=list)
+    stated: dict[str, int] = field(default_factory=dict)
 
 
 DEFAULT_PARTITIONS = [
@@ -189,6 +191,7 @@ def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
         else:  # a partition may be defined in pieces
             same.members += partition.members
             same.groups += partition.groups
+            same.stated = partition.stated | same.stated
             same.ipoib |= partition.ipoib
             same.index0 |= partition.index0
     return partitions, problems
@@ -234,6 +237,7 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
         else:
             _group_flag(flags, scopes, key, value, where)
     partition.sl = flags.get("sl", 0)
+    partition.stated = dict(flags)
     if partition.ipoib:
         group = PartitionGroup(**dict[str, Any](flags))
         partition.groups += [replace(group, scope=s) for s in scopes or [DEFAULT_SCOPE]]
