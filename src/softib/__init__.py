@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from softib.api.manager.managing import PlannedChanges, UmadManager
     from softib.api.manager.several import UmadManagers
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
-    from softib.api.monitor.exporting import Exporter, Shard
+    from softib.api.monitor.exporting import Exporter, ExporterOptions, Shard
     from softib.api.monitor.fault_ledger import FaultLedger, fault_ledger, forget_down, record_repair
     from softib.api.monitor.isolating import Isolation, IsolationLedger, isolate, isolations, release_isolated
     from softib.api.monitor.observing import Observed, TopView, observe
@@ -103,7 +103,7 @@ _LAZY = {
     "serve": "web",
     **dict.fromkeys(("Audit", "audit"), "audit"),
     **dict.fromkeys(("TenantOptions", "serve_tenants"), "tenants"),
-    **dict.fromkeys(("Exporter", "Shard"), "monitor.exporting"),
+    **dict.fromkeys(("Exporter", "ExporterOptions", "Shard"), "monitor.exporting"),
     **dict.fromkeys(("FaultLedger", "fault_ledger", "forget_down", "record_repair"), "monitor.fault_ledger"),
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "why": "monitor.why",
@@ -158,6 +158,7 @@ __all__ = [
     "Drawing",
     "Explanation",
     "Exporter",
+    "ExporterOptions",
     "Fabric",
     "Facts",
     "FaultLedger",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import selectors
 import signal
 import struct
 import subprocess
@@ -11,6 +13,7 @@ import sys
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
+from softib.live.ibsim.client import PAUSE_AT
 from softib.live.ibsim.sockets import UdpSockets
 from tests.live.ibsim.protocol_lab import host
 from tests.live.serving import (
@@ -37,19 +40,19 @@ def test_thirty_two_clients_at_once(up):
 
 
 def test_a_client_that_does_not_read_disturbs_nobody(served):
-    """Its queue of 10 fills, the server keeps the rest; every one of its requests is answered when it reads."""
+    """Its queue of 10 fills, and the server keeps the rest: from 256 answers on it reads no more requests, so the client's own sends
+    wait. All of its requests are answered when it reads."""
     slow, other = Raw(served.base), Raw(served.base)
-    slow.data.settimeout(0.3)
-    sent = refused = 0
-    while sent < 2000 and refused < 2:
-        try:
-            slow.send(mad(tid=sent))
-            sent, refused = sent + 1, 0
-        except TimeoutError:
-            refused += 1
-            other.send(mad(tid=1))  # the server takes its turns and serves others
-            other.receive()
-    assert 100 < sent < 2000, "the server stops reading of it"
+    client = served.server.clients[slow.number]
+    reads = lambda: bool(served.server.selector.get_key(client.sock).events & selectors.EVENT_READ)
+    takes = lambda: bool(select.select([], [slow.data], [], 0)[1])
+    sent = 0
+    while sent < 2000 and wait_for(lambda: takes() or not reads()) and takes():
+        slow.send(mad(tid=sent))
+        sent += 1
+    assert PAUSE_AT < sent < 2000 and not reads()
+    other.send(mad(tid=1))
+    other.receive()
     assert [tid_of(slow.receive()[1]) & 0xFFFF for _ in range(sent)] == list(range(sent))
     slow.send(mad(tid=7))
     assert tid_of(slow.receive()[1]) & 0xFFFF == 7

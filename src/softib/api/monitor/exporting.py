@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from softib.api.arguments import Suggests
@@ -17,62 +18,69 @@ if TYPE_CHECKING:
     from softib.diags.observations import ObservedPorts
     from softib.monitor.exporter.service import ExporterService
 
-__all__ = ["Exporter", "Shard"]
+__all__ = ["Exporter", "ExporterOptions", "Shard"]
+
+
+@dataclass(frozen=True)
+class ExporterOptions:
+    """The rounds of an :class:`Exporter`, and what it makes of them."""
+
+    names: str = "treydock"
+    """Scheme of the ports' metric names and labels: ``treydock`` or ``guilbaults``."""
+    every: float = 15.0
+    """Seconds between rounds."""
+    window: float = 3600.0
+    """Maximum seconds covered by error ratios."""
+    in_flight: int = 4
+    """Maximum outstanding requests per device."""
+    leave_out: Sequence[str] = ()
+    """Collectors to omit from rounds and metrics: ``details`` (causes of errors and discards),
+    ``fec``, ``modules``, ``manager``, ``findings``."""
+    history: str | os.PathLike[str] | None = None
+    """Keep every interval as Parquet in this directory."""
+    keep_days: float = 30.0
+    """Days to keep the history, and devices that are down; 0: for ever."""
+    export_to: Sequence[str] = ()
+    """Exporters of installed packages that also get every round, each as ``NAME=TARGET``."""
+    jobs: str | os.PathLike[str] | None = None
+    """A file as in :func:`softib.jobs_on`, read again when it changes: findings name the jobs whose
+    traffic crosses the cable."""
+    expect: str | os.PathLike[str] | None = None
+    """A plan or a discovery, whose devices and cables are down until seen."""
 
 
 class Exporter(Suggests):
-    """Reads the running fabric or ``umad:DEVICE`` ``source``, or a :class:`Shard` of one, every
-    ``every`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context
-    manager.
-
-    ``names``: ``treydock`` or ``guilbaults``, the scheme of the ports' metric names and labels.
-    ``window``: maximum seconds covered by error ratios. ``history``: keep every interval as
-    Parquet in this directory for ``keep_days`` days (0: for ever). ``in_flight``: maximum
-    outstanding requests per device. ``leave_out``: collectors to omit from rounds and metrics, of
-    ``details`` (causes of errors and discards), ``fec``, ``modules``, ``manager`` and ``findings``.
-    ``export_to``: exporters of installed packages that also get every round, each as
-    ``NAME=TARGET``. ``jobs``: a file as in :func:`jobs_on`, read again when it changes: findings
-    name the jobs whose traffic crosses the cable. ``expect``: a plan or a discovery, whose devices
-    and cables are down until seen.
+    """Reads the running fabric or ``umad:DEVICE`` ``source``, or a :class:`Shard` of one, in rounds
+    and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
 
     Known devices that are down stay in the metrics for ``keep_days`` days, or until
-    :func:`forget_down`. Raises :class:`InputError` for an unusable source, name, port or file,
-    :class:`UnknownName` for another collector, :class:`MissingLibrary` without the extra
+    :func:`softib.forget_down`. Raises :class:`InputError` for an unusable source, name, port or
+    file, :class:`UnknownName` for another collector, :class:`MissingLibrary` without the extra
     ``monitor``.
     """
 
     def __init__(
         self,
         source: str | Shard,
+        options: ExporterOptions | None = None,
         *,
         address: str = "127.0.0.1",
         port: int = 9315,
-        names: str = "treydock",
-        every: float = 15.0,
-        window: float = 3600.0,
-        history: str | os.PathLike[str] | None = None,
-        keep_days: float = 30.0,
-        in_flight: int = 4,
-        leave_out: Iterable[str] = (),
-        export_to: Iterable[str] = (),
-        jobs: str | os.PathLike[str] | None = None,
-        expect: str | os.PathLike[str] | None = None,
         notice: Notice = warn,
     ):
-        from softib.analysis.jobs.files import read_jobs
         from softib.monitor.exporter.names import SCHEMES
-        from softib.monitor.exporter.round_exporter import open_exporters
         from softib.monitor.exporter.service import ExporterService
         from softib.monitor.history import History
         from softib.monitor.opening import open_source
         from softib.monitor.perfmgr import COLLECTORS, Pace
 
-        if names not in SCHEMES:
-            raise InputError(f"names={names!r}: use one of {', '.join(SCHEMES)}")
-        left_out = set(leave_out)
-        for name in sorted(left_out - set(COLLECTORS)):
-            raise UnknownName("collector", name, COLLECTORS)
-        kept = None if history is None else History(history, keep_days)
+        how = options or ExporterOptions()
+        if how.names not in SCHEMES:
+            raise InputError(f"names={how.names!r}: use one of {', '.join(SCHEMES)}")
+        for name in how.leave_out:
+            if name not in COLLECTORS:
+                raise UnknownName("collector", name, COLLECTORS)
+        history = None if how.history is None else History(how.history, how.keep_days)
         opened = open_source(source)
         if opened.other_subnets:
             notice(opened.other_subnets)
@@ -81,12 +89,12 @@ class Exporter(Suggests):
                 opened,
                 address=address,
                 port=port,
-                every_s=every,
-                scheme=names,
-                window_s=window,
-                history=kept,
-                pace=Pace(most=in_flight),
-                keep_s=keep_days * 86400,
+                every_s=how.every,
+                scheme=how.names,
+                window_s=how.window,
+                history=history,
+                pace=Pace(most=how.in_flight),
+                keep_s=how.keep_days * 86400,
                 notice=notice,
             )
         except BaseException:
@@ -94,16 +102,22 @@ class Exporter(Suggests):
             raise
         self.source, self.address = source.source if isinstance(source, Shard) else source, address
         try:
-            self._service.watch.poller.left_out |= left_out
-            self._service.sinks += open_exporters(self.source, list(export_to))
-            if jobs is not None:
-                read_jobs(os.fspath(jobs))
-                self._service.follow_jobs(os.fspath(jobs))
-            if expect is not None:
-                self._service.seen.expect(_ports_of_file(os.fspath(expect)))
+            self._configure(how)
         except BaseException:
-            self._service.close()
+            self.close()
             raise
+
+    def _configure(self, how: ExporterOptions) -> None:
+        from softib.analysis.jobs.files import read_jobs
+        from softib.monitor.exporter.round_exporter import open_exporters
+
+        self._service.watch.poller.left_out |= set(how.leave_out)
+        self._service.sinks += open_exporters(self.source, how.export_to)
+        if how.jobs is not None:
+            read_jobs(os.fspath(how.jobs))
+            self._service.follow_jobs(os.fspath(how.jobs))
+        if how.expect is not None:
+            self._service.seen.expect(_ports_of_file(os.fspath(how.expect)))
 
     @property
     def port(self) -> int:

@@ -89,7 +89,14 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON with the address.")
 def command(
-    sources: tuple[str, ...], shard: str | None, once: bool, fabric: str | None, as_json: bool, **options: Any
+    sources: tuple[str, ...],
+    address: str,
+    port: int,
+    shard: str | None,
+    once: bool,
+    fabric: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
@@ -126,10 +133,12 @@ def command(
     if len(sources) > 1 or fabric is not None:
         raise softib.InputError(f"{sources[-1]}: several sources, and --fabric, are for files with --once")
     (source,) = sources
-    if once:
-        options["port"] = 0
     with softib.Exporter(
-        source if shard is None else softib.Shard.parse(source, shard), notice=print_notice, **options
+        source if shard is None else softib.Shard.parse(source, shard),
+        softib.ExporterOptions(**options),
+        address=address,
+        port=0 if once else port,
+        notice=print_notice,
     ) as exporter:
         if once:
             click.echo(exporter.once(), nl=False)
