@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Workload", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
-TRACES = (".goal", ".bin", ".et")
+TRACES = (".goal", ".bin", ".et", ".sqlite")
 OF_HOSTS = ("hosts", "targets")
 """Options that are lists of hosts."""
 _LINE = re.compile(r"[a-z][a-z0-9-]*[:,][^/]*=")

@@ -170,6 +170,7 @@ def ethernet_net(
     frame = mtu + FRAME_HEADERS + PREAMBLE_AND_GAP
     shared = np.array([memory.get(g, 0) for g in gbps.tolist()], np.int64)
     buffer = _buffers(network, options, port, gbps, shared, (frame, int(opt["vls"])))
+    buffer["clock_ppb"] = _clock_errors(fabric, options.clock_ppm, seed)
     flows = {"cc": control.net_row(options.cc_options, host)}
     return {"ethernet": settings, "buffer": buffer, **flows, **_paths(fabric, port, options.ecmp)}
 
@@ -208,6 +209,16 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
     for name, value in values.items():
         out[name] = round(value)
     return out
+
+
+def _clock_errors(fabric: Fabric, most_ppm: float, seed: int) -> np.ndarray:
+    """Return the error of the clock of every port's device (int64[ports], billionths): a hash of GUID
+    and ``seed``, from -``most_ppm`` to ``most_ppm`` millionths."""
+    z = fabric.node_guid.astype(np.uint64) * np.uint64(0xD1342543DE82EF95) + np.uint64(seed & 0xFFFF_FFFF)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
+        z = (z ^ z >> np.uint64(shift)) * np.uint64(factor)
+    share = ((z ^ z >> np.uint64(31)) >> np.uint64(11)) / float(1 << 52) - 1
+    return np.rint(share * most_ppm * 1000).astype(np.int64)[fabric.port_node]
 
 
 def _fs(gbps: float) -> float:
