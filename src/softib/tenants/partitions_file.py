@@ -59,14 +59,15 @@ def line_of(partition: Partition) -> str:
 
 
 def _name(p: Partition) -> str:
-    """The partition's name where OpenSM can read it: a client's text could end the definition."""
+    """Return the partition's name where OpenSM can read it: a client's text could end the
+    definition."""
     if p.pkey == DEFAULT_BASE:
         return "Default"
     return p.name if _NAME.fullmatch(p.name) and p.name.lower() != "default" else f"pkey_{p.pkey:#x}"
 
 
 def exported(partitions: Iterable[Partition]) -> str:
-    """The file with every partition; comments at its beginning name what it cannot hold."""
+    """Return the file with every partition; comments at its beginning name what it cannot hold."""
     ordered = sorted(partitions, key=lambda p: p.pkey)
     return "".join(_not_held(p) for p in ordered) + to_conf(ordered, whole=False)
 

@@ -362,8 +362,9 @@ class Programmer:
         self._verify({d.guid for d in drifts})
 
     def _drifts(self, state: State, tables: dict[int, Held]) -> list[Drift]:
-        """The tables that differ from the state, without the ports of changes that are not programmed yet. A change
-        enters both at one moment, so one that is made meanwhile is no difference."""
+        """Return the tables that differ from the state, without the ports of changes that are not
+        programmed yet. A change enters both at one moment, so one that is made meanwhile is no
+        difference."""
         with self.hooks.still, self._lock:
             busy = self._guids(list(self._waiting.values())).union(*(silent for _, silent in self._pending.values()))
             differ = {g: self._differs(state, g, held) for g, held in tables.items() if g not in busy}
