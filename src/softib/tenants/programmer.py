@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from softib.errors import PeerError, SoftibError
 from softib.tenants.managers import Manager
+from softib.tenants.mastership import MasterWatch
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
 from softib.tenants.search import Search
 from softib.tenants.state import State
@@ -60,12 +61,15 @@ class Drift:
     port: str
     missing: tuple[int, ...]
     extra: tuple[int, ...]
+    rival: bool = False
+    """Another manager was the master then."""
 
     def __str__(self) -> str:
         keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))
         parts = [f"lacks {keys(self.missing)}, which this service programmed"] * bool(self.missing)
         parts += [f"holds {keys(self.extra)}, which this service did not program"] * bool(self.extra)
-        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}"
+        rival = "; another subnet manager is the master" if self.rival else ""
+        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}{rival}"
 
 
 @dataclass
@@ -90,6 +94,7 @@ class Programmer:
         self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
         self.drifts: list[Drift] = []
         self.problem = ""
+        self.master = MasterWatch(view, manager)
         self.ready = threading.Event()
         """Set after the first reconciliation."""
         self._waiting: dict[int, Done] = {}
@@ -159,7 +164,7 @@ class Programmer:
                 self._step()
                 if self._keep_s() <= 0:
                     self._keep()
-                self.problem = ""
+                self.problem = self.master.problem
             except SoftibError as error:
                 if str(error) != self.problem:
                     LOG.warning("%s", error)
@@ -171,7 +176,7 @@ class Programmer:
                 self.problem = f"a bug in softib: {type(error).__name__}: {error}"
                 self._wait(RETRY_S)
                 continue
-            self._wait(min(self._rest_s(), self._keep_s()))
+            self._wait(min(self._rest_s(), self._keep_s(), self.master.due_s()))
         if self._search is not None:
             self._search.close()
         if self.manager.is_behind:
@@ -200,7 +205,9 @@ class Programmer:
         for task in tasks:
             task()
         self._look_around()
-        if batch and self.ready.is_set():
+        if self.ready.is_set() and not self.master.due_s() and self.master.look():
+            self._due = 0.0  # the other manager's tables are compared at once
+        if batch and self.ready.is_set() and not self.master.problem:
             self._program(batch)
 
     def _program(self, batch: list[Done]) -> None:
@@ -215,6 +222,10 @@ class Programmer:
                 self._waiting.pop(one.revision, None)
         wrong = self._verify(guids)
         if wrong and not self._newer(wrong):  # a sweep that reads every table decides
+            self.master.look()
+            if self.master.problem:
+                self.changed(batch)
+                return
             self.manager.program(self.hooks.snapshot())
             wrong = self._verify(set(wrong))
         self._judge(batch, wrong)
@@ -324,6 +335,7 @@ class Programmer:
             self._searched, self._took = time.monotonic(), search.took_s
             self.view.take(search.view, search.whole, search.programmed)
             if search.whole:
+                self.master.look()
                 self._reconcile(not self.ready.is_set(), search.programmed)
                 self._due = time.monotonic() + self.reconcile_s
                 self.ready.set()
@@ -334,6 +346,8 @@ class Programmer:
 
     def _appeared(self) -> None:
         """Have pending members appeared?"""
+        if self.master.problem:
+            return
         hits = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
         appeared = set().union(*(guids for _, guids in hits))
         wrong = self._verify(appeared) if appeared else {}
@@ -350,6 +364,9 @@ class Programmer:
         state, tables = self.hooks.snapshot(), self.view.tables
         suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
         drifts = self._drifts(state, self.view.read(suspects))
+        if self.master.problem:  # known differences are not repeated every minute
+            known = {(d.guid, d.missing, d.extra) for d in self.drifts if d.rival}
+            drifts = [replace(d, rival=True) for d in drifts if (d.guid, d.missing, d.extra) not in known]
         if not drifts:
             return
         if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
@@ -358,6 +375,8 @@ class Programmer:
             if len(drifts) > LOGGED:
                 LOG.warning("%d more ports differ; GET /tenants/v1/findings lists them", len(drifts) - LOGGED)
             self.drifts = (self.drifts + drifts)[-1000:]
+        if self.master.problem:
+            return
         self.manager.program(state)
         self._verify({d.guid for d in drifts})
 

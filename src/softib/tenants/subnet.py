@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.errors import PeerError
-from softib.iba.constants import PKEY_BLOCK
+from softib.iba.constants import PKEY_BLOCK, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
+from softib.live.umad_sm.wire import smp_get, transact
 from softib.live.vport_reading import read_vports, vport_pkey_tables
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
@@ -105,9 +106,24 @@ class SubnetView:
                 names.setdefault(port.node, []).append(port.guid)
         self.names = names
         db = reader.subnet.db
-        master = int(PortInfo.master_sm_lid.get(db.port_info[db.sm_port]))
-        self.manager = next((p.guid for p in self.ports.values() if p.lid == master), 0)
+        self._master_of(db.port_info[db.sm_port])
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
+
+    def look_for_master(self) -> None:
+        """Read from the port of this host which port is the master subnet manager's."""
+        if self._opened is None:
+            return
+        try:
+            info = transact(self._opened.wire, smp_get(SmpAttr.PORT_INFO))
+        except PeerError:
+            self.close()
+            raise
+        if info is not None:
+            self._master_of(info)
+
+    def _master_of(self, port_info: np.ndarray) -> None:
+        master = int(PortInfo.master_sm_lid.get(port_info))
+        self.manager = next((p.guid for p in self.ports.values() if p.lid == master), 0)
 
     def _found(self, reader: SubnetReader) -> Iterable[Port]:
         db = reader.subnet.db
