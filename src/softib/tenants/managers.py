@@ -91,7 +91,7 @@ class InternalManager:
             time.sleep(LOOK_S)
 
     def is_master(self, master: int) -> bool:
-        """The manager itself reports whether another one has the subnet."""
+        """Return the manager itself reports whether another one has the subnet."""
         return ask(self.instance, "status")["sm"]["state"] not in PASSIVE
 
     def tree(self, hosts: list[str]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class FileManager:
         self._master: int | None = None
 
     def is_master(self, master: int) -> bool:
-        """The master when the service started is the one that reads the file."""
+        """Return the master when the service started is the one that reads the file."""
         if self._master is None:
             self._master = master
         return master == self._master

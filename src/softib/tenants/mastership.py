@@ -25,7 +25,7 @@ class MasterWatch:
         self._due = 0.0
 
     def due_s(self) -> float:
-        """Seconds until the next look."""
+        """Return seconds until the next look."""
         return max(0.0, self._due - time.monotonic())
 
     def look(self) -> bool:
