@@ -17,6 +17,7 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.fat_tree import host_ports
 from softib.fabric.topologies.params import default_radix
+from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
 from softib.fabric.topologies.registry import generate
 from softib.plural import counted
 
@@ -85,6 +86,13 @@ class Candidate:
     def fabric(self) -> Fabric:
         """The fabric that it builds."""
         return generate(self.kind, **self.parameters)
+
+    @property
+    def remarks(self) -> str:
+        """``note``, and the host ports that the design adds to those of the demand."""
+        added = self.fabric.source.generator["params"].get("ufm", False)
+        ufm = f"{UFM_HOSTS} UFM hosts with {UFM_PORTS} ports each are included, in a free slot (ufm: false omits them)"
+        return "; ".join(filter(None, (self.note, ufm if added else "")))
 
     @property
     def room(self) -> int:

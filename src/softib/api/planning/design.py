@@ -269,7 +269,7 @@ def _row(design: Design) -> DesignRow:
         None
         if growth is None
         else GrowthRow(growth.new_switches, growth.idle_switches, growth.kept, growth.moved, growth.new),
-        shape.note,
+        shape.remarks,
     )
 
 
