@@ -197,7 +197,7 @@ def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[n
 
 
 def _main_path_switches(tree: Tree, dest: np.ndarray, switch: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``(through, dest_first, dests)``: switches on main paths from the bottom up, and the
+    """Return ``(through, dest_first, dests)``: switches on main paths from the bottom up, and the
     destinations of each; ``switch[i]`` is on the main path to ``dest[i]``."""
     by = np.lexsort((dest, -tree.place[switch]))
     through, start = np.unique(-tree.place[switch[by]], return_index=True)
