@@ -70,7 +70,7 @@ def options(command: click.Command, context: click.Context) -> list[str]:
 
 
 def command_lines(command: click.Command, context: click.Context) -> list[str]:
-    """SYNOPSIS, DESCRIPTION and OPTIONS; those of a group's commands behind them."""
+    """Return SYNOPSIS, DESCRIPTION and OPTIONS, followed by those of a group's commands."""
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [".SH SYNOPSIS", f"\\fB{escaped(context.command_path)}\\fR {escaped(usage)}"]
     lines += [".SH DESCRIPTION", *paragraphs(command.help or ""), ".SH OPTIONS", *options(command, context)]

@@ -69,7 +69,7 @@ DOCUMENTS: dict[str, str] = {
 
 
 def model_of(name: str) -> Any:
-    """The type of the document ``name``, for pydantic."""
+    """Return the type of the document ``name``, for pydantic."""
     models = []
     for one in DOCUMENTS[name].split():
         module, _, cls = one.partition(":")

@@ -258,7 +258,8 @@ MLIDS = 1024
 
 
 def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> ReadResult:
-    """The subnet of ``umad:DEVICE`` (only ``umad:``: the first port that is up). Only Gets are sent.
+    """Return the subnet of ``umad:DEVICE`` (only ``umad:``: the first port that is up). Only Gets
+    are sent.
 
     Raises :class:`InputError` if there is no such device, :class:`MadTimeout` if the port itself does not answer.
     """
@@ -286,7 +287,8 @@ def read_wire(
 
 
 def fabric_of(subnet: Subnet, name: str) -> Fabric:
-    """The arrays of the subnet; nodes are sorted by NodeGUID, so that they do not depend on the order of answers."""
+    """Return the arrays of the subnet; nodes are sorted by NodeGUID, so that they do not depend on
+    the order of answers."""
     db = subnet.db
     order = np.argsort(db.node_guid, kind="stable")
     node_at = np.empty(db.n_nodes, np.int64)

@@ -41,7 +41,7 @@ class LatestTables:
         return None if result is None or "lfts" not in result.fabric.source.records else tables_of(result.fabric, ports)
 
     def result(self, ports: ObservedPorts) -> ReadResult | None:
-        """The subnet with its tables, as last read."""
+        """Return the subnet with its tables, as last read."""
         began = time.monotonic()
         moved = self._of is not None and bool((same_cables(self._of, ports) < 0).any())
         if began >= self._due_s or moved:

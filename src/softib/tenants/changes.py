@@ -76,7 +76,7 @@ def _existing(draft: Draft, pkey: int) -> Partition:
 
 
 def _with(draft: Draft, pkey: int, options: Options) -> Partition:
-    """The partition as requested, created if it does not exist."""
+    """Return the partition as requested, created if it does not exist."""
     partition = draft.partition(pkey) or Partition(pkey, name=f"api_pkey_{pkey_text(pkey)}")
     given: dict[str, Any] = {
         "name": options.name,
@@ -202,13 +202,15 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
 
 
 def undo(draft: Draft, rows: Rows, room: Room, later: Sequence[tuple[int, Rows]] = ()) -> str:
-    """Undo a revision: each row that is still as it left it, after the ``later`` revisions."""
+    """Undo a revision: each row that is still as it left it, after the ``later`` revisions. A port that would return to
+    its former tenant while it is another's is :class:`Refused`."""
     draft.undo(rows, later)
     for pkey, partition in draft.partitions.items():
         if partition is not None:
             old = draft.base.partition(pkey)
             came = partition.members.keys() - (old.members.keys() if old else set())
             _check(draft, partition, {g: partition.members[g] for g in came}, room)
+            _check_owners(draft, partition, sorted(came))
     taken = sum(map(len, draft.rows().values()))
     keys = {(table, str(row[0])) for table, of_table in rows.items() for row in of_table}
     text = f"{taken} rows taken back"
@@ -229,6 +231,17 @@ def _check(draft: Draft, partition: Partition, members: Mapping[int, Member], ro
                 f"port {guid_text(guid)} would be in {len(pkeys)} partitions, and its P_Key table or that of the "
                 f"switch port in front of it has {min(MOST_PKEYS, entries)} entries; remove it from others first"
             )
+
+
+def _check_owners(draft: Draft, partition: Partition, guids: Iterable[int]) -> None:
+    for guid in guids if partition.tenant else ():
+        for pkey in sorted(draft.memberships(guid) - {partition.pkey}):
+            other = draft.partition(pkey)
+            if other is not None and other.tenant not in ("", partition.tenant):
+                raise Refused(
+                    f"port {guid_text(guid)} would return to tenant {partition.tenant}, and is in {pkey_text(pkey)} of "
+                    f"tenant {other.tenant} now; remove it there first"
+                )
 
 
 def _check_tenant(draft: Draft, partition: Partition) -> None:

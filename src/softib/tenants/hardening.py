@@ -59,7 +59,7 @@ def read_evidence(
 
 
 def _without_key(reader: SubnetReader, rows: np.ndarray) -> np.ndarray:
-    """bool[n]: which end ports answer a Get without the M_Key."""
+    """Return bool[n]: which end ports answer a Get without the M_Key."""
     db = reader.subnet.db
     keyed, reader.queue = reader.queue, RequestQueue(db.routes, 0)
     every, keys = np.arange(len(db.routes)), db.routes.mkey.copy()

@@ -141,7 +141,7 @@ class Exporter(Suggests):
         self._service.wait()
 
     def once(self, every: float = 1.0) -> str:
-        """The metrics of one interval of ``every`` seconds as text, without a server: for
+        """Return the metrics of one interval of ``every`` seconds as text, without a server: for
         node_exporter's textfile collector."""
         import time
 

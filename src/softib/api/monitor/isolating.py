@@ -54,7 +54,7 @@ class Isolation(Suggests, Result):
         return not self.choices
 
     def lines(self) -> list[str]:
-        """The proposals as text."""
+        """Return the proposals as text."""
         verbs = ("isolated", "released") if self.acted else ("would isolate", "would release")
         out = [f"{verbs[1]} {r.cable}: {r.why}" for r in self.released]
         for c in self.choices:
@@ -151,7 +151,8 @@ def isolate(
 
 
 def isolations(source: Any) -> IsolationLedger:
-    """All isolations on ``source`` (a running fabric or ``umad:DEVICE``), the newest first."""
+    """Return all isolations on ``source`` (a running fabric or ``umad:DEVICE``), the newest
+    first."""
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import memory_of
 
@@ -202,7 +203,7 @@ def _any(choices: list[Choice]) -> bool:
 
 
 def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
-    """The fabric; a live one is read by MADs."""
+    """Return the fabric; a live one is read by MADs."""
     from softib.live.subnet_reader import read_wire
 
     if opened is not None:

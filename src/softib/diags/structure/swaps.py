@@ -164,7 +164,7 @@ def _all_support(verdicts: Verdicts) -> bool:
 
 
 def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
-    """True where joining an end of ``m`` with an end of ``n``, and the two others, satisfies
+    """Return whether joining an end of ``m`` with an end of ``n``, and the two others, satisfies
     ``rule``."""
     node = view.fabric.port_node
     for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
@@ -200,8 +200,8 @@ def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) 
 
 
 def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Pairs of free ports that the rules of both ends join, between tiers whose other cables mostly
-    are there."""
+    """Yield pairs of free ports that the rules of both ends join, between tiers whose other cables
+    mostly are there."""
     fabric = view.fabric
     free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0) & pattern.sure)
     wanting: dict[tuple[int, int], list[int]] = {}
@@ -226,7 +226,8 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
 
 
 def _of_few_switches(view: FabricView, pairs: list[tuple[int, int]]) -> bool:
-    """True where one or two nodes have an end of each of ``pairs``: they lost many cables; a design is of more."""
+    """Return whether one or two nodes have an end of each of ``pairs``: they lost many cables; a
+    design is of more."""
     node = view.fabric.port_node
     left = pairs
     for _ in range(FEW_SWITCHES):
@@ -236,13 +237,13 @@ def _of_few_switches(view: FabricView, pairs: list[tuple[int, int]]) -> bool:
 
 
 def _ruled(view: FabricView, pattern: Pattern, pair: tuple[int, int]) -> list[int]:
-    """The ports of ``pair`` whose rule requires the node of the other."""
+    """Return the ports of ``pair`` whose rule requires the node of the other."""
     return [p for p, q in (pair, pair[::-1]) if pattern.expected[p] == view.fabric.port_node[q]]
 
 
 def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:
-    """True where all nodes in line with this one (one number differs) leave the same port free: the
-    edge of a mesh, the global ports that a small dragonfly has left over."""
+    """Return whether all nodes in line with this one (one number differs) leave the same port free:
+    the edge of a mesh, the global ports that a small dragonfly has left over."""
     fabric = view.fabric
     node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
     made = pattern.labels.classes[int(pattern.labels.class_of[node])]

@@ -159,9 +159,9 @@ class UmadManager:
         self._keep_database(now=True)
 
     def advance(self) -> float | None:
-        """:meth:`step` without a wait: None if MADs were sent (their answers are received), else the seconds for
-        which the caller may wait for MADs before it calls again. MADs that arrive meanwhile are for
-        :meth:`take`."""
+        """Return :meth:`step` without a wait: None if MADs were sent (their answers are received),
+        else the seconds for which the caller may wait for MADs before it calls again. MADs that
+        arrive meanwhile are for :meth:`take`."""
         if self._reload:
             self._reload = False
             self._read_settings()
@@ -290,7 +290,7 @@ class UmadManager:
 
 
 def numbers(sm: SubnetManager) -> dict[str, Any]:
-    """The numbers of the last sweep, for the log."""
+    """Return the numbers of the last sweep, for the log."""
     r = sm.report
     return {
         "sweep": sm.sweeps,

@@ -112,7 +112,7 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
 
 
 def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadManager:
-    """The manager of ``job`` on its open port, which has IsSM set from here on."""
+    """Return the manager of ``job`` on its open port, which has IsSM set from here on."""
     device, hooks = job.device, job.hooks
     if not (plan.elects or plan.take_over):
         _refuse(device, live_master(port, _local_key(device, config, hooks)))
@@ -196,8 +196,8 @@ def _first(others: list[np.ndarray]) -> Master:
 def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[AttributeChange], Master | None]:
-    """One sweep as the master of ``device``'s subnet, without a Set: the manager, the changes that it would make,
-    and the present master.
+    """Return one sweep as the master of ``device``'s subnet, without a Set: the manager, the
+    changes that it would make, and the present master.
 
     The port does not set IsSM, ignores the MADs of others, and sees the subnet as if there were no other manager.
     """

@@ -30,8 +30,8 @@ class Discovered:
 
 
 def latest_discovery(wire: MadWire, config: SmConfig, file: Path | None, since_s: float) -> Discovered:
-    """The discovery in ``file`` if it began after ``since_s``; else a new one, which is written there for the other
-    shards (None: no file)."""
+    """Return the discovery in ``file`` if it began after ``since_s``; else a new one, which is
+    written there for the other shards (None: no file)."""
     with locked(file):
         stored = None if file is None else _stored(file)
         if stored is not None and since_s <= stored.began_s <= time.time():

@@ -54,7 +54,8 @@ __all__ = ["Remedy", "imperfect", "remedy", "route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, if ``graph`` is none."""
+    """Return tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, if
+    ``graph`` is none."""
     if not graph.end_lmc.any():
         return _by_base_lids(graph, options)
     routing = _by_base_lids(replace(graph, end_lmc=np.zeros_like(graph.end_lmc)), options)
@@ -110,9 +111,9 @@ def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
 
 
 def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
-    """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then; None if no choice
-    reaches every pair without a credit loop. Return, of several choices, the one whose
-    worst link carries the fewest paths."""
+    """Return the roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables
+    then; None if no choice reaches every pair without a credit loop. Return, of several choices,
+    the one whose worst link carries the fewest paths."""
     best: tuple[int, RouteOptions, Routing] | None = None
     for roots, no_compute in choices(graph, options):
         guids = {int(g) for g in graph.end_guid[no_compute]}
@@ -146,9 +147,9 @@ def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bo
 
 
 def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
-    """The forwarding tables, by the four steps of the module's docstring. If some pairs have no path up and then
-    down, and no other path without a credit loop: the incomplete tables, or :class:`NotATree` if they must be
-    ``whole``."""
+    """Return the forwarding tables, by the four steps of the module's docstring. If some pairs have
+    no path up and then down, and no other path without a credit loop: the incomplete tables, or
+    :class:`NotATree` if they must be ``whole``."""
     ends = np.concatenate([tree.compute, tree.others])
     rows = np.argsort(graph.end_switch[ends], kind="stable")  # table rows, grouped by leaf
     ends_by_row = ends[rows]
@@ -183,8 +184,8 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Leaves in routing order with a row of the table each, -1 for the hosts that a leaf has fewer
-    than the fullest."""
+    """Return leaves in routing order with a row of the table each, -1 for the hosts that a leaf has
+    fewer than the fullest."""
     leaf = graph.end_switch[tree.compute]
     leaves, start, size = np.unique(tree.place[leaf], return_index=True, return_counts=True)
     most = int(size.max(initial=0))
@@ -196,7 +197,7 @@ def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[n
 
 
 def _main_path_switches(graph: SwitchGraph, tree: Tree, chain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``(through, dest_first, dests)``: switches on main paths from the bottom up, and the
+    """Return ``(through, dest_first, dests)``: switches on main paths from the bottom up, and the
     destinations of each."""
     dest, level = np.nonzero(chain >= 0)
     switch = graph.peer[chain[dest, level]]
@@ -220,8 +221,8 @@ class Remedy:
 
 
 def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | None:
-    """The files that make ``graph`` a fat tree for ftree, None if it is one, if roots are given, or if no choice of
-    roots leaves a tree that reaches every pair without a credit loop.
+    """Return the files that make ``graph`` a fat tree for ftree, None if it is one, if roots are
+    given, or if no choice of roots leaves a tree that reaches every pair without a credit loop.
 
     Of several choices the one whose worst link carries the fewest paths.
     """
