@@ -176,7 +176,7 @@ def release_isolated(source: Any, *names: str, mkey: int = 0) -> IsolationLedger
 
 @contextmanager
 def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Records | None]]:
-    from softib.live.umad_sm.wire import KeyedWire
+    from softib.live.umad_client.wire import KeyedWire
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
     from softib.monitor.seen_ports import locked
