@@ -10,7 +10,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
 from softib.iba.smp import DATA_AT, PortInfo, SMInfo
-from softib.live.umad_sm.wire import smp_get
+from softib.live.umad_client.wire import smp_get
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.ha.election import TRANSITIONS, SmControl, SmEvent, SmState

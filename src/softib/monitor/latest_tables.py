@@ -14,7 +14,7 @@ from softib.diags.observations import ForwardingTables, ObservedPorts, tables_of
 from softib.errors import SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.live.subnet_reader import read_wire
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.intervals import same_cables
 
 if TYPE_CHECKING:

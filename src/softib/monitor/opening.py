@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError
 from softib.iba.constants import MgmtClass
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.sharding.shard import Shard, shard_memory
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from softib.iba import perf
 from softib.iba.constants import PhysState, SmpAttr
 from softib.iba.smp import DATA_AT, NodeInfo, PortInfo
 from softib.live.clock import SteadyClock
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.mad.batch import MadBatch
 from softib.monitor.port_counters import PortCounters, read_performance_agents, read_ticks
 from softib.monitor.reading import DETAILS, FEC, Attribute, Reading

@@ -11,7 +11,7 @@ import numpy as np
 from softib.iba.constants import GSI_QP, Method, MgmtClass
 from softib.iba.smp import DATA_AT, STATUS_AT, STATUS_CODE_AT, MadHeader
 from softib.live.clock import clock_ps
-from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.live.umad_client.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.monitor.targets import Targets

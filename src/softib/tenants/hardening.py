@@ -13,7 +13,7 @@ from softib.iba.constants import SmpAttr
 from softib.iba.sa import PKeyTableRecord, PortInfoRecord
 from softib.iba.smp import PortInfo, SMInfo, SwitchInfo
 from softib.live.subnet_reader import Progress, SubnetReader
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.sm.config import SmConfig

@@ -19,7 +19,7 @@ from softib.iba.sa import SA_DATA, SaHeader, SaMethod
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.live.umad_client.abi import ASKS
-from softib.live.umad_sm.wire import MadWire, smp_get, transact
+from softib.live.umad_client.wire import MadWire, smp_get, transact
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 

@@ -24,7 +24,7 @@ from softib.iba.sa import JoinState, MCMemberRecord, PathRecord, PortInfoRecord,
 from softib.iba.smp import DATA_AT, LinearForwardingTable, MadHeader, PKeyTable, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_sm.wire import smp_get, smp_set, transact
+from softib.live.umad_client.wire import smp_get, smp_set, transact
 from softib.mad.batch import MadBatch
 from softib.result import Result
 from softib.tenants.administration import ask_administration

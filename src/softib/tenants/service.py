@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts

@@ -13,7 +13,7 @@ from softib.iba.constants import PKEY_BLOCK, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
-from softib.live.umad_sm.wire import smp_get, transact
+from softib.live.umad_client.wire import smp_get, transact
 from softib.live.vport_reading import read_vports, vport_pkey_tables
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import selectors
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -14,7 +16,8 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 from softib.live.ibsim.client import PAUSE_AT
-from softib.live.ibsim.sockets import UdpSockets
+from softib.live.ibsim.sockets import BUFFER_BYTES, UdpSockets
+from softib.live.mad_router import BATCH
 from tests.live.ibsim.protocol_lab import host
 from tests.live.serving import (
     CONNECT,
@@ -39,18 +42,33 @@ def test_thirty_two_clients_at_once(up):
         c.close()
 
 
+def room() -> int:
+    """How many datagrams wait on their way to a program that does not read: at least one more than fit into the server's buffer."""
+    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, two:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        one.setblocking(False)
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                sent += one.send(bytes(288)) // 288
+        return sent + 1
+
+
 def test_a_client_that_does_not_read_disturbs_nobody(served):
-    """Its queue of 10 fills, and the server keeps the rest: from 256 answers on it reads no more requests, so the client's own sends
-    wait. All of its requests are answered when it reads."""
+    """Its queue fills, and the server keeps the rest: from :data:`PAUSE_AT` answers on it reads no more requests, so the queue of the
+    client's own requests fills, too. All of them are answered when it reads. How many fit depends on the machine (its
+    ``net.unix.max_dgram_qlen``, or the bytes of a socket's buffer)."""
     slow, other = Raw(served.base), Raw(served.base)
     client = served.server.clients[slow.number]
+    most = 2 * room() + PAUSE_AT + BATCH
     reads = lambda: bool(served.server.selector.get_key(client.sock).events & selectors.EVENT_READ)
     takes = lambda: bool(select.select([], [slow.data], [], 0)[1])
     sent = 0
-    while sent < 2000 and wait_for(lambda: takes() or not reads()) and takes():
+    while sent < most and wait_for(lambda: takes() or not reads()) and takes():
         slow.send(mad(tid=sent))
         sent += 1
-    assert PAUSE_AT < sent < 2000 and not reads()
+    assert PAUSE_AT < sent < most and not reads()
     other.send(mad(tid=1))
     other.receive()
     assert [tid_of(slow.receive()[1]) & 0xFFFF for _ in range(sent)] == list(range(sent))

@@ -15,7 +15,7 @@ from softib.live.clock import clock_ps
 from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_sm.wire import smp_get, transact
+from softib.live.umad_client.wire import smp_get, transact
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 

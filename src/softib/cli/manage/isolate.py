@@ -50,6 +50,13 @@ if TYPE_CHECKING:
     help="The fabric, where SOURCE is a history or files.",
 )
 @mkey_option
+@click.option("--ufm", metavar="URL", help="UFM disables and enables the ports: https://HOST.")
+@click.option(
+    "--ufm-credentials",
+    type=InputFile(),
+    metavar="FILE",
+    help="For --ufm: a token, or NAME:PASSWORD, in the first line.",
+)
 @click.option("--thresholds", type=InputFile(), metavar="FILE", help="Other thresholds than the shipped ones, YAML.")
 @json_option
 def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
@@ -70,6 +77,19 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
     import softib
 
     softib.on_compiling(Compiling())
+    if (options["ufm"] is None) != (options["ufm_credentials"] is None):
+        raise click.UsageError("--ufm needs --ufm-credentials FILE, and the other way round")
+    ufm = None if options["ufm"] is None else (options["ufm"], options["ufm_credentials"])
+    if sources[0] in ("ledger", "release"):
+        if len(sources) < 2:
+            raise softib.InputError(f"{sources[0]}: name the SOURCE: softib isolate {sources[0]} SOURCE")
+        if sources[0] == "ledger" and len(sources) > 2:
+            raise softib.InputError("ledger: name one SOURCE")
+        if sources[0] == "ledger":
+            _show(softib.isolations(sources[1]), as_json, "nothing was isolated")
+        else:
+            _show(softib.release_isolated(*sources[1:], mkey=options["mkey"], ufm=ufm), as_json, "no cable is isolated")
+        return 0
     fabric = options["fabric"]
     seen = softib.observe(
         *sources,
@@ -87,6 +107,7 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
         budget=options["budget"],
         hold=options["hold"],
         mkey=options["mkey"],
+        ufm=ufm,
         thresholds=options["thresholds"],
         steps=Steps(),
     )

@@ -19,7 +19,7 @@ from softib.input_files import FILE_LIMIT, read_text
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.umad_client.devices import UmadDevice, port_state
-from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.live.umad_client.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.ha.election import SmState

@@ -18,8 +18,8 @@ from softib.live.internal_sm.guid2lid import read_keys, restore
 from softib.live.umad_client.abi import ASKS, MANAGES
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.port import UmadPort
+from softib.live.umad_client.wire import MadWire, Master, live_master
 from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms
-from softib.live.umad_sm.wire import MadWire, Master, live_master
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.dry_run import AttributeChange, DryRun
@@ -37,11 +37,11 @@ class DryWire:
     dry: DryRun = field(default_factory=DryRun)
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """As :class:`~softib.live.umad_sm.wire.MadWire`."""
+        """As :class:`~softib.live.umad_client.wire.MadWire`."""
         return self.dry.back(self.wire.exchange(None if outbox is None else self.dry.out(outbox)))
 
     def wait(self, timeout_s: float) -> bool:
-        """As :class:`~softib.live.umad_sm.wire.MadWire`."""
+        """As :class:`~softib.live.umad_client.wire.MadWire`."""
         return self.wire.wait(timeout_s)
 
 

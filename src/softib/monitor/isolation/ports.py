@@ -18,7 +18,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState, PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.live.subnet_reader import SubnetReader, read_wire
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.managers.link_mgr import unchanged

@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from softib.live.subnet_reader import read_nodes
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.seen_ports import locked
 from softib.sm.config import SmConfig
 from softib.sm.database import Database

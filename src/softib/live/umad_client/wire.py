@@ -1,4 +1,5 @@
-"""A subnet manager's wire: the transport of its MADs, the number sent at a time, and two Gets, as in
+"""The wire of a program that manages or reads a subnet: the transport of its MADs, the number sent at a
+time, and two Gets, as in
 ``sminfo``, that find a live master."""
 
 from __future__ import annotations
