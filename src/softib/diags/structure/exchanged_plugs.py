@@ -202,7 +202,7 @@ def _all_support(verdicts: Verdicts) -> bool:
 
 
 def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Rule) -> bool:
-    """True where joining an end of ``m`` with an end of ``n``, and the two others, satisfies
+    """Return whether joining an end of ``m`` with an end of ``n``, and the two others, satisfies
     ``rule``."""
     node = view.fabric.port_node
     for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):

@@ -88,8 +88,8 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
 
 
 def unjudged_cables(c: Context) -> Iterator[Finding]:
-    """Kinds of cable that break their rules too often to name the wrong ones. Nodes without a name
-    of their own are a finding already (``unnamed-nodes``)."""
+    """Yield kinds of cable that break their rules too often to name the wrong ones. Nodes without a
+    name of their own are a finding already (``unnamed-nodes``)."""
     view = c.view
     for kind in (k for k in c.suspects.unjudged if all(k.classes)):
         low, high = sorted(kind.classes)
