@@ -177,7 +177,7 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
     scatter(table, lid[ends_by_row], lft)
     del table
     d = ordered_hops(graph, tree.order)
-    least_loaded(legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph)), True, lft)
+    least_loaded(legal_hops_table(graph, d), destinations_table(graph, destination_groups(graph)), True, lft)
     if not connect(graph, d, lft, notes) and whole:
         raise NotATree(f"no tree for all compute nodes: {notes.pop()}")
     return lft
