@@ -12,8 +12,8 @@ from bench.why_stories.kinds import ADAPTER, Program, Story
 __all__ = ["LATER"]
 
 FIRST, SEED = 240, 32_2026
-SIZE = {"tall": 16, "deep": 16, "old": 8, "wide": 72, "torus": 16, "parts": 32, "limited": 8}
-LEAF = {"tall": 2, "deep": 2, "old": 2, "wide": 6, "torus": 1, "parts": 4, "limited": 2}
+SIZE = {"tree": 32, "tall": 16, "deep": 16, "old": 8, "wide": 72, "torus": 16, "parts": 32, "limited": 8}
+LEAF = {"tree": 4, "tall": 2, "deep": 2, "old": 2, "wide": 6, "torus": 1, "parts": 4, "limited": 2}
 """Hosts of a fabric, and of one of its leaves."""
 TREES = ("tall", "deep", "wide")
 ANY = ("tall", "deep", "old", "wide", "torus")
@@ -75,8 +75,8 @@ def _story(number: int, kind: str) -> Story:
         fabric = rng.choice(TREES)
     if kind.startswith(("two-jobs", "crashed", "well", "key", "killed-rank")) and fabric == "old":
         fabric = "wide"
-    if kind == "lids":
-        fabric = "tall"
+    if kind == "lids":  # OpenSM gives the ports of this fabric other LIDs than softib's manager does
+        fabric = "tree"
     a, b, c, d = (*_names(rng, fabric, 4), "", "")[:4]
     victim = rng.choice((a, b))
     port, at = f"{victim}[1]", round(rng.uniform(2.5, 4.5), 1)

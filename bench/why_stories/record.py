@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,15 @@ from bench.why_stories.unread import UNREAD
 HERE = Path(__file__).parent
 SOFTIB = str(Path(sys.executable).parent / "softib")
 EVERY_S = 1.5
+MEETS = re.compile(r"(ib_\w+_(bw|lat)|ibv_\w+_pingpong|ucx_perftest)$")
+"""Programs whose two processes meet over TCP. All nodes share this machine's ports, with other recorders too."""
+
+
+def free_port() -> int:
+    """A TCP port that no process listens on."""
+    with socket.socket() as some:
+        some.bind(("", 0))
+        return int(some.getsockname()[1])
 
 
 def softib(*words: str, check: bool = True) -> str:
@@ -106,8 +116,8 @@ class Lab:
     def close(self) -> None:
         softib("down", self.name, check=False)
 
-    def command(self, one: Program) -> tuple[list[str], dict[str, str]]:
-        """argv and what is added to the environment."""
+    def command(self, one: Program, port: int) -> tuple[list[str], dict[str, str]]:
+        """argv and what is added to the environment. ``port``: the TCP port by which the two programs of a job meet."""
         env: dict[str, str] = {}
         run = [SOFTIB, "run", "--fabric", self.name, "--node", one.node, "--"]
         words = one.command.split()
@@ -120,6 +130,8 @@ class Lab:
             return [*argv, *run, str(self.scratch / "mpi_loop"), seconds], env
         words = [re.sub(r"^ADDR-(.+)", lambda m: self.address_of(m[1]), w) for w in words]
         words = [str(self.scratch / w) if w == "verbs_errors" else w for w in words]
+        if at := [i for i, w in enumerate(words) if MEETS.match(w)]:
+            words[at[0] + 1 : at[0] + 1] = ["-p", str(port)]
         return ["bash", "-c", '"$@"; exit $?', "job", *run, "stdbuf", "-oL", "-eL", *words], env
 
 
@@ -133,7 +145,8 @@ def play(lab: Lab, told: Story, folder: Path) -> None:
     where = place(told, path)
     for file in lab.kept():
         shutil.copy(file, part / file.name)
-    commands = {p.log: lab.command(p) for p in told.programs}
+    ports = {prefix: free_port() for prefix in ("", "other-")}
+    commands = {p.log: lab.command(p, ports["other-" if p.log.startswith("other-") else ""]) for p in told.programs}
     exporter = subprocess.Popen(
         [SOFTIB, "exporter", lab.name, "--every", str(EVERY_S), "--port", "0", "--history", str(part / "history")],
         stdout=subprocess.DEVNULL,

@@ -124,7 +124,8 @@ def _absent(source: str) -> str:
     try:
         siblings = sorted(p.name for p in path.parent.iterdir())[:10_000]
     except OSError:
-        return f"{source}: no such file, nor its directory"
+        hint = "; examples are in the folder of softib's source" if path.parts[0] == "examples" else ""
+        return f"{source}: no such file, nor its directory{hint}"
     similar = nearest(path.name, siblings)
     hint = f"; did you mean {', '.join(str(path.parent / n) for n in similar)}?" if similar else ""
     return f"{source}: no such file{hint}"

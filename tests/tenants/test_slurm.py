@@ -160,9 +160,9 @@ def test_a_job_that_begins_again_with_the_same_restart_count_has_a_partition(slu
         slurm.service.clock = clock
 
 
-@pytest.mark.parametrize(("point", "moment"), [
-    pytest.param(*p, marks=() if p == (2, "after") else pytest.mark.slow) for p in POINTS
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("point", "moment"), [pytest.param(*p, marks=() if p == (2, "after") else pytest.mark.slow) for p in POINTS]
+)
 def test_a_script_that_is_killed_can_be_run_again(slurm, point, moment):
     job = 100 + 10 * point + (moment == "after")
     assert slurm.run("begin", job, (point, moment))[0] == -signal.SIGKILL

@@ -114,7 +114,8 @@ class Field:
             shift = 7 - (offset + self.bits - 1) % 8
             return np.asarray((buf[..., first] >> shift) & np.uint8(self.mask)).astype(self.dtype, copy=False)
         if self.bits in _BIG_ENDIAN and offset % 8 == 0:  # a whole number: one view instead of a loop of a dozen steps
-            octets = np.ascontiguousarray(buf[..., first : last + 1], np.uint8)
+            octets = np.asarray(buf[..., first : last + 1], np.uint8)
+            octets = octets if octets.strides[-1] == 1 else octets.copy()
             return octets.view(_BIG_ENDIAN[self.bits])[..., 0].astype(self.dtype)
         acc = np.zeros(buf.shape[:-1], np.uint64)
         for i in range(first, last + 1):

@@ -24,6 +24,8 @@ __all__ = [
 
 def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) -> np.ndarray:
     """Return switches (int32, ascending) given by NodeGUID, or by the PortGUID of a CA on them."""
+    if not guids:
+        return np.empty(0, np.int32)
     by_guid = {int(g): int(s) for g, s in zip(graph.end_guid, graph.end_switch, strict=True)}
     by_guid |= {int(g): s for s, g in enumerate(graph.switch_guid)}
     for g in guids:

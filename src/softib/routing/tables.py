@@ -190,7 +190,7 @@ def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
     if graph.end_lmc.any():
         least_loaded_lmc(legal, dests, graph.switch_system, lft)
     else:
-        least_loaded(legal, dests, False, lft)
+        least_loaded(legal, dests, np.empty((0, 256), np.int64), lft)
     return lft
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from softib.diags.context import Context
 from softib.diags.finding import MANY, Finding, Severity, code, few, finding
+from softib.diags.structure.exchanged_plugs import Misplaced
 from softib.diags.structure.exchanges import exchanged_uplinks
 from softib.diags.structure.rails import system_of
 from softib.diags.structure.ranks import tier_name
-from softib.diags.structure.swaps import Misplaced
 from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole
 from softib.diags.view import FabricView
 from softib.plural import counted
@@ -72,8 +72,7 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
         yield _swap(c, first, second, systems)
     for m in suspects.misplaced:
         done.update((m.a, m.b))
-        a, b, right = view.location(m.a), view.location(m.b), view.location(m.vacancy)
-        stays = a if int(view.fabric.port_node[m.vacancy]) == m.want_a else b
+        a, b, stays, right = (view.location(p) for p in (m.a, m.b, m.stays, m.vacancy))
         yield finding(
             MISPLACED_CABLE,
             [a, b, right],
@@ -264,8 +263,7 @@ def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
     pairs: set[tuple[int, int]] = set()
     wanting: dict[tuple[int, int], list[int]] = {}
     for m in c.suspects.misplaced:
-        stays = m.a if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else m.b
-        pairs.add((min(stays, m.vacancy), max(stays, m.vacancy)))
+        pairs.add((min(m.stays, m.vacancy), max(m.stays, m.vacancy)))
         for port in (m.a, m.b):
             wanting.setdefault((int(node[port]), int(expected[port])), []).append(port)
     placed = {port for pair in pairs for port in pair}

@@ -38,7 +38,8 @@ PortXmitWait; ``moved`` uint64[ports, 2] words received and sent there by verbs,
 ``is_ip`` uint8[65536] 1 = the process of this number moves IP (``softib-ipoib``)."""
 
 
-LINK_CLOCK_SIZE = 64
+LINK_CLOCK_SIZE = 128
+"""``struct softib_link_clock``, in whose first words the kernels read."""
 PROCESSES = 1 << 16
 WORD = 4
 

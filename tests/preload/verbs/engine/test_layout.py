@@ -20,7 +20,7 @@ FIELDS = {
     "GID_PREFIX": PortInfo.gid_prefix, "LID": PortInfo.lid, "MASTER_SM_LID": PortInfo.master_sm_lid,
     "CAP_MASK": PortInfo.cap_mask, "LINK_WIDTH_ACTIVE": PortInfo.link_width_active, "STATE": PortInfo.port_state,
     "PHYS_STATE": PortInfo.port_phys_state, "LMC": PortInfo.lmc, "SPEED_ACTIVE": PortInfo.link_speed_active,
-    "NEIGHBOR_MTU": PortInfo.neighbor_mtu, "VL_CAP": PortInfo.vl_cap, "INIT_TYPE_REPLY": PortInfo.init_type_reply,
+    "NEIGHBOR_MTU": PortInfo.neighbor_mtu, "VL_CAP": PortInfo.vl_cap, "VL_HIGH_LIMIT": PortInfo.vl_high_limit, "INIT_TYPE_REPLY": PortInfo.init_type_reply,
     "OPERATIONAL_VLS": PortInfo.operational_vls, "PKEY_VIOLATIONS": PortInfo.pkey_violations,
     "QKEY_VIOLATIONS": PortInfo.qkey_violations, "GUID_CAP": PortInfo.guid_cap, "SUBNET_TIMEOUT": PortInfo.subnet_timeout,
     "EXT2": PortInfo.link_speed_ext2_active, "CAP_MASK2": PortInfo.cap_mask2,
