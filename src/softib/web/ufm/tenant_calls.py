@@ -27,7 +27,7 @@ __all__ = ["add_tenant_calls"]
 LONGEST_WAIT_S = 30.0
 
 
-class _Tenant(BaseModel):
+class _Limit(BaseModel):
     limit: Annotated[int, Field(ge=0, le=32_766)] = 1024
 
 
@@ -45,7 +45,7 @@ class _Default(BaseModel):
     membership: Literal["full", "limited"]
 
 
-class _Account(BaseModel):
+class _NewAccount(BaseModel):
     role: Literal["admin", "operator", "viewer", "tenant"]
     tenant: str = ""
     password: Annotated[str, Field(max_length=1024)]
@@ -78,7 +78,7 @@ class _Undone(_Made):
     detail: str
 
 
-class _TenantRow(BaseModel):
+class _Tenant(BaseModel):
     name: str
     limit: int
     partitions: int
@@ -144,16 +144,16 @@ def _row(revision: Revision) -> dict[str, Any]:
 
 def _add_tenants(app: FastAPI, service: TenantService) -> None:
     @app.get("/tenants")
-    def tenants(request: Request) -> list[_TenantRow]:
+    def tenants(request: Request) -> list[_Tenant]:
         """Tenants, their limits and the number of partitions of each."""
         account = account_of(request)
         listed = [
             t for t in list(service.state.tenants.values()) if account.role != "tenant" or t.name == account.tenant
         ]
-        return [_TenantRow(**asdict(t), partitions=service.state.partitions_of(t.name)) for t in listed]
+        return [_Tenant(**asdict(t), partitions=service.state.partitions_of(t.name)) for t in listed]
 
     @app.put("/tenants/{name}")
-    def put_tenant(request: Request, name: str, body: _Tenant) -> _Made:
+    def put_tenant(request: Request, name: str, body: _Limit) -> _Made:
         """Enter a tenant, or change its limit."""
         operator_of(request)
         change: Change = lambda draft: changes.put_tenant(draft, Tenant(name, body.limit))
@@ -247,7 +247,7 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         return exported(list(service.state.partitions.values()))
 
     @app.post("/import", response_model_exclude_none=True)
-    def take(request: Request, body: _Import) -> _Imported:
+    def import_partitions(request: Request, body: _Import) -> _Imported:
         """Enter the partitions of a partitions.conf, or of UFM's answer to
         GET resources/pkeys?guids_data=true; those of other P_Keys stay."""
         operator_of(request)
@@ -299,7 +299,7 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
         return service.accounts.all()
 
     @app.put("/accounts/{name}")
-    def put(request: Request, name: str, body: _Account) -> dict[str, Any]:
+    def put_account(request: Request, name: str, body: _NewAccount) -> dict[str, Any]:
         """Enter an account, or change it. A client certificate whose common name is ``name`` belongs to it."""
         if operator_of(request, ("admin",)).name == name and body.role != "admin":
             raise InputError("an administrator cannot change its own role; use another")
@@ -307,7 +307,7 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
         return {}
 
     @app.delete("/accounts/{name}")
-    def remove(request: Request, name: str) -> dict[str, Any]:
+    def remove_account(request: Request, name: str) -> dict[str, Any]:
         """Remove an account and its tokens."""
         if operator_of(request, ("admin",)).name == name:
             raise InputError("an administrator cannot remove its own account; use another")
