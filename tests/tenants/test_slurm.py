@@ -67,9 +67,12 @@ class Controller:
             (folder / name).chmod(0o755)
         self.nodes = nodes.split()
         self.env = {
-            "PATH": f"{folder}:{os.environ['PATH']}", "SOFTIB_URL": f"http://127.0.0.1:{port}", "SOFTIB_TOKEN_FILE": str(folder / "token"),
-            "SLURM_CLUSTER_NAME": "c1", "SLURM_JOB_NODELIST": "host-000[2-4]",
-        }  # fmt: skip
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "SOFTIB_URL": f"http://127.0.0.1:{port}",
+            "SOFTIB_TOKEN_FILE": str(folder / "token"),
+            "SLURM_CLUSTER_NAME": "c1",
+            "SLURM_JOB_NODELIST": "host-000[2-4]",
+        }
 
     def run(self, command: str, job: int, kill_at: tuple[int, str] = (0, "")) -> tuple[int, str]:
         self.kill_at, self.seen = kill_at, 0
@@ -157,9 +160,9 @@ def test_a_job_that_begins_again_with_the_same_restart_count_has_a_partition(slu
         slurm.service.clock = clock
 
 
-@pytest.mark.parametrize(("point", "moment"), [
-    pytest.param(*p, marks=() if p == (2, "after") else pytest.mark.slow) for p in POINTS
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("point", "moment"), [pytest.param(*p, marks=() if p == (2, "after") else pytest.mark.slow) for p in POINTS]
+)
 def test_a_script_that_is_killed_can_be_run_again(slurm, point, moment):
     job = 100 + 10 * point + (moment == "after")
     assert slurm.run("begin", job, (point, moment))[0] == -signal.SIGKILL
@@ -209,9 +212,13 @@ def stub(tmp_path):
         (tmp_path / name).chmod(0o755)
     (tmp_path / "token").write_text("token")
     env = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}", "SOFTIB_URL": f"http://127.0.0.1:{server.server_port}", "SOFTIB_TOKEN_FILE": str(tmp_path / "token"),
-        "SLURM_CLUSTER_NAME": "c1", "SLURM_JOB_NODELIST": "host-0001", "SLURM_JOB_ID": "7",
-    }  # fmt: skip
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SOFTIB_URL": f"http://127.0.0.1:{server.server_port}",
+        "SOFTIB_TOKEN_FILE": str(tmp_path / "token"),
+        "SLURM_CLUSTER_NAME": "c1",
+        "SLURM_JOB_NODELIST": "host-0001",
+        "SLURM_JOB_ID": "7",
+    }
     yield Answers, made, env
     server.shutdown()
     thread.join(10)

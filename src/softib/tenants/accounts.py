@@ -53,7 +53,7 @@ class Accounts:
         self._key = secrets.token_bytes(16)
 
     def all(self) -> list[Account]:
-        """Every account, by name."""
+        """Return every account, by name."""
         return [Account(*row) for row in self.store.read("SELECT name, role, tenant FROM account ORDER BY name")]
 
     def put(self, account: Account, password: str) -> None:
@@ -90,7 +90,7 @@ class Accounts:
             self._right.clear()
 
     def by_password(self, name: str, password: str) -> Account | None:
-        """The account, if the password is right."""
+        """Return the account, if the password is right."""
         with self._checking:  # one at a time: clients of one account that begin together need one scrypt
             if (account := self.remembered(name, password)) is not None:
                 return account
@@ -106,7 +106,7 @@ class Accounts:
             return account
 
     def remembered(self, name: str, password: str) -> Account | None:
-        """The account, if the password was right before. Takes microseconds."""
+        """Return the account, if the password was right before. Takes microseconds."""
         return self._right.get(self._digest(name, password))
 
     def _digest(self, name: str, password: str) -> bytes:
@@ -121,7 +121,7 @@ class Accounts:
         return token
 
     def by_token(self, token: str) -> Account | None:
-        """The account of a token."""
+        """Return the account of a token."""
         row = self._find(
             "SELECT a.name, a.role, a.tenant FROM token t JOIN account a ON a.name = t.name WHERE t.digest = ?",
             _digest(token),
@@ -129,7 +129,7 @@ class Accounts:
         return None if row is None else Account(*row)
 
     def by_certificate(self, common_name: str) -> Account | None:
-        """The account named by the common name of a verified client certificate."""
+        """Return the account named by the common name of a verified client certificate."""
         row = self._find("SELECT name, role, tenant FROM account WHERE name = ?", common_name)
         return None if row is None else Account(*row)
 

@@ -77,7 +77,7 @@ def _existing(draft: Draft, pkey: int) -> Partition:
 
 
 def _with(draft: Draft, pkey: int, options: Options) -> Partition:
-    """The partition as requested, created if it does not exist."""
+    """Return the partition as requested, created if it does not exist."""
     partition = draft.partition(pkey) or Partition(pkey, name=f"api_pkey_{pkey_text(pkey)}")
     given: dict[str, Any] = {
         "name": options.name,

@@ -91,11 +91,12 @@ class InternalManager:
             time.sleep(LOOK_S)
 
     def is_master(self, master: int) -> bool:
-        """The manager itself reports whether another one has the subnet."""
+        """Return the manager itself reports whether another one has the subnet."""
         return ask(self.instance, "status")["sm"]["state"] not in PASSIVE
 
     def tree(self, hosts: list[str]) -> dict[str, Any]:
-        """The aggregation tree of a job on ``hosts``. Raises :class:`~softib.errors.InputError` if none fits."""
+        """Return the aggregation tree of a job on ``hosts``. Raises
+        :class:`~softib.errors.InputError` if none fits."""
         return ask(self.instance, "job", hosts=hosts)
 
     def _hand_over(self, text: str) -> None:
@@ -140,7 +141,7 @@ class FileManager:
         self._master: int | None = None
 
     def is_master(self, master: int) -> bool:
-        """The master when the service started is the one that reads the file."""
+        """Return the master when the service started is the one that reads the file."""
         if self._master is None:
             self._master = master
         return master == self._master

@@ -25,11 +25,11 @@ class MasterWatch:
         self._due = 0.0
 
     def due_s(self) -> float:
-        """Seconds until the next look."""
+        """Return seconds until the next look."""
         return max(0.0, self._due - time.monotonic())
 
     def look(self) -> bool:
-        """Read which port is the master's. Returns whether our manager has become the master again."""
+        """Read which port is the master's, and return whether the service's manager has become the master again."""
         self._due = time.monotonic() + LOOK_S
         self.view.look_for_master()
         before, self.problem = self.problem, self._rival()

@@ -33,19 +33,19 @@ HEAD = "# Written by softib; changes made here are lost. Partitions are changed 
 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
-    """The file, the default partition first; a ``whole`` one without empty partitions, which have no
-    effect."""
+    """Return the file, the default partition first; a ``whole`` one without empty partitions, which
+    have no effect."""
     return conf_of({p.pkey: line_of(p) for p in partitions if p.members or p.everyone or not whole})
 
 
 def conf_of(lines: Mapping[int, str]) -> str:
-    """The file of the lines of partitions by P_Key, the default partition first."""
+    """Return the file of the lines of partitions by P_Key, the default partition first."""
     ordered = sorted(lines.keys() - {DEFAULT_BASE})
     return "".join([HEAD, lines.get(DEFAULT_BASE, ""), *(lines[pkey] for pkey in ordered)])
 
 
 def line_of(partition: Partition) -> str:
-    """A partition as a definition of the file."""
+    """Return a partition as a definition of the file."""
     p, (mtu, rate, sl) = partition, partition.qos.codes
     flags = [f"{_name(p)}={p.pkey:#x}"]
     flags += ["indx0"] if p.index0 else []
@@ -60,14 +60,15 @@ def line_of(partition: Partition) -> str:
 
 
 def _name(p: Partition) -> str:
-    """The partition's name where OpenSM can read it: a client's text could end the definition."""
+    """Return the partition's name where OpenSM can read it: a client's text could end the
+    definition."""
     if p.pkey == DEFAULT_BASE:
         return "Default"
     return p.name if _NAME.fullmatch(p.name) and p.name.lower() != "default" else f"pkey_{p.pkey:#x}"
 
 
 def exported(partitions: Iterable[Partition]) -> str:
-    """The file with every partition; comments at its beginning name what it cannot hold."""
+    """Return the file with every partition; comments at its beginning name what it cannot hold."""
     ordered = sorted(partitions, key=lambda p: p.pkey)
     return "".join(_not_held(p) for p in ordered) + to_conf(ordered, whole=False)
 
@@ -81,7 +82,7 @@ def _not_held(p: Partition) -> str:
 
 
 def from_conf(text: str, name: str) -> tuple[list[Partition], list[str]]:
-    """The partitions of a file, and a line for each part that the service does not support.
+    """Return the partitions of a file, and a line for each part that the service does not support.
     Raises :class:`InputError` with file and line if it cannot be read."""
     partitions, notes = parse_changes(text, name), list[str]()
     default = next((p for p in partitions if p.pkey == DEFAULT_BASE), None)
@@ -128,8 +129,8 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
 
 
 def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
-    """The partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises :class:`InputError` for
-    other input."""
+    """Return the partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises
+    :class:`InputError` for other input."""
     if not isinstance(document, dict):
         raise InputError("content: must be UFM's answer to GET resources/pkeys?guids_data=true, a mapping by P_Key")
     out: dict[int, Partition] = {}

@@ -184,7 +184,8 @@ class Programmer:
                 self._keep()
 
     def _keep_s(self) -> float:
-        """Seconds until the manager's file is written again; infinite if it is up to date."""
+        """Return seconds until the manager's file is written again; infinite if it is up to
+        date."""
         return max(0.0, self._kept + KEEP_S - time.monotonic()) if self.manager.is_behind else math.inf
 
     def _keep(self) -> None:
@@ -319,7 +320,7 @@ class Programmer:
         return self._search is None and time.monotonic() >= self._searched + self._search_s()
 
     def _rest_s(self) -> float:
-        """Seconds until there may be something to do without a call."""
+        """Return seconds until there may be something to do without a call."""
         now = time.monotonic()
         due = self._searched + self._search_s() if self._pending else self._due
         return self.reconcile_s if self._search is not None else max(0.0, min(due, self._due) - now)
@@ -380,8 +381,9 @@ class Programmer:
         self._verify({d.guid for d in drifts})
 
     def _drifts(self, state: State, tables: dict[int, Held]) -> list[Drift]:
-        """The tables that differ from the state, without the ports of changes that are not programmed yet. A change
-        enters both at one moment, so one that is made meanwhile is no difference."""
+        """Return the tables that differ from the state, without the ports of changes that are not
+        programmed yet. A change enters both at one moment, so one that is made meanwhile is no
+        difference."""
         with self.hooks.still, self._lock:
             busy = self._guids(list(self._waiting.values())).union(*(silent for _, silent in self._pending.values()))
             differ = {g: self._differs(state, g, held) for g, held in tables.items() if g not in busy}

@@ -13,7 +13,7 @@ from softib.iba.constants import PKEY_BLOCK, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
-from softib.live.umad_sm.wire import smp_get, transact
+from softib.live.umad_client.wire import smp_get, transact
 from softib.live.vport_reading import read_vports, vport_pkey_tables
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
@@ -53,7 +53,7 @@ class Held:
     shared: bool = False
 
     def differs(self, wanted: set[int]) -> tuple[set[int], set[int]]:
-        """Missing and extra keys in either table."""
+        """Return missing and extra keys in either table."""
         missing, extra = wanted - set(self.port), set(self.port) - wanted
         if self.leaf is not None:
             missing |= wanted - self.leaf
@@ -78,7 +78,7 @@ class SubnetView:
         """Name of a host → PortGUIDs."""
 
     def room(self, guid: int) -> int:
-        """Entries of the tables for ``guid``; 0 if it was never seen. For any thread."""
+        """Return entries of the tables for ``guid``; 0 if it was never seen. For any thread."""
         port = self.ports.get(guid)
         return 0 if port is None else port.entries
 
@@ -212,8 +212,8 @@ class SubnetView:
 
 
 def partitions_of(tables: Mapping[int, Held], manager: int) -> list[Partition]:
-    """The partitions in the ports' tables: the default one by the membership of most ports, without the
-    ``manager``'s, and each other with the members whose tables have it."""
+    """Return the partitions in the ports' tables: the default one by the membership of most ports,
+    without the ``manager``'s, and each other with the members whose tables have it."""
     members: dict[int, dict[int, Member]] = {}
     first: dict[int, bool] = {}
     for guid, held in sorted(tables.items()):

@@ -40,7 +40,7 @@ class Done:
 
 
 def done_of(number: int, text: str, rows: Rows) -> Done:
-    """The durable change of these rows."""
+    """Return the durable change of these rows."""
     members = [(pkey, int(guid, 16)) for (pkey, guid), _, _ in rows.get("member", [])]
     heads = rows.get("partition", [])
     everyone = any((before[4] if before else "") != (after[4] if after else "") for _, before, after in heads)

@@ -59,7 +59,8 @@ class Members:
         return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
 
     def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(P_Key, SL) of each pair of ends, as in the source's table; P_Key -1 if they share none.
+        """Return (P_Key, SL) of each pair of ends, as in the source's table; P_Key -1 if they share
+        none.
 
         ``wanted`` int64[n] is a required P_Key (its membership bit is ignored), -1 = any.
         """
@@ -145,8 +146,8 @@ IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 
 
 def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition]:
-    """The partitions of a file's ``text``, the default one first; raises :class:`InputError` with
-    file, line and reason."""
+    """Return the partitions of a file's ``text``, the default one first; raises :class:`InputError`
+    with file, line and reason."""
     partitions, problems = _read(text, name)
     if problems:
         raise problems[0]
@@ -159,8 +160,8 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
 
 
 def parse_changes(text: str, name: str) -> list[Partition]:
-    """The partitions in ``text`` and no others, in the format of a partitions.conf; one without ports ends. Raises
-    :class:`InputError` with file, line and reason."""
+    """Return the partitions in ``text`` and no others, in the format of a partitions.conf; one
+    without ports ends. Raises :class:`InputError` with file, line and reason."""
     partitions, problems = _read(text, name)
     if problems:
         raise problems[0]
@@ -168,7 +169,8 @@ def parse_changes(text: str, name: str) -> list[Partition]:
 
 
 def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
-    """The first mistake of each definition, with file and line; empty if :func:`parse_partitions` accepts the file."""
+    """Return the first mistake of each definition, with file and line; empty if
+    :func:`parse_partitions` accepts the file."""
     return [str(why) for why in _read(text, name)[1]]
 
 
@@ -265,8 +267,8 @@ def _properties(
 def _groups(
     partition: Partition, mgid: bytes, fields: list[str], flags: tuple[dict[str, int], list[int]], where: str
 ) -> list[PartitionGroup]:
-    """``mgid`` with its flags: a group for each scope. IP groups are at the rate and MTU of the
-    broadcast group, and carry the partition's P_Key."""
+    """Return ``mgid`` with its flags: a group for each scope. IP groups are at the rate and MTU of
+    the broadcast group, and carry the partition's P_Key."""
     group_flags, scopes = {k: v for k, v in flags[0].items() if k != "tclass"}, list[int]()
     for word in fields:
         key, _, value = word.partition("=")
@@ -309,7 +311,7 @@ def _pkey_for(name: str, before: list[Partition]) -> int:
 
 
 def _membership(word: str, where: str) -> int:
-    """A word or its beginning ("limi"), as in OpenSM."""
+    """Return a word or its beginning ("limi"), as in OpenSM."""
     for name, bits in MEMBERSHIP.items():
         if word and name.startswith(word.lower()):
             return bits

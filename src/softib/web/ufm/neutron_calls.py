@@ -121,7 +121,8 @@ def _of_network(draft: Draft, service: TenantService, name: str, tenant: str) ->
 
 
 def _guid(port: _Object) -> int:
-    """The GUID of a port. Status 501, which the driver takes for done, for a port that is not InfiniBand's."""
+    """Return the GUID of a port. Status 501, which the driver takes for done, for a port that is
+    not InfiniBand's."""
     for option in port.extra_dhcp_opts:
         client = re.fullmatch(r"ff(?::[0-9a-fA-F]{2}){11}((?::[0-9a-fA-F]{2}){8})", option.opt_value or "")
         if str(option.opt_name) in CLIENT_ID and client:
