@@ -112,3 +112,16 @@ def test_a_kind_without_a_rule_is_said() -> None:
 
 def ports_up(fabric: Fabric, leaf: str) -> list[int]:
     return [port_at(fabric, f"{leaf}[{n}]") for n in range(9, 17)]
+
+
+@pytest.mark.parametrize("seed", range(extent(4, 30)))
+def test_two_swaps_of_unnamed_switches_are_both_named(seed: int) -> None:
+    """Without names the table of links shows both, also where they share a spine or a leaf."""
+    fabric, rng = generate("fat-tree", radix=24, levels=2), np.random.default_rng(seed)
+    planted = [random_swap(fabric, rng, tier="leaf-spine") for _ in range(2)]
+    ports = {port_at(fabric, place) for swap in planted for place in swap.where}
+    fabric.node_desc[:] = 0
+    findings = [f for f in check(fabric) if f.code != "unnamed-nodes"]
+    assert {f.code for f in findings} == {"swapped-cables"}
+    row_of = {int(guid): node for node, guid in enumerate(fabric.node_guid)}
+    assert {int(fabric.port(row_of[p.guid], p.portnum)) for f in findings for p in f.where} == ports

@@ -145,13 +145,14 @@ def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tu
         )
         if (claimed[0] or claimed[2]) and (claimed[1] or claimed[3]):  # other switches count each of the two as surplus
             witnesses[x] = sum(claimed)
-    used: set[int] = set()
+    used: set[tuple[int, int]] = set()  # links in excess and missing links, each the evidence of one exchange
     for x in sorted(witnesses, key=lambda x: (-witnesses[x], x)):
-        if used & {x.a, x.b, x.p, x.q} or len({x.a, x.b, x.p, x.q}) < 4:
+        links = {(x.a, x.p), (x.b, x.q), (x.a, x.q), (x.b, x.p)}
+        if used & links or len({x.a, x.b, x.p, x.q}) < 4:
             continue
         first, second = _cable(view, below, above, x), _cable(view, below, above, x.turned())
         if first is not None and second is not None:
-            used |= {x.a, x.b, x.p, x.q}
+            used |= links
             yield first, second
 
 
