@@ -119,7 +119,7 @@ NODES = LEAVES + SPINES + LEAVES * HOSTS
 @settings(max_examples=examples(60), deadline=None)
 @given(st.permutations(range(NODES)), st.integers(2, 6), st.booleans())
 def test_guids_that_move_between_nodes_are_changes_of_guid_alone(order: list[int], how_many: int, in_a: bool) -> None:
-    """Boards exchanged between nodes that keep name and cables, in either direction of the comparison."""
+    """Adapters exchanged between nodes that keep name and cables, in either direction of the comparison."""
     plain, moved = tree(), tree()
     chosen = sorted(order[:how_many])
     moved.node_guid[chosen] = moved.node_guid[[*chosen[1:], chosen[0]]]
@@ -142,8 +142,8 @@ def test_names_that_move_between_nodes_are_renames_alone(order: list[int], how_m
     assert [(c.kind, c.before) for c in diff(tree(), b)] == [("node-renamed", names[n]) for n in chosen]
 
 
-def test_a_board_moves_to_another_host_and_is_replaced() -> None:
-    """The board of h-0-1 is in h-0-0 now, and h-0-1 has a new one: no host was removed, no cable moved."""
+def test_an_adapter_moves_to_another_host_and_is_replaced() -> None:
+    """The adapter of h-0-1 is in h-0-0 now, and h-0-1 has a new one: no host was removed, no cable moved."""
     a, b = tree(), tree()
     b.node_guid[5], b.node_guid[6] = a.node_guid[6], 0x0002C903FFFF0000
     for before, after in ((a, b), (b, a)):
