@@ -13,6 +13,8 @@ FABRICS = {
     "limited": "name: pod\ngeneration: EDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\nsm: {partitions: limited.conf}\n",
     "tall": "name: pod\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 3}\n",
     "deep": "name: pod\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 3}\ncables: {medium: AOC, length_m: 10}\n",
+    "wide": "name: pod\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 12, levels: 2}\n",
+    "torus": "name: pod\ngeneration: NDR\ntopology: {kind: torus, dims: [4, 4]}\n",
     "old": "name: pod\ngeneration: QDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n",
 }
 """fabric.yaml by name."""
@@ -47,8 +49,11 @@ class Story:
     cause: str = ""
     where: str = ""
     """The planted place as ``softib fault`` calls it: NODE[PORT] or NODE; on the pair's path PATH: its leaf's uplink, PATH-TOP: a
-    spine's, PATH-SPINE, PATH-CORE: its first spine, its core."""
+    spine's, PATH-LEAF,
+    PATH-SPINE, PATH-CORE: its first leaf, spine, core."""
     seconds: float = 30.0
+    mixed: bool = False
+    """Two jobs, whose lines are in one log, each behind the name of its host (pdsh, ``mpirun --tag-output``)."""
 
 
 def _pair(rng: random.Random, fabric: str) -> tuple[str, str]:

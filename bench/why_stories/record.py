@@ -1,4 +1,4 @@
-"""Play stories on running fabrics and keep what the programs printed: ``python -m bench.why_stories.record FOLDER [--stories A:B] [--kind K]``.
+"""Play stories on running fabrics and keep what the programs printed: ``python -m bench.why_stories.record FOLDER [--stories A:B,C] [--kind K]``.
 
 Of each story FOLDER/NNN-KIND has the logs of its programs, the exporter's history, the fabric as ibnetdiscover's and dump_lfts' text
 from before, and ``truth.json``: what was planted, where, and which hosts took part. A story that is there already is left out.
@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,11 +22,21 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.why_stories.kinds import FABRICS, GENERATED, PARTITIONS, Program, Story, kind_of, story
+from bench.why_stories.later import LATER
 from bench.why_stories.unread import UNREAD
 
 HERE = Path(__file__).parent
 SOFTIB = str(Path(sys.executable).parent / "softib")
 EVERY_S = 1.5
+MEETS = re.compile(r"(ib_\w+_(bw|lat)|ibv_\w+_pingpong|ucx_perftest)$")
+"""Programs whose two processes meet over TCP. All nodes share this machine's ports, with other recorders too."""
+
+
+def free_port() -> int:
+    """A TCP port that no process listens on."""
+    with socket.socket() as some:
+        some.bind(("", 0))
+        return int(some.getsockname()[1])
 
 
 def softib(*words: str, check: bool = True) -> str:
@@ -105,8 +116,8 @@ class Lab:
     def close(self) -> None:
         softib("down", self.name, check=False)
 
-    def command(self, one: Program) -> tuple[list[str], dict[str, str]]:
-        """argv and what is added to the environment."""
+    def command(self, one: Program, port: int) -> tuple[list[str], dict[str, str]]:
+        """argv and what is added to the environment. ``port``: the TCP port by which the two programs of a job meet."""
         env: dict[str, str] = {}
         run = [SOFTIB, "run", "--fabric", self.name, "--node", one.node, "--"]
         words = one.command.split()
@@ -119,6 +130,8 @@ class Lab:
             return [*argv, *run, str(self.scratch / "mpi_loop"), seconds], env
         words = [re.sub(r"^ADDR-(.+)", lambda m: self.address_of(m[1]), w) for w in words]
         words = [str(self.scratch / w) if w == "verbs_errors" else w for w in words]
+        if at := [i for i, w in enumerate(words) if MEETS.match(w)]:
+            words[at[0] + 1 : at[0] + 1] = ["-p", str(port)]
         return ["bash", "-c", '"$@"; exit $?', "job", *run, "stdbuf", "-oL", "-eL", *words], env
 
 
@@ -132,7 +145,8 @@ def play(lab: Lab, told: Story, folder: Path) -> None:
     where = place(told, path)
     for file in lab.kept():
         shutil.copy(file, part / file.name)
-    commands = {p.log: lab.command(p) for p in told.programs}
+    ports = {prefix: free_port() for prefix in ("", "other-")}
+    commands = {p.log: lab.command(p, ports["other-" if p.log.startswith("other-") else ""]) for p in told.programs}
     exporter = subprocess.Popen(
         [SOFTIB, "exporter", lab.name, "--every", str(EVERY_S), "--port", "0", "--history", str(part / "history")],
         stdout=subprocess.DEVNULL,
@@ -146,8 +160,9 @@ def play(lab: Lab, told: Story, folder: Path) -> None:
             time.sleep(1.0)
         began = time.time()
         for program in sorted(told.programs, key=lambda p: p.delay):
-            if program.log == "client.log":
-                wait_for(lambda: listens(part / "server.log"), 40)
+            if program.log.endswith("client.log"):
+                server = part / program.log.replace("client", "server")
+                wait_for(lambda log=server: listens(log), 40)  # type: ignore[misc]
             argv, env = commands[program.log]
             running[program.log] = subprocess.Popen(
                 argv,
@@ -280,7 +295,7 @@ def hops(lab: Lab, hosts: list[str]) -> list[str]:
     return [f"{h['node']}[{h['out_port']}]" for h in found.get("hops", [])]
 
 
-PLACES = {"PATH": "leaf", "PATH-TOP": "spine", "PATH-SPINE": "spine", "PATH-CORE": "core"}
+PLACES = {"PATH": "leaf", "PATH-LEAF": "leaf", "PATH-TOP": "spine", "PATH-SPINE": "spine", "PATH-CORE": "core"}
 
 
 def place(told: Story, path: list[str]) -> str:
@@ -288,7 +303,7 @@ def place(told: Story, path: list[str]) -> str:
     if told.where not in PLACES:
         return told.where
     port = next(p for p in path if p.startswith(PLACES[told.where]))
-    return port.split("[")[0] if told.where in ("PATH-SPINE", "PATH-CORE") else port
+    return port.split("[")[0] if told.where in ("PATH-LEAF", "PATH-SPINE", "PATH-CORE") else port
 
 
 def act(lab: Lab, what: str, where: str, part: Path, running: dict[str, subprocess.Popen[bytes]]) -> None:
@@ -325,20 +340,26 @@ def innermost(pid: int) -> int:
 
 
 def stories() -> list[Story]:
-    """All 200."""
-    return [story(n, kind_of(n)) for n in range(GENERATED)] + UNREAD
+    """All 240."""
+    return [story(n, kind_of(n)) for n in range(GENERATED)] + UNREAD + LATER
+
+
+def wanted(text: str) -> set[int]:
+    """Numbers of ``A:B,C``; B is not in its range."""
+    ranges = [part.partition(":") for part in text.split(",")]
+    return {n for first, _, end in ranges for n in range(int(first), int(end or int(first) + 1))}
 
 
 def main() -> None:
     """Play what is asked for."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
-    options.add_argument("--stories", default=f"0:{UNREAD[-1].number + 1}", help="numbers A:B")
+    options.add_argument("--stories", default=f"0:{LATER[-1].number + 1}", help="numbers and ranges: A:B,C")
     options.add_argument("--kind", action="append", help="only stories of this kind")
     given = options.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the fabric goes down
-    first, last = map(int, given.stories.split(":"))
-    every = [s for s in stories() if first <= s.number < last and (not given.kind or s.kind in given.kind)]
+    numbers = wanted(given.stories)
+    every = [s for s in stories() if s.number in numbers and (not given.kind or s.kind in given.kind)]
     with tempfile.TemporaryDirectory(prefix="why-stories-") as scratch:
         subprocess.run(["mpicc", "-O2", str(HERE / "mpi_loop.c"), "-o", f"{scratch}/mpi_loop"], check=True)
         subprocess.run(

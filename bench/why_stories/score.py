@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ def score(folder: Path, scratch: Path) -> Scored:
     lacks = LACKS[(number // 3) % len(LACKS)] if number % 3 == 2 else ""
     one = Scored(folder.name, SAME.get(truth["cause"], truth["cause"]), truth["where"], lacks)
     logs = sorted(p for p in folder.glob("*.log") if not (lacks == "server's log" and p.name == "server.log"))
+    if truth.get("mixed"):
+        logs = [one_log(logs, {p["log"]: p["node"] for p in truth["programs"]}, scratch / f"{folder.name}.log")]
     given: dict[str, object] = {"hosts": truth["hosts"], "at": truth["ended"]}
     if truth["fabric"] not in ("parts", "limited"):
         given |= {"fabric": folder / "fabric.ibnetdiscover"} | (
@@ -78,6 +81,16 @@ def score(folder: Path, scratch: Path) -> Scored:
     one.seconds = round(time.monotonic() - began, 2)
     judge(one, said)
     return one
+
+
+def one_log(logs: list[Path], nodes: dict[str, str], into: Path) -> Path:
+    """All lines in one file, a line of each log in turn, behind the host's name where the log is a host's."""
+    several = [
+        [f"{nodes[log.name]}: {line}" if log.name in nodes else line for line in log.read_text().splitlines()]
+        for log in logs
+    ]
+    into.write_text("".join(f"{line}\n" for row in zip_longest(*several) for line in row if line is not None))
+    return into
 
 
 def at(one: Scored, cause: dict[str, Any]) -> bool:

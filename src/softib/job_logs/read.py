@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from softib.errors import InputError
 from softib.foreign_text import NAME, shown
@@ -46,12 +46,17 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _JOB_ID = re.compile(r"SLURM_JOB_?ID=(\d{1,12})|SLURM_JOBID=(\d{1,12})")
 _ON_ETHERNET = re.compile(r"([\w-]+:\d+)/RoCE")
 _ON_INFINIBAND = re.compile(r":\d+/IB\b")
+_LABEL = re.compile(
+    r"^(?:(?P<host>(?=[\w-]*[\d.])[A-Za-z][\w.-]*): |\[\d+,\d+\](?:<std(?:out|err)>)?:|\[(?:rank|default) ?\d+\]:? ?|"
+    r"\d{1,6}: )"
+)
+"""The name of a host (pdsh), a rank (``srun --label``, ``mpirun --tag-output``, torchrun) in front of each line."""
 _HOSTNAME = re.compile(r"^\[?([A-Za-z][\w-]*\d[\w.-]*):\d+[: ]")
 
 
 def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
-    """Everything that the readers find in the files. Raises :class:`UnreadableFile` for a file that cannot be
-    opened, :class:`InputError` for none."""
+    """Return everything that the readers find in the files. Raises :class:`UnreadableFile` for a
+    file that cannot be opened, :class:`InputError` for none."""
     if not paths:
         raise InputError("no log: use at least one file, or - for standard input")
     log = JobLog()
@@ -74,6 +79,16 @@ def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
     return log
 
 
+@dataclass
+class _Stream:
+    """The lines behind one label: of one process or host. ``last``: the last event and its line."""
+
+    host: str = ""
+    last: tuple[int, Event] | None = None
+    open_end: End | None = None
+    pairs: list[tuple[End, End]] = field(default_factory=list)
+
+
 class _Scan:
     """One file."""
 
@@ -81,9 +96,8 @@ class _Scan:
         self.log, self.name, self.line = log, name, 0
         self.year = time.localtime(written_s).tm_year
         self.events: dict[tuple[object, ...], Event] = {}
-        self.last: tuple[int, Event] | None = None
-        self.open_end: End | None = None
-        self.pairs: list[tuple[End, End]] = []
+        self.streams: dict[str, _Stream] = {"": _Stream()}
+        self.stream_of: list[tuple[Event, _Stream]] = []
 
     def read(self, pieces: Iterator[bytes]) -> None:
         rest = b""
@@ -99,14 +113,15 @@ class _Scan:
         self.log.lines += self.line
         self._name_ends()
         self.log.events += self.events.values()
-        self.log.pairs += [p for p in self.pairs if p not in self.log.pairs]
+        pairs = dict.fromkeys(p for stream in self.streams.values() for p in stream.pairs)
+        self.log.pairs += [p for p in pairs if p not in self.log.pairs]
 
     def _name_ends(self) -> None:
-        """Errors without ends in a file with one connection belong to that connection."""
-        if len(self.pairs) == 1:
-            for event in self.events.values():
-                if not event.local and not event.remote:
-                    event.local, event.remote = self.pairs[0]
+        """Errors without ends of a process with one connection belong to that connection."""
+        for event, stream in self.stream_of:
+            unnamed = not event.local or event.local == End(stream.host)
+            if len(stream.pairs) == 1 and unnamed and not event.remote:
+                event.local, event.remote = _merged(event.local, stream.pairs[0][0]), stream.pairs[0][1]
 
     def _block(self, block: bytes) -> None:
         at, counted = 0, 0
@@ -129,24 +144,35 @@ class _Scan:
         ethernet = _ON_ETHERNET.search(text) if _ROCE in raw and not self.log.ethernet else None
         if ethernet and not _ON_INFINIBAND.search(text):
             self.log.ethernet = shown(ethernet[1], NAME)
+        label = _LABEL.match(text)
+        body = text[label.end() :] if label else ""
         for reader, pattern in _candidates(raw):
-            if match := pattern.regex.search(text):
-                self._take(reader, pattern, match, text, line)
+            if match := pattern.regex.search(text) or (pattern.regex.search(body) if label else None):
+                self._take(reader, pattern, match, text, line, self._stream(label))
                 return
 
-    def _take(self, reader: str, pattern: Pattern, match: re.Match[str], text: str, line: int) -> None:
+    def _stream(self, label: re.Match[str] | None) -> _Stream:
+        if label is None:
+            return self.streams[""]
+        if label[0] not in self.streams and len(self.streams) < EVENTS_MOST:
+            self.streams[label[0]] = _Stream(shown(label["host"] or "", NAME))
+        return self.streams.get(label[0], self.streams[""])
+
+    def _take(self, reader: str, pattern: Pattern, match: re.Match[str], text: str, line: int, stream: _Stream) -> None:
         groups = {k: v for k, v in match.groupdict().items() if v}
         local, remote = _ends(groups)
         if not local.host and (named := _HOSTNAME.match(text)):
             local = replace(local, host=shown(named[1], NAME))
+        elif stream.host and not local and not pattern.pair:
+            local = End(stream.host)
         if local.host and local.host not in self.log.hosts and len(self.log.hosts) < EVENTS_MOST:
             self.log.hosts.append(local.host)
         if pattern.pair:
-            self._pair(local, remote, groups)
+            _pair(stream, local, remote)
             return
         if pattern.continues:
-            if self.last and line - self.last[0] <= CONTINUES_WITHIN:
-                event = self.last[1]
+            if stream.last and line - stream.last[0] <= CONTINUES_WITHIN * len(self.streams):
+                event = stream.last[1]
                 event.local, event.remote = _merged(event.local, local), _merged(event.remote, remote)
             return
         symptom = pattern.symptom or _symptom(groups)
@@ -156,29 +182,21 @@ class _Scan:
             self._rank(groups)
         when = time_of(text, self.year)
         detail = shown(groups.get("detail", ""), NAME)
-        key = (symptom, reader, local, remote, detail)
+        key = (symptom, reader, local, remote, detail, None if local or remote else id(stream))
         event_or_none = self.events.get(key)
         if event_or_none is None:
             if len(self.events) >= EVENTS_MOST:
                 return
             event = Event(symptom, reader, shown(text, 300), self.name, line, 1, local, remote, when, when, detail)
             self.events[key] = event
+            self.stream_of.append((event, stream))
         else:
             event = event_or_none
             event.count += 1
             if when is not None:
                 event.first_s = when if event.first_s is None else min(event.first_s, when)
                 event.last_s = when if event.last_s is None else max(event.last_s, when)
-        self.last = (line, event)
-
-    def _pair(self, local: End, remote: End, groups: dict[str, str]) -> None:
-        if local.lid or local.gid:
-            self.open_end = local
-        if (remote.lid or remote.gid) and self.open_end is not None:
-            pair = (self.open_end, remote)
-            if pair not in self.pairs and len(self.pairs) < EVENTS_MOST:
-                self.pairs.append(pair)
-            self.open_end = None
+        stream.last = (line, event)
 
     def _rank(self, groups: dict[str, str]) -> None:
         if len(self.log.ranks) < EVENTS_MOST:
@@ -187,8 +205,19 @@ class _Scan:
             self.log.ranks.append(RankState(int(groups["rank"]), "", begun, ended, groups.get("detail", "")))
 
 
+def _pair(stream: _Stream, local: End, remote: End) -> None:
+    """Note the ends that a program prints: its own, then the other's."""
+    if local.lid or local.gid:
+        stream.open_end = local
+    if (remote.lid or remote.gid) and stream.open_end is not None:
+        pair = (stream.open_end, remote)
+        if pair not in stream.pairs and len(stream.pairs) < EVENTS_MOST:
+            stream.pairs.append(pair)
+        stream.open_end = None
+
+
 def _candidates(raw: bytes) -> list[tuple[str, Pattern]]:
-    """Patterns whose literal is in the line, in the order of the readers."""
+    """Return patterns whose literal is in the line, in the order of the readers."""
     some = [one for trigger, several in _BY_TRIGGER.items() if trigger in raw for one in several]
     return sorted(some, key=lambda one: _ORDER[one[0]])
 

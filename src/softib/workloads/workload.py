@@ -48,12 +48,12 @@ class Workload:
 
     @classmethod
     def of(cls, source: Any, *, name: str | None = None) -> Workload:
-        """The workload ``source``: ``"permutation:2MB"``; the path of a workload file or a trace; a
-        dict in the form of a workload file (``{"jobs": […]}``) or of one job (``{"pattern": "incast",
-        "size": "64KB"}``); a list of jobs; traffic: ``{(source, destination): bytes}``, ``{source:
-        {destination: bytes}}``, rows, a DataFrame of pandas or polars with columns source,
-        destination, bytes, or a square array over all hosts; or a list of the Node messages of each
-        rank of a Chakra trace. ``name``: in results.
+        """Return the workload ``source``: ``"permutation:2MB"``; the path of a workload file or a
+        trace; a dict in the form of a workload file (``{"jobs": […]}``) or of one job
+        (``{"pattern": "incast", "size": "64KB"}``); a list of jobs; traffic: ``{(source,
+        destination): bytes}``, ``{source: {destination: bytes}}``, rows, a DataFrame of pandas or
+        polars with columns source, destination, bytes, or a square array over all hosts; or a list
+        of the Node messages of each rank of a Chakra trace. ``name``: in results.
 
         Raises :class:`UnknownName` and :class:`InputError`, one line each.
 

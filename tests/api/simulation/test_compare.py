@@ -121,10 +121,14 @@ def test_it_shows_itself_everywhere(compared, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("networks", "said"),
-    [(["HRD"], "did you mean HDR"), (["roce,pcf=off"], "did you mean pfc"), (["tcp,mtu=1"], "576 to 9216"), ([], (
-        "are a list"
-    )), ("HDR", "are a list")],
-)  # fmt: skip
+    [
+        (["HRD"], "did you mean HDR"),
+        (["roce,pcf=off"], "did you mean pfc"),
+        (["tcp,mtu=1"], "576 to 9216"),
+        ([], ("are a list")),
+        ("HDR", "are a list"),
+    ],
+)
 def test_a_network_that_is_none_is_one_line(networks, said):
     with pytest.raises((InputError, UnknownName)) as error:
         softib.compare(tree(), "shift:1MB", networks=networks)

@@ -63,15 +63,48 @@ def test_the_cable_of_an_end_that_lost_its_link_is_named_with_both_ends(routed, 
     assert any("leaf-4[2], to which the table points" in n for n in result.notes)
 
 
-def test_a_port_to_which_the_tables_point_is_named_though_its_other_end_is_unknown(routed):
-    site = site_of(routed, None, True)
-    ends = [site.ports_of_host(h)[0] for h in (A, B)]
-    up = routed.port_name(paths_between(site, [tuple(ends)]).by_tables[1])
-    assert up.startswith("leaf-1")
-    result = why(without(routed, up))
+def uplink(routed):
+    """The ports of the first cable between switches on the tables' path from A to B."""
+    ends = tuple(site_of(routed, None, True).ports_of_host(h)[0] for h in (A, B))
+    up = paths_between(site_of(routed, None, True), [ends]).by_tables[1]
+    return up, int(routed.port_peer[up])
+
+
+def other_uplink(routed, up):
+    node = int(routed.port_node[up])
+    ports = [p for p in routed.ports_of(node) if p != up and routed.is_switch[routed.port_node[routed.port_peer[p]]]]
+    return int(ports[0])
+
+
+@pytest.mark.parametrize("routed_around", [False, True])
+def test_a_cable_between_switches_is_named_with_both_ends(routed, routed_around):
+    """Also where the manager has already moved the routes to another cable."""
+    up, down = uplink(routed)
+    f = without(routed, routed.port_name(up))
+    if routed_around:
+        table = f.lft[f.switch_of_node[f.port_node[up]]]
+        table[table == f.port_num[up]] = f.port_num[other_uplink(routed, up)]
+    result = why(f)
+    assert first(result) == ("cable-down", f"{f.port_name(up)} ↔ {f.port_name(down)}")
+    assert result.causes[0].where[0].probability > 0.8
+
+
+def test_a_port_to_which_the_tables_point_is_named_though_its_other_end_fits_several(routed):
+    """Both uplinks of a leaf failed: their other ends are known as a pair of ports, not one by one."""
+    up, _ = uplink(routed)
+    name = routed.port_name(up)
+    f = without(routed, name, routed.port_name(other_uplink(routed, up)))
+    result = why(f)
     assert result.causes[0].code == "cable-down"
-    assert up in [w.where for w in result.causes[0].where]
+    assert name in [w.where for w in result.causes[0].where]
     assert "None" not in str(result.text_lines()) and "its other end" in result.causes[0].command
+
+
+def test_a_dead_cable_that_no_path_of_the_pair_crosses_is_not_named(routed):
+    up, _ = uplink(routed)
+    result = why(without(routed, "leaf-2[3]"))
+    assert not any("leaf-2" in w.where for c in result.causes for w in c.where)
+    assert up >= 0
 
 
 def leaf_ports(routed):

@@ -120,6 +120,25 @@ def test_what_was_counted_names_the_part(tree, rose, silent, cause, where):
     assert (code, location) == (cause, where)
 
 
+def test_a_host_that_stops_answering_beside_an_unread_leaf_is_not_surely_without_a_link(tree):
+    """Bit errors and a blocked port silence a host too, and no other end tells the link's state."""
+    seen = observed(tree, silent=("host-0008",))
+    unread = np.isin(np.array(seen.ports.node), ["leaf-4"])
+    for known in seen.known.values():
+        known[:, unread] = False
+    seen.level["state"][:, unread] = np.nan
+    seen.level["state"][2:, np.array(seen.ports.node) == "host-0008"] = np.nan
+    site = site_of(tree, seen, False)
+    ends = tuple(site.ports_of_host(h)[0] for h in ("host-0001", "host-0008"))
+    paths = paths_between(site, [ends])
+    share: dict[str, float] = {}
+    for h in rank(Facts("retry-exceeded", {}, paths.weight, ends), Readings(site, None)):
+        if h.port == min(ends[1], int(site.peer[ends[1]])) or h.node == tree.port_node[ends[1]]:
+            share[h.cause.code] = share.get(h.cause.code, 0.0) + h.probability
+    assert sum(share.values()) > 0.9
+    assert share["cable-down"] < 0.8 and share["bit-errors"] > 0.05 and share["slow-receiver"] > 0.05
+
+
 def test_errors_off_the_path_are_not_the_cause(tree):
     """host-0003 is on leaf-2: no path from host-0001 to host-0008 crosses its cable."""
     code, _, found = named(tree, "retry-exceeded", [("leaf-2[1]", "port_rcv_errors", 500)])

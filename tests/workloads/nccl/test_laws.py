@@ -27,9 +27,13 @@ def drawn(seed: int) -> tuple[Collective, Choice, int, Machine, int]:
     pick = lambda values: list(values)[int(rng.integers(len(list(values))))]
     gpus = pick([1, 2, 4, 8])
     machine = pick(MACHINES.values()).but(
-        gpus=gpus, nics=pick([n for n in (1, 2, 4, 8) if n <= max(gpus, 1)]), nic_gbps=pick([100.0, 200.0, 400.0, 800.0]),
-        gpudirect=pick(["pix", "phb", "sys", "off"]), cpu=pick(["intel", "amd"]), hosts=1,
-    )  # fmt: skip
+        gpus=gpus,
+        nics=pick([n for n in (1, 2, 4, 8) if n <= max(gpus, 1)]),
+        nic_gbps=pick([100.0, 200.0, 400.0, 800.0]),
+        gpudirect=pick(["pix", "phb", "sys", "off"]),
+        cpu=pick(["intel", "amd"]),
+        hosts=1,
+    )
     nodes = int(rng.integers(2, 33))
     collective = pick([c for c in Collective if c != Collective.SEND_RECV])
     fits = [a for a in ALGORITHMS[collective] if a in (Algorithm.RING, Algorithm.TREE, Algorithm.P2P)]

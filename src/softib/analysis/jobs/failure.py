@@ -179,7 +179,7 @@ def _features(
         features["pkeys-apart"] = any(why)
         features["first-pkeys-apart"] = any(_first_pkeys_apart(f, a, b) for a, b in apart)
     if any(a != b for a, b in pairs):
-        features["subnets-apart"] = paths.apart and not any(readings.link[p] == 1 for p in ends)
+        features["subnets-apart"] = paths.apart and not paths.lost and not any(readings.link[p] == 1 for p in ends)
     if ends:
         features["ethernet"] = False
     if lids_moved is not None:

@@ -20,6 +20,7 @@ from softib.plural import counted
 from softib.result import Result
 
 if TYPE_CHECKING:
+    from softib.monitor.isolation.means import Means
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import Opened
 
@@ -54,7 +55,7 @@ class Isolation(Suggests, Result):
         return not self.choices
 
     def lines(self) -> list[str]:
-        """The proposals as text."""
+        """Return the proposals as text."""
         verbs = ("isolated", "released") if self.acted else ("would isolate", "would release")
         out = [f"{verbs[1]} {r.cable}: {r.why}" for r in self.released]
         for c in self.choices:
@@ -98,6 +99,7 @@ def isolate(
     budget: int | None = None,
     hold: float = 3600.0,
     mkey: int = 0,
+    ufm: tuple[str, str | os.PathLike[str]] | None = None,
     thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     steps: Steps = unwatched,
 ) -> Isolation:
@@ -109,7 +111,9 @@ def isolate(
     never the last path between two hosts, at least half of each switch's cables left. An isolated
     cable has one port disabled; it is enabled for a trial after ``hold`` seconds (twice as long each
     further time in a month), when the exporter's ledger says that it was repaired, or when the fabric
-    needs it. ``mkey``: the M_Key of the subnet's manager, where ports are protected.
+    needs it. ``mkey``: the M_Key of the subnet's manager, where ports are protected. ``ufm``: UFM's
+    address, and a file with a token or ``NAME:PASSWORD`` in its first line: UFM's list of unhealthy
+    ports disables and enables the ports.
 
     Raises :class:`InputError` if ``act`` has no live source, :class:`PeerError` if the source does not
     answer.
@@ -126,8 +130,11 @@ def isolate(
         raise InputError("act: ports are disabled on a running fabric or umad:DEVICE; name it as source")
     if budget is not None and budget < 0:
         raise InputError(f"budget={budget}: use 0 or more")
+    if ufm is not None and not live:
+        raise InputError("ufm: the list is checked on a running fabric or umad:DEVICE; name it as source")
     with _opened(name if live else None, mkey) as (opened, records):
-        released = [] if records is None else _releases(opened, records, act)
+        means = _means(opened, ufm)
+        released = [] if records is None else _releases(opened, records, means, act)
         fabric = _fabric(source, opened)
         findings = diagnose(observed, fabric, thresholds=thresholds, severity="warning", steps=steps)
         result = ReadResult(findings._report.fabric, [], "observed") if fabric is None else result_of(fabric)
@@ -145,37 +152,42 @@ def isolate(
         choices, proof = proven(less, choices, steps)
         if act and opened is not None and records is not None:
             lost = lost_pairs(result) if _any(choices) else 0
-            choices = [_act(c, opened, records, hold, lost) if c.isolate else c for c in choices]
+            assert means is not None
+            choices = [_act(c, opened, records, means, hold, lost) if c.isolate else c for c in choices]
         count = 0 if records is None else len(records.standing)
     return Isolation(str(name or "observed"), act, most, count, choices, released, proof if _any(choices) else "")
 
 
 def isolations(source: Any) -> IsolationLedger:
-    """All isolations on ``source`` (a running fabric or ``umad:DEVICE``), the newest first."""
+    """Return all isolations on ``source`` (a running fabric or ``umad:DEVICE``), the newest
+    first."""
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import memory_of
 
     return IsolationLedger(Records(memory_of(str(getattr(source, "name", source)))).every[::-1])
 
 
-def release_isolated(source: Any, *names: str, mkey: int = 0) -> IsolationLedger:
+def release_isolated(
+    source: Any, *names: str, mkey: int = 0, ufm: tuple[str, str | os.PathLike[str]] | None = None
+) -> IsolationLedger:
     """Enable isolated cables again: those with an end in ``names`` (``leaf-1[3]``), or all.
-    ``mkey``: as for :func:`isolate`. Raises :class:`UnknownName` for a port that is not isolated,
+    ``mkey``, ``ufm``: as for :func:`isolate`. Raises :class:`UnknownName` for a port that is not isolated,
     :class:`PeerError` if a switch refuses."""
     name = str(getattr(source, "name", source))
     with _opened(name, mkey) as (opened, records):
-        assert opened is not None and records is not None
+        means = _means(opened, ufm)
+        assert means is not None and records is not None
         ends = {end for r in records.standing for end in r.cable.split(" ↔ ")}
         for one in names:
             if one not in ends:
                 raise UnknownName("isolated port", one, sorted(ends))
         chosen = [r for r in records.standing if not names or set(names) & set(r.cable.split(" ↔ "))]
-        return IsolationLedger([_release(opened, records, r, "released manually") for r in chosen])
+        return IsolationLedger([_release(means, records, r, "released manually") for r in chosen])
 
 
 @contextmanager
 def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Records | None]]:
-    from softib.live.umad_sm.wire import KeyedWire
+    from softib.live.umad_client.wire import KeyedWire
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
     from softib.monitor.seen_ports import locked
@@ -197,12 +209,20 @@ def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Record
         opened.close()
 
 
+def _means(opened: Opened | None, ufm: tuple[str, str | os.PathLike[str]] | None) -> Means | None:
+    from softib.monitor.isolation.means import Mads, UfmList
+
+    if opened is None:
+        return None
+    return Mads(opened.wire) if ufm is None else UfmList.from_file(opened.wire, ufm[0], os.fspath(ufm[1]))
+
+
 def _any(choices: list[Choice]) -> bool:
     return any(c.isolate for c in choices)
 
 
 def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
-    """The fabric; a live one is read by MADs."""
+    """Return the fabric; a live one is read by MADs."""
     from softib.live.subnet_reader import read_wire
 
     if opened is not None:
@@ -220,14 +240,14 @@ def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
     return choice
 
 
-def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolated]:
+def _releases(opened: Opened | None, records: Records, means: Means | None, act: bool) -> list[Isolated]:
     """Return isolations that end: repaired, needed, due for a trial, or enabled by another party."""
     from softib.iba.constants import PhysState
     from softib.live.subnet_reader import read_wire
     from softib.monitor.isolation.ports import joins_parts, link_states
     from softib.monitor.ledger import faults_of
 
-    if opened is None or not records.standing or opened.memory is None:
+    if opened is None or means is None or not records.standing or opened.memory is None:
         return []
     now = time.time()
     states = link_states(opened.wire, [r.end for r in records.standing])
@@ -247,27 +267,25 @@ def _releases(opened: Opened | None, records: Records, act: bool) -> list[Isolat
         else:
             continue
         with suppress(PeerError):  # a switch that does not answer keeps its port disabled
-            out.append(_release(opened, records, r, why) if act else replace(r, ended=now, why=why))
+            out.append(_release(means, records, r, why) if act else replace(r, ended=now, why=why))
     return out
 
 
-def _release(opened: Opened, records: Records, r: Isolated, why: str) -> Isolated:
-    from softib.monitor.isolation.ports import enable
-
-    failed = enable(opened.wire, r.end)
+def _release(means: Means, records: Records, r: Isolated, why: str) -> Isolated:
+    failed = means.enable(r.end)
     if failed:
         raise PeerError(f"{r.port}: {failed}; it stays isolated")
     return records.release(r, time.time(), why)
 
 
-def _act(choice: Choice, opened: Opened, records: Records, hold: float, lost: int) -> Choice:
+def _act(choice: Choice, opened: Opened, records: Records, means: Means, hold: float, lost: int) -> Choice:
     """Disable the cable, and enable it again if the manager does not route around it."""
-    from softib.monitor.isolation.ports import disable, enable, rerouted
+    from softib.monitor.isolation.ports import rerouted
 
     now = time.time()
     seconds = hold * 2 ** records.times(choice.ends, now)
     names = dict(zip(choice.ends, choice.cable.split(" ↔ "), strict=True))
-    end, why = disable(opened.wire, choice.ends)
+    end, why = means.disable(choice.ends)
     if end is None:
         return replace(choice, isolate=False, why=why)
     one = Isolated(
@@ -286,9 +304,9 @@ def _act(choice: Choice, opened: Opened, records: Records, hold: float, lost: in
         records.add(one)
         why = rerouted(opened.wire, opened.name, end, lost, PATIENCE_S)
     except BaseException:
-        enable(opened.wire, end)
+        means.enable(end)
         raise
     if not why:
         return choice
-    _release(opened, records, one, f"undone: {why}")
+    _release(means, records, one, f"undone: {why}")
     return replace(choice, isolate=False, why=f"undone after {PATIENCE_S:g} s: {why}")

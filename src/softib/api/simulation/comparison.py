@@ -162,7 +162,7 @@ class Comparison(Suggests):
         return (BUSY.format(name=name, cores=most[name]),) if name and most[name] > 1 else ()
 
     def _price_notes(self) -> tuple[str, ...]:
-        """Notes on prices."""
+        """Return notes on prices."""
         notes = []
         prices = {name: self._price(name) for name in self._order}
         if lacking := {name: p.missing for name, p in prices.items() if p.missing}:
@@ -206,13 +206,13 @@ class Comparison(Suggests):
         return None if half is None else [one.to_json() for one in half]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a network: ``completion_us`` (None: not all completed) and its ``ratio`` to the
-        fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``end_agrees``,
-        ``why``; ``jobs`` with the time and p99 of each."""
+        """Return one row a network: ``completion_us`` (None: not all completed) and its ``ratio``
+        to the fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``,
+        ``end_agrees``, ``why``; ``jobs`` with the time and p99 of each."""
         return [row.to_json() for row in self._networks]
 
     def table(self) -> Table:
-        """:meth:`rows` without jobs."""
+        """Return :meth:`rows` without jobs."""
         return Table(columns(self._networks, Network))
 
     def print(self) -> None:
@@ -223,8 +223,8 @@ class Comparison(Suggests):
         print_comparison(self._figures, console())
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A self-contained page with a table and bars; with ``path`` written there too. Raises
-        :class:`InputError`."""
+        """Return a self-contained page with a table and bars; with ``path`` written there too.
+        Raises :class:`InputError`."""
         from softib.render.comparison import page
 
         text = page(self._figures)
@@ -233,7 +233,7 @@ class Comparison(Suggests):
         return text
 
     def plot(self) -> Drawing:
-        """Time of the workload on each network, as bars."""
+        """Return the time of the workload on each network, as bars."""
         from softib.api.graph import Drawing
         from softib.render.comparison import completion_bars
         from softib.render.html import styled

@@ -341,8 +341,8 @@ class Runs:
 
 
 def port_row(fabric: Any, place: str) -> int:
-    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not
-    there or has no link."""
+    """Return the row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that
+    is not there or has no link."""
     from softib.analysis.simulation.result import named_port
 
     port = named_port(fabric, place)

@@ -24,6 +24,7 @@ BACKGROUND: dict[str, float] = {
     "errors-ever": 0.15,
     "silent": 0.004,
     "unheard": 0.004,
+    "unreached": 0.004,
     "idle": 0.08,
     "pkeys-apart": 0.001,
     "first-pkeys-apart": 0.02,
@@ -85,6 +86,7 @@ CAUSES: tuple[Cause, ...] = (
         "softib check {fabric}; reseat or replace the cable {a} ↔ {b}",
         _LOST | {"link-down": 0.12},
         {
+            "unreached": 0.93,
             "link-reported": 0.5,
             "link-down": 0.93,
             "link-back": 0.04,
@@ -103,6 +105,7 @@ CAUSES: tuple[Cause, ...] = (
         "softib diagnose HISTORY; reseat or replace the cable {a} ↔ {b}",
         _LOST | {"link-down": 0.08, "none": 0.02},
         {
+            "unreached": 0.3,
             "link-reported": 0.5,
             "link-down": 0.1,
             "link-back": 0.87,
@@ -121,6 +124,7 @@ CAUSES: tuple[Cause, ...] = (
         "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
         _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
         {
+            "unreached": 0.3,
             "damaged": 0.97,
             "link-down": 0.02,
             "link-back": 0.06,
@@ -138,7 +142,15 @@ CAUSES: tuple[Cause, ...] = (
         "status 12 from congestion alone needs waits of seconds; a stalled host causes them",
         "softib top {fabric} --sort waiting; check the host or switch behind {b}",
         _LOST | {"none": 0.04},
-        {"waits": 0.85, "unheard": 0.3, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
+        {
+            "unreached": 0.3,
+            "waits": 0.85,
+            "unheard": 0.3,
+            "link-down": 0.005,
+            "link-back": 0.005,
+            "damaged": 0.1,
+            "idle": 0.1,
+        },
     ),
     Cause(
         "switch-dead",
@@ -148,7 +160,7 @@ CAUSES: tuple[Cause, ...] = (
         "rarer than cable faults, since there are fewer switches; ends all connections over it at once",
         "softib check {fabric}; check power and console of {node}",
         _LOST | {"node-left": 0.06},
-        {"link-reported": 0.3, "link-down": 0.95, "link-back": 0.02, "silent": 0.97, "idle": 0.1},
+        {"unreached": 0.95, "link-reported": 0.3, "link-down": 0.95, "link-back": 0.02, "silent": 0.97, "idle": 0.1},
     ),
     Cause(
         "host-dead",
@@ -167,7 +179,7 @@ CAUSES: tuple[Cause, ...] = (
             "collective-stuck": 0.03,
             "aborted": 0.02,
         },
-        {"link-down": 0.8, "link-back": 0.1, "alive": 0.03, "fell-ever": 0.9, "idle": 0.2},
+        {"unreached": 0.9, "link-down": 0.8, "link-back": 0.1, "alive": 0.03, "fell-ever": 0.9, "idle": 0.2},
     ),
     Cause(
         "port-down",
@@ -177,7 +189,15 @@ CAUSES: tuple[Cause, ...] = (
         "a starting job reports it before it sends",
         "softib run --node {node} -- ibstat; the cable {a} ↔ {b}",
         {"port-not-active": 0.55, "no-device": 0.2, "no-transport": 0.12, "connect-failed": 0.06, "aborted": 0.02},
-        {"link-reported": 0.5, "link-down": 0.95, "link-back": 0.02, "alive": 0.97, "fell-ever": 0.7, "idle": 0.9},
+        {
+            "unreached": 0.95,
+            "link-reported": 0.5,
+            "link-down": 0.95,
+            "link-back": 0.02,
+            "alive": 0.97,
+            "fell-ever": 0.7,
+            "idle": 0.9,
+        },
     ),
     Cause(
         "device-fault",
@@ -187,7 +207,7 @@ CAUSES: tuple[Cause, ...] = (
         "kernels report it",
         "dmesg on {node}; restart the adapter, open a support case with its firmware log",
         {"device-fatal": 0.9, "retry-exceeded": 0.05},
-        {"link-reported": 0.4, "link-down": 0.4, "link-back": 0.2},
+        {"unreached": 0.5, "link-reported": 0.4, "link-down": 0.4, "link-back": 0.2},
     ),
     Cause(
         "partition",

@@ -12,6 +12,8 @@ from softib.iba.constants import LFT_NO_ROUTE
 __all__ = ["PathSet", "paths_between"]
 
 MOST_HOPS = 64
+FALLEN_MOST = 256
+"""Largest number of fallen ports of switches that are matched with each other."""
 ENDS_OF_CABLE = 2
 PAIRS_MOST = 128
 """Maximum number of pairs whose paths are followed; more add no information."""
@@ -62,7 +64,9 @@ def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.nda
         if hops and not paths.by_tables:
             paths.by_tables, paths.ended = hops, ended or paths.ended
         for port, share in [*shares.items(), *((p, 1.0) for p in hops)]:
-            here = 1.0 if port in hops else share * ALTERNATIVE if hops else share
+            # no table points to a cable without a link, whichever pointed to it before
+            rare = bool(hops) and port not in paths.lost
+            here = 1.0 if port in hops else share * ALTERNATIVE if rare else share
             cable = int(site.cable[port])
             weight[cable] = max(weight.get(cable, 0.0), here)
     return weight
@@ -88,6 +92,44 @@ def _find_lost(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None
             site.join(end, stop)
             paths.lost.add(end)
             paths.ended = paths.ended or ended
+    if stated:
+        _join_fallen(site, pairs, paths)
+
+
+def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> None:
+    """Join ports of switches that lost their links, where the cable between them was on a path of
+    ``pairs``: no longer than the paths that are left, which the manager now uses. Ports that fit
+    several others are lost ends whose other end is unknown."""
+    f = site.fabric
+    free = (site.peer < 0) & site.is_switch & (f.port_num > 0)
+    stops = np.isin(np.arange(len(free)), list(paths.lost))
+    fallen = np.flatnonzero(free & (stops | (np.asarray(f.counters["link_downed_counter"]) > 0)))
+    if not 2 <= len(fallen) <= FALLEN_MOST:
+        return
+    node = f.port_node[fallen]
+    fits = np.zeros((len(fallen), len(fallen)), bool)
+    distance = {s: _distances(site, s) for s in {_switch(site, p) for pair in pairs for p in pair} if s >= 0}
+    for a, b in {(_switch(site, a), _switch(site, b)) for a, b in pairs}:
+        if a < 0 or b < 0 or a == b:
+            continue
+        to_a, to_b = distance[a][node].astype(np.int64), distance[b][node].astype(np.int64)
+        hops = to_a[:, None] + 1 + to_b[None, :]
+        joined = (to_a[:, None] >= 0) & (to_b[None, :] >= 0) & (node[:, None] != node[None, :])
+        now = int(distance[b][a])
+        best = now if now >= 0 else int(hops[joined].min()) if joined.any() else -1
+        fits |= joined & (hops <= best)
+    fits |= fits.T
+    open_ends = np.asarray(fits.any(axis=1))
+    while (alone := np.flatnonzero(fits.sum(axis=1) == 1)).size:
+        p = int(alone[0])
+        q = int(np.flatnonzero(fits[p])[0])
+        mutual = fits[q].sum() == 1
+        fits[[p, q]], fits[:, [p, q]] = False, False
+        if mutual:
+            site.join(int(fallen[p]), int(fallen[q]))
+            open_ends[[p, q]] = False
+            paths.lost.update((int(fallen[p]), int(fallen[q])))
+    paths.lost.update(fallen[open_ends].tolist())
 
 
 def _isolated_switches(site: Site, ends: list[int], broken: bool) -> dict[int, float]:

@@ -134,7 +134,7 @@ def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
         return lost
     shows = np.zeros(len(site.peer), bool)
     r = readings
-    for feature in (r.link == 1, r.link == 2, r.damaged == 1, r.waits == 1, r.unheard == 1):
+    for feature in (r.link == 1, r.link == 2, r.damaged == 1, r.waits == 1, r.unheard == 1, r.unreached == 1):
         shows |= feature
     odd = np.unique(site.cable[shows & (site.cable >= 0)])
     odd = odd[[int(c) not in facts.weight for c in odd]] if len(odd) else odd
@@ -182,7 +182,12 @@ def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
     up = link < 0 and readings.up_now(cable)
     if up:
         ratio *= _ratio(cause, "link-down", 0)
-    for name, feature in (("damaged", readings.damaged), ("waits", readings.waits), ("unheard", readings.unheard)):
+    for name, feature in (
+        ("damaged", readings.damaged),
+        ("waits", readings.waits),
+        ("unheard", readings.unheard),
+        ("unreached", readings.unreached),
+    ):
         ratio *= _ratio(cause, name, _at(feature, site, cable))
     if link < 0 and readings.ever:
         for name, total in (("fell-ever", readings.ever["falls"]), ("errors-ever", readings.ever["errors"])):
@@ -209,7 +214,9 @@ def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> fl
     else:
         lost = [p for p in f.ports_of(node) if p in facts.lost and site.peer[p] < 0] if cause.scope == "host" else []
         links += [1] * (LOST_LINKS if node in facts.isolated else len(lost))
-        ratio = math.exp(min(MOST_LOG, sum(math.log(_link_ratio(cause, link)) for link in links)))
+        logs = [math.log(_link_ratio(cause, link)) for link in links]
+        logs += [math.log(_ratio(cause, "unreached", _at(readings.unreached, site, p))) for p in ports]
+        ratio = math.exp(min(MOST_LOG, sum(logs)))
     if cause.scope == "switch":
         answers: Iterable[int] = (int(v) for v in readings.silent[ports] if v >= 0)
         silent = list(answers)

@@ -105,7 +105,7 @@ class Readings:
         physical = self._rose("port_rcv_errors", "local_link_integrity_errors", "port_fec_uncorrectable_block_ctr")
         yes = (physical > 0) | (self._rose("symbol_error_counter") >= SYMBOLS)
         yes |= self.recoveries >= RECOVERIES
-        feature = _feature(yes, self.errors)
+        feature = self._until_silence(_feature(yes, self.errors))
         feature[[port for port, report in self.reported.items() if report == "link-errors"]] = 1
         return feature
 
@@ -122,7 +122,12 @@ class Readings:
         discards, inactive = self._rose("port_xmit_discards"), self._rose("port_inactive_discards")
         unexplained = (discards > np.nan_to_num(inactive)) & ~(self.falls > 0)
         overrun = self._rose("excessive_buffer_overrun_errors", "port_buffer_overrun_errors") > 0
-        return _feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards)
+        return self._until_silence(_feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards))
+
+    def _until_silence(self, feature: np.ndarray) -> np.ndarray:
+        """Return a port that stopped answering counted nothing until then; what it counted later is
+        unknown."""
+        return np.where((feature == 0) & (self.silent == 1), -1, feature).astype(np.int8)
 
     @cached_property
     def _waited(self) -> np.ndarray:
@@ -151,7 +156,7 @@ class Readings:
         up = self.down == 0
         counted = ~np.isnan(self.falls)
         states = np.where(self.down == 1, 1, np.where(fell & up, 2, np.where(fell, 1, np.where(counted, 0, -1))))
-        states[self._unreachable & (states <= 0)] = 1
+        states[self._unreachable & (states <= 0)] = -1
         for port, report in self.reported.items():
             if report == "link-down" and states[port] <= 0:
                 states[port] = 2 if up[port] else 1
@@ -170,6 +175,14 @@ class Readings:
         if absent.sum() < adapter.sum() / 2:
             unreachable |= absent
         return np.asarray(adapter & unreachable & np.isnan(self.falls[site.peer]))
+
+    @cached_property
+    def unreached(self) -> np.ndarray:
+        """int8[ports]: an adapter's port stopped answering, and no other port tells the state of its link."""
+        site = self.site
+        adapter = ~site.is_switch & (site.peer >= 0)
+        alone = adapter & np.isnan(self.falls[site.peer]) & (self.silent == 0)
+        return np.where(self._unreachable & (self.link < 0), 1, np.where(alone, 0, -1)).astype(np.int8)
 
     @cached_property
     def unheard(self) -> np.ndarray:

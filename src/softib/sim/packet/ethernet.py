@@ -91,7 +91,7 @@ US, NS = 1_000_000, 1000
 
 
 def no_ethernet_net() -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
+    """Return the fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
     return {
         "ethernet": tables.SETTINGS.zeros(1),
         "cc": built_in.SETTINGS.zeros(1),
@@ -104,7 +104,7 @@ def no_ethernet_net() -> dict[str, np.ndarray]:
 
 
 def no_ethernet_state() -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
+    """Return the fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
     return {
         "queue": tables.QUEUE.zeros(1),
         "cc": built_in.FLOW.zeros(1),
@@ -116,8 +116,8 @@ def no_ethernet_state() -> dict[str, np.ndarray]:
 
 
 def ethernet_state(net: Any, network: str, control: CongestionControl, packets: np.ndarray) -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.State` before the first event; ``packets`` of each
-    queue pair."""
+    """Return the fields of :data:`~softib.sim.packet.tables.State` before the first event;
+    ``packets`` of each queue pair."""
     ports, vls, queue_pairs = len(net.port), int(net.opt.vls), len(packets)
     fields = no_ethernet_state()
     if network == "roce":
@@ -138,8 +138,8 @@ def ethernet_state(net: Any, network: str, control: CongestionControl, packets: 
 def ethernet_net(
     fabric: Fabric, network: str, options: EthernetOptions, port: np.ndarray, opt: Any, seed: int
 ) -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``: rates,
-    latencies, no lifetimes, the gap between frames."""
+    """Return the fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``:
+    rates, latencies, no lifetimes, the gap between frames."""
     linked = port["fs"] > 0
     gbps = np.divide(8e6, port["fs"], out=np.zeros(len(port)), where=linked)
     host = float(np.median(gbps[linked & (port["kind"] == constants.END_PORT)])) if linked.any() else 1.0
@@ -229,7 +229,8 @@ def _fs(gbps: float) -> float:
 def _buffers(
     network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, memory: np.ndarray, sizes: tuple[int, int]
 ) -> np.ndarray:
-    """``Net.buffer``; ``memory`` of the switch in bytes, ``sizes``: bytes of a frame, priorities.
+    """Return ``Net.buffer``; ``memory`` of the switch in bytes, ``sizes``: bytes of a frame,
+    priorities.
 
     Headroom: a pause frame waits for the frame being sent, crosses the cable, and takes effect;
     until then the other end keeps sending, bytes on the cable arrive, and a frame already begun ends
@@ -259,8 +260,8 @@ def _buffers(
 
 
 def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarray]:
-    """``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on shortest paths from every
-    switch to every other one that has end ports."""
+    """Return ``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on shortest paths from
+    every switch to every other one that has end ports."""
     if not wanted or not fabric.sizes.switches:
         nothing = no_ethernet_net()
         return {name: nothing[name] for name in ("ecmp", "next_hops", "next_hop")} | {"leaf": np.full(1, -1, np.int32)}

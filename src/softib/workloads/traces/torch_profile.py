@@ -120,7 +120,7 @@ def _piece(row: Any) -> list[Piece]:
 
 
 def _merged(kernels: list[Piece], talks: list[Piece]) -> list[Piece]:
-    """Kernels that begin between the same two begins or ends of communication, as one."""
+    """Return kernels that begin between the same two begins or ends of communication, as one."""
     cuts = sorted({time for p in talks for time in (p.begin, p.end)})
     out: list[Piece] = []
     before = -1
