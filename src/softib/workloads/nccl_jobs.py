@@ -231,6 +231,13 @@ class TrainingStep(Gpus):
 
         return with_settings(given) if isinstance(given, dict) else given
 
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return a note if the GPUs' memory is too small for the model."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.training.job import notes_of
+
+        return notes_of(self, hosts.name, rows_of(self, hosts), hosts.gbps)
+
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return the figures of a step: tokens a second, efficiency, GPU-hours."""
         from softib.workloads.hosts import rows_of

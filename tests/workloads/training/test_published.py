@@ -29,3 +29,19 @@ def test_the_weak_scaling_table_is_closer_than_the_best_constant() -> None:
 @pytest.mark.parametrize("name", ["174.6B-384", "174.6B-768"])
 def test_tensor_and_pipeline_parallel_of_gpt_3(name: str) -> None:
     assert abs(off(NAMED[name])) < 0.05
+
+
+def rate(tensor: int, pipeline: int, layers: int, hidden: int, heads: int, batch: int) -> float:
+    """TFLOP/s of a GPU on 64 GPUs with micro-batches of one sequence."""
+    return predicted(Case(0, heads, hidden, layers, tensor, pipeline, 64, batch, 1, 1))["tflops_per_gpu"]
+
+
+@pytest.mark.slow
+def test_orders_of_layouts_are_those_of_the_paper_s_figures() -> None:
+    """Figures 13 to 15, on 64 GPUs: with 162.2 billion parameters tensor groups of a node and pipelines between nodes are fastest, with 5.9 billion the rate falls with pipeline and with tensor size. Orders only: the heights of the bars were not read."""
+    found = {t: rate(t, 64 // t, 32, 20480, 128, 32) for t in (2, 4, 8, 16, 32)}
+    assert max(found, key=lambda t: found[t]) == 8
+    for batch in (32, 128, 512):
+        deeper = [rate(1, p, 32, 3840, 32, batch) for p in (2, 4, 8, 16, 32)]
+        wider = [rate(t, 1, 32, 3840, 32, batch) for t in (2, 4, 8, 16, 32)]
+        assert deeper == sorted(deeper, reverse=True) and wider == sorted(wider, reverse=True)

@@ -278,3 +278,16 @@ def test_lists_cost_a_copy_for_each_rank_and_collective() -> None:
     assert lists - flat == pytest.approx(4 * 4 * 4 * 32 * 6.0, rel=0.02)
     with pytest.raises(softib.InputError, match="gather-lists is of ZeRO stage 3"):
         softib.simulate(fabric(4), "training-step:1,gather-lists=yes")
+
+
+@pytest.mark.parametrize(("zero", "each"), [(0, 16), (1, 2 + 2 + 12 / 64), (2, 2 + 14 / 64), (3, 16 / 64)])
+def test_a_model_that_the_memory_does_not_hold_is_named(zero: int, each: float) -> None:
+    """ZeRO paper, figure 1: 7.5 billion parameters on 64 replicas take 120, 31.4, 16.6 and 1.9 GB of each GPU with stages 0 to 3, at 16 bytes each; an A100 has 80 GB."""
+    line = f"training-step:1,machine=a100,layers=36,hidden=4096,vocabulary=51200,gradient-bytes=2,batch=64,zero={zero}"
+    run = softib.simulate(fabric(8), line, layer="fluid")
+    parameters = run.to_json()["jobs"][0]["training"]["parameters"]
+    assert parameters == pytest.approx(7.5e9, rel=0.02)
+    needed = {0: 120, 1: 31.4, 2: 16.6, 3: 1.9}[zero]
+    assert parameters * each / 1e9 == pytest.approx(needed, rel=0.02)
+    named = [note for note in run.notes if "Adam's states" in note]
+    assert bool(named) == (needed > 80) and all(f"take {parameters * each / 1e9:.0f} GB" in note for note in named)

@@ -32,8 +32,9 @@ class Gpu:
     ``channels``: of a ring inside a node. ``nvls``: whether NVSwitch can reduce. ``pcie_gbytes``: GB/s
     of its 16 lanes of PCIe, as NCCL counts them (12 for the third generation, PCI_WIDTH in
     src/graph/topo.h, and twice as much for each later one). ``tflops``: dense bf16 (V100: fp16) of the
-    vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100: 80 GB): likewise. ``pci``:
-    vendor and device by the PCI ID list."""
+    vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100: 80 GB) and
+    ``memory_gb`` (its size; V100: of DGX-1's later version): likewise. ``pci``: vendor and device by
+    the PCI ID list."""
 
     name: str
     index: int
@@ -45,6 +46,7 @@ class Gpu:
     multiprocessors: int
     memory_gbytes: float
     pci: tuple[int, int]
+    memory_gb: int
 
     def but(self, **changes: Any) -> Gpu:
         """Return a copy with other fields."""
@@ -54,15 +56,15 @@ class Gpu:
 GPUS = {
     g.name: g
     for g in (
-        Gpu("V100", 0, 120.0, 12, False, 12.0, 125.0, 80, 900.0, (0x10DE, 0x1DB1)),
-        Gpu("A100", 1, 240.0, 24, False, 24.0, 312.0, 108, 2039.0, (0x10DE, 0x20B2)),
-        Gpu("H100", 2, 370.8, 24, True, 48.0, 989.0, 132, 3350.0, (0x10DE, 0x2330)),
-        Gpu("H200", 2, 370.8, 24, True, 48.0, 989.0, 132, 4800.0, (0x10DE, 0x2335)),
-        Gpu("B200", 3, 721.8, 32, True, 48.0, 2250.0, 148, 8000.0, (0x10DE, 0x2901)),
-        Gpu("GB200", 3, 721.8, 32, True, 48.0, 2500.0, 148, 8000.0, (0x10DE, 0x2941)),
+        Gpu("V100", 0, 120.0, 12, False, 12.0, 125.0, 80, 900.0, (0x10DE, 0x1DB1), 32),
+        Gpu("A100", 1, 240.0, 24, False, 24.0, 312.0, 108, 2039.0, (0x10DE, 0x20B2), 80),
+        Gpu("H100", 2, 370.8, 24, True, 48.0, 989.0, 132, 3350.0, (0x10DE, 0x2330), 80),
+        Gpu("H200", 2, 370.8, 24, True, 48.0, 989.0, 132, 4800.0, (0x10DE, 0x2335), 141),
+        Gpu("B200", 3, 721.8, 32, True, 48.0, 2250.0, 148, 8000.0, (0x10DE, 0x2901), 180),
+        Gpu("GB200", 3, 721.8, 32, True, 48.0, 2500.0, 148, 8000.0, (0x10DE, 0x2941), 186),
         # Seven links of 64 GB/s to the other GPUs of a node (AMD's data sheet). RCCL's tables were not read: Ampere's
         # row stands for them.
-        Gpu("MI300X", 1, 448.0, 28, False, 48.0, 1307.0, 304, 5300.0, (0x1002, 0x74A1)),
+        Gpu("MI300X", 1, 448.0, 28, False, 48.0, 1307.0, 304, 5300.0, (0x1002, 0x74A1), 192),
     )
 }
 

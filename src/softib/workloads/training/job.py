@@ -12,7 +12,7 @@ from softib.workloads.hosts import rows_of
 from softib.workloads.nccl.job import machine_of_job
 from softib.workloads.parameters import section
 from softib.workloads.training.compute import Processor, gradient_us, optimizer_us
-from softib.workloads.training.model import Layout, Network, Transformer
+from softib.workloads.training.model import ELEMENT, Layout, Network, Transformer
 from softib.workloads.training.step import Step, part_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import TrainingStep
     from softib.workloads.pattern import JobMessages
 
-__all__ = ["figures_of", "nodes_of_job", "part_of_job", "step_of"]
+__all__ = ["figures_of", "nodes_of_job", "notes_of", "part_of_job", "states_gb", "step_of"]
 
 MOST_BUCKETS = 8
 """Default number of gradient buckets sent during the backward pass; fewer if they would be
@@ -34,6 +34,8 @@ DDP_BUCKET = 25 << 20
 """Bytes of a bucket of PyTorch's DistributedDataParallel (``bucket_cap_mb``)."""
 HEAD = 128
 """Size of an attention head, unless a job states the number of heads."""
+ADAM = 12
+"""Bytes of Adam per parameter: weight, momentum and variance of fp32."""
 OTHERS_ACHIEVED = 0.5
 """Share of a data sheet's rate that other models achieve by default: an assumption."""
 OF_TRANSFORMERS = {
@@ -148,6 +150,27 @@ def figures_of(
         "gpu_hours_per_step": lay.gpus * seconds / 3600,
         "gpu_hours_per_billion_tokens": lay.gpus * seconds / 3600 * 1e9 / tokens,
     }
+
+
+def states_gb(step: Step) -> float:
+    """Return GB of weights, gradients and Adam's states of one GPU: 2 bytes, those of a gradient, and 12
+    per parameter; ZeRO's stages 1 to 3 divide first the states, then gradients, then weights among the
+    replicas (Rajbhandari et al., SC 2020, sections 3.1 and 5)."""
+    shared = [step.layout.data if step.zero >= stage else 1 for stage in (1, 2, 3)]
+    octets = ADAM / shared[0] + step.gradient_octets / shared[1] + ELEMENT / shared[2]
+    return step.weights * octets / 1e9
+
+
+def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
+    """Return a note if the GPUs' memory is too small for the model, even without activations."""
+    step = step_of(job, names, rows, link_gbps)
+    gpu, needed = step.machine.gpu, states_gb(step)
+    if needed <= gpu.memory_gb:
+        return []
+    return [
+        f"weights, gradients and Adam's states take {needed:,.0f} GB of each GPU, without activations; a {gpu.name} "
+        f"has {gpu.memory_gb} GB: use more tensor or pipeline, or zero=1 to 3"
+    ]
 
 
 def parts_of(step: Step, took_us: float) -> dict[str, float]:
