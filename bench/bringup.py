@@ -53,8 +53,14 @@ def opensm(netlist: Path, fabric: Fabric, engine: str) -> float:
         env = {**os.environ, "IBSIM_SOCKNAME": name, "OSM_CACHE_DIR": folder, "OSM_TMP_DIR": folder}
         s = fabric.sizes
         size = ["-N", str(s.nodes + 8), "-S", str(s.switches + 8), "-P", str(s.ports + 64)]
-        sim = subprocess.Popen([ibsim, "-s", "-n", *size, str(netlist)], env=env, cwd=folder, stdin=subprocess.PIPE,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        sim = subprocess.Popen(
+            [ibsim, "-s", "-n", *size, str(netlist)],
+            env=env,
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             while f"@{name}:ctl" not in Path("/proc/net/unix").read_text():
                 if sim.poll() is not None:
@@ -63,8 +69,12 @@ def opensm(netlist: Path, fabric: Fabric, engine: str) -> float:
             host = f"H-{int(fabric.node_guid[fabric.cas[0]]):016x}"
             log = Path(folder) / "opensm.log"
             begin = time.perf_counter()
-            run = subprocess.run([program, "-o", "-R", engine, "-f", str(log)], cwd=folder, capture_output=True,
-                                 env={**env, "LD_PRELOAD": PRELOAD, "SIM_HOST": host})  # fmt: skip
+            run = subprocess.run(
+                [program, "-o", "-R", engine, "-f", str(log)],
+                cwd=folder,
+                capture_output=True,
+                env={**env, "LD_PRELOAD": PRELOAD, "SIM_HOST": host},
+            )
             seconds = time.perf_counter() - begin
             if run.returncode or "SUBNET UP" not in log.read_text(errors="replace"):
                 sys.exit(f"opensm failed: {run.stdout[-500:]!r}")
@@ -119,8 +129,10 @@ def measure(netlist: Path, fabric: Fabric, engine: str, runs: int, stock: bool) 
     if stock:
         ratio = statistics.median(theirs) / statistics.median(mine)
         result |= {"opensm_s": theirs, "opensm_median_s": statistics.median(theirs), "ratio": ratio}
-        print(f"{engine}: OpenSM on ibsim {', '.join(f'{s:.1f}' for s in theirs)} s; ratio of the medians {ratio:.0f}",
-              file=sys.stderr)  # fmt: skip
+        print(
+            f"{engine}: OpenSM on ibsim {', '.join(f'{s:.1f}' for s in theirs)} s; ratio of the medians {ratio:.0f}",
+            file=sys.stderr,
+        )
     return result
 
 

@@ -40,10 +40,17 @@ def measure(kind: str, params: dict[str, object]) -> dict[str, object]:
         fabric = generate(kind, **params)
         best = min(best, time.perf_counter() - start)
     return {
-        "kind": kind, "params": params, "switches": fabric.sizes.switches, "cas": len(fabric.cas),
-        "cables": fabric.sizes.cables, "first_s": round(first, 3), "best_s": round(best, 3),
-        "columns_mb": round(fabric.nbytes / 1e6), "peak_mb": round(peak / 1e3), "imports_mb": round(peak_before / 1e3),
-    }  # fmt: skip
+        "kind": kind,
+        "params": params,
+        "switches": fabric.sizes.switches,
+        "cas": len(fabric.cas),
+        "cables": fabric.sizes.cables,
+        "first_s": round(first, 3),
+        "best_s": round(best, 3),
+        "columns_mb": round(fabric.nbytes / 1e6),
+        "peak_mb": round(peak / 1e3),
+        "imports_mb": round(peak_before / 1e3),
+    }
 
 
 def main() -> None:

@@ -161,8 +161,14 @@ def main() -> int:
         )
     print(f"{len(told)} in {wall_s:.0f} s, {sum(t.cpu_s for t in told):.0f} s of CPU")
     if args.json:
-        document = {"seeds": args.seeds, "days": args.days, "table": table, "healthy": {"days": len(days), "false": alarms}, "cost": cost,
-                    "stories": [asdict(t) for t in told]}  # fmt: skip
+        document = {
+            "seeds": args.seeds,
+            "days": args.days,
+            "table": table,
+            "healthy": {"days": len(days), "false": alarms},
+            "cost": cost,
+            "stories": [asdict(t) for t in told],
+        }
         args.json.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     return int(any(t.error for t in told))
 
@@ -182,9 +188,14 @@ def _row(kind: str, some: list[Told]) -> dict[str, object]:
     named = [ok for t in some for ok in t.named]
     after = [a for t in some for ok, a in zip(t.named, t.after_s, strict=True) if ok]
     return {
-        "story": kind, "told": len(some), "planted": len(named), "named": sum(named), "false": sum(len(t.stray) for t in some),
-        "median_s": float(np.median(after)) if after else None, "worst_s": max(after, default=None),
-    }  # fmt: skip
+        "story": kind,
+        "told": len(some),
+        "planted": len(named),
+        "named": sum(named),
+        "false": sum(len(t.stray) for t in some),
+        "median_s": float(np.median(after)) if after else None,
+        "worst_s": max(after, default=None),
+    }
 
 
 def print_stories(table: list[dict[str, object]]) -> None:

@@ -34,8 +34,10 @@ def main() -> None:
             random_swap(fabric, rng)
         start = time.perf_counter()
         swapped = check(fabric)
-        print(f"{title}: {statistics.median(times):.2f} s, {len(findings)} findings; ten swaps: "
-              f"{time.perf_counter() - start:.2f} s, {len(swapped)} findings")  # fmt: skip
+        print(
+            f"{title}: {statistics.median(times):.2f} s, {len(findings)} findings; ten swaps: "
+            f"{time.perf_counter() - start:.2f} s, {len(swapped)} findings"
+        )
 
 
 if __name__ == "__main__":

@@ -32,8 +32,9 @@ def seconds(name: str, preload: str, connections: int) -> float:
     words = ["ucmatose", "-C", "0", "-c", str(connections)]
     run = [*SOFTIB, "run", "--fabric", name, "--node"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    told = subprocess.run([*run, "host-0002", "--", "printenv", "SOFTIB_ADDRESS"], check=True, capture_output=True,
-                          text=True)  # fmt: skip
+    told = subprocess.run(
+        [*run, "host-0002", "--", "printenv", "SOFTIB_ADDRESS"], check=True, capture_output=True, text=True
+    )
     server = subprocess.Popen([*run, "host-0002", "--", *words], env=env, **quiet)
     try:
         time.sleep(SETTLE_S)
@@ -41,8 +42,15 @@ def seconds(name: str, preload: str, connections: int) -> float:
         client = (
             f"b=$(date +%s%N); {' '.join(words)} -s {told.stdout.strip()} >&2 || exit; e=$(date +%s%N); echo $((e-b))"
         )
-        done = subprocess.run([*run, "host-0001", "--", "sh", "-c", client], env=env, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True, timeout=LIMIT_S, check=True)  # fmt: skip
+        done = subprocess.run(
+            [*run, "host-0001", "--", "sh", "-c", client],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=LIMIT_S,
+            check=True,
+        )
         server.wait(LIMIT_S)
     finally:
         server.kill()

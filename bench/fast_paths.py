@@ -61,9 +61,14 @@ def one_path() -> None:
     sa, subnet = a.sm.sa_manager.sa, a.sm.sa_manager.subnet
     batch = MadBatch.zeros(1)
     batch.mad[0, :SA_DATA] = SaHeader.pack(
-        base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=2, method=int(SaMethod.GET), attr_id=0x35,
-        tid=1, comp_mask=mask_of(PathRecord, "slid", "dlid"),
-    )  # fmt: skip
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_ADM),
+        class_version=2,
+        method=int(SaMethod.GET),
+        attr_id=0x35,
+        tid=1,
+        comp_mask=mask_of(PathRecord, "slid", "dlid"),
+    )
     batch.mad[0, SA_DATA : SA_DATA + 64] = PathRecord.pack(slid=int(subnet.end_lid[0]), dlid=int(subnet.end_lid[9]))
     batch.slid[:], batch.dlid[:], batch.sqp[:] = subnet.end_lid[0], a.lid(a.port), 1
     numbers = sa.one_path
@@ -200,8 +205,11 @@ def umad_pump() -> None:
         ready = selectors.DefaultSelector()
         ready.register(ours, selectors.EVENT_READ)
         general, fast = (answered(router, ready, lambda: requests.read(file), pumps) for pumps in (False, True))
-        rounds("umad program, a request", lambda: ping_pong(theirs, message, general),
-               lambda: ping_pong(theirs, message, fast))  # fmt: skip
+        rounds(
+            "umad program, a request",
+            lambda: ping_pong(theirs, message, general),
+            lambda: ping_pong(theirs, message, fast),
+        )
 
 
 def one_vl() -> None:
@@ -240,8 +248,10 @@ def changed_tables() -> None:
     same([proven.lost_pairs(graph, one) for one in both], [reach.lost_pairs(graph, one) for one in both])
     compare(
         "lost pairs, columns of 8 of 8,192 hosts",
-        lambda: [reach.lost_pairs(graph, one) for one in both], lambda: [proven.lost_pairs(graph, one) for one in both], 1,
-    )  # fmt: skip
+        lambda: [reach.lost_pairs(graph, one) for one in both],
+        lambda: [proven.lost_pairs(graph, one) for one in both],
+        1,
+    )
 
 
 def loads() -> None:
@@ -301,9 +311,10 @@ def goal_text() -> None:
         lines.append(f"rank {rank} {{")
         for i in range(100):
             lines += [
-                f"s{i}: send 4096b to {(rank + 1) % 64} tag {i}", f"r{i}: recv 4096b from {(rank - 1) % 64} tag {i}",
+                f"s{i}: send 4096b to {(rank + 1) % 64} tag {i}",
+                f"r{i}: recv 4096b from {(rank - 1) % 64} tag {i}",
                 *([f"s{i} requires r{i - 1}"] if i else []),
-            ]  # fmt: skip
+            ]
         lines.append("}")
     data = "\n".join(lines).encode()
 

@@ -52,9 +52,19 @@ def trace(operations: int, side: int, seed: int) -> Schedule:
     nth = np.arange(first[-1]) - np.repeat(first[:-1], count)
     needs = np.where(which[owner] == 0, base[owner] - (OPERATIONS - 1) + nth, base[owner])
     return Schedule(
-        "bench", ranks, rank.astype(np.int32), kind, peer.astype(np.int32), np.where(which == 0, 0, size), np.where(which == 0, 0, tag),
-        compute, np.zeros(n, np.int32), first, needs, np.zeros(len(needs), bool),
-    )  # fmt: skip
+        "bench",
+        ranks,
+        rank.astype(np.int32),
+        kind,
+        peer.astype(np.int32),
+        np.where(which == 0, 0, size),
+        np.where(which == 0, 0, tag),
+        compute,
+        np.zeros(n, np.int32),
+        first,
+        needs,
+        np.zeros(len(needs), bool),
+    )
 
 
 def timed(what: str, work: Callable[[], Any], operations: int, shown: bool = True) -> tuple[Any, float]:

@@ -38,8 +38,11 @@ def main() -> None:
             status = Path(f"/proc/{one['pid']}/status").read_text()
             kib = {key: int(value) for key, value in re.findall(r"^(\w+):\s+(\d+) kB", status, re.MULTILINE)}
             shared = Path(one["shared_fabric"]).stat().st_blocks * 512
-            lazy = sum(os.stat(f).st_blocks * 512 for f in Path(f"/proc/{one['pid']}/fd").iterdir()
-                       if "softib-lazy" in os.readlink(f))  # fmt: skip
+            lazy = sum(
+                os.stat(f).st_blocks * 512
+                for f in Path(f"/proc/{one['pid']}/fd").iterdir()
+                if "softib-lazy" in os.readlink(f)
+            )
         finally:
             softib("down")
     print(

@@ -99,11 +99,22 @@ def opensm(folder: Path, sockname: str, node: str, server: int) -> Run:
     # Without a cache of its own each run would start from the LIDs of the one before.
     shutil.rmtree(cache, ignore_errors=True)
     cache.mkdir()
-    env = {**os.environ, "IBSIM_SOCKNAME": sockname, "SIM_HOST": node, "LD_PRELOAD": str(stock_library()),
-           "OSM_CACHE_DIR": str(cache), "OSM_TMP_DIR": str(folder)}  # fmt: skip
+    env = {
+        **os.environ,
+        "IBSIM_SOCKNAME": sockname,
+        "SIM_HOST": node,
+        "LD_PRELOAD": str(stock_library()),
+        "OSM_CACHE_DIR": str(cache),
+        "OSM_TMP_DIR": str(folder),
+    }
     began, used, own = time.perf_counter(), cpu_s(server), children_s()
-    process = subprocess.Popen([program("opensm"), "-o", "-f", str(log)], env=env, cwd=folder, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)  # fmt: skip
+    process = subprocess.Popen(
+        [program("opensm"), "-o", "-f", str(log)],
+        env=env,
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     routes = watched(process)
     if process.returncode:
         sys.exit(f"opensm ended with {process.returncode}, see {log}")
@@ -123,8 +134,14 @@ def wait_for_socket(name: str, process: subprocess.Popen) -> None:
 
 def on_ibsim(folder: Path, sizes: list[str], node: str) -> Run:
     name = f"softib-bench-{os.getpid()}"
-    sim = subprocess.Popen([program("ibsim"), "-s", "-n", *sizes, str(folder / "net")], cwd=folder, stdin=subprocess.PIPE,
-                           env={**os.environ, "IBSIM_SOCKNAME": name}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    sim = subprocess.Popen(
+        [program("ibsim"), "-s", "-n", *sizes, str(folder / "net")],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        env={**os.environ, "IBSIM_SOCKNAME": name},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         wait_for_socket(name, sim)
         return opensm(folder, name, node, sim.pid)
@@ -143,8 +160,11 @@ def sockname_of(name: str) -> str:
 
 def on_softib(folder: Path, node: str) -> Run:
     name = f"bench-{os.getpid()}"
-    up = subprocess.Popen([sys.executable, "-m", "softib.cli.main", "up", str(folder / "net"), "--name", name, "--sm", "external"],
-                          stderr=subprocess.PIPE, text=True)  # fmt: skip
+    up = subprocess.Popen(
+        [sys.executable, "-m", "softib.cli.main", "up", str(folder / "net"), "--name", name, "--sm", "external"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert up.stderr is not None
         if "ready" not in up.stderr.readline():

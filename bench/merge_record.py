@@ -30,8 +30,14 @@ def threads(messages: int) -> list[RecordedThread]:
         qpn = np.where(kind == Event.RECEIVED, back, out)
         octets = np.where(kind == Event.SENT, number + 1, 4096)
         columns = [
-            ns, number * 5000, kind, np.where(kind == Event.POST, SEND, 128), qpn, np.where(kind == Event.POST, 200 + (rank + 1) % RANKS, 0), octets,
-        ]  # fmt: skip
+            ns,
+            number * 5000,
+            kind,
+            np.where(kind == Event.POST, SEND, 128),
+            qpn,
+            np.where(kind == Event.POST, 200 + (rank + 1) % RANKS, 0),
+            octets,
+        ]
         begin = np.array([[rank, 0, Event.QP, 2, q, 0, 0] for q in (out, back)], np.int64).T
         rows = np.concatenate([begin, np.array(columns, np.int64)], axis=1)
         made.append(RecordedThread(1000 + rank, 1000 + rank, rank, *rows))
@@ -54,8 +60,10 @@ def main() -> None:
     ended = time.process_time()
     print(f"{events:,} events, {made.messages:,} messages, {len(made.schedule):,} operations")
     for what, took, size in (
-        ("merging", merged - began, 0), ("writing text", wrote - merged, len(text)), ("writing binary", ended - wrote, len(binary)),
-    ):  # fmt: skip
+        ("merging", merged - began, 0),
+        ("writing text", wrote - merged, len(text)),
+        ("writing binary", ended - wrote, len(binary)),
+    ):
         print(
             f"{what:15} {took:7.2f} s  {events / max(took, 1e-9) / 1e6:6.2f} M events/s{f', {size:,} bytes' if size else ''}"
         )

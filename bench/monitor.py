@@ -55,8 +55,10 @@ def measure(name: str, pid: int, rounds: int, folder: Path) -> None:
     for i in range(rounds):
         own, theirs = time.process_time(), cpu_s(pid)
         one = poller.round()
-        print(f"round {i + 1}: {one.mads} MADs, {one.duration_s:.2f} s, CPU here {time.process_time() - own:.2f} s, daemon {cpu_s(pid) - theirs:.2f} s, "
-              f"{int(one.reading.answered.sum())} ports read")  # fmt: skip
+        print(
+            f"round {i + 1}: {one.mads} MADs, {one.duration_s:.2f} s, CPU here {time.process_time() - own:.2f} s, daemon {cpu_s(pid) - theirs:.2f} s, "
+            f"{int(one.reading.answered.sum())} ports read"
+        )
         interval = None if before is None else between(before, one.reading)
         before = one.reading
     opened.close()

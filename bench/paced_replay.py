@@ -80,12 +80,17 @@ def commands(rounds: int, octets: int) -> dict[str, list[str]]:
         PERFTEST.format(f"{words} -F -s {octets >> 1} -n {max(2 * rounds, LEAST)} -p {port}"),
     ]
     return {
-        "ring of 4, polls": mpi("ring", 4), "ring of 2, polls": mpi("ring", 2), "pingpong of 2, polls": mpi("pingpong", 2),
-        "pingpong of 4, polls": mpi("pingpong", 4), "allreduce of 4, polls": mpi("allreduce", 4), "allreduce of 2, polls": mpi("allreduce", 2),
+        "ring of 4, polls": mpi("ring", 4),
+        "ring of 2, polls": mpi("ring", 2),
+        "pingpong of 2, polls": mpi("pingpong", 2),
+        "pingpong of 4, polls": mpi("pingpong", 4),
+        "allreduce of 4, polls": mpi("allreduce", 4),
+        "allreduce of 2, polls": mpi("allreduce", 2),
         "allreduce of 4, sleeps": ["sh", "-c", SLEEPING.format(rounds, octets)],
-        "ib_send_lat -e": pair("ib_send_lat -e"), "ib_read_lat -e": pair("ib_read_lat -e"),
+        "ib_send_lat -e": pair("ib_send_lat -e"),
+        "ib_read_lat -e": pair("ib_read_lat -e"),
         "ib_send_bw -e": pair("ib_send_bw -e"),
-    }  # fmt: skip
+    }
 
 
 def noise(seconds: float = 0.5) -> float:

@@ -188,8 +188,12 @@ def main() -> None:
     with ProcessPoolExecutor(args.workers, mp_context=get_context("fork")) as pool:
         for r in pool.map(measured, order):
             results.append(r)
-            print(f"{r.fabric}: {r.side} {r.engine}: shifts {r.shifts:.3f}, bisections {r.bisections:.3f}, {r.lanes} VL, "
-                  f"{r.flaw or 'ok'}, {r.took_s:.1f} s", file=sys.stderr, flush=True)  # fmt: skip
+            print(
+                f"{r.fabric}: {r.side} {r.engine}: shifts {r.shifts:.3f}, bisections {r.bisections:.3f}, {r.lanes} VL, "
+                f"{r.flaw or 'ok'}, {r.took_s:.1f} s",
+                file=sys.stderr,
+                flush=True,
+            )
     if args.json:
         args.json.write_text(
             json.dumps([{k: v for k, v in vars(r).items() if k != "paired"} for r in results], indent=1) + "\n"

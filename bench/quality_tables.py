@@ -143,8 +143,13 @@ def stock_tables(g: SwitchGraph, engine: str, config: str) -> tuple[np.ndarray |
             ]
             words += ["--dump_files_dir", folder, *(["--torus_config", folder / "torus.conf"] if config else [])]
             env = {**env, "OSM_TMP_DIR": name, "OSM_CACHE_DIR": name}
-            sm = subprocess.Popen([OPENSM, *map(str, words)], env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL)  # fmt: skip
+            sm = subprocess.Popen(
+                [OPENSM, *map(str, words)],
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             end = time.monotonic() + PATIENCE_S
             while time.monotonic() < end and sm.poll() is None:
                 time.sleep(0.1)
@@ -184,8 +189,11 @@ def save(folder: Path, fabric: str) -> None:
             refused.append(engine)
         else:
             out[f"lft_{engine}"] = lft
-        print(f"{fabric}: {engine}: {'refuses' if lft is None else 'tables'}, {vls or 'no'} lanes named, "
-              f"{time.monotonic() - start:.1f} s", flush=True)  # fmt: skip
+        print(
+            f"{fabric}: {engine}: {'refuses' if lft is None else 'tables'}, {vls or 'no'} lanes named, "
+            f"{time.monotonic() - start:.1f} s",
+            flush=True,
+        )
     np.savez_compressed(folder / file_name(fabric), fabric=fabric, torus_config=config, refused=refused, **out)
 
 

@@ -50,8 +50,10 @@ def main(directory: Path) -> None:
             start = time.perf_counter()
             result = registry.read(path)
             times.append(time.perf_counter() - start)
-        print(f"{name}: {path.stat().st_size / 1e6:.1f} MB, {result.counts['links']} links, "
-              f"write {wrote:.2f} s, read {statistics.median(times):.2f} s, problems {len(result.problems)}")  # fmt: skip
+        print(
+            f"{name}: {path.stat().st_size / 1e6:.1f} MB, {result.counts['links']} links, "
+            f"write {wrote:.2f} s, read {statistics.median(times):.2f} s, problems {len(result.problems)}"
+        )
 
 
 if __name__ == "__main__":

@@ -77,8 +77,13 @@ def opensm(g: SwitchGraph, engine: str, config: str = "") -> Iterator[tuple[Path
             words = ["-R", f"{engine},no_fallback", "-D", "0x07", "-f", log, "--dump_files_dir", folder, "-Q"]
             words += ["--torus_config", folder / "torus.conf"] if config else []
             env = {**env, "OSM_TMP_DIR": name, "OSM_CACHE_DIR": name}
-            sm = subprocess.Popen([OPENSM, *map(str, words)], env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL)  # fmt: skip
+            sm = subprocess.Popen(
+                [OPENSM, *map(str, words)],
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             try:
                 samples = _wait(log, sm)
             finally:
@@ -149,8 +154,11 @@ def print_times(names: list[str]) -> None:
             mine = min(mine, ours(g, engine, options, 2)[0])
             ratio = f"{mine / cpu:6.3f}" if wall and cpu else "     -"
             text = f"{cpu:7.3f} s CPU, {wall:7.3f} s wall" if wall else "      -"
-            print(f"  {engine:11} softib {mine:8.3f} s, {r.vls} VL ({r.engine}{'' if p.ok else ', not free of loops'})   "
-                  f"OpenSM {text} {vls:12} ratio {ratio}", flush=True)  # fmt: skip
+            print(
+                f"  {engine:11} softib {mine:8.3f} s, {r.vls} VL ({r.engine}{'' if p.ok else ', not free of loops'})   "
+                f"OpenSM {text} {vls:12} ratio {ratio}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

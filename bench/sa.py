@@ -26,8 +26,14 @@ PATHS = 4096
 def requests(method: SaMethod, attr: SaAttr, n: int, comp_mask: int = 0) -> MadBatch:
     """``n`` requests as they arrive at the administrator."""
     batch = MadBatch.zeros(n)
-    batch.mad[:, :SA_DATA] = SaHeader.pack(base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=2, method=int(method),
-                                           attr_id=int(attr), comp_mask=comp_mask)  # fmt: skip
+    batch.mad[:, :SA_DATA] = SaHeader.pack(
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_ADM),
+        class_version=2,
+        method=int(method),
+        attr_id=int(attr),
+        comp_mask=comp_mask,
+    )
     batch.slid[:], batch.dlid[:], batch.dqp[:], batch.sqp[:] = 1, 1, 1, 1
     return batch
 

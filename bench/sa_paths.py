@@ -41,8 +41,25 @@ def client(top: int, count: int, window: int) -> None:
     fcntl.ioctl(fd, REGISTER, asked)
     agent = REQUEST.unpack(asked)[0]
     lid = int(Path("/sys/class/infiniband/mlx5_0/ports/1/sm_lid").read_text(), 16)
-    head = HEAD.pack(agent, 0, 5000, 0, 256, (1).to_bytes(4, "big"), 0x80010000.to_bytes(4, "big"), lid.to_bytes(2, "big"),
-                     0, 0, 0, 0, 0, 0, bytes(16), bytes(4), 0)  # fmt: skip
+    head = HEAD.pack(
+        agent,
+        0,
+        5000,
+        0,
+        256,
+        (1).to_bytes(4, "big"),
+        0x80010000.to_bytes(4, "big"),
+        lid.to_bytes(2, "big"),
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        bytes(16),
+        bytes(4),
+        0,
+    )
     mad = bytearray(256)
     mad[:4], mad[16:18], mad[48:56] = (
         bytes((1, SA, 2, GET)),
@@ -103,8 +120,11 @@ def main() -> None:
     name, folder = f"bench-{os.getpid()}", Path(tempfile.mkdtemp(prefix="softib-"))
     (folder / "net.yaml").write_text(f"name: net\ntopology: {{kind: fat-tree, radix: {a.radix}, levels: 3}}\n")
     for sm in ("internal", "external"):
-        subprocess.run([*SOFTIB, "up", str(folder / "net.yaml"), "--name", name, "--sm", sm, "--reassign-lids", "--detach"], check=True,
-                       stderr=subprocess.DEVNULL)  # fmt: skip
+        subprocess.run(
+            [*SOFTIB, "up", str(folder / "net.yaml"), "--name", name, "--sm", sm, "--reassign-lids", "--detach"],
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
         manager = None
         try:
             if sm == "external":

@@ -36,8 +36,13 @@ from softib.live.sa_client import SaTables, manager_of
 
 SOFTIB = [sys.executable, "-m", "softib.cli.main"]
 TABLES: tuple[tuple[type[Structure], dict[str, int]], ...] = (
-    (NodeRecord, {}), (PortInfoRecord, {}), (SwitchInfoRecord, {}), (LinkRecord, {}), (LFTRecord, {}), (PathRecord, {"slid": 2}),
-)  # fmt: skip
+    (NodeRecord, {}),
+    (PortInfoRecord, {}),
+    (SwitchInfoRecord, {}),
+    (LinkRecord, {}),
+    (LFTRecord, {}),
+    (PathRecord, {"slid": 2}),
+)
 
 
 @contextmanager
@@ -89,8 +94,11 @@ def measure(name: str, what: str, pids: list[int], rounds: int) -> None:
                 [(_, rows)] = sa.tables(record, [fields])
                 wall.append(time.perf_counter() - began)
                 cpu.append(sum(map(cpu_s, pids)) - busy)
-            print(f"{what:<9} {record.__name__:<17} {len(rows):>9,} records {rows.size / 2**20:6.1f} MiB: wall {wall[0]:.2f} s first, "
-                  f"{min(wall):.2f} s best; CPU {cpu[0]:.2f} s first, {min(cpu):.2f} s", flush=True)  # fmt: skip
+            print(
+                f"{what:<9} {record.__name__:<17} {len(rows):>9,} records {rows.size / 2**20:6.1f} MiB: wall {wall[0]:.2f} s first, "
+                f"{min(wall):.2f} s best; CPU {cpu[0]:.2f} s first, {min(cpu):.2f} s",
+                flush=True,
+            )
     for words in (["NR"], ["PIR"], ["LR"], ["LFTR"], ["PR", "--slid", "2"]):
         print(saquery(name, what, words, pids), flush=True)
 
@@ -105,8 +113,10 @@ def saquery(name: str, what: str, words: list[str], pids: list[int]) -> str:
         served = sum(map(cpu_s, pids)) - busy
         wall, user, system = map(float, said.split()[-3:])
         lines = Path(text.name).read_bytes()
-    return (f"{what:<9} saquery {' '.join(words):<14} {lines.count(b'Record dump:'):>9,} records, {len(lines) / 2**20:.1f} MiB of text: {wall:.2f} s, "
-            f"of which saquery's own CPU {user + system:.2f} s ({user:.2f} user); daemon {served:.2f} s")  # fmt: skip
+    return (
+        f"{what:<9} saquery {' '.join(words):<14} {lines.count(b'Record dump:'):>9,} records, {len(lines) / 2**20:.1f} MiB of text: {wall:.2f} s, "
+        f"of which saquery's own CPU {user + system:.2f} s ({user:.2f} user); daemon {served:.2f} s"
+    )
 
 
 def main() -> None:

@@ -27,22 +27,41 @@ from softib.workloads.hosts import hosts_of
 from softib.workloads.workload import Workload, parse
 
 FABRICS = (
-    ("fat-tree", {"m": (8,), "w": (1,), "p": (1,)}, "updn"), ("fat-tree", {"m": (4, 4), "w": (1, 4), "p": (1, 1)}, "ftree"),
-    ("fat-tree", {"m": (4, 4), "w": (1, 2), "p": (1, 1)}, "updn"), ("fat-tree", {"m": (4, 4), "w": (1, 1), "p": (1, 1)}, "minhop"),
-    ("fat-tree", {"m": (8, 4), "w": (1, 4), "p": (1, 1)}, "minhop"), ("fat-tree", {"m": (2, 4, 4), "w": (1, 2, 4), "p": (1, 1, 1)}, "ftree"),
-    ("torus", {"dims": (3, 3), "hosts_per_switch": 2}, "updn"), ("dragonfly", {"a": 4, "h": 1, "p": 2, "g": 3}, "minhop"),
+    ("fat-tree", {"m": (8,), "w": (1,), "p": (1,)}, "updn"),
+    ("fat-tree", {"m": (4, 4), "w": (1, 4), "p": (1, 1)}, "ftree"),
+    ("fat-tree", {"m": (4, 4), "w": (1, 2), "p": (1, 1)}, "updn"),
+    ("fat-tree", {"m": (4, 4), "w": (1, 1), "p": (1, 1)}, "minhop"),
+    ("fat-tree", {"m": (8, 4), "w": (1, 4), "p": (1, 1)}, "minhop"),
+    ("fat-tree", {"m": (2, 4, 4), "w": (1, 2, 4), "p": (1, 1, 1)}, "ftree"),
+    ("torus", {"dims": (3, 3), "hosts_per_switch": 2}, "updn"),
+    ("dragonfly", {"a": 4, "h": 1, "p": 2, "g": 3}, "minhop"),
     ("dragonfly", {"a": 2, "h": 1, "p": 2, "g": 3}, "updn"),
-)  # fmt: skip
+)
 GENERATIONS = ("QDR", "FDR", "EDR", "HDR", "NDR", "XDR")
 SIZES = ("1KB", "4KB", "16KB", "64KB", "256KB", "1MB", "2MB")
 WORKLOADS = (
-    "permutation:{size}", "shift:{size},k={k}", "random-pairs:{size},over=200us", "random-pairs:{size},over=20us,messages=40",
-    "bisection:{size}", "incast:{size},senders={few}", "parking-lot:{size}", "hot-spot:{size},senders={few}", "latency:{size},iterations=10",
-    "bandwidth:{size},iterations=20,tx-depth=4", "all-to-all:{size}", "all-to-all:{size},window=1", "shift:{size},k={k},count=3",
-    "incast:{size},senders={few},sl=2", "mpi-allreduce:{size}", "mpi-alltoall:{size}", "mpi-bcast:{size}", "mpi-allgather:{size}",
-    "storage:{size},operation=read,targets=0-1,device=memory", "storage:{size},operation=write,targets=0-1,device=memory",
+    "permutation:{size}",
+    "shift:{size},k={k}",
+    "random-pairs:{size},over=200us",
+    "random-pairs:{size},over=20us,messages=40",
+    "bisection:{size}",
+    "incast:{size},senders={few}",
+    "parking-lot:{size}",
+    "hot-spot:{size},senders={few}",
+    "latency:{size},iterations=10",
+    "bandwidth:{size},iterations=20,tx-depth=4",
+    "all-to-all:{size}",
+    "all-to-all:{size},window=1",
+    "shift:{size},k={k},count=3",
+    "incast:{size},senders={few},sl=2",
+    "mpi-allreduce:{size}",
+    "mpi-alltoall:{size}",
+    "mpi-bcast:{size}",
+    "mpi-allgather:{size}",
+    "storage:{size},operation=read,targets=0-1,device=memory",
+    "storage:{size},operation=write,targets=0-1,device=memory",
     "storage:{size},targets=0",
-)  # fmt: skip
+)
 LANES = "qos TRUE\nqos_sl2vl 0,1,2,3,0,1,2,3,0,1,2,3,0,1,2,3\nqos_vlarb_low 0:64,1:64,2:64,3:64\n"
 GRADES = ("end", "mean", "messages")
 LAYERS = {"fluid": fluid, "static": static_messages}

@@ -42,8 +42,27 @@ def pairs(folder: Path | None, hosts: int) -> tuple[np.ndarray, np.ndarray]:
 
 def htsim(folder: Path) -> tuple[float, np.ndarray]:
     """CPU seconds of htsim_roce and its completion times in microseconds."""
-    command = ["./htsim_roce", "-nodes", "1024", "-tm", MATRIX, "-linkspeed", "400000", "-mtu", "4096", "-q", "100", "-paths", "64",
-               "-strat", "ecmp_host", "-queue_type", "lossless_input", "-end", "1000"]  # fmt: skip
+    command = [
+        "./htsim_roce",
+        "-nodes",
+        "1024",
+        "-tm",
+        MATRIX,
+        "-linkspeed",
+        "400000",
+        "-mtu",
+        "4096",
+        "-q",
+        "100",
+        "-paths",
+        "64",
+        "-strat",
+        "ecmp_host",
+        "-queue_type",
+        "lossless_input",
+        "-end",
+        "1000",
+    ]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -80,8 +99,10 @@ def growth(radix: int, size: int, rounds: int) -> None:
     for what, which in (("tables included", 0), ("the loop alone", 1)):
         small, large = ([row[which] for row in took[r]] for r in (16, radix))
         ratios = [b / a for a, b in zip(small, large, strict=True)]
-        print(f"{what}: {min(large):.0f} beside {min(small):.0f} ns a hop, {min(large) / min(small):.2f} x by the smallest; pair by pair "
-              f"{', '.join(f'{x:.2f}' for x in ratios)}")  # fmt: skip
+        print(
+            f"{what}: {min(large):.0f} beside {min(small):.0f} ns a hop, {min(large) / min(small):.2f} x by the smallest; pair by pair "
+            f"{', '.join(f'{x:.2f}' for x in ratios)}"
+        )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 
@@ -114,8 +135,10 @@ def main() -> None:
             theirs.append(took)
     hops = out.work["packet hops"]
     us = out.arrived_ps / 1e6
-    print(f"softib: CPU {min(ours):.2f} s (median {statistics.median(ours):.2f}); {hops:,} packet hops, {hops / min(ours) / 1e6:.2f} M a second; "
-          f"{out.work['events'] / hops:.2f} events a hop; flows end at {np.percentile(us, 50):.1f} (median) to {us.max():.1f} us")  # fmt: skip
+    print(
+        f"softib: CPU {min(ours):.2f} s (median {statistics.median(ours):.2f}); {hops:,} packet hops, {hops / min(ours) / 1e6:.2f} M a second; "
+        f"{out.work['events'] / hops:.2f} events a hop; flows end at {np.percentile(us, 50):.1f} (median) to {us.max():.1f} us"
+    )
     print(f"        peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
     if theirs:
         print(f"htsim:  CPU {min(theirs):.2f} s; flows end at {np.percentile(ends, 50):.1f} to {ends.max():.1f} us")

@@ -64,14 +64,26 @@ class Ibsim:
     def __init__(self, folder: Path, sizes: list[str], node: str):
         self.folder = folder
         self.name = f"softib-bench-{os.getpid()}-{time.monotonic_ns() % 10**6}"
-        self.env = {**with_bytecode(), "IBSIM_SOCKNAME": self.name, "SIM_HOST": node, "LD_PRELOAD": str(stock_library()),
-                    "OSM_CACHE_DIR": str(folder / "cache"), "OSM_TMP_DIR": str(folder)}  # fmt: skip
+        self.env = {
+            **with_bytecode(),
+            "IBSIM_SOCKNAME": self.name,
+            "SIM_HOST": node,
+            "LD_PRELOAD": str(stock_library()),
+            "OSM_CACHE_DIR": str(folder / "cache"),
+            "OSM_TMP_DIR": str(folder),
+        }
         (folder / "cache").mkdir(exist_ok=True)
         for old in (folder / "cache").iterdir():
             old.unlink()  # else each run would start from the LIDs of the one before
         plain = {**os.environ, "IBSIM_SOCKNAME": self.name}
-        self.sim = subprocess.Popen([program("ibsim"), "-s", "-n", *sizes, str(folder / "net")], cwd=folder, env=plain,
-                                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        self.sim = subprocess.Popen(
+            [program("ibsim"), "-s", "-n", *sizes, str(folder / "net")],
+            cwd=folder,
+            env=plain,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def __enter__(self) -> Ibsim:
         wait_for_socket(self.name, self.sim)
@@ -117,8 +129,15 @@ def opensm_mads(ibsim: Ibsim, limit_s: float) -> int:
     words = [program("opensm"), "--console", "local", "-s", "0", "-d2", "-f", str(log)]  # -d2: it flushes its log
     said = ibsim.folder / "console"
     with said.open("w") as out:
-        osm = subprocess.Popen(words, env=ibsim.env, cwd=ibsim.folder, stdin=subprocess.PIPE, stdout=out,
-                               stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+        osm = subprocess.Popen(
+            words,
+            env=ibsim.env,
+            cwd=ibsim.folder,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
     assert osm.stdin is not None
     until = time.monotonic() + limit_s
 

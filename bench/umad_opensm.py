@@ -35,8 +35,11 @@ def opensm(folder: Path, more: list[str]) -> tuple[float, float, float]:
     log = folder / "osm.log"
     log.unlink(missing_ok=True)
     env = {**os.environ, "OSM_CACHE_DIR": str(folder / "cache"), "OSM_TMP_DIR": str(folder)}
-    subprocess.run([*SOFTIB, "up", str(folder / "net"), "--name", name, "--sm", "external", "--detach"], check=True,
-                   stderr=subprocess.DEVNULL)  # fmt: skip
+    subprocess.run(
+        [*SOFTIB, "up", str(folder / "net"), "--name", name, "--sm", "external", "--detach"],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         told = subprocess.run([*SOFTIB, "status", name, "--json"], check=True, capture_output=True, text=True).stdout
         daemon = json.loads(told)["fabrics"][0]["pid"]
@@ -44,8 +47,15 @@ def opensm(folder: Path, more: list[str]) -> tuple[float, float, float]:
         words = [*SOFTIB, "run", "--fabric", name, *more, "--"]
         # The shell takes the time, so that the start of `softib run` does not count.
         script = f"b=$(date +%s%N); {program('opensm')} -o -f {log} >/dev/null 2>&1; e=$(date +%s%N); echo $((e-b))"
-        done = subprocess.run([*words, "sh", "-c", script], env=env, cwd=folder, capture_output=True, text=True,
-                              timeout=LIMIT_S, check=True)  # fmt: skip
+        done = subprocess.run(
+            [*words, "sh", "-c", script],
+            env=env,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=True,
+        )
         after = os.times()
         used = cpu_s(daemon) - used
     finally:

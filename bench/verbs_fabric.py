@@ -36,8 +36,10 @@ def walks(shared: SharedFabricInC, rng: np.random.Generator) -> None:
     )
     links = ct.c_uint64()
     took = [shared.library.probe_walk_many(shared.memory, routes, PAIRS, ct.byref(links)) for _ in range(5)]
-    print(f"{len(ends)} hosts, {f.sizes.switches} switches, {links.value / PAIRS:.2f} links a way: "
-          f"{1e9 * min(took) / PAIRS:.0f} ns a walk (first round {1e9 * took[0] / PAIRS:.0f})")  # fmt: skip
+    print(
+        f"{len(ends)} hosts, {f.sizes.switches} switches, {links.value / PAIRS:.2f} links a way: "
+        f"{1e9 * min(took) / PAIRS:.0f} ns a walk (first round {1e9 * took[0] / PAIRS:.0f})"
+    )
 
 
 def cells(shared: SharedFabricInC, folder: Path, rng: np.random.Generator) -> None:

@@ -38,10 +38,15 @@ class Build(Applications):
         )
         self("up", "f.yaml", "--detach")
         self.ends = [
-            subprocess.Popen(self.on(node, "taskset", "-c", str(i), str(program), str(self.folder / f"area-{i}")),
-                             env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                self.on(node, "taskset", "-c", str(i), str(program), str(self.folder / f"area-{i}")),
+                env=self.env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             for i, node in enumerate((A, B))
-        ]  # fmt: skip
+        ]
         for end, line in zip(self.ends, [end.stdout.readline() for end in self.ends][::-1], strict=True):
             self.send(end, line)
 

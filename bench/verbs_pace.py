@@ -18,9 +18,12 @@ from tests.preload.verbs.applications import Applications
 from tests.preload.verbs.fabric.test_pace import FABRIC, MIB, downgrade, payload_mib_s, row
 
 LINKS = (
-    ("4x NDR", 400, ()), ("4x EDR", 100, ("--speed", "EDR")), ("1x NDR", 100, ("--width", "1")),
-    ("1x EDR", 25, ("--width", "1", "--speed", "EDR")), ("4x SDR", 8, ("--speed", "SDR")),
-)  # fmt: skip
+    ("4x NDR", 400, ()),
+    ("4x EDR", 100, ("--speed", "EDR")),
+    ("1x NDR", 100, ("--width", "1")),
+    ("1x EDR", 25, ("--width", "1", "--speed", "EDR")),
+    ("4x SDR", 8, ("--speed", "SDR")),
+)
 PATH_US = 1.2
 """Two adapters and three switches of NDR (docs/verbs.md, "The wire's time")."""
 RATES = {100: "100 Gb/sec", 25: "25 Gb/sec", 8: "10 Gb/sec"}

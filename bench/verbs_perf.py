@@ -88,8 +88,10 @@ def crowded(fabric: Applications) -> tuple[float, float, float]:
 def queue_pairs(fabric: Applications, n: int = 1024) -> tuple[float, float]:
     """Octets a QP of both processes and of the shared files; QPs from RESET to RTS on both sides a second."""
     program = fabric.folder / "qps"
-    subprocess.run(["gcc", "-O2", "-o", str(program), str(Path(__file__).with_suffix(".c").with_name("verbs_qps.c")),
-                    "-libverbs"], check=True)  # fmt: skip
+    subprocess.run(
+        ["gcc", "-O2", "-o", str(program), str(Path(__file__).with_suffix(".c").with_name("verbs_qps.c")), "-libverbs"],
+        check=True,
+    )
 
     def files() -> int:
         return sum(p.stat().st_blocks * 512 for p in fabric.folder.rglob("*") if p.name in ("verbs", "traffic"))
@@ -116,18 +118,34 @@ def main() -> None:
     rows: list[tuple[str, str, str]] = []
     middle = statistics.median
     try:
-        pairs = [(ucx(fabric, "tag_lat", 8, 500_000)[3], perftest(fabric, "ib_write_lat -s 8 -n 200000", False)[5],
-                  perftest(fabric, "ib_write_lat -s 8 -n 500000", True)[5],
-                  perftest(fabric, "ib_write_lat -s 8 -n 100000", False, **FOREIGN)[5]) for _ in rounds]  # fmt: skip
+        pairs = [
+            (
+                ucx(fabric, "tag_lat", 8, 500_000)[3],
+                perftest(fabric, "ib_write_lat -s 8 -n 200000", False)[5],
+                perftest(fabric, "ib_write_lat -s 8 -n 500000", True)[5],
+                perftest(fabric, "ib_write_lat -s 8 -n 100000", False, **FOREIGN)[5],
+            )
+            for _ in rounds
+        ]
         base = middle(p[0] for p in pairs)
         rows.append(("UCX posix tag_lat, 8 B", f"{base:.3f} us", ""))
-        for name, k, bar in (("ib_write_lat, 8 B, perftest's own buffer", 1, "4"), ("  shared-memory buffer", 2, "1"),
-                             ("  foreign memory", 3, "")):  # fmt: skip
+        for name, k, bar in (
+            ("ib_write_lat, 8 B, perftest's own buffer", 1, "4"),
+            ("  shared-memory buffer", 2, "1"),
+            ("  foreign memory", 3, ""),
+        ):
             ratio = middle(p[k] / p[0] for p in pairs)
             rows.append((name, f"{middle(p[k] for p in pairs):.3f} us, {ratio:.2f} x UCX", bar and f"at most {bar} x"))
-        pairs = [(ucx(fabric, "tag_bw", 1 << 20, 5000)[4], memcpy_mb_s(), perftest(fabric, "ib_write_bw -s 1048576 -n 5000", False)[3],
-                  perftest(fabric, "ib_write_bw -s 1048576 -n 10000", True)[3],
-                  perftest(fabric, "ib_write_bw -s 1048576 -n 5000", False, **FOREIGN)[3]) for _ in rounds]  # fmt: skip
+        pairs = [
+            (
+                ucx(fabric, "tag_bw", 1 << 20, 5000)[4],
+                memcpy_mb_s(),
+                perftest(fabric, "ib_write_bw -s 1048576 -n 5000", False)[3],
+                perftest(fabric, "ib_write_bw -s 1048576 -n 10000", True)[3],
+                perftest(fabric, "ib_write_bw -s 1048576 -n 5000", False, **FOREIGN)[3],
+            )
+            for _ in rounds
+        ]
         rows.append(
             (
                 "UCX posix tag_bw, 1 MB; memcpy",
@@ -135,12 +153,27 @@ def main() -> None:
                 "",
             )
         )
-        rows.append(("ib_write_bw, 1 MB, perftest's own buffer",
-                     f"{middle(p[2] for p in pairs):.0f} MB/s, {middle(p[2] / p[0] for p in pairs):.2f} x UCX", "at least 1.3 x"))  # fmt: skip
-        rows.append(("  shared-memory buffer",
-                     f"{middle(p[3] for p in pairs):.0f} MB/s, {middle(p[3] / p[1] for p in pairs):.2f} x memcpy", "at least 0.8 x"))  # fmt: skip
-        rows.append(("  foreign memory",
-                     f"{middle(p[4] for p in pairs):.0f} MB/s, {middle(p[4] / p[0] for p in pairs):.2f} x UCX", ""))  # fmt: skip
+        rows.append(
+            (
+                "ib_write_bw, 1 MB, perftest's own buffer",
+                f"{middle(p[2] for p in pairs):.0f} MB/s, {middle(p[2] / p[0] for p in pairs):.2f} x UCX",
+                "at least 1.3 x",
+            )
+        )
+        rows.append(
+            (
+                "  shared-memory buffer",
+                f"{middle(p[3] for p in pairs):.0f} MB/s, {middle(p[3] / p[1] for p in pairs):.2f} x memcpy",
+                "at least 0.8 x",
+            )
+        )
+        rows.append(
+            (
+                "  foreign memory",
+                f"{middle(p[4] for p in pairs):.0f} MB/s, {middle(p[4] / p[0] for p in pairs):.2f} x UCX",
+                "",
+            )
+        )
         for name, line, shared in (
             ("write, 2 B inline, own buffer", "ib_write_bw -s 2 -I 2 -n 1000000", False),
             ("  shared-memory buffer", "ib_write_bw -s 2 -I 2 -n 5000000", True),
@@ -153,8 +186,13 @@ def main() -> None:
         rows.append(("1,024 QPs", f"{octets:.0f} octets each", "at most 8192"))
         rows.append(("RESET to RTS on both sides", f"{rate:.0f} /s", "at least 20000"))
         alone, neighbour, longest = crowded(fabric)
-        rows.append(("spinning peers and a busy third", f"{alone / neighbour:.0%} of the rate alone, longest stall {longest / 1e3:.1f} ms",
-                     "at least 15 %, at most 50 ms"))  # fmt: skip
+        rows.append(
+            (
+                "spinning peers and a busy third",
+                f"{alone / neighbour:.0%} of the rate alone, longest stall {longest / 1e3:.1f} ms",
+                "at least 15 %, at most 50 ms",
+            )
+        )
     finally:
         fabric.close()
     for name, value, bar in rows:

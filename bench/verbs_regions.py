@@ -22,8 +22,13 @@ SIZES = (("1 page", 4096), ("1 MB", 1 << 20), ("64 MB", 64 << 20), ("1 GB", 1 <<
 
 def measured(fabric: Applications, program: Path, *arguments: object, **env: str) -> list[float]:
     """The numbers of one run's line."""
-    done = subprocess.run(fabric.on(A, str(program), *map(str, arguments)), env={**fabric.env, **env}, capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    done = subprocess.run(
+        fabric.on(A, str(program), *map(str, arguments)),
+        env={**fabric.env, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return [float(x) for x in done.stdout.split()]
 
 
@@ -47,8 +52,10 @@ def main() -> None:
             print(f"{name:12} {first:10.1f} {repeat:10.1f} {end:10.1f} {copy:10.1f} {plain:16.1f}")
         for arguments in ({}, {"SOFTIB_REMAP": "0"}):
             reg, last, dereg, end = measured(fabric, program, "many", reply.many, 4096, **arguments)
-            print(f"a page among {reply.many} {arguments or ''}: the first hundred {reg:.1f} us, the last {last:.1f}; "
-                  f"dereg_mr {dereg:.1f}, {end:.1f}")  # fmt: skip
+            print(
+                f"a page among {reply.many} {arguments or ''}: the first hundred {reg:.1f} us, the last {last:.1f}; "
+                f"dereg_mr {dereg:.1f}, {end:.1f}"
+            )
     finally:
         fabric.close()
 

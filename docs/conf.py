@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import softib
@@ -12,7 +15,7 @@ HERE = Path(__file__).parent
 project = "softib"
 author = "the softib authors"
 release = softib.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.intersphinx"]
 intersphinx_mapping: dict[str, tuple[str, None]] = {}
 exclude_patterns: list[str] = []
 html_theme = "furo"
@@ -20,6 +23,16 @@ html_title = "softib: InfiniBand in software"
 html_static_path = ["_static"]
 html_css_files = ["narrow.css"]
 myst_heading_anchors = 4
+# Notebooks run while the site is built and show their outputs; a cell that raises fails the build.
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_execution_excludepatterns = [] if shutil.which("ib_write_bw") else ["notebooks/rdma-and-counters.ipynb"]
+nb_merge_streams = True
+# The kernel reads no settings of the user's, and does not warn of its sockets, which are on loopback.
+os.environ["IPYTHONDIR"] = tempfile.mkdtemp(prefix="softib-docs-")
+(profile := Path(os.environ["IPYTHONDIR"], "profile_default")).mkdir()
+(profile / "ipython_kernel_config.py").write_text("get_config().IPKernelApp.log_level = 40\n")
 myst_enable_extensions = ["colon_fence", "deflist"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -83,8 +83,15 @@ def packet() -> str:
 
 def smp() -> str:
     """A subnet management packet, field by field."""
-    names = {"header": "MAD header", "mkey": "M_Key", "dr_slid": "DrSLID", "dr_dlid": "DrDLID", "data": "attribute",
-             "initial_path": "initial path", "return_path": "return path"}  # fmt: skip
+    names = {
+        "header": "MAD header",
+        "mkey": "M_Key",
+        "dr_slid": "DrSLID",
+        "dr_dlid": "DrDLID",
+        "data": "attribute",
+        "initial_path": "initial path",
+        "return_path": "return path",
+    }
     widths: dict[str, int] = {}
     for f in sorted(Smp.fields.values(), key=lambda f: f.offset):
         name = "reserved" if f.name.startswith("_") else names[f.name]
@@ -118,8 +125,16 @@ def forwarding() -> str:
     """The tables of a small fabric, and the path from the first host to the last."""
     fabric = small()
     node = {name: n for n, name in enumerate(fabric.node_names())}
-    at = {"spine-1": (230, 24), "spine-2": (470, 24), "leaf-1": (150, 130), "leaf-2": (550, 130),
-          "host-0001": (80, 300), "host-0002": (220, 300), "host-0003": (480, 300), "host-0004": (620, 300)}  # fmt: skip
+    at = {
+        "spine-1": (230, 24),
+        "spine-2": (470, 24),
+        "leaf-1": (150, 130),
+        "leaf-2": (550, 130),
+        "host-0001": (80, 300),
+        "host-0002": (220, 300),
+        "host-0003": (480, 300),
+        "host-0004": (620, 300),
+    }
     name_of = {n: name for name, n in node.items()}
     lid = {name: int(PortInfo.lid.get(fabric.port_info[end_port(fabric, n)])) for name, n in node.items()}
     path = walk(fabric, node["host-0001"], node["host-0004"], lid["host-0004"])
@@ -166,8 +181,12 @@ def walk(fabric: Fabric, source: int, target: int, dlid: int) -> list[int]:
 def states() -> str:
     """Port states, and who moves a port on."""
     parts, x = [], 16.0
-    for name, small_text, by in (("DOWN", "no signal", "training"), ("INIT", "link is up, SMPs only", "manager: LID, tables, MTU, VLs"),
-                                 ("ARMED", "configured", "manager: Set(PortInfo)"), ("ACTIVE", "data flows", "")):  # fmt: skip
+    for name, small_text, by in (
+        ("DOWN", "no signal", "training"),
+        ("INIT", "link is up, SMPs only", "manager: LID, tables, MTU, VLs"),
+        ("ARMED", "configured", "manager: Set(PortInfo)"),
+        ("ACTIVE", "data flows", ""),
+    ):
         colour = {"DOWN": GREY, "INIT": SAND, "ARMED": BLUE, "ACTIVE": GREEN}[name]
         parts.append(box(x, 20, 128, 50, name, colour, small_text))
         if by:

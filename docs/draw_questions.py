@@ -78,9 +78,11 @@ def storage() -> list[Bar]:
     )
     alone = together.run_jobs_alone()["training"]["took_us"]
     return [
-        ("training alone", alone, ""), ("beside a checkpoint", took(together)["training"], "bad"),
-        ("the checkpoint on a VL of its own", took(apart)["training"], ""), ("the checkpoint on another fabric", took(two)["training"], ""),
-    ]  # fmt: skip
+        ("training alone", alone, ""),
+        ("beside a checkpoint", took(together)["training"], "bad"),
+        ("the checkpoint on a VL of its own", took(apart)["training"], ""),
+        ("the checkpoint on another fabric", took(two)["training"], ""),
+    ]
 
 
 def sharp() -> list[Bar]:
@@ -122,9 +124,13 @@ def ethernet() -> list[Bar]:
 
 
 QUESTIONS = {
-    "engines": (engines, False, "us"), "dead-spine": (dead_spine, True, "us"), "storage": (storage, False, "us"), "sharp": (sharp, False, "us"),
-    "generations": (generations, False, "us"), "ethernet": (ethernet, True, "times"),
-}  # fmt: skip
+    "engines": (engines, False, "us"),
+    "dead-spine": (dead_spine, True, "us"),
+    "storage": (storage, False, "us"),
+    "sharp": (sharp, False, "us"),
+    "generations": (generations, False, "us"),
+    "ethernet": (ethernet, True, "times"),
+}
 """Picture → its bars, whether their scale is logarithmic, their unit."""
 
 
@@ -150,8 +156,10 @@ def draw(title: str, bars: list[Bar], logarithmic: bool, unit: str) -> str:
     style = "text{font:13px system-ui,sans-serif;fill:#1c2530}.e{text-anchor:end}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {height}" width="720" height="{height}" role="img">'
-        f'<title>{escape(title)}</title><style>{style}</style><rect width="720" height="{height}" fill="#fff"/>' + "\n".join(["", *parts]) + "\n</svg>\n"
-    )  # fmt: skip
+        f'<title>{escape(title)}</title><style>{style}</style><rect width="720" height="{height}" fill="#fff"/>'
+        + "\n".join(["", *parts])
+        + "\n</svg>\n"
+    )
 
 
 def answers() -> dict[str, list[Bar]]:

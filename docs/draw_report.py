@@ -31,8 +31,11 @@ def main() -> int:
         page = Path(folder, "report.html")
         subprocess.run(
             [sys.executable, "-m", "softib", "report", SOURCE, "--html", str(page)],
-            cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": "1790000000"},
-        )  # fmt: skip
+            cwd=ROOT,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "SOURCE_DATE_EPOCH": "1790000000"},
+        )
         with Browser(Path(folder), *SIZE) as browser:
             browser.open(page)
             time.sleep(1)

@@ -49,9 +49,23 @@ def main(folder: Path) -> list[Path]:
         work = Path(temporary)
         fabric, jobs, history = write_sources(work)
         child = subprocess.Popen(
-            [sys.executable, "-m", "softib", "serve", str(fabric), "--port", "0", "--jobs", str(jobs), "--history", str(history)],
-            stderr=subprocess.PIPE, text=True, env={**os.environ, "TZ": "UTC"},
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "softib",
+                "serve",
+                str(fabric),
+                "--port",
+                "0",
+                "--jobs",
+                str(jobs),
+                "--history",
+                str(history),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TZ": "UTC"},
+        )
         assert child.stderr is not None
         try:
             address = next(line for line in child.stderr if " at http://" in line).rpartition(" at ")[2].strip()

@@ -26,9 +26,17 @@ A device without a row is treated as the typical device of its generation. To co
 SECTIONS = (
     ("Adapters", ADAPTERS, "Columns of a DeviceID are what NodeInfo reads."),
     ("Switches", SWITCHES, "Systems are the products built of the chip."),
-    ("Ethernet switches", ETHERNET_SWITCHES, "`softib compare` predicts RoCE and TCP with them. A speed between two takes the next row above."),
-    ("Cables", CABLES, "`medium: auto` in a [fabric file](fabric-yaml.md) chooses the cheapest medium that reaches at NDR."),
-)  # fmt: skip
+    (
+        "Ethernet switches",
+        ETHERNET_SWITCHES,
+        "`softib compare` predicts RoCE and TCP with them. A speed between two takes the next row above.",
+    ),
+    (
+        "Cables",
+        CABLES,
+        "`medium: auto` in a [fabric file](fabric-yaml.md) chooses the cheapest medium that reaches at NDR.",
+    ),
+)
 
 
 def _shown(figure: str, value: Any) -> str:
@@ -69,8 +77,13 @@ def page() -> str:
     every = [part for _, parts, _ in SECTIONS for part in parts]
     sources = [source for part in every for source in part.sources.values()]
     starting = lambda word: sum(source.startswith(word) for source in sources)
-    head = HEAD.format(parts=len(every), known=len(sources), assumed=starting("assumed"), fitted=starting("fitted"),
-                       unknown=sum(len(part.unknown) for part in every))  # fmt: skip
+    head = HEAD.format(
+        parts=len(every),
+        known=len(sources),
+        assumed=starting("assumed"),
+        fitted=starting("fitted"),
+        unknown=sum(len(part.unknown) for part in every),
+    )
     return "\n".join([head, *(line for section in SECTIONS for line in _section(*section))])
 
 

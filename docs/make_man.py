@@ -52,8 +52,11 @@ def date() -> str:
 def head(name: str, line: str) -> list[str]:
     """Title and NAME section."""
     return [
-        f'.TH "{name.upper()}" "1" "{date()}" "softib {__version__}" "softib"', ".ad l", ".SH NAME", f"{escaped(name)} \\- {escaped(line)}",
-    ]  # fmt: skip
+        f'.TH "{name.upper()}" "1" "{date()}" "softib {__version__}" "softib"',
+        ".ad l",
+        ".SH NAME",
+        f"{escaped(name)} \\- {escaped(line)}",
+    ]
 
 
 def options(command: click.Command, context: click.Context) -> list[str]:
@@ -67,14 +70,14 @@ def options(command: click.Command, context: click.Context) -> list[str]:
 
 
 def command_lines(command: click.Command, context: click.Context) -> list[str]:
-    """SYNOPSIS, DESCRIPTION and OPTIONS; those of a group's commands behind them."""
+    """Return SYNOPSIS, DESCRIPTION and OPTIONS, followed by those of a group's commands."""
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [".SH SYNOPSIS", f"\\fB{escaped(context.command_path)}\\fR {escaped(usage)}"]
     lines += [".SH DESCRIPTION", *paragraphs(command.help or ""), ".SH OPTIONS", *options(command, context)]
     for name in command.list_commands(context) if isinstance(command, click.Group) else []:
         part = command.get_command(context, name)
         assert part is not None
-        below = click.Context(part, info_name=name, parent=context)
+        below = click.Context(part, info_name=f"{context.info_name} {name}", parent=context.parent)
         usage = " ".join(part.collect_usage_pieces(below))
         lines += [
             f".SH {escaped(below.command_path.upper())}",

@@ -56,8 +56,13 @@ def of_type(schema: dict[str, Any]) -> str:
         for kind in [kinds] if isinstance(kinds, str) else kinds:
             if kind == "null":
                 continue
-            word = {"integer": "whole number", "string": "text", "array": "list", "boolean": "true or false",
-                    "object": "one by tier"}.get(kind, kind)  # fmt: skip
+            word = {
+                "integer": "whole number",
+                "string": "text",
+                "array": "list",
+                "boolean": "true or false",
+                "object": "one by tier",
+            }.get(kind, kind)
             low, high = one.get("minimum", one.get("exclusiveMinimum")), one.get("maximum", one.get("exclusiveMaximum"))
             if kind in ("integer", "number") and high is not None and high < 1 << 16:
                 word += f", {'more than ' if 'exclusiveMinimum' in one else ''}{low} to {high:,}"
@@ -103,8 +108,12 @@ def page() -> str:
     schema = fabric_schema()
     lines = [HEAD, "## The top of the file", "", "| key | value | meaning |", "|---|---|---|"]
     for name, value in schema["properties"].items():
-        link = {"topology": "a [kind](#topology) and its parameters, or `{import: FILE}`", "cables": "[keys](#cables)",
-                "sm": "[keys](#sm)", "faults": "list of [faults](#faults)"}.get(name)  # fmt: skip
+        link = {
+            "topology": "a [kind](#topology) and its parameters, or `{import: FILE}`",
+            "cables": "[keys](#cables)",
+            "sm": "[keys](#sm)",
+            "faults": "list of [faults](#faults)",
+        }.get(name)
         meaning = value.get("description", "what the fabric is" if name == "topology" else "")
         lines.append(f"| `{name}` | {link or of_type(value)} | {meaning} |")
     lines += [
@@ -134,9 +143,14 @@ def page() -> str:
         "## faults",
         "",
     ]
-    lines += ["Each is planted in the order of the list, in a fabric at rest; `softib fault` breaks one that [runs](faults.md). A place is",
-              "`node[port]`, where the node is a description, a GUID, or the first word of a description that only one node has. `kind` may",
-              "be left out where the keys fit one kind only.", "", "| kind | keys | what goes wrong |", "|---|---|---|"]  # fmt: skip
+    lines += [
+        "Each is planted in the order of the list, in a fabric at rest; `softib fault` breaks one that [runs](faults.md). A place is",
+        "`node[port]`, where the node is a description, a GUID, or the first word of a description that only one node has. `kind` may",
+        "be left out where the keys fit one kind only.",
+        "",
+        "| kind | keys | what goes wrong |",
+        "|---|---|---|",
+    ]
     for fault in FAULTS.values():
         keys = [f"`{k}`: {doc}" for k, doc in fault.needed.items()] + [
             f"`{k}` (optional): {doc}" for k, doc in fault.optional.items()

@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from softib.cli.documents import DOCUMENTS, model_of
 from softib.fabric.topologies.spec_models import fabric_schema
-from softib.result import DOCUMENTS, model_of, schema_id
+from softib.result import schema_id
 from softib.workloads.file import workload_schema
 
 FOLDER = Path(__file__).with_name("schemas")
@@ -53,8 +54,10 @@ def _in_one_line(node: Any) -> None:
 def texts() -> dict[str, str]:
     """Text of each schema by the name of its file."""
     schemas = {
-        "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in DOCUMENTS},
-    }  # fmt: skip
+        "fabric": fabric_schema(),
+        "workload": workload_schema(),
+        **{name: document_schema(name) for name in DOCUMENTS},
+    }
     for schema in schemas.values():
         _in_one_line(schema)
     return {f"{name}.schema.json": json.dumps(s, indent=1, ensure_ascii=False) + "\n" for name, s in schemas.items()}

@@ -25,13 +25,30 @@ TESTS = ROOT / "tests"
 
 ORDER = (
     "live/ibsim/test_hostile.py",  # compiles what answers MADs
-    "cm", "iba", "mad", "routing",  # need none of that, so the other worker need not wait for it
+    "cm",
+    "iba",
+    "mad",
+    "routing",  # need none of that, so the other worker need not wait for it
     "sim/packet/kernels/ethernet/test_roce.py",  # compiles the packet layer's loops of Ethernet
     "sm",
     "sim/packet/test_oracles.py",  # and that of InfiniBand
-    "scenario", "workloads", "preload", "live", "api", "sim", "monitor", "web", "analysis", "render", "fabrics", "diags", "docs", "cli",
-    "agents", "fabric",  # many small files: both workers end together
-)  # fmt: skip
+    "scenario",
+    "workloads",
+    "preload",
+    "live",
+    "api",
+    "sim",
+    "monitor",
+    "web",
+    "analysis",
+    "render",
+    "fabrics",
+    "diags",
+    "docs",
+    "cli",
+    "agents",
+    "fabric",  # many small files: both workers end together
+)
 """In which order two workers take files of tests, with an empty cache of kernels: a unit is compiled by one process while others that
 need it wait, so the largest begin early and apart. What is not named comes before the last two."""
 

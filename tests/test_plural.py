@@ -11,9 +11,19 @@ from softib.plural import counted, plural
 from tests.docs.scripts import ROOT
 
 ENGLISH = {
-    "switch": "switches", "entry": "entries", "key": "keys", "cable": "cables", "pass": "passes", "box": "boxes", "port": "ports", "channel adapter": "channel adapters", "day": "days",
-    "LID": "LIDs", "query": "queries", "mesh": "meshes",
-}  # fmt: skip
+    "switch": "switches",
+    "entry": "entries",
+    "key": "keys",
+    "cable": "cables",
+    "pass": "passes",
+    "box": "boxes",
+    "port": "ports",
+    "channel adapter": "channel adapters",
+    "day": "days",
+    "LID": "LIDs",
+    "query": "queries",
+    "mesh": "meshes",
+}
 
 
 @pytest.mark.parametrize("noun", ENGLISH)

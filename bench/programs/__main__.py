@@ -42,8 +42,23 @@ def version(program: Program, sources: Path | None) -> str | None:
 def test_ids(program: Program) -> list[str]:
     """The tests that its patterns match."""
     files = sorted({pattern.split("::")[0] for pattern in program.tests})
-    listing = subprocess.run([sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "slow or not slow", "-p", "no:cacheprovider", *files],
-                             cwd=ROOT, capture_output=True, text=True)  # fmt: skip
+    listing = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--collect-only",
+            "-m",
+            "slow or not slow",
+            "-p",
+            "no:cacheprovider",
+            *files,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     # A name in brackets is no character class.
     patterns = [pattern.replace("[", "[[]") for pattern in program.tests]
     return [line for line in listing.stdout.splitlines() if any(fnmatch.fnmatchcase(line, p) for p in patterns)]

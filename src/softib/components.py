@@ -10,7 +10,7 @@ __all__ = ["components"]
 
 
 def components(n: int, a: Any, b: Any) -> np.ndarray:
-    """Smallest member of the connected component of each of ``n`` vertices, edges
+    """Return smallest member of the connected component of each of ``n`` vertices, edges
     ``a[i]``–``b[i]``.
 
     Hooking and pointer jumping (Shiloach and Vishkin, J. Algorithms 3, 1982): near-linear, columns

@@ -176,5 +176,6 @@ def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
 
 
 def _normalised(name: str) -> str:
-    """``name`` in a common form: small letters, one separator, numbers without leading zeros."""
+    """Return ``name`` in a common form: small letters, one separator, numbers without leading
+    zeros."""
     return re.sub(r"(?<![0-9])0+(?=[0-9])", "", re.sub(r"[-_. ]+", "-", name.lower()))

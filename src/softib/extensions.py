@@ -82,6 +82,7 @@ def blamed_on(package: str, part: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """One line: the message of an error of softib; otherwise with the type of the exception."""
+    """Return one line: the message of an error of softib; otherwise with the type of the
+    exception."""
     text = " ".join(str(error).split())
     return text if isinstance(error, SoftibError) else f"{type(error).__name__}{f': {text}' if text else ''}"

@@ -12,8 +12,9 @@ __all__ = ["install_command"]
 
 
 def install_command(extra: str) -> str:
-    """``pip install -e '/home/ann/softib[serve]'``: of the folder or file from which pip installed
-    softib (PEP 610); else ``pip install 'fastapi>=0.115' …``: the packages of the extra."""
+    """Return ``pip install -e '/home/ann/softib[serve]'``: of the folder or file from which pip
+    installed softib (PEP 610); else ``pip install 'fastapi>=0.115' …``: the packages of the
+    extra."""
     try:
         softib = distribution("softib")
     except PackageNotFoundError:  # a checkout on the path

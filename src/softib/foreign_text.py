@@ -17,8 +17,8 @@ _INSTEAD = "\N{REPLACEMENT CHARACTER}"
 
 
 def shown(text: str, most: int = LINE) -> str:
-    """``text`` on one line of at most ``most`` characters: white space as blanks, U+FFFD for characters that cannot
-    be printed."""
+    """Return ``text`` on one line of at most ``most`` characters: white space as blanks, U+FFFD for
+    characters that cannot be printed."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " if c.isspace() else _INSTEAD for c in text[: 4 * most])
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -109,12 +109,12 @@ path)."""
 
 
 def is_stdin(path: str | os.PathLike[str]) -> bool:
-    """True for ``-``."""
+    """Return true for ``-``."""
     return str(path) == STDIN
 
 
 def shown_name(path: str | os.PathLike[str]) -> str:
-    """The name of the file in messages and results: ``stdin`` for ``-``."""
+    """Return the name of the file in messages and results: ``stdin`` for ``-``."""
     return "stdin" if is_stdin(path) else str(path)
 
 
@@ -130,19 +130,20 @@ def stem(path: str | os.PathLike[str]) -> str:
 
 
 def uncompressed_name(path: str | os.PathLike[str]) -> Path:
-    """The path without the suffix of a compression: ``pod.yaml`` of ``pod.yaml.gz``."""
+    """Return the path without the suffix of a compression: ``pod.yaml`` of ``pod.yaml.gz``."""
     path = Path(path)
     return path.with_suffix("") if path.suffix.lower() in _SUFFIXES else path
 
 
 def head(path: str | os.PathLike[str], most: int) -> bytes:
-    """The first ``most`` bytes, unpacked. Raises :class:`UnreadableFile` with the system's reason."""
+    """Return the first ``most`` bytes, unpacked. Raises :class:`UnreadableFile` with the system's
+    reason."""
     return small_content(path, most).data
 
 
 def content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
-    """All of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file has (default
-    :data:`FILE_LIMIT`).
+    """Return all of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file
+    has (default :data:`FILE_LIMIT`).
 
     Raises :class:`UnreadableFile`: the system gives no bytes, it is not a regular file, it is larger than ``most``,
     or it is compressed in a way that cannot be unpacked from its first byte on.
@@ -156,8 +157,9 @@ def content(path: str | os.PathLike[str], most: int | None = None, what: str = "
 
 
 def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> Iterator[bytes]:
-    """Pieces of a file of any length, one in memory at a time; for a stream, or a compressed file, the result of
-    :func:`content`, whose flaw is added to ``problems``. Raises as :func:`content` does."""
+    """Yield pieces of a file of any length, one in memory at a time; for a stream, or a compressed
+    file, the result of :func:`content`, whose flaw is added to ``problems``. Raises as
+    :func:`content` does."""
 
     def whole() -> bytes:
         got = content(path, what="log")
@@ -182,8 +184,8 @@ def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> I
 
 
 def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
-    """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for :meth:`bytes.decode`; a reader that
-    is not strict also gets binary data, line by line.
+    """Return a whole text file in UTF-8 without its byte-order mark. ``errors`` as for
+    :meth:`bytes.decode`; a reader that is not strict also gets binary data, line by line.
 
     Raises :class:`UnreadableFile` as :func:`content` does, and if the file is cut, binary or not UTF-8.
     """
@@ -206,7 +208,7 @@ def text_content(path: str | os.PathLike[str], most: int | None = None, what: st
 
 
 def json_document(path: str | os.PathLike[str], what: str, hint: str, most: int = 256 << 20) -> Any:
-    """The document in a JSON file. ``hint``: what to do if the file is not JSON.
+    """Return the document in a JSON file. ``hint``: what to do if the file is not JSON.
 
     Raises :class:`UnreadableFile` as :func:`read_text` does.
     """

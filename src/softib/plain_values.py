@@ -16,13 +16,14 @@ MOST_DIGITS = 20
 
 
 def whole_number(text: str) -> int | None:
-    """The number in ``text``: ASCII digits, at most 18 (it fits into int64); None for any other text."""
+    """Return the number in ``text``: ASCII digits, at most 18 (it fits into int64); None for any
+    other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS - 1 else None
 
 
 def load_json(text: str | bytes) -> Any:
-    """The document in ``text``. Raises :class:`ValueError` for every text that is not JSON, and for numbers beyond
-    64 bits."""
+    """Return the document in ``text``. Raises :class:`ValueError` for every text that is not JSON,
+    and for numbers beyond 64 bits."""
     try:
         return json.loads(text, parse_int=_bounded)
     except RecursionError:

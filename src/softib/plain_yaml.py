@@ -66,7 +66,7 @@ CoreSchema.yaml_constructors = {
 
 
 def load_plain_yaml(text: str, where: str, kind: str) -> Any:
-    """The document in ``text``, from the file ``where``, which should be a ``kind``.
+    """Return the document in ``text``, from the file ``where``, which should be a ``kind``.
 
     Raises :class:`UnreadableFile`, one line, for every text that is not such YAML.
     """
@@ -99,7 +99,7 @@ class Lines(dict[Path_, int]):
     """Line (from 1) of every key and list item by its path, for example ``("faults", 0, "ber")``."""
 
     def of(self, path: Path_) -> int:
-        """Line of ``path``, or of the nearest thing above it that has one."""
+        """Return the line of ``path``, or of the nearest thing above it that has one."""
         while path and path not in self:
             path = path[:-1]
         return self.get(path, 1)
@@ -112,8 +112,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topology:") -> tuple[dict[str, Any], Lines]:
-    """The mapping in ``path`` and the lines of its keys. ``what`` it is, and ``keys`` with which it begins, are for
-    messages.
+    """Return the mapping in ``path`` and the lines of its keys. ``what`` it is, and ``keys`` with
+    which it begins, are for messages.
 
     Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a
     mapping), with the line.

@@ -6,7 +6,7 @@ __all__ = ["counted", "plural"]
 
 
 def plural(n: int, noun: str, several: str = "") -> str:
-    """The form of ``noun`` for ``n``: ``several`` if the plural follows no rule."""
+    """Return the form of ``noun`` for ``n``: ``several`` if the plural follows no rule."""
     if n == 1:
         return noun
     if several:

@@ -13,15 +13,16 @@ __all__ = ["inverted", "spread"]
 
 
 def spread(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``(row, place)`` of every entry, int64[sum(count)] both: ``spread([2, 0, 1])`` is ``([0, 0,
-    2], [0, 1, 0])``."""
+    """Return ``(row, place)`` of every entry, int64[sum(count)] both: ``spread([2, 0, 1])`` is
+    ``([0, 0, 2], [0, 1, 0])``."""
     count = np.asarray(count).astype(np.int64, copy=False)
     row = np.repeat(np.arange(len(count)), count)
     return row, np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
 
 
 def inverted(row: np.ndarray, entry: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs ``(row, entry)``, entries below ``n``, sorted by entry: ``(first, rows, order)``.
+    """Return pairs ``(row, entry)``, entries below ``n``, sorted by entry: ``(first, rows,
+    order)``.
 
     ``rows[first[e]:first[e + 1]]`` int64 are the rows that have entry e, in the order of the pairs;
     ``order`` int64[pairs]: the pair of each.

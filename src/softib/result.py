@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import functools
 import html
-import importlib
 import inspect
 import operator
 import sys
@@ -21,7 +20,6 @@ from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 __all__ = [
-    "DOCUMENTS",
     "HIDDEN",
     "Key",
     "Result",
@@ -31,66 +29,10 @@ __all__ = [
     "html_table",
     "json_type",
     "key",
-    "model_of",
     "plain",
     "schema_id",
 ]
 
-DOCUMENTS: dict[str, str] = {
-    "advise": "api.planning.advice:Recommendation",
-    "audit": "api.audit:AuditResult",
-    "accept": "api.acceptance.result:Acceptance",
-    "accept-cover": "api.acceptance.coverage:Coverage",
-    "baseline": "api.acceptance.baselines:BaselineComparison",
-    "baseline-record": "cli.watch.baseline:Recorded",
-    "calibrate": "api.simulation.calibrating:Calibration",
-    "check": "analysis.model:CheckResult",
-    "ci": "api.running.ci:CiRun",
-    "compare": "analysis.simulation.networks:NetworkComparison",
-    "compile": "cli.itself.installation:Compiled",
-    "convert": "cli.look.convert:Converted",
-    "convert-explain": "fabric.formats.cabling.explain:PlanReading",
-    "diff": "api.results:Changes",
-    "doctor": "live.launch.doctor:Machine",
-    "down": "cli.run.up:Down",
-    "fault": "live.faults.replies:FaultReply",
-    "forget": "cli.watch.exporter:Forgotten",
-    "generate": "cli.look.generate:Kinds",
-    "isolate": "api.monitor.isolating:Isolation",
-    "isolate-ledger": "api.monitor.isolating:IsolationLedger",
-    "ledger": "api.monitor.exporting:FaultLedger",
-    "lab": "api.labs.lab:Lab",
-    "lab-check": "api.labs.lab:LabCheck",
-    "labs": "cli.run.lab:Laboratories",
-    "listening": "cli.shared.output:Listening",
-    "nvme-bench": "api.storage:NvmeBench",
-    "nvme-discover": "api.storage:NvmeDiscovery",
-    "nvme-list": "api.storage:NvmeSubsystem",
-    "nvme-transfer": "api.storage:NvmeTransfer",
-    "plan-cables": "api.planning.cables:CableList",
-    "plan-cost": "api.planning.cost:CostSheet",
-    "plan-design": "api.planning.design:DesignComparison",
-    "plan-grow": "api.planning.growth:AddedHosts",
-    "plan-quote": "api.planning.cables:QuoteCheck",
-    "node-check": "api.node_check:NodeCheck",
-    "path": "analysis.path_explanation:Explanation",
-    "replay": "api.simulation.replay:Replay",
-    "report": "analysis.model:Report",
-    "route": "analysis.model:Route",
-    "simulate": "api.simulation.figures:RunFigures",
-    "sm": "live.status:ManagerStatus",
-    "sm-config": "api.manager.configuration:ConfigCheck",
-    "sm-explain": "analysis.path_explanation:Explanation",
-    "sm-job": "live.internal_sm.manager:JobTree",
-    "sm-run": "api.manager.managing:SmRun api.manager.managing:PlannedChanges api.manager.several:SmRunPorts",
-    "stack": "api.stack:Stack",
-    "status": "live.status:Status",
-    "sweep": "api.sweep.sweep:Sweep",
-    "target": "api.storage:TargetDescription",
-    "top": "render.top:Top",
-    "why": "analysis.jobs.why:Why",
-}
-"""Maps each document of ``--json`` to the module and class of its result; several if it has one of several forms."""
 VERSIONS: dict[str, int] = {}
 """Maps each document to its version, if that is above 1: it grows by one when a key goes or changes its meaning,
 not when one is added."""
@@ -124,12 +66,12 @@ class Key:
 
 
 def _once(function: F) -> F:
-    """:func:`functools.cache`, for which mypy does not consider a class hashable."""
+    """Return :func:`functools.cache`, for which mypy does not consider a class hashable."""
     return cast("F", functools.cache(function))
 
 
 def key(name: str = "", **how: Any) -> dict[str, Any]:
-    """The ``metadata`` of a field of a :class:`Result`: the arguments of :class:`Key`."""
+    """Return the ``metadata`` of a field of a :class:`Result`: the arguments of :class:`Key`."""
     return {KEY: Key(name, **how)}
 
 
@@ -152,13 +94,13 @@ class Result:
     """Base of dataclasses whose fields are the keys of a document, or of a part of one."""
 
     document: ClassVar[str] = ""
-    """The document of ``--json`` that it is (a key of :data:`DOCUMENTS`); empty: a part of one."""
+    """The document of ``--json`` that it is (docs/schemas has its schema); empty: a part of one."""
     table_columns: ClassVar[tuple[str, ...]] = ()
     """Fields that are columns of a table of such results; empty: all."""
 
     def to_json(self) -> dict[str, Any]:
-        """The form that ``--json`` prints: its keys as plain values, in the order of the fields; of a document
-        behind ``schema``."""
+        """Return the form that ``--json`` prints: its keys as plain values, in the order of the
+        fields; of a document behind ``schema``."""
         return document(self.document, self) if self.document else self._keys()
 
     def _keys(self, cls: type[Result] | None = None) -> dict[str, Any]:
@@ -176,7 +118,7 @@ class Result:
         return document
 
     def facts(self) -> list[tuple[str, str]]:
-        """(label, text) of the fields that have a label."""
+        """Return (label, text) of the fields that have a label."""
         shown = ((how.label, how.text) for _, how in _declared(type(self)) if how.label and how.text is not None)
         return [(label, line) for label, text in shown if (line := text(self))]
 
@@ -185,28 +127,18 @@ class Result:
 
 
 def schema_id(name: str) -> str:
-    """``softib/check/1``."""
+    """Return ``softib/check/1``."""
     return f"softib/{name}/{VERSIONS.get(name, 1)}"
 
 
 def document(name: str, result: Result | None = None, /, **body: Any) -> dict[str, Any]:
-    """The document ``name`` (a key of :data:`DOCUMENTS`) of a result and of the keys in ``body``."""
+    """Return the document ``name`` of a result and of the keys in ``body``."""
     return {"schema": schema_id(name), **({} if result is None else result._keys()), **plain(body)}
-
-
-def model_of(name: str) -> Any:
-    """The type of the document ``name``, for pydantic."""
-    models = []
-    for one in DOCUMENTS[name].split():
-        module, _, cls = one.partition(":")
-        model = getattr(importlib.import_module(f"softib.{module}"), cls)
-        models.append(json_type(model, schema=Literal[schema_id(name)]))
-    return functools.reduce(operator.or_, models)
 
 
 @_once
 def keys_of(cls: Any) -> tuple[tuple[str, Key], ...]:
-    """(field or property, how it is shown) of the keys in JSON, in their order."""
+    """Return (field or property, how it is shown) of the keys in JSON, in their order."""
     return tuple((name, how) for name, how in _declared(cls) if not how.hidden)
 
 
@@ -226,7 +158,7 @@ def _fields(cls: Any) -> tuple[Field[Any], ...]:
 
 
 def _properties(cls: type) -> dict[str, Any]:
-    """Functions of the class that :func:`also` decorates, by their names."""
+    """Return functions of the class that :func:`also` decorates, by their names."""
     properties = {}
     for base in reversed(cls.__mro__):
         for name, thing in vars(base).items():
@@ -239,8 +171,8 @@ def _properties(cls: type) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """``value`` in JSON's types: NaN and infinity become null, NumPy's scalars and arrays Python's, results their
-    keys."""
+    """Return ``value`` in JSON's types: NaN and infinity become null, NumPy's scalars and arrays
+    Python's, results their keys."""
     if isinstance(value, Result):
         return value.to_json()
     if isinstance(value, dict):
@@ -259,7 +191,7 @@ def plain(value: Any) -> Any:
 
 
 def columns(results: Sequence[Result], cls: type[Result]) -> dict[str, list[Any]]:
-    """The results as columns of a table: those that ``cls`` names. Lists become texts with
+    """Return the results as columns of a table: those that ``cls`` names. Lists become texts with
     commas."""
     how = dict(keys_of(cls))
     return {name: [_cell(one, name, how[name]) for one in results] for name in cls.table_columns or how}
@@ -273,15 +205,15 @@ def _cell(one: Result, name: str, how: Key) -> Any:
 
 
 def html_table(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
-    """A table of HTML, each cell escaped."""
+    """Return a table of HTML, each cell escaped."""
     cell = lambda tag, value: f"<{tag} style='text-align:left'>{html.escape(str(value))}</{tag}>"
     body = "".join("<tr>" + "".join(cell("td", v) for v in row) + "</tr>" for row in rows)
     return f"<table><tr>{''.join(cell('th', h) for h in head)}</tr>{body}</table>"
 
 
 def json_type(cls: type[Result], **first: Any) -> Any:
-    """A TypedDict of ``first`` and the keys of ``cls``, from which pydantic makes a JSON Schema:
-    every key is known, and has the text below its field."""
+    """Return a TypedDict of ``first`` and the keys of ``cls``, from which pydantic makes a JSON
+    Schema: every key is known, and has the text below its field."""
     from pydantic import ConfigDict
     from typing_extensions import TypedDict
 
@@ -316,7 +248,7 @@ def _without_none(kind: Any) -> Any:
 
 
 def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
-    """The annotation of a field or property as a type."""
+    """Return the annotation of a field or property as a type."""
     if field is None:
         annotation, module = function.__annotations__["return"], function.__module__
     else:
@@ -327,7 +259,7 @@ def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
 
 @_once
 def _names(module: str) -> dict[str, Any]:
-    """Names of a module, including those that it imports only for type checkers."""
+    """Return names of a module, including those that it imports only for type checkers."""
     names = dict(vars(sys.modules[module]))
     for node in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -353,7 +285,7 @@ def _json_types(cls: Any) -> Any:
 
 @_once
 def _texts(cls: Any) -> dict[str, str]:
-    """The string below each field, of the class and its bases."""
+    """Return the string below each field, of the class and its bases."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if base is object or not issubclass(base, Result) or base is Result:

@@ -74,7 +74,7 @@ def load(
 def _subnet(
     source: str, node_name_map: str | None, notice: Callable[[str], None], progress: Callable[[str], None]
 ) -> ReadResult:
-    """The subnet behind a umad device."""
+    """Return the subnet behind a umad device."""
     from softib.fabric.formats.resolve import named
     from softib.live.subnet_reader import read
 
@@ -95,14 +95,15 @@ def _read(path: Path, ibnl: Sequence[str | Path], node_name_map: str | None) -> 
 
 
 def _running(source: str) -> Instance | None:
-    """The running fabric of that name, if there is one."""
+    """Return the running fabric of that name, if there is one."""
     if "/" in source:
         return None
     return next((s for s in _here() if s.name == source), None)
 
 
 def _here() -> list[Instance]:
-    """Running fabrics; none if their directory cannot be used (which does not matter for files)."""
+    """Return running fabrics; none if their directory cannot be used (which does not matter for
+    files)."""
     from softib.live.instances import running
 
     try:
@@ -123,7 +124,8 @@ def _absent(source: str) -> str:
     try:
         siblings = sorted(p.name for p in path.parent.iterdir())[:10_000]
     except OSError:
-        return f"{source}: no such file, nor its directory"
+        hint = "; examples are in the folder of softib's source" if path.parts[0] == "examples" else ""
+        return f"{source}: no such file, nor its directory{hint}"
     similar = nearest(path.name, siblings)
     hint = f"; did you mean {', '.join(str(path.parent / n) for n in similar)}?" if similar else ""
     return f"{source}: no such file{hint}"

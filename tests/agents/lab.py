@@ -24,11 +24,24 @@ GROUPS = {
 }
 
 OPTIONAL = [
-    perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf_optional.PortOpRcvCounters, perf_optional.PortFlowCtlCounters,
-    perf_optional.PortVLOpPackets, perf_optional.PortVLOpData, perf_optional.PortVLXmitFlowCtlUpdateErrors, perf_optional.PortVLXmitWaitCounters,
-    perf_optional.PortExtendedSpeedsCounters, perf_optional.SwPortVLCongestion, perf_optional.PortRcvConCtrl, perf_optional.PortSLRcvFECN,
-    perf_optional.PortSLRcvBECN, perf_optional.PortXmitConCtrl, perf_optional.PortVLXmitTimeCong, perf_optional.PortXmitDataSL, perf_optional.PortRcvDataSL,
-]  # fmt: skip
+    perf_optional.PortRcvErrorDetails,
+    perf_optional.PortXmitDiscardDetails,
+    perf_optional.PortOpRcvCounters,
+    perf_optional.PortFlowCtlCounters,
+    perf_optional.PortVLOpPackets,
+    perf_optional.PortVLOpData,
+    perf_optional.PortVLXmitFlowCtlUpdateErrors,
+    perf_optional.PortVLXmitWaitCounters,
+    perf_optional.PortExtendedSpeedsCounters,
+    perf_optional.SwPortVLCongestion,
+    perf_optional.PortRcvConCtrl,
+    perf_optional.PortSLRcvFECN,
+    perf_optional.PortSLRcvBECN,
+    perf_optional.PortXmitConCtrl,
+    perf_optional.PortVLXmitTimeCong,
+    perf_optional.PortXmitDataSL,
+    perf_optional.PortRcvDataSL,
+]
 
 
 def counters_of(struct):

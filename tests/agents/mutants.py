@@ -112,8 +112,13 @@ class Mutants:
                 if not len(rows):
                     continue
                 most = min(field.mask, 9 if way == 2 else field.mask)
-                field.set(data, rng.integers(0, most, len(rows), np.uint64, endpoint=True) if value is None else
-                          np.full(len(rows), value, np.uint64), rows)  # fmt: skip
+                field.set(
+                    data,
+                    rng.integers(0, most, len(rows), np.uint64, endpoint=True)
+                    if value is None
+                    else np.full(len(rows), value, np.uint64),
+                    rows,
+                )
 
     def _modifiers(self, n: int, node: np.ndarray) -> np.ndarray:
         """Numbers of ports and blocks alone and in both halves, edges, and noise."""
@@ -121,10 +126,20 @@ class Mutants:
         port = rng.integers(0, self.fabric.node_nports[node].astype(np.int64) + 2)
         small, edge = rng.integers(0, 5, n), rng.choice(EDGES, n)
         high = rng.integers(0, 8, n)
-        return np.choose(rng.integers(0, 9, n), [
-            np.zeros(n, np.int64), small, port, edge, high << 16 | port, port << 16 | small, 1 << 31 | port,
-            rng.integers(0, 16, n) << 28 | small, rng.integers(0, 1 << 32, n),
-        ])  # fmt: skip
+        return np.choose(
+            rng.integers(0, 9, n),
+            [
+                np.zeros(n, np.int64),
+                small,
+                port,
+                edge,
+                high << 16 | port,
+                port << 16 | small,
+                1 << 31 | port,
+                rng.integers(0, 16, n) << 28 | small,
+                rng.integers(0, 1 << 32, n),
+            ],
+        )
 
     def _spoil(self, batch: MadBatch, what: Declared) -> None:
         """Wrong heads here and there, repeated MADs, addresses beyond every range."""

@@ -9,8 +9,9 @@ from softib.mad.batch import MadBatch
 GET, SET = 1, 2
 
 
-def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None, mkey=0, dlid=0xFFFF, version=1,
-             cc_key=0):  # fmt: skip
+def requests(
+    n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None, mkey=0, dlid=0xFFFF, version=1, cc_key=0
+):
     """``n`` equal requests; scalars only, but ``data`` may be ``uint8[n, k]``. TIDs are 0x100, 0x101, …"""
     batch = MadBatch.zeros(n)
     m = batch.mad

@@ -27,25 +27,50 @@ NOW = 10**15
 HARDWARE = [c.name for c in COLUMNS if c.writer == "hardware"]
 KEYS = {"port_info"}  # violations and leases of M_Key, violations of P_Keys
 SMP_WRITES = {
-    0x10: {"node_desc"}, 0x12: {"switch_info"}, 0x14: {"guids"}, 0x16: {"pkeys"}, 0x17: {"sl2vl"}, 0x18: {"vl_arb"},
-    0x19: {"lft"}, 0xFF20: {"ar_info"}, 0xFF21: {"ar_group"}, 0xFF23: {"ar_lft", "lft"}, 0xFFBD: {"ar_group"}, 0x1B: {"mft"}, 0x33: {"port_info_ext"}, 0xFF90: {"port_mlnx_speed"},
-    0xFFB0: {"virtualization"}, 0xFFB1: {"vport_info"}, 0xFFB5: {"vport_guids"}, 0xFFB6: {"vport_pkeys"},
+    0x10: {"node_desc"},
+    0x12: {"switch_info"},
+    0x14: {"guids"},
+    0x16: {"pkeys"},
+    0x17: {"sl2vl"},
+    0x18: {"vl_arb"},
+    0x19: {"lft"},
+    0xFF20: {"ar_info"},
+    0xFF21: {"ar_group"},
+    0xFF23: {"ar_lft", "lft"},
+    0xFFBD: {"ar_group"},
+    0x1B: {"mft"},
+    0x33: {"port_info_ext"},
+    0xFF90: {"port_mlnx_speed"},
+    0xFFB0: {"virtualization"},
+    0xFFB1: {"vport_info"},
+    0xFFB5: {"vport_guids"},
+    0xFFB6: {"vport_pkeys"},
     # A port that goes down: both ends, LinkDowned, PortStateChange; it trains to another speed perhaps.
     0x15: {"port_info", "switch_info", "counters", "port_mlnx_speed"},
-}  # fmt: skip
+}
 PERF_WRITES = {
-    0x01: {"class_traps"}, 0x10: {"sample_control", "sample_ps", "sample_count"}, 0x17: {"op_code"}, 0x19: {"op_code"},
+    0x01: {"class_traps"},
+    0x10: {"sample_control", "sample_ps", "sample_count"},
+    0x17: {"op_code"},
+    0x19: {"op_code"},
     0x1A: {"op_code"},
-}  # fmt: skip
+}
 COUNTERS = {"counters", "detail_counters", "vl_counters", "sl_counters", "lane_counters"}
 CC_WRITES = {
-    0x01: {"class_traps"}, 0x12: {"cc_key_info"}, 0x14: {"cc_switch_setting"}, 0x15: {"cc_port_setting"},
-    0x16: {"cc_ca_setting"}, 0x17: {"cc_table"},
-}  # fmt: skip
+    0x01: {"class_traps"},
+    0x12: {"cc_key_info"},
+    0x14: {"cc_switch_setting"},
+    0x15: {"cc_port_setting"},
+    0x16: {"cc_ca_setting"},
+    0x17: {"cc_table"},
+}
 
 SHARP_WRITES = {
-    0x21: {"sharp_qp_used", "sharp_qp"}, 0x22: {"sharp_qp"}, 0x23: {"sharp_tree", "sharp_child"}, 0x24: {"sharp_quota"},
-}  # fmt: skip
+    0x21: {"sharp_qp_used", "sharp_qp"},
+    0x22: {"sharp_qp"},
+    0x23: {"sharp_tree", "sharp_child"},
+    0x24: {"sharp_quota"},
+}
 
 
 def may_write(what: Declared) -> set[str]:
@@ -307,8 +332,12 @@ def test_no_kernel_reads_or_writes_beyond_an_array(tmp_path):
         "# mypy: ignore-errors\nfrom softib.jit import kernel\n\n\n@kernel(_nrt=False)\ndef beyond(a, i):\n    return a[i]\n"
     )
     root = str(Path(__file__).resolve().parents[2])
-    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "SOFTIB_CACHE_DIR": str(tmp_path / "cache"),
-           "PYTHONPATH": os.pathsep.join([root, *sys.path])}  # fmt: skip
+    env = {
+        **os.environ,
+        "NUMBA_BOUNDSCHECK": "1",
+        "SOFTIB_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join([root, *sys.path]),
+    }
     code = BOUNDS.format(folder=str(tmp_path), mads=400_000)
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -31,9 +31,14 @@ def register(f, plane, port, number, now=0, group=0, page=0, unit=0, pnat=1, blo
     batch = MadBatch.zeros(1)
     node = int(f.port_node[port])
     batch.mad[0, : MadHeader.size] = MadHeader.pack(
-        base_version=1, mgmt_class=int(MgmtClass.VENDOR_MLNX), class_version=1, method=int(Method.GET),
-        attr_id=r.ACCESS_REGISTER, attr_mod=number, tid=1,
-    )  # fmt: skip
+        base_version=1,
+        mgmt_class=int(MgmtClass.VENDOR_MLNX),
+        class_version=1,
+        method=int(Method.GET),
+        attr_id=r.ACCESS_REGISTER,
+        attr_mod=number,
+        tid=1,
+    )
     batch.mad[0, r.REGISTER_AT - 3 : r.REGISTER_AT - 2] = block
     head = r.PortRegister.pack(
         local_port=int(f.port_num[port]), pnat=pnat, group=group, page_select=page, module_info_ext=unit

@@ -47,8 +47,10 @@ def test_thresholds_raise_129_130_131(lab):
     plane.count(int(f.port(s[1], 7)), "symbol_error_counter", 7)
     got = sent(plane)
     assert [(t, lid, kind, d["lid"], d["portnum"]) for t, lid, kind, d in got] == [
-        (129, 2, 1, 2, 7), (130, 12, 1, 12, 1), (131, 3, 1, 3, 3),
-    ]  # fmt: skip
+        (129, 2, 1, 2, 7),
+        (130, 12, 1, 12, 1),
+        (131, 3, 1, 3, 3),
+    ]
     assert f.counters["local_link_integrity_errors"][int(f.port(s[1], 7))] == 2
 
 

@@ -36,10 +36,15 @@ def gmp(plane, port, dlid=13, index=0, klass=4):
 @pytest.mark.parametrize(
     ("mine", "theirs", "fits"),
     [
-        (0xFFFF, 0xFFFF, True), (0x7FFF, 0xFFFF, True), (0xFFFF, 0x7FFF, True), (0x7FFF, 0x7FFF, False),
-        (0x8001, 0xFFFF, False), (0x8000, 0x8000, False), (0x8001, 0x0001, True),
+        (0xFFFF, 0xFFFF, True),
+        (0x7FFF, 0xFFFF, True),
+        (0xFFFF, 0x7FFF, True),
+        (0x7FFF, 0x7FFF, False),
+        (0x8001, 0xFFFF, False),
+        (0x8000, 0x8000, False),
+        (0x8001, 0x0001, True),
     ],
-)  # fmt: skip
+)
 def test_who_reaches_whom(lab, mine, theirs, fits):
     f, plane, sm, _s, h = lab
     end = int(f.port(h[2], 1))

@@ -56,9 +56,13 @@ def ibsim(served, stock, tmp_path):
     name = f"softib-stock-{os.getpid()}-{time.monotonic_ns()}"
     env = {**os.environ, "IBSIM_SOCKNAME": name}
     run = subprocess.Popen(
-        [stock("ibsim"), "-s", str(tmp_path / "net")], env=env, cwd=tmp_path,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [stock("ibsim"), "-s", str(tmp_path / "net")],
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     for _ in range(600):
         if f"@{name}:ctl" in Path("/proc/net/unix").read_text():
             break
@@ -82,8 +86,19 @@ def test_smpquery_prints_what_it_prints_on_ibsim(served, ibsim, stock):
         for port in ("1", "7") if path.endswith("7") else ("1",):
             a, b = (fields(tool(e, q, "-D", "portinfo", path, port)) for e in (ours, theirs))
             assert a.keys() <= b.keys() | {"LinkSpeedExtActive"} and len(a) > 40
-            for key in ("Mkey", "Lid", "SMLid", "LocalPort", "LinkState", "PhysLinkState", "LMC", "SMSL",
-                        "DiagCode", "ProtectBits", "LinkWidthActive"):  # fmt: skip
+            for key in (
+                "Mkey",
+                "Lid",
+                "SMLid",
+                "LocalPort",
+                "LinkState",
+                "PhysLinkState",
+                "LMC",
+                "SMSL",
+                "DiagCode",
+                "ProtectBits",
+                "LinkWidthActive",
+            ):
                 assert a[key] == b[key], (path, port, key)
                 same += 1
     for path in ("0,1", "0,1,7"):
@@ -116,9 +131,13 @@ def test_opensm_brings_our_fabric_up(served, stock, tmp_path):
     f, server, s, _h = served
     env = {**server.environment("h0", sm=True), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
     run = subprocess.run(
-        [stock("opensm"), "-o", "-f", str(tmp_path / "osm.log"), "-Q"], env=env, cwd=tmp_path, capture_output=True,
-        text=True, timeout=240,
-    )  # fmt: skip
+        [stock("opensm"), "-o", "-f", str(tmp_path / "osm.log"), "-Q"],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     log = (tmp_path / "osm.log").read_text()
     assert "SUBNET UP" in run.stdout + log
     assert not re.findall(r"ERR (?!5418|4102).*", log), re.findall(r"ERR .*", log)

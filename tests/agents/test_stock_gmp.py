@@ -19,14 +19,24 @@ from .smps import line
 pytestmark = pytest.mark.stock
 BY_NAME = {s.__name__: s for s in OPTIONAL}
 OPTIONS = {
-    "-X": "PortXmitDataSL", "--rcvsl": "PortRcvDataSL", "-D": "PortXmitDiscardDetails", "-E": "PortRcvErrorDetails",
-    "--oprcvcounters": "PortOpRcvCounters", "--flowctlcounters": "PortFlowCtlCounters",
-    "--vloppackets": "PortVLOpPackets", "--vlopdata": "PortVLOpData",
-    "--vlxmitflowctlerrors": "PortVLXmitFlowCtlUpdateErrors", "--vlxmitcounters": "PortVLXmitWaitCounters",
-    "--swportvlcong": "SwPortVLCongestion", "--rcvcc": "PortRcvConCtrl", "--slrcvfecn": "PortSLRcvFECN",
-    "--slrcvbecn": "PortSLRcvBECN", "--xmitcc": "PortXmitConCtrl", "--vlxmittimecc": "PortVLXmitTimeCong",
+    "-X": "PortXmitDataSL",
+    "--rcvsl": "PortRcvDataSL",
+    "-D": "PortXmitDiscardDetails",
+    "-E": "PortRcvErrorDetails",
+    "--oprcvcounters": "PortOpRcvCounters",
+    "--flowctlcounters": "PortFlowCtlCounters",
+    "--vloppackets": "PortVLOpPackets",
+    "--vlopdata": "PortVLOpData",
+    "--vlxmitflowctlerrors": "PortVLXmitFlowCtlUpdateErrors",
+    "--vlxmitcounters": "PortVLXmitWaitCounters",
+    "--swportvlcong": "SwPortVLCongestion",
+    "--rcvcc": "PortRcvConCtrl",
+    "--slrcvfecn": "PortSLRcvFECN",
+    "--slrcvbecn": "PortSLRcvBECN",
+    "--xmitcc": "PortXmitConCtrl",
+    "--vlxmittimecc": "PortVLXmitTimeCong",
     "-T": "PortExtendedSpeedsCounters",
-}  # fmt: skip
+}
 SWITCH = "2"
 """LID of the second switch; the client sits on the first host, so port 1 of that switch carries nothing."""
 

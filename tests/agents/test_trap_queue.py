@@ -60,8 +60,9 @@ class Lab:
         assert len(self.plane.send(asked, self.sm, now)) == 0
         return any(
             self.queue.repressed(int(port), int.from_bytes(d.batch.mad[i, 8:16].tobytes(), "big"), now)
-            for d in self.plane.take_deliveries() for i, port in enumerate(d.ports)
-        )  # fmt: skip
+            for d in self.plane.take_deliveries()
+            for i, port in enumerate(d.ports)
+        )
 
 
 @pytest.fixture

@@ -83,12 +83,17 @@ def test_softib_s_own_book_has_a_source_for_every_price() -> None:
     assert all(p.source for table in (book.adapters, book.switch_ports) for p in table.values())
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("- 1", "prices must be a mapping"), ("currency: USD", "date"), ("currency: [", "not a file of prices"),
-    ("currency: USD\ndate: 2026-10\nadapters: {NDR: {low: 3, high: 2, source: x}}", "low 3 is above high 2"),
-    ("currency: USD\ndate: 2026-10\nadapters: {NDR: {low: 1, high: 2}}", "source"),
-    ("currency: USD\ndate: 2026-10\nadaptors: {}", "adaptors"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("- 1", "prices must be a mapping"),
+        ("currency: USD", "date"),
+        ("currency: [", "not a file of prices"),
+        ("currency: USD\ndate: 2026-10\nadapters: {NDR: {low: 3, high: 2, source: x}}", "low 3 is above high 2"),
+        ("currency: USD\ndate: 2026-10\nadapters: {NDR: {low: 1, high: 2}}", "source"),
+        ("currency: USD\ndate: 2026-10\nadaptors: {}", "adaptors"),
+    ],
+)
 def test_a_wrong_book_is_one_line(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(text, encoding="utf-8")

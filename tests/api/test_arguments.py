@@ -48,22 +48,25 @@ def test_an_argument_of_another_type_is_one_line_before_any_work(name):
             assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("call, says", [
-    (lambda: softib.check(TREE, severity=5), "check: severity is text, not 5"),
-    (lambda: softib.check(TREE, plan=5), "check: plan is text, a path or a list of paths, not 5"),
-    (lambda: softib.check(TREE, lfts="a\0b"), "check: lfts has a NUL character"),
-    (lambda: softib.simulate(TREE, "shift:1KB", seed=-1), "simulate: seed is at least 0, not -1"),
-    (lambda: softib.simulate(TREE, "shift:1KB", seed=1.5), "simulate: seed is a whole number, not 1.5"),
-    (lambda: softib.simulate(TREE, "shift:1KB", record=5), "simulate: record is a softib.Record or None, not 5"),
-    (lambda: softib.Record(ports=5), "Record: ports is a list of texts, not 5"),
-    (lambda: softib.simulate(TREE, "shift:1KB", faults=[None]), "fault None: use a line"),
-    (lambda: softib.diagnose(5), "diagnose: observed is a result of softib.observe"),
-    (lambda: softib.replay(TREE, 5), "replay: program is the path of a trace"),
-    (lambda: softib.check(TREE).at_least(5), "Findings.at_least: severity is text, not 5"),
-    (lambda: TREE.table(None), "Fabric.table: kind is text, not None"),
-    (lambda: TREE.links.column(5), "Table.column: name is text, not 5"),
-    (lambda: softib.route(TREE).path(1, 2), "Routing.path: a is text, not 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda: softib.check(TREE, severity=5), "check: severity is text, not 5"),
+        (lambda: softib.check(TREE, plan=5), "check: plan is text, a path or a list of paths, not 5"),
+        (lambda: softib.check(TREE, lfts="a\0b"), "check: lfts has a NUL character"),
+        (lambda: softib.simulate(TREE, "shift:1KB", seed=-1), "simulate: seed is at least 0, not -1"),
+        (lambda: softib.simulate(TREE, "shift:1KB", seed=1.5), "simulate: seed is a whole number, not 1.5"),
+        (lambda: softib.simulate(TREE, "shift:1KB", record=5), "simulate: record is a softib.Record or None, not 5"),
+        (lambda: softib.Record(ports=5), "Record: ports is a list of texts, not 5"),
+        (lambda: softib.simulate(TREE, "shift:1KB", faults=[None]), "fault None: use a line"),
+        (lambda: softib.diagnose(5), "diagnose: observed is a result of softib.observe"),
+        (lambda: softib.replay(TREE, 5), "replay: program is the path of a trace"),
+        (lambda: softib.check(TREE).at_least(5), "Findings.at_least: severity is text, not 5"),
+        (lambda: TREE.table(None), "Fabric.table: kind is text, not None"),
+        (lambda: TREE.links.column(5), "Table.column: name is text, not 5"),
+        (lambda: softib.route(TREE).path(1, 2), "Routing.path: a is text, not 1"),
+    ],
+)
 def test_the_line_says_what_is_right(call, says):
     with pytest.raises(softib.InputError) as raised:
         call()

@@ -78,13 +78,21 @@ def site(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("page", "module", "outcomes"),
     [
-        ("file-format.md", "cables", [(1, "hall.txt: line 4", ""), ]),
+        (
+            "file-format.md",
+            "cables",
+            [
+                (1, "hall.txt: line 4", ""),
+            ],
+        ),
         ("check.md", "site_names", [(1, "site-host-name", ""), (1, "", "")]),
-        ("topology.md", "star", [(0, "", ""), (0, "6 switches", ""), (2, "", (
-            "no parameter of star named 'point'; did you mean points?"
-        ))]),
+        (
+            "topology.md",
+            "star",
+            [(0, "", ""), (0, "6 switches", ""), (2, "", ("no parameter of star named 'point'; did you mean points?"))],
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_tutorial_runs_as_it_is_written(tmp_path, page, module, outcomes):
     block = blocks(page).__getitem__
     project = tomllib.loads(block("toml"))["project"]
@@ -169,7 +177,7 @@ def test_a_package_at_fault_costs_one_line(site, group, what, ask, fault):
             "Parameter('a', 'word', 'd'),"
         )), "is not a Parameter of a form"),
     ],
-)  # fmt: skip
+)  # fmt: skip # a table, its columns aligned
 def test_what_cannot_be_used_is_left_out(site, group, entry, text, reason):
     install(site, "bad-pkg", group, entry, "m_a", text)
     ask = {

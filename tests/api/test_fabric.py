@@ -92,11 +92,17 @@ def test_a_node_that_is_not_there(tree, key, says):
 
 
 ASKED = {
-    "bring_up": lambda f: softib.bring_up(f, engine="updn"), "route": lambda f: softib.route(f, "minhop"),
-    "check": softib.check, "report": softib.report, "predict": softib.predict, "diff": lambda f: softib.diff(f, f),
-    "tables": lambda f: (f.nodes, f.ports, f.links), "plot": lambda f: f.plot(), "html": lambda f: f._repr_html_(),
+    "bring_up": lambda f: softib.bring_up(f, engine="updn"),
+    "route": lambda f: softib.route(f, "minhop"),
+    "check": softib.check,
+    "report": softib.report,
+    "predict": softib.predict,
+    "diff": lambda f: softib.diff(f, f),
+    "tables": lambda f: (f.nodes, f.ports, f.links),
+    "plot": lambda f: f.plot(),
+    "html": lambda f: f._repr_html_(),
     "arrays": lambda f: power_on(f.arrays),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", ASKED)
@@ -174,15 +180,22 @@ def test_notebooks_are_shown_tables(tree):
         assert shown.startswith("<") and "\n" not in repr(thing)
 
 
-@pytest.mark.parametrize(("call", "error", "says"), [
-    (lambda: softib.load("no-such-file.net"), softib.UnreadableFile, "no such file"),
-    (lambda: softib.load(""), softib.InputError, "SOURCE is empty"),
-    (lambda: softib.generate("fat-tre"), softib.UnknownName, "did you mean fat-tree"),
-    (lambda: softib.generate("fat-tree", radx=4), softib.UnknownName, "radix"),
-    (lambda: softib.route(softib.generate("ring", switches=3), "mnhop"), softib.UnknownName, "minhop"),
-    (lambda: softib.predict(softib.generate("ring", switches=3, hosts_per_switch=0)), softib.InputError, "no traffic to predict"),
-    (lambda: softib.running("nosuch"), softib.SoftibError, "nosuch|no fabric"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: softib.load("no-such-file.net"), softib.UnreadableFile, "no such file"),
+        (lambda: softib.load(""), softib.InputError, "SOURCE is empty"),
+        (lambda: softib.generate("fat-tre"), softib.UnknownName, "did you mean fat-tree"),
+        (lambda: softib.generate("fat-tree", radx=4), softib.UnknownName, "radix"),
+        (lambda: softib.route(softib.generate("ring", switches=3), "mnhop"), softib.UnknownName, "minhop"),
+        (
+            lambda: softib.predict(softib.generate("ring", switches=3, hosts_per_switch=0)),
+            softib.InputError,
+            "no traffic to predict",
+        ),
+        (lambda: softib.running("nosuch"), softib.SoftibError, "nosuch|no fabric"),
+    ],
+)
 def test_what_is_wrong_is_one_line(call, error, says):
     with pytest.raises(error, match=says) as raised:
         call()

@@ -121,8 +121,11 @@ def test_pages_are_as_the_exercises():
 def test_answers_in_a_persons_notation(tmp_path):
     place = softib.lab(1).begin(tmp_path)
     for port, per_cent in (
-        ("leaf-3:6", "75 %"), ("leaf-3/6", 74.9), ("0x0250f1b000000200[6]", "75,0"), ("LEAF-3[6]", "~75"),
-    ):  # fmt: skip
+        ("leaf-3:6", "75 %"),
+        ("leaf-3/6", 74.9),
+        ("0x0250f1b000000200[6]", "75,0"),
+        ("LEAF-3[6]", "~75"),
+    ):
         (place / ANSWERS).write_text(f"port: '{port}'\nper_cent: {per_cent}\n")
         assert softib.lab(1).check(tmp_path).right, (port, per_cent)
     for port, per_cent in (

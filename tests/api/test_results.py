@@ -141,10 +141,17 @@ def test_pictures_are_svg(faulty, found, report):
     assert "<svg" in prediction._repr_html_()
 
 
-@pytest.mark.parametrize(("wrong", "says"), [
-    (7, "not int"), ({"kind": "fat-tree"}, "softib.generate"), (b"pod.yaml", "bytes"), (None, "not NoneType"),
-    (Path("/tmp"), "directory"), ("pod.yml\0", "null|no such"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (7, "not int"),
+        ({"kind": "fat-tree"}, "softib.generate"),
+        (b"pod.yaml", "bytes"),
+        (None, "not NoneType"),
+        (Path("/tmp"), "directory"),
+        ("pod.yml\0", "null|no such"),
+    ],
+)
 def test_load_says_what_would_be_right(wrong, says):
     for call in (softib.load, softib.check):
         with pytest.raises(softib.InputError, match=says) as raised:

@@ -100,11 +100,19 @@ def test_what_polars_refuses_late_or_as_another_error_is_an_error_of_ours_too(tr
     polars = pytest.importorskip("polars")
     links, theirs = tree.links, tree.links.to_polars()
     for refused in (
-        lambda: links.group_by("nix").agg(), lambda: links.group_by("nix").len(), lambda: list(links.group_by("nix")),
-        lambda: links.group_by("speed").agg("nix"), lambda: links.group_by_dynamic("nix", every="1d").agg(),
-        lambda: links[10**6, 0], lambda: links[object()], lambda: links.filter("nix"), lambda: links.join(3, on="speed"),
-        lambda: links.slice("nix"), lambda: links.item(), lambda: links.write_csv(tmp_path / "none" / "x.csv"),
-    ):  # fmt: skip
+        lambda: links.group_by("nix").agg(),
+        lambda: links.group_by("nix").len(),
+        lambda: list(links.group_by("nix")),
+        lambda: links.group_by("speed").agg("nix"),
+        lambda: links.group_by_dynamic("nix", every="1d").agg(),
+        lambda: links[10**6, 0],
+        lambda: links[object()],
+        lambda: links.filter("nix"),
+        lambda: links.join(3, on="speed"),
+        lambda: links.slice("nix"),
+        lambda: links.item(),
+        lambda: links.write_csv(tmp_path / "none" / "x.csv"),
+    ):
         with pytest.raises(softib.SoftibError, match=r"^Table\."):
             refused()
     longest = polars.col("gbps").max()

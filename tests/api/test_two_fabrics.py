@@ -27,9 +27,10 @@ def test_a_link_is_shared_by_the_weights_that_the_manager_programs(shared, tmp_p
     (tmp_path / "w.yaml").write_text(
         "jobs:\n"
         "- {pattern: shift, size: 8MB, hosts: [0, 4], name: compute}\n"
-        "- {pattern: storage, operation: write, protocol: rdma, size: 4MB, block: 4MB, stripe: 4MB, hosts: 0, targets: 12, sl: 1, client-time: 0, name: storage}\n"
-        .replace("client-time", "client_time")
-    )  # fmt: skip
+        "- {pattern: storage, operation: write, protocol: rdma, size: 4MB, block: 4MB, stripe: 4MB, hosts: 0, targets: 12, sl: 1, client-time: 0, name: storage}\n".replace(
+            "client-time", "client_time"
+        )
+    )
     times = took(softib.simulate(shared, tmp_path / "w.yaml", layer=layer))
     assert times["compute"] == pytest.approx(12e6 * 8e-3 / 400, rel=close) and times["storage"] == pytest.approx(
         times["compute"], rel=close
@@ -91,17 +92,29 @@ JOB = "{pattern: shift, size: 1MB}"
 @pytest.mark.parametrize(
     ("text", "how", "said"),
     [
-        ("fabrics: {a: {source: %s}}\njobs:\n- {pattern: shift, fabric: b}\n", {}, "w.yaml:3: no fabric of the file named 'b'; known: a"),
+        (
+            "fabrics: {a: {source: %s}}\njobs:\n- {pattern: shift, fabric: b}\n",
+            {},
+            "w.yaml:3: no fabric of the file named 'b'; known: a",
+        ),
         ("fabrics: {a: {source: %s}}\njobs:\n- {pattern: shift, fabric: a}\n", {}, "no job runs on SOURCE"),
         ("fabrics: {a: {source: %s}}\njobs:\n- {pattern: shift}\n", {}, "no job runs on fabric a"),
-        ("fabrics: {a: {source: none.yaml}}\njobs:\n- {pattern: shift}\n- {pattern: shift, fabric: a}\n", {}, "none.yaml"),
-        ("fabrics: {a: {source: %s, network: roce}}\njobs:\n- {pattern: shift}\n- {pattern: shift, fabric: a}\n", {}, "add --layer packet"),
+        (
+            "fabrics: {a: {source: none.yaml}}\njobs:\n- {pattern: shift}\n- {pattern: shift, fabric: a}\n",
+            {},
+            "none.yaml",
+        ),
+        (
+            "fabrics: {a: {source: %s, network: roce}}\njobs:\n- {pattern: shift}\n- {pattern: shift, fabric: a}\n",
+            {},
+            "add --layer packet",
+        ),
         ("fabrics: {a: {sourze: %s}}\njobs:\n- {pattern: shift}\n", {}, "w.yaml:1"),
         ("jobs:\n- {pattern: shift, fabric: a}\n", {}, "no fabric of the file named 'a'"),
         ("jobs:\n- {pattern: shift}\n", {"what_if": "fabrics=one"}, "run on one fabric already"),
         ("jobs:\n- {pattern: shift}\n", {"what_if": "fabrics=two"}, "one"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_one_line(shared, tmp_path, text, how, said):
     (tmp_path / "w.yaml").write_text(text.replace("%s", str(softib.load(SHARED).source)) if "%s" in text else text)
     with pytest.raises(SoftibError) as error:

@@ -54,7 +54,7 @@ def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
 
 
 NAMES = ("empty", "blank", "random", "prose", "one-line", "unfinished.yaml", "list.yaml", "impossible.yaml", "kind.yaml",
-         "list-kind.yaml", "fault.yaml", "huge.yaml", "no name", "missing", "missing name", "directory", "live")  # fmt: skip
+         "list-kind.yaml", "fault.yaml", "huge.yaml", "no name", "missing", "missing name", "directory", "live")  # fmt: skip # a packed list of short values
 
 
 @pytest.mark.parametrize("verb", READING, ids=lambda v: v[0])

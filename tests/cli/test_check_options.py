@@ -110,8 +110,17 @@ def test_a_second_fault_of_one_place_and_kind_is_new():
     assert new_findings([], known) == ([], 0, 1)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"softib_baseline": 2, "findings": []}',
-                                  '{"softib_baseline": 1, "findings": [3]}', "[" * 100_000])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[1]",
+        '{"softib_baseline": 2, "findings": []}',
+        '{"softib_baseline": 1, "findings": [3]}',
+        "[" * 100_000,
+    ],
+)
 def test_a_file_that_is_no_baseline_is_one_line_before_any_work(faulty, tmp_path, text):
     path = tmp_path / "b.json"
     path.write_text(text)

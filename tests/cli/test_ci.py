@@ -20,8 +20,14 @@ ROOT = Path(__file__).resolve().parents[2]
 def ci(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     import os
 
-    return subprocess.run([sys.executable, "-m", "softib", "ci", *words], cwd=folder, capture_output=True, text=True,
-                          env={**os.environ, **env}, timeout=300)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-m", "softib", "ci", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        timeout=300,
+    )
 
 
 @pytest.mark.slow

@@ -61,9 +61,28 @@ def test_of_a_credit_loop_and_a_broken_file(tmp_path):
     assert check("check", softib("check", net, "--json").json())["problems"]
 
 
-@pytest.mark.parametrize("how", [("shift:64KB", "--layer", "static"), ("incast:64KB,senders=3", "--what-if", "engine=minhop"),
-                                 ("all-to-all:64KB",), ("incast:64KB,senders=3", "--layer", "packet", "--trace", "0", "--sample", "1us", "--alone", "--what-if",
-                                  "ar=on,cc=on", "--counters", "leaf-1:1")])  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("shift:64KB", "--layer", "static"),
+        ("incast:64KB,senders=3", "--what-if", "engine=minhop"),
+        ("all-to-all:64KB",),
+        (
+            "incast:64KB,senders=3",
+            "--layer",
+            "packet",
+            "--trace",
+            "0",
+            "--sample",
+            "1us",
+            "--alone",
+            "--what-if",
+            "ar=on,cc=on",
+            "--counters",
+            "leaf-1:1",
+        ),
+    ],
+)
 def test_of_a_workload(how, tmp_path):
     source = tmp_path / "tree.yaml"
     source.write_text(SOURCES["tree"])

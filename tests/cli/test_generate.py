@@ -11,15 +11,21 @@ from softib.fabric.topologies.spec import load_fabric_yaml
 from tests.cli.run import one_line, softib
 
 SMALL = {
-    "fat-tree": ({"radix": 8, "levels": 2, "oversubscription": "3:1"}, ["--radix", "8", "--levels=2", "--oversubscription", "3:1"]),
-    "rail-optimized": ({"nodes": 4, "rails": 2, "radix": 8, "ufm": False}, ["--nodes", 4, "--rails", 2, "--radix", 8, "--ufm", "no"]),
+    "fat-tree": (
+        {"radix": 8, "levels": 2, "oversubscription": "3:1"},
+        ["--radix", "8", "--levels=2", "--oversubscription", "3:1"],
+    ),
+    "rail-optimized": (
+        {"nodes": 4, "rails": 2, "radix": 8, "ufm": False},
+        ["--nodes", 4, "--rails", 2, "--radix", 8, "--ufm", "no"],
+    ),
     "dragonfly": ({"g": 3, "radix": 7}, ["--g", 3, "--radix", 7]),
     "dragonfly+": ({"g": 3, "radix": 8}, ["--g", 3, "--radix", 8]),
     "torus": ({"dims": [4, 4], "hosts_per_switch": 2}, ["--dims", "4x4", "--hosts-per-switch", 2]),
     "mesh": ({"dims": [3, 2]}, ["--dims", "3,2"]),
     "hyperx": ({"dims": [3, 3], "parallel": [1, 2]}, ["--dims", "[3, 3]", "--parallel", "1,2"]),
     "ring": ({"switches": 5}, ["--switches", 5]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,15 +59,22 @@ def test_the_lists_have_every_kind_and_parameter():
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ((), "fat-tree"), (("fat-tre",), "did you mean fat-tree"), (("fat-tree", "--radx", "8"), "did you mean radix"),
-        (("fat-tree", "--radix"), "needs a value"), (("fat-tree", "--radix", "many"), "whole number"),
-        (("fat-tree", "8"), "use options for parameters"), (("fat-tree", "--radix", "8", "--radix", "9"), "twice"),
-        (("torus",), "dims is missing"), (("torus", "--dims", "4x"), "whole number"),
-        (("fat-tree", "--radix", "9999"), "out of range"), (("fat-tree", "--generation", "QDRR"), "QDR"),
-        (("rail-optimized", "--nodes", "4", "--ufm", "perhaps"), "neither true nor false"), (("ring", "--json"), "--list"),
+        ((), "fat-tree"),
+        (("fat-tre",), "did you mean fat-tree"),
+        (("fat-tree", "--radx", "8"), "did you mean radix"),
+        (("fat-tree", "--radix"), "needs a value"),
+        (("fat-tree", "--radix", "many"), "whole number"),
+        (("fat-tree", "8"), "use options for parameters"),
+        (("fat-tree", "--radix", "8", "--radix", "9"), "twice"),
+        (("torus",), "dims is missing"),
+        (("torus", "--dims", "4x"), "whole number"),
+        (("fat-tree", "--radix", "9999"), "out of range"),
+        (("fat-tree", "--generation", "QDRR"), "QDR"),
+        (("rail-optimized", "--nodes", "4", "--ufm", "perhaps"), "neither true nor false"),
+        (("ring", "--json"), "--list"),
         (("fat-tree", "--radix", "64", "--levels", "6"), ""),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_one_line(words, hint):
     assert hint in one_line(softib("generate", *words))
 

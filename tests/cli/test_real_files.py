@@ -72,8 +72,13 @@ def test_the_credit_loop_of_a_real_fabric(shared_data: Path):
     assert softib("route", source, "--engine", "updn", "--json").json()["credit_loop"] is None
 
 
-SMALL = ("ibsim-net/net.2sw2path4hca", "jabl-tests/1.topo", "ufm-small-lab/small_topo_file", "ibutils-demo/gnu-based-32.topo",
-         "ibutils-clusters/subnet.lst")  # fmt: skip
+SMALL = (
+    "ibsim-net/net.2sw2path4hca",
+    "jabl-tests/1.topo",
+    "ufm-small-lab/small_topo_file",
+    "ibutils-demo/gnu-based-32.topo",
+    "ibutils-clusters/subnet.lst",
+)
 
 
 @pytest.mark.parametrize("name", SMALL)

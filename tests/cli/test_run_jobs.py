@@ -95,10 +95,13 @@ def test_who_communicates(tmp_path):
     assert communicates(linked, ["bench"], {}) and communicates(other, ["tool"], pair)
     assert communicates(tmp_path / "mpirun", ["mpirun", "-np", "2", "./x"], {})
     for path, words, env in (
-        (other, ["tool"], {}), (linked, ["bench", "--help"], {}), (other, ["tool"], {**pair, "PMI_RANK": "1"}),
-        (other, ["tool"], {**pair, "PMI_SIZE": "1"}), (tmp_path / "mpirun", ["mpirun", "softib", "run", "--", "x"], {}),
+        (other, ["tool"], {}),
+        (linked, ["bench", "--help"], {}),
+        (other, ["tool"], {**pair, "PMI_RANK": "1"}),
+        (other, ["tool"], {**pair, "PMI_SIZE": "1"}),
+        (tmp_path / "mpirun", ["mpirun", "softib", "run", "--", "x"], {}),
         (tmp_path / "absent", ["absent"], {}),
-    ):  # fmt: skip
+    ):
         assert not communicates(path, words, env), (path, words, env)
     linked.rename(tmp_path / "ucx_info")
     assert not communicates(tmp_path / "ucx_info", ["ucx_info", "-d"], {})

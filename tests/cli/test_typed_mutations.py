@@ -26,7 +26,7 @@ from softib.routing.engines.minhop import DoesNotFit
 from tests.extent import extent
 
 WORDS = ("9" * 5000, "²", "٣", "-1", "1e999", "nan", "0x", "0x" + "f" * 5000, "1_0", "+5", "true", "~", "2026-13-40", "!!bool maybe",
-         "!!int x", "!!timestamp 1", "!!binary ä", "&a", "*a", "[", "{", "\ud800", "\0", "99999999999999999999", "4294967296", "")  # fmt: skip
+         "!!int x", "!!timestamp 1", "!!binary ä", "&a", "*a", "[", "{", "\ud800", "\0", "99999999999999999999", "4294967296", "")  # fmt: skip # a table, its columns aligned
 VALUES = (
     None,
     True,
@@ -110,11 +110,23 @@ cables: {EDR: [{up_to_m: 2, low: 1, high: 2, source: a}]}
 THRESHOLDS = "ber_floor: 1.0e-15\nisolations_share: {value: 0.5, source: x}\n"
 JOBS_YAML = "train: [host, 7]\nother: 'node[1-2]'\n"
 JOBS_LIST = "- {name: a, hosts: [host], user: me}\n- {name: b, hosts: host}\n"
-SLURM = {"jobs": [{"name": "a", "job_id": 1, "user_name": "u", "job_state": ["RUNNING"], "nodes": "n[1-2]", "start_time": {"set": True, "number": 5},
-                   "end_time": 7, "job_resources": {"nodes": {"list": "n1", "allocation": [{"name": "n1"}]}}}]}  # fmt: skip
+SLURM = {
+    "jobs": [
+        {
+            "name": "a",
+            "job_id": 1,
+            "user_name": "u",
+            "job_state": ["RUNNING"],
+            "nodes": "n[1-2]",
+            "start_time": {"set": True, "number": 5},
+            "end_time": 7,
+            "job_resources": {"nodes": {"list": "n1", "allocation": [{"name": "n1"}]}},
+        }
+    ]
+}
 PODS = {"kind": "List", "items": [{"kind": "Pod", "metadata": {"namespace": "n", "labels": {"job-name": "j"}, "ownerReferences": [{"kind": "Job", "name": "x"}]},
                                    "spec": {"nodeName": "n1"}, "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z",
-                                   "containerStatuses": [{"state": {"terminated": {"finishedAt": "2026-01-01T00:00:00Z"}}}]}}]}  # fmt: skip
+                                   "containerStatuses": [{"state": {"terminated": {"finishedAt": "2026-01-01T00:00:00Z"}}}]}}]}  # fmt: skip # a table, its columns aligned
 PARTITIONS = "Default=0x7fff, ipoib, mtu=4, rate=3, sl=0 : ALL=full;\njob=0x12, defmember=full, scope=2 : 0x11=limited, SELF;\nten=0x13 : ALL,\nmgid=ff12:401b::1,sl=1;\n"
 OPENSM = "guid 0x0\nlmc 1\nsm_priority 3\nm_key_lease_period 60\nqos TRUE\nqos_sl2vl 0,1,2,3,0,1,2,3,0,1,2,3,0,1,2,15\nmax_op_vls 4\nrouting_engine updn\nsweep_interval 10\n"
 QOS = "qos-levels\nqos-level\nname: DEFAULT\nsl: 1\nmtu-limit: 2\npkey: 0x12-0x14\nend-qos-level\nend-qos-levels\nqos-ulps\ndefault : 0\nsdp, port-num 30000 : 0\nend-qos-ulps\n"
@@ -128,11 +140,25 @@ PM = "Port=1 Lid=0x0001 GUID=0x0000000000000001\nlink_down_counter=0x0\nsymbol_e
 TELEMETRY = [
     {"values": [{"node_guid": "0x1", "port_num": "1", "timestamp": 5.0, "Infiniband_MBOut_u_Gb": 4, "Raw_BER": 1e-9}]}
 ]
-CHAKRA = {"workload_graph": [{"Id": 1, "Name": "a", "NodeType": 5, "data_deps": [], "ctrl_deps": [], "comm_size": 8, "comm_dst": 1, "comm_tag": 2,
-                              "is_cpu_op": False, "runtime": 5}]}  # fmt: skip
+CHAKRA = {
+    "workload_graph": [
+        {
+            "Id": 1,
+            "Name": "a",
+            "NodeType": 5,
+            "data_deps": [],
+            "ctrl_deps": [],
+            "comm_size": 8,
+            "comm_dst": 1,
+            "comm_tag": 2,
+            "is_cpu_op": False,
+            "runtime": 5,
+        }
+    ]
+}
 PROMETHEUS = {"status": "success", "data": {"result": [
     {"metric": {"__name__": "infiniband_switch_port_symbol_error_total", "guid": "0x1", "port": "1", "switch": "leaf", "job": "j", "instance": "i",
-                "uplink_guid": "0x1", "uplink_port": "1", "uplink_lid": "3"}, "values": [[1.0, "1"], [2.5, "7"]]}]}}  # fmt: skip
+                "uplink_guid": "0x1", "uplink_port": "1", "uplink_lid": "3"}, "values": [[1.0, "1"], [2.5, "7"]]}]}}  # fmt: skip # a table, its columns aligned
 """The same answer to every query: counters, uplinks and rates."""
 MATRIX = "source,destination,bytes\nhost-1,host-2,1e6\nhost-2,host-1,5MB\n"
 GRID = "parameters:\n  size: [1KB, 2KB]\n  engine: [minhop]\nseeds: 2\n"
@@ -224,8 +250,15 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     )
     net = lambda path: registry.read(path)
     baseline = {"softib_baseline": 1, "findings": [{"fingerprint": "a", "code": "x"}]}
-    record = {"softib_fabric_baseline": 1, "name": "a", "firmware": {"1": "2"}, "modules": {"a": {"b": "c"}}, "errors": {"a": {"c": [1, 2.0]}},
-              "pairs": {"bw": [["a", "b", 2.0]]}, "fabric": NET.splitlines()}  # fmt: skip
+    record = {
+        "softib_fabric_baseline": 1,
+        "name": "a",
+        "firmware": {"1": "2"},
+        "modules": {"a": {"b": "c"}},
+        "errors": {"a": {"c": [1, 2.0]}},
+        "pairs": {"bw": [["a", "b", 2.0]]},
+        "fabric": NET.splitlines(),
+    }
     record[accepted_baseline.KEY] = record.pop("softib_fabric_baseline")
     return {
         "ibnetdiscover": (NET, net), "db_csv": (DB_CSV, net), "lst": (LST, net), "topo": (TOPO, net), "ibnl": (IBNL, read_ibnl),
@@ -246,7 +279,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
         "journal": ({"softib_accept_journal": 1, "ports": []}, read_journal), "telemetry": (TELEMETRY, lambda p: read_telemetry(str(p))),
         "guid2lid": ("0x1 0x1 0x1\n", read_lids), "rows": (["k", {"a": 1}], lambda p: Rows(str(p).removesuffix(".rows")).read()),
         "prometheus": (PROMETHEUS, asked),
-    }  # fmt: skip
+    }  # fmt: skip # a table, its columns aligned
 
 
 def _as_engine(parse: Callable[[str], Any], path: Path) -> None:

@@ -38,8 +38,12 @@ def test_check_of_a_clean_tree(tree):
     found = ran.json()
     assert ran.code == 0, found["findings"]
     assert {k: found["fabric"][k] for k in ("switches", "cas", "sharp_nodes", "links", "system_links")} == {
-        "switches": 12, "cas": 32, "sharp_nodes": 0, "links": 64, "system_links": None,
-    }  # fmt: skip
+        "switches": 12,
+        "cas": 32,
+        "sharp_nodes": 0,
+        "links": 64,
+        "system_links": None,
+    }
     assert found["problems"] == []
     assert softib("check", tree).code == 0
 
@@ -166,8 +170,13 @@ def test_convert_there_and_back(tree, tmp_path):
 def test_diff(tree, tmp_path):
     assert softib("diff", tree, tree).code == 0
     assert softib("diff", tree, tree, "--json").json() == {
-        "schema": "softib/diff/1", "a": str(tree), "b": str(tree), "equal": True, "changes": [], "problems": [],
-    }  # fmt: skip
+        "schema": "softib/diff/1",
+        "a": str(tree),
+        "b": str(tree),
+        "equal": True,
+        "changes": [],
+        "problems": [],
+    }
     other = tmp_path / "other.yaml"
     other.write_text(tree.read_text() + 'faults: [{kind: remove-cable, cable: "leaf-2[5]"}]\n')
     ran = softib("diff", tree, other, "--json")

@@ -26,9 +26,13 @@ class Host:
         self.completions: dict[int, int] = {}
         """By QPN: those that the program has not taken yet."""
         self.connections = Connections(
-            lambda port, service: self.listener if service == SERVICE else None, self.child, self.report,
-            lambda port: port * 0x100, timing, self.unread,
-        )  # fmt: skip
+            lambda port, service: self.listener if service == SERVICE else None,
+            self.child,
+            self.report,
+            lambda port: port * 0x100,
+            timing,
+            self.unread,
+        )
         self.cm = CommunicationManager(self.connections)
 
     def listen(self, qp_type: int = QpType.RC, backlog: int = 4) -> Endpoint:
@@ -44,8 +48,17 @@ class Host:
 
     def active(self, qp_type: int = QpType.RC) -> Endpoint:
         other = 3 - self.lid
-        path = Path.of_fields(sgid=GIDS[self.lid], dgid=GIDS[other], slid=self.lid, dlid=other, pkey=0xFFFF, sl=0, mtu=5,
-                         rate=16, life_time=18)  # fmt: skip
+        path = Path.of_fields(
+            sgid=GIDS[self.lid],
+            dgid=GIDS[other],
+            slid=self.lid,
+            dlid=other,
+            pkey=0xFFFF,
+            sl=0,
+            mtu=5,
+            rate=16,
+            life_time=18,
+        )
         return Endpoint(self, 9, 0, 0x0106, qp_type, port=self.lid, path=path, target_service=SERVICE)
 
     def unread(self, qpn: int) -> Callable[[], bool] | None:

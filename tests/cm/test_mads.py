@@ -41,7 +41,7 @@ NAMES = {
     cm.RTU: ("cm.rtu", {"local_comm_id": "localcommid", "remote_comm_id": "remotecommid"}),
     cm.DREQ: ("cm.dreq", {"local_comm_id": "localcommid", "remote_comm_id": "remotecommid"}),
     cm.DREP: ("cm.drsp", {"local_comm_id": "localcommid", "remote_comm_id": "remotecommid"}),
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 """Their name of a field; missing is what Wireshark 4.0 does not show, and the flow
 label (20 bits, of which it takes 12) with the rate behind it (6 bits after 6 reserved ones: Linux ibta_vol1_c12.h)."""
 

@@ -162,9 +162,14 @@ def test_the_peer_hears_of_a_program_that_dies_in_any_state(state):
     host.cm.destroy(dead)
     wire.carry()
     wanted = {
-        "REQ_SENT": None, "REQ_RCVD": Event.REJECTED, "REP_RCVD": Event.REJECTED, "REP_SENT": Event.REJECTED,
-        "ESTABLISHED": Event.DISCONNECTED, "DREQ_SENT": Event.DISCONNECTED, "DREQ_RCVD": Event.DISCONNECTED,
-    }[state]  # fmt: skip
+        "REQ_SENT": None,
+        "REQ_RCVD": Event.REJECTED,
+        "REP_RCVD": Event.REJECTED,
+        "REP_SENT": Event.REJECTED,
+        "ESTABLISHED": Event.DISCONNECTED,
+        "DREQ_SENT": Event.DISCONNECTED,
+        "DREQ_RCVD": Event.DISCONNECTED,
+    }[state]
     if wanted is None:
         assert not peer.events_enabled and peer.state is State.IDLE  # it was never accepted: its program hears nothing
     else:

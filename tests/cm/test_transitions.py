@@ -152,9 +152,16 @@ TO_THE_LISTENER = {
 """A request of the other kind is no repetition: the listener refuses it, for it serves the first kind."""
 EXPECTED |= STRANGERS | TO_THE_LISTENER
 STATES = (
-    *(state.name for state in State), "ESTABLISHED_PASSIVE", "ESTABLISHED_HELD_DREQ", "REP_SENT_HELD_DREQ", "HELD_SIDR",
-    "LISTEN_SIDR", "LISTEN_FULL", "LISTEN_SIDR_FULL", "IDLE_SHORT_OF_TIME",
-)  # fmt: skip
+    *(state.name for state in State),
+    "ESTABLISHED_PASSIVE",
+    "ESTABLISHED_HELD_DREQ",
+    "REP_SENT_HELD_DREQ",
+    "HELD_SIDR",
+    "LISTEN_SIDR",
+    "LISTEN_FULL",
+    "LISTEN_SIDR_FULL",
+    "IDLE_SHORT_OF_TIME",
+)
 
 
 def reach(state: str) -> tuple[Wire, Host, Endpoint]:
@@ -225,10 +232,15 @@ def send(wire: Wire, host: Host, e: Endpoint, attr: int) -> None:
         mad = cm_mad(attr, 5, request_id=ours or 77, service_id=SERVICE)
     elif attr == CmAttr.REQ:
         mad = cm_mad(
-            attr, 5, local_comm_id=e.peer_comm_id or 77, local_ca_guid=e.peer_guid if e.peer_guid > 0 else peer * 0x100,
-            service_id=SERVICE, primary_local_lid=peer, primary_remote_lid=host.lid,
+            attr,
+            5,
+            local_comm_id=e.peer_comm_id or 77,
+            local_ca_guid=e.peer_guid if e.peer_guid > 0 else peer * 0x100,
+            service_id=SERVICE,
+            primary_local_lid=peer,
+            primary_remote_lid=host.lid,
             remote_cm_response_timeout=host.connections.timing.response,
-        )  # fmt: skip
+        )
     else:
         named = {} if attr != CmAttr.REJ or e.comm_id else {"reason": 4, "ari": max(e.peer_guid, 0).to_bytes(8, "big")}
         mad = cm_mad(attr, 5, local_comm_id=e.peer_comm_id or 77, remote_comm_id=e.comm_id or 88, **named)

@@ -34,11 +34,14 @@ GENERATED: dict[str, tuple[str, dict[str, object]]] = {
     "superpod": ("rail-optimized", {"nodes": 63}),
 }
 REAL = {
-    "Topo.5": "hk-examples/Topo.5.txt", "CS8500": "hk-examples/Topo.6_CS8500.txt",
-    "selene": "ufm-selene-storage/selene.storage.txt", "fdr10": "fdr10-stage/topo",
-    "rhino": "ibutils-clusters/RhinoBased512.lst", "psmn": "psmn-x5/X5.topofile",
+    "Topo.5": "hk-examples/Topo.5.txt",
+    "CS8500": "hk-examples/Topo.6_CS8500.txt",
+    "selene": "ufm-selene-storage/selene.storage.txt",
+    "fdr10": "fdr10-stage/topo",
+    "rhino": "ibutils-clusters/RhinoBased512.lst",
+    "psmn": "psmn-x5/X5.topofile",
     "sequoia": "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv",
-}  # fmt: skip
+}
 CROWD = 8
 """A finding of more places than the fault has ports, and this many, names nothing in particular."""
 
@@ -87,9 +90,14 @@ def director(shuffled: bool = False) -> Fabric:
     leaves, chips = 24, 20
     leaf = b.nodes(leaves, NodeType.SWITCH, 40, desc=["Quantum Mellanox Technologies"] * leaves)
     line, spine = (
-        b.nodes(chips, NodeType.SWITCH, 44, desc=[f"MF0;ib{d}:MCS8500/{what}{i + 1:02d}/U1" for d in (1, 2) for i in range(10)])
+        b.nodes(
+            chips,
+            NodeType.SWITCH,
+            44,
+            desc=[f"MF0;ib{d}:MCS8500/{what}{i + 1:02d}/U1" for d in (1, 2) for i in range(10)],
+        )
         for what in "LS"
-    )  # fmt: skip
+    )
     host = b.nodes(leaves * 20, NodeType.CA, 1, desc=[f"node{i:04d} HCA-1" for i in range(leaves * 20)])
     at = np.arange(leaves * 20)
     b.links(leaf[at // 20], at % 20 + 1, host, 1)

@@ -98,9 +98,16 @@ Name = Callable[[int, int], str]
 
 
 def tree(
-    leaves: int = 20, hosts: int = 18, spines: int = 9, parallel: int = 2, *, radix: int = 40, leaf: str = "leaf-{:02d}", spine: str = "spine-{:02d}",
+    leaves: int = 20,
+    hosts: int = 18,
+    spines: int = 9,
+    parallel: int = 2,
+    *,
+    radix: int = 40,
+    leaf: str = "leaf-{:02d}",
+    spine: str = "spine-{:02d}",
     host: Name = lambda g, i: f"node-{g * 18 + i + 1:04d} mlx5_0",
-) -> Site:  # fmt: skip
+) -> Site:
     """Leaves with hosts at ports 1…, uplinks behind them; leaf k at ports k·parallel… of every spine."""
     s = Site()
     for k in range(leaves):
@@ -330,12 +337,22 @@ def sideways(tier: str, n: int = 1) -> Fault:
 
 
 FAULTS: dict[str, Fault] = {
-    "one dead leaf": dead_leaves(1), "two dead leaves": dead_leaves(2), "three dead leaves": dead_leaves(3),
-    "one dead spine": dead_spines(1), "two dead spines": dead_spines(2), "dead host": dead_host, "lost adapter": lost_adapter,
-    "exchanged hosts": exchanged_hosts, "exchanged racks": exchanged_racks, "hosts turned by a port": shifted,
-    "hosts moved up a port": moved_up, "two hosts swapped at a leaf": swapped_at_a_leaf, "leaf to leaf": sideways("leaf"),
-    "spine to spine": sideways("spine"), "two leaf to leaf": sideways("leaf", 2),
-}  # fmt: skip
+    "one dead leaf": dead_leaves(1),
+    "two dead leaves": dead_leaves(2),
+    "three dead leaves": dead_leaves(3),
+    "one dead spine": dead_spines(1),
+    "two dead spines": dead_spines(2),
+    "dead host": dead_host,
+    "lost adapter": lost_adapter,
+    "exchanged hosts": exchanged_hosts,
+    "exchanged racks": exchanged_racks,
+    "hosts turned by a port": shifted,
+    "hosts moved up a port": moved_up,
+    "two hosts swapped at a leaf": swapped_at_a_leaf,
+    "leaf to leaf": sideways("leaf"),
+    "spine to spine": sideways("spine"),
+    "two leaf to leaf": sideways("leaf", 2),
+}
 MOST = 0.8
 """Share of a fault's ports that a finding holds which names it."""
 CROWD = 1.5
@@ -373,8 +390,12 @@ def recall(site: str, fault: str, seeds: range) -> Recall:
                     f"seed {seed}: {sorted(t.ports)[:4]} {t.words}: {[(f.code, f.message[:120]) for f in new][:3]}"
                 )
         nodes = {p[0] for t in truth for p in t.ports}
-        out.stray += [f"{f.code}: {f.message[:140]}" for f in new
-                      if not {s.key_of[p.guid] for p in f.where} & nodes and not any(w in f.message for t in truth for w in t.words)]  # fmt: skip
+        out.stray += [
+            f"{f.code}: {f.message[:140]}"
+            for f in new
+            if not {s.key_of[p.guid] for p in f.where} & nodes
+            and not any(w in f.message for t in truth for w in t.words)
+        ]
     return out
 
 

@@ -27,9 +27,23 @@ def test_host_and_adapter(name, host, adapter):
 
 @pytest.mark.parametrize(
     "name",
-    ["dgx-host-0001", "host-0001", "rack-3-node-12", "compute-ib-12", "leaf-1", "hca-12", "Hca2", "H-44/U1", "", " ", "MT4123 ConnectX6   Mellanox Technologies",
-     "swlab225 HCA-1 (Topspin HCA)", "Mellanox Technologies Aggregation Node", "H-29 MT23108 Infinihost-II Mellanox Technologies"],
-)  # fmt: skip
+    [
+        "dgx-host-0001",
+        "host-0001",
+        "rack-3-node-12",
+        "compute-ib-12",
+        "leaf-1",
+        "hca-12",
+        "Hca2",
+        "H-44/U1",
+        "",
+        " ",
+        "MT4123 ConnectX6   Mellanox Technologies",
+        "swlab225 HCA-1 (Topspin HCA)",
+        "Mellanox Technologies Aggregation Node",
+        "H-29 MT23108 Infinihost-II Mellanox Technologies",
+    ],
+)
 def test_names_that_tell_of_no_adapter(name):
     assert adapter_of(name) is None
 

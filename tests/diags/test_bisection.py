@@ -244,8 +244,13 @@ def test_the_law_with_a_spur() -> None:
     laws(spur_of_96(), "updn")
 
 
-REAL = ["ufm-selene-storage/selene.storage.txt", "psmn-x5/X5.topofile", "fdr10-stage/topo", "ufm-small-lab/small_topo_file",
-        "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.ibnetdiscover"]  # fmt: skip
+REAL = [
+    "ufm-selene-storage/selene.storage.txt",
+    "psmn-x5/X5.topofile",
+    "fdr10-stage/topo",
+    "ufm-small-lab/small_topo_file",
+    "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.ibnetdiscover",
+]
 
 
 @pytest.mark.parametrize("path", REAL)

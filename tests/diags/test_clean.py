@@ -21,13 +21,19 @@ PARAMETERS = {
     "rail-optimized": st.fixed_dictionaries(
         {"nodes": st.integers(1, 140), "rails": st.sampled_from([1, 2, 4, 8]), "radix": st.sampled_from([16, 32, 64])}
     ),
-    "dragonfly": st.fixed_dictionaries({"g": st.integers(2, 12), "a": small, "p": st.integers(1, 4), "h": st.integers(1, 4)}),
+    "dragonfly": st.fixed_dictionaries(
+        {"g": st.integers(2, 12), "a": small, "p": st.integers(1, 4), "h": st.integers(1, 4)}
+    ),
     "dragonfly+": st.fixed_dictionaries({"g": st.integers(2, 9), "radix": st.sampled_from([4, 8, 12, 16])}),
-    "torus": st.fixed_dictionaries({"dims": st.lists(small, min_size=1, max_size=3), "hosts_per_switch": st.integers(0, 3)}),
-    "mesh": st.fixed_dictionaries({"dims": st.lists(small, min_size=1, max_size=3), "hosts_per_switch": st.integers(0, 3)}),
+    "torus": st.fixed_dictionaries(
+        {"dims": st.lists(small, min_size=1, max_size=3), "hosts_per_switch": st.integers(0, 3)}
+    ),
+    "mesh": st.fixed_dictionaries(
+        {"dims": st.lists(small, min_size=1, max_size=3), "hosts_per_switch": st.integers(0, 3)}
+    ),
     "hyperx": st.fixed_dictionaries({"dims": st.lists(small, min_size=1, max_size=3), "parallel": st.integers(1, 2)}),
     "ring": st.fixed_dictionaries({"switches": st.integers(2, 60), "hosts_per_switch": st.integers(0, 4)}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", PARAMETERS)

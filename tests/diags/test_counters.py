@@ -47,11 +47,13 @@ def test_a_counter_at_its_threshold_is_nothing_and_one_more_is_a_finding(name: s
 
 
 def test_both_ends_of_a_cable_are_one_finding() -> None:
-    (found,) = judged(fabric_with({"leaf-3[9]": {"symbol_error_counter": 4_000_000_000},
-                                   "spine-1[3]": {"port_rcv_errors": 77}}))  # fmt: skip
+    (found,) = judged(
+        fabric_with({"leaf-3[9]": {"symbol_error_counter": 4_000_000_000}, "spine-1[3]": {"port_rcv_errors": 77}})
+    )
     assert found.evidence["counters"] == {
-        "leaf-3[9]": {"SymbolErrorCounter": 4_000_000_000}, "spine-1[3]": {"PortRcvErrors": 77},
-    }  # fmt: skip
+        "leaf-3[9]": {"SymbolErrorCounter": 4_000_000_000},
+        "spine-1[3]": {"PortRcvErrors": 77},
+    }
 
 
 def test_what_all_ports_count_accuses_no_cable() -> None:
@@ -84,8 +86,9 @@ def test_a_real_directory_of_ibdiagnet(shared_data: Path) -> None:
     found = check(result.fabric, records=result.fabric.source.records | {"counters"})
     errors = [f for f in found if f.code == "link-error-counters" and f.severity > Severity.INFO]
     assert errors[0].evidence["counters"]["is-north-7-compute-27 mlx5_11[1]"] == {
-        "SymbolErrorCounter": 65535, "PortRcvErrors": 1436771,
-    }  # fmt: skip
+        "SymbolErrorCounter": 65535,
+        "PortRcvErrors": 1436771,
+    }
     below = [f for f in found if f.code == "link-error-counters" and "signed number" in f.message]
     assert len(below) == 1 and "PortRcvErrors reads -40" in below[0].message and below[0].severity == Severity.INFO
     assert len(errors) == 19, "each cable is a finding of its own; the output cuts them short, not the check"

@@ -102,10 +102,16 @@ def test_two_ports_of_one_leaf_are_information() -> None:
     assert {p.portnum for p in found.where if p.guid == int(f.node_guid[0])} == {3, 4}
 
 
-@pytest.mark.parametrize("file", [
-    "hk-examples/Topo.6_CS8500.txt", "ufm-selene-storage/selene.storage.txt", "fdr10-stage/topo", "psmn-x5/X5.topofile",
-    "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.ibnetdiscover",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "file",
+    [
+        "hk-examples/Topo.6_CS8500.txt",
+        "ufm-selene-storage/selene.storage.txt",
+        "fdr10-stage/topo",
+        "psmn-x5/X5.topofile",
+        "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.ibnetdiscover",
+    ],
+)
 def test_no_real_fabric_has_hosts_out_of_order(shared_data: Path, file: str) -> None:
     view = FabricView(read(shared_data / file).fabric)
     node = view.fabric.port_node

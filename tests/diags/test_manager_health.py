@@ -6,8 +6,23 @@ import pytest
 
 from softib.diags.managers.manager_health import ManagerRound, manager_findings
 
-WELL = {"time_ns": 0, "guid": 7, "lid": 3, "state": "MASTER", "answered": True, "port_answered": True, "sa_answered": True, "sm_answer_s": 0.001, "sa_answer_s": 0.001,
-        "act_count": 5, "still_s": 0.0, "agents": 100, "agents_silent": 0, "sa_wait_s": math.nan, "node": "sm-host HCA-1"}  # fmt: skip
+WELL = {
+    "time_ns": 0,
+    "guid": 7,
+    "lid": 3,
+    "state": "MASTER",
+    "answered": True,
+    "port_answered": True,
+    "sa_answered": True,
+    "sm_answer_s": 0.001,
+    "sa_answer_s": 0.001,
+    "act_count": 5,
+    "still_s": 0.0,
+    "agents": 100,
+    "agents_silent": 0,
+    "sa_wait_s": math.nan,
+    "node": "sm-host HCA-1",
+}
 SILENT = {"answered": False, "sa_answered": False, "sm_answer_s": math.nan, "sa_answer_s": math.nan}
 
 

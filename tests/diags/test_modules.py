@@ -47,8 +47,17 @@ def ends(fabric: Fabric) -> tuple[int, int]:
 def set_module(fabric: Fabric, port: int, **values: object) -> None:
     """500 µW sent and received on four lanes, 40 °C; alarms at 100 µW and 75 °C."""
     lanes = np.array([[500] * 4 + [0] * 4])
-    given = {"temperature": 40 * 256, "temperature_high_th": 75 * 256, "rx_power": lanes, "tx_power": lanes, "tx_bias": lanes * 6,
-             "rx_power_low_th": 100, "tx_power_low_th": 100, "monitor_cap_mask": 31, **values}  # fmt: skip
+    given = {
+        "temperature": 40 * 256,
+        "temperature_high_th": 75 * 256,
+        "rx_power": lanes,
+        "tx_power": lanes,
+        "tx_bias": lanes * 6,
+        "rx_power_low_th": 100,
+        "tx_power_low_th": 100,
+        "monitor_cap_mask": 31,
+        **values,
+    }
     image = fabric.module_info[[port]]
     for name, value in given.items():
         ModuleInfo.fields[name].set(image, value)
@@ -63,13 +72,23 @@ def test_healthy_modules_give_no_finding(with_modules: Fabric) -> None:
     ("values", "name", "message"),
     [
         ({"temperature": 76 * 256}, "module-temperature", "its module is at 76 °C, above its alarm threshold of 75 °C"),
-        ({"temperature": 74 * 256, "temperature_high_th": 0}, "hot-module", "its module is at 74 °C, and states no alarm threshold"),
-        ({"rx_power": np.array([[500, 500, 50, 500, 0, 0, 0, 0]])}, "module-rx-power",
-         "its module receives -13.0 dBm, below its alarm threshold of -10.0 dBm"),
-        ({"tx_power": np.array([[500, 500, 0, 500, 0, 0, 0, 0]])}, "module-tx-power",
-         "its laser sends -40.0 dBm, below its alarm threshold of -10.0 dBm"),
+        (
+            {"temperature": 74 * 256, "temperature_high_th": 0},
+            "hot-module",
+            "its module is at 74 °C, and states no alarm threshold",
+        ),
+        (
+            {"rx_power": np.array([[500, 500, 50, 500, 0, 0, 0, 0]])},
+            "module-rx-power",
+            "its module receives -13.0 dBm, below its alarm threshold of -10.0 dBm",
+        ),
+        (
+            {"tx_power": np.array([[500, 500, 0, 500, 0, 0, 0, 0]])},
+            "module-tx-power",
+            "its laser sends -40.0 dBm, below its alarm threshold of -10.0 dBm",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_module_beyond_its_alarm(with_modules: Fabric, values: dict, name: str, message: str) -> None:
     port, _ = ends(with_modules)
     set_module(with_modules, port, **values)

@@ -58,7 +58,11 @@ def test_a_pattern_that_the_plan_contradicts_is_information() -> None:
 def test_half_of_the_cables_of_a_kind_are_one_finding() -> None:
     fabric = pod()
     plan = CablingPlan.from_fabric(fabric)
-    hosts = [p for p in range(fabric.sizes.ports) if fabric.node_name(fabric.port_node[p]).startswith("node-") and fabric.port_cable[p] >= 0]  # fmt: skip
+    hosts = [
+        p
+        for p in range(fabric.sizes.ports)
+        if fabric.node_name(fabric.port_node[p]).startswith("node-") and fabric.port_cable[p] >= 0
+    ]
     fabric.cable_length_m[fabric.port_cable[hosts]] = 3.0
     set_length(fabric, "leaf-9[35]", 50.0)
     found = check(fabric, plan=plan)

@@ -18,9 +18,19 @@ TREES = {
     "three tiers": {"radix": 8, "levels": 3, "hosts": 128},
 }
 KINDS = (
-    "remove-cable", "swap-cables", "slow-link", "ber", "unlink-hca", "duplicate-guid", "duplicate-description", "one-sided",
-    "inactive-link", "duplicate-lid", "lid-0", "dead-switch",
-)  # fmt: skip
+    "remove-cable",
+    "swap-cables",
+    "slow-link",
+    "ber",
+    "unlink-hca",
+    "duplicate-guid",
+    "duplicate-description",
+    "one-sided",
+    "inactive-link",
+    "duplicate-lid",
+    "lid-0",
+    "dead-switch",
+)
 
 
 @pytest.mark.parametrize("tree", TREES)

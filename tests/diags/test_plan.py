@@ -51,8 +51,12 @@ def test_every_kind_of_difference_is_told_apart() -> None:
     set_length(fabric, "leaf-9[35]", 50.0)
     found = compare(fabric, plan)
     assert {k: v for k, v in found.counts.items() if v} == {
-        "matched": len(plan) - 5, "swapped": 2, "missing": 1, "wrong-speed": 1, "wrong-length": 1,
-    }  # fmt: skip
+        "matched": len(plan) - 5,
+        "swapped": 2,
+        "missing": 1,
+        "wrong-speed": 1,
+        "wrong-length": 1,
+    }
     by_code = {f.code: f for f in found.findings}
     assert {str(p) for p in by_code["plan-swapped-cables"].where} >= {"leaf-3[40]", "leaf-5[50]"}
     assert "leaf-7[33]" in by_code["plan-missing-cable"].message

@@ -35,8 +35,11 @@ def test_ufms_list_of_a_director_fabric_matches_row_by_row() -> None:
     found = compare(made.fabric, plan_of(made.switch_list(), made.host_list()))
     cables = len(made.uplinks) + len(made.host_links)
     assert found.findings == [] and found.problems == [] and told(found) == {"matched": cables}
-    assert found.rows == {"all": 2 * len(made.uplinks) + len(made.host_links), "repeated": len(made.uplinks),
-                          "mirrored": len(made.uplinks)}  # fmt: skip
+    assert found.rows == {
+        "all": 2 * len(made.uplinks) + len(made.host_links),
+        "repeated": len(made.uplinks),
+        "mirrored": len(made.uplinks),
+    }
 
 
 @pytest.mark.parametrize(
@@ -111,8 +114,13 @@ def test_every_planted_fault_is_found_and_no_other(seed: int) -> None:
     assert found.reasons == {"unknown device": 1, "unknown port": 2, "adapter without a name": 4, "ambiguous name": 1}
     assert found.rows["repeated"] == len(made.uplinks) + 7
     codes = Counter(x.code for x in found.findings)
-    assert codes == {"plan-swapped-cables": 2, "plan-missing-cable": 4, "plan-unmatched-row": 5, "plan-unexpected-cable": 1,
-                     "plan-conflicting-rows": 1}  # fmt: skip
+    assert codes == {
+        "plan-swapped-cables": 2,
+        "plan-missing-cable": 4,
+        "plan-unmatched-row": 5,
+        "plan-unexpected-cable": 1,
+        "plan-conflicting-rows": 1,
+    }
     (conflict,) = [t for t in found.table if t.status == "conflict"]
     assert conflict.note.endswith(", and so has the fabric") and "list0.ndt:" in conflict.note
 
@@ -172,8 +180,10 @@ def test_a_list_of_6390_rows_takes_seconds() -> None:
 
 
 UFM_FABRIC = "ufm-ndt/plugins__UFM_NDT_Plugin__tests__positive_flow_ibnetdiscover__ibnetdiscover_director.txt"
-UFM_LISTS = [f"ufm-ndt/plugins__UFM_NDT_Plugin__tests__positive_flow_ndts__{x}.ndt"
-             for x in ("switch_to_switch_topo2", "switch_to_host_topo1")]  # fmt: skip
+UFM_LISTS = [
+    f"ufm-ndt/plugins__UFM_NDT_Plugin__tests__positive_flow_ndts__{x}.ndt"
+    for x in ("switch_to_switch_topo2", "switch_to_host_topo1")
+]
 
 
 def test_a_real_list_against_its_real_fabric(shared_data: Path) -> None:

@@ -69,14 +69,24 @@ def test_the_missing_uplink_of_a_small_cluster(shared_data) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "ftree-k4n3/k-4-n-3-Full.topo", "ibmgtsim-topos/12-ary-2-tree.topo",
+        "ftree-k4n3/k-4-n-3-Full.topo",
+        "ibmgtsim-topos/12-ary-2-tree.topo",
         pytest.param("ibmgtsim-topos/4-ary-4-tree.topo", marks=pytest.mark.slow),
-        "ibmgtsim-topos/IS3-128.topo", "ibmgtsim-topos/FullGnu.topo", "ibutils-clusters/SingleGazelle.topo",
-        "ibutils-clusters/PartialGazelle.topo", "ibutils-clusters/RhinoBased512.topo", "ibutils-demo/gnu-based-32.topo",
-        "hk-examples/Topo.1.txt", "hk-examples/Topo.2.txt", "ibsim-net/net.2sw2path4hca2port", "qnib-net/netlist.clos5",
-        "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.ibnetdiscover", "jabl-tests/1.topo", "ufm-small-lab/small_topo_file",
+        "ibmgtsim-topos/IS3-128.topo",
+        "ibmgtsim-topos/FullGnu.topo",
+        "ibutils-clusters/SingleGazelle.topo",
+        "ibutils-clusters/PartialGazelle.topo",
+        "ibutils-clusters/RhinoBased512.topo",
+        "ibutils-demo/gnu-based-32.topo",
+        "hk-examples/Topo.1.txt",
+        "hk-examples/Topo.2.txt",
+        "ibsim-net/net.2sw2path4hca2port",
+        "qnib-net/netlist.clos5",
+        "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.ibnetdiscover",
+        "jabl-tests/1.topo",
+        "ufm-small-lab/small_topo_file",
     ],
-)  # fmt: skip
+)
 def test_fabrics_without_faults_show_none(shared_data, name: str) -> None:
     assert [f.message for f in judged(shared_data / name)] == []
 

@@ -33,9 +33,12 @@ RUN = ("sh", "shell", "bash", "python", "yaml", "c")
 SHOWN = ("", "text", "csv", "json", "mermaid")
 """Languages of blocks that are only looked at."""
 LINKED_PAGES = [
-    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.md",
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "examples" / "README.md",
     *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "messages.md"),
-]  # fmt: skip
+]
 """Pages whose links and names of files are checked: those of the root, the examples' list, all of docs."""
 FENCE = re.compile(
     r"^(?P<fence>```+)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL

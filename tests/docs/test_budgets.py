@@ -62,8 +62,12 @@ def test_what_a_run_leaves_is_named(tmp_path):
     (home / "old").write_text("")
     look = lambda: subprocess.run(
         [sys.executable, "-m", "tests.__residue__", tmp_path / "before"],
-        env={**marked, "HOME": str(home), "PYTHONPATH": str(ROOT)}, cwd=ROOT, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        env={**marked, "HOME": str(home), "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert look().returncode == 0, "it notes what is there"
     planted = Path(home, "new")
     planted.write_text("")

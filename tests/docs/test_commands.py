@@ -68,14 +68,28 @@ def run(blocks: list[Block]) -> None:
             script = "source .venv/bin/activate\n" + script
         (folder / "page.sh").write_text(script + "block=end\n")
         bin_free = [d for d in os.environ["PATH"].split(os.pathsep) if not Path(d, "softib").exists()]
-        env = {**os.environ, "XDG_RUNTIME_DIR": str(folder / "run"), "PATH": os.pathsep.join(bin_free), "SHELL": "/bin/bash",
-               "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}  # fmt: skip
+        env = {
+            **os.environ,
+            "XDG_RUNTIME_DIR": str(folder / "run"),
+            "PATH": os.pathsep.join(bin_free),
+            "SHELL": "/bin/bash",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        }
         for gone in ("PYTHONPATH", "VIRTUAL_ENV"):
             env.pop(gone, None)
         try:
             with alone(), (folder / "said").open("w+") as said:
-                code = subprocess.run(["bash", "page.sh"], env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=said,
-                                      stderr=subprocess.STDOUT, timeout=LIMIT_S - 60).returncode  # fmt: skip
+                code = subprocess.run(
+                    ["bash", "page.sh"],
+                    env=env,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    timeout=LIMIT_S - 60,
+                ).returncode
             text = (folder / "said").read_text(errors="replace")
             failed = (folder / "failed").read_text().splitlines() if (folder / "failed").exists() else []
         finally:
@@ -160,8 +174,14 @@ def test_the_harness_notices(tmp_path):
     def block(text: str) -> Block:
         return Block(ROOT / "README.md", 7, "sh", text)
 
-    for text, count in (("true\nfalse\n", 1), ("false &\ntrue\n", 1), ("false | true\n", 1), ("x=$(false)\n", 1),
-                        ("until true; do sleep 1; done\n", 0), ("nosuch-program-x\n", 1)):  # fmt: skip
+    for text, count in (
+        ("true\nfalse\n", 1),
+        ("false &\ntrue\n", 1),
+        ("false | true\n", 1),
+        ("x=$(false)\n", 1),
+        ("until true; do sleep 1; done\n", 0),
+        ("nosuch-program-x\n", 1),
+    ):
         (tmp_path / "failed").unlink(missing_ok=True)
         subprocess.run(["bash", "-c", script_of([block(text)])], cwd=tmp_path, capture_output=True)
         log = (tmp_path / "failed").read_text().splitlines() if (tmp_path / "failed").exists() else []

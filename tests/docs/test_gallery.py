@@ -11,9 +11,14 @@ from tests.docs.scripts import ROOT, script
 FABRICS = sorted((ROOT / "examples" / "gallery").glob("*.yaml"))
 PAGE = (ROOT / "docs" / "gallery.md").read_text("utf-8")
 FOUND = {
-    "slow-link": "link-slow", "swap-cables": "swapped-cables", "crossed-rails": "crossed-rails", "dead-switch": "isolated-part",
-    "remove-cable": "missing-cable", "unlink-hca": "unlinked-hca-port", "ber": "link-bit-errors",
-}  # fmt: skip
+    "slow-link": "link-slow",
+    "swap-cables": "swapped-cables",
+    "crossed-rails": "crossed-rails",
+    "dead-switch": "isolated-part",
+    "remove-cable": "missing-cable",
+    "unlink-hca": "unlinked-hca-port",
+    "ber": "link-bit-errors",
+}
 """Kind of a planted fault → code of the finding."""
 
 

@@ -46,7 +46,7 @@ def test_a_notebook_runs(notebook, monkeypatch):
     folder = scratch("sn-")
     folder.chmod(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(notebook.parent)
     names: dict = {}
     try:
         with alone() if notebook.stem in NEEDS else nullcontext():

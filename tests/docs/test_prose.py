@@ -14,10 +14,14 @@ from tests.docs.scripts import ROOT
 from tests.docs.snippets import FENCE
 
 PAGES = [
-    ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "src" / "softib" / "preload" / "README.md",
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "src" / "softib" / "preload" / "README.md",
     *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "messages.md"),
     *sorted((ROOT / "changelog.d").glob("*.md")),
-]  # fmt: skip
+]
 SOURCES = sorted(
     p
     for p in (ROOT / "src" / "softib").rglob("*")

@@ -48,11 +48,17 @@ def test_examples_are_valid(path, jsonschema):
 
 
 WRONG = (
-    "topology: {kind: fat-tree, radx: 4}", "topology: {kind: fat-tre}", "topology: {kind: fat-tree, radix: 1}",
-    "topology: {kind: fat-tree, radix: four}", "name: x", "topology: {kind: torus}",
-    "topology: {kind: fat-tree}\nsm: {lmc: 8}", "topology: {kind: fat-tree}\nsm: {engin: updn}",
-    "topology: {kind: fat-tree}\ncables: {length_m: -1}", "topology: {kind: fat-tree}\nnodes: 3",
-)  # fmt: skip
+    "topology: {kind: fat-tree, radx: 4}",
+    "topology: {kind: fat-tre}",
+    "topology: {kind: fat-tree, radix: 1}",
+    "topology: {kind: fat-tree, radix: four}",
+    "name: x",
+    "topology: {kind: torus}",
+    "topology: {kind: fat-tree}\nsm: {lmc: 8}",
+    "topology: {kind: fat-tree}\nsm: {engin: updn}",
+    "topology: {kind: fat-tree}\ncables: {length_m: -1}",
+    "topology: {kind: fat-tree}\nnodes: 3",
+)
 
 
 @pytest.mark.parametrize("text", WRONG)

@@ -27,9 +27,12 @@ def without_nodes(fabric: Fabric, nodes: np.ndarray | list[int]) -> Fabric:
     ends = fabric.cable_port
     keep_cable = (keep_port[np.maximum(ends, 0)] | (ends < 0)).all(axis=1) if len(ends) else np.zeros(0, bool)
     kept = {
-        "nodes": keep_node, "ports": keep_port, "cables": keep_cable, "switches": keep_node[fabric.switch_node],
+        "nodes": keep_node,
+        "ports": keep_port,
+        "cables": keep_cable,
+        "switches": keep_node[fabric.switch_node],
         "sharps": keep_node[fabric.sharp_node],
-    }  # fmt: skip
+    }
     new = copy.copy(fabric)
     new.sizes = copy.copy(fabric.sizes)
     for dimension, mask in kept.items():
@@ -63,9 +66,15 @@ def _renumber(f: Fabric, kept: dict[str, np.ndarray]) -> None:
     has_ports = np.bincount(f.port_node, minlength=f.sizes.nodes) > 0
     base = row_of_node - f.port_num[row_of_node] if len(old_port) else row_of_node
     f.node_base[has_ports] = base[has_ports]
-    for name, dimension in (("port_peer", "ports"), ("port_cable", "cables"), ("cable_port", "ports"),
-                            ("switch_node", "nodes"), ("switch_of_node", "switches"),
-                            ("sharp_node", "nodes"), ("sharp_of_node", "sharps")):  # fmt: skip
+    for name, dimension in (
+        ("port_peer", "ports"),
+        ("port_cable", "cables"),
+        ("cable_port", "ports"),
+        ("switch_node", "nodes"),
+        ("switch_of_node", "switches"),
+        ("sharp_node", "nodes"),
+        ("sharp_of_node", "sharps"),
+    ):
         column = getattr(f, name)
         if len(place[dimension]):  # where there is none of the kind, every row says -1 already
             column[...] = np.where(column >= 0, place[dimension][np.maximum(column, 0)], -1)

@@ -21,9 +21,17 @@ LEAVES, HOSTS, SPINES = 3, 4, 2
 
 
 def tree(
-    *, hosts: int = HOSTS, guid: int = 0x0002C90300000000, swap: bool = False, without: int = -1, speed: dict[int, str] | None = None,
-    lanes: dict[int, int] | None = None, rename: dict[int, str] | None = None, spare: str = "", ports: int = 8,
-) -> Fabric:  # fmt: skip
+    *,
+    hosts: int = HOSTS,
+    guid: int = 0x0002C90300000000,
+    swap: bool = False,
+    without: int = -1,
+    speed: dict[int, str] | None = None,
+    lanes: dict[int, int] | None = None,
+    rename: dict[int, str] | None = None,
+    spare: str = "",
+    ports: int = 8,
+) -> Fabric:
     """Leaves 0-2, spines 3-4, then hosts leaf by leaf; cables: hosts first, then leaf-spine."""
     b = FabricBuilder("tree")
     names = [f"leaf-{i}" for i in range(LEAVES)] + [f"spine-{i}" for i in range(SPINES)]
@@ -109,7 +117,11 @@ OWN = 0x0250F1B000000000
 """GUIDs that softib generates: they count nodes."""
 
 
-@pytest.mark.parametrize("renamed", [[0], [3], [0, 3], [0, 1, 2], [7], range(LEAVES + SPINES), range(LEAVES + SPINES + LEAVES * HOSTS)], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "renamed",
+    [[0], [3], [0, 3], [0, 1, 2], [7], range(LEAVES + SPINES), range(LEAVES + SPINES + LEAVES * HOSTS)],
+    ids=str,
+)
 @pytest.mark.parametrize("other", [OWN, OWN + (1 << 40), 0x0002C90300000000], ids=["same", "shifted", "of devices"])
 def test_renamed_nodes_without_guids_of_devices_are_renames_alone(renamed: list[int], other: int) -> None:
     """Exactly the planted names change: no cable does. Where nothing else matches, equal generated

@@ -24,9 +24,17 @@ def fabric():
     return b.build()
 
 
-@pytest.mark.parametrize(("name", "row"), [
-    ("leaf-10 Quantum", 0), ("leaf-10", 0), ("Quantum", 1), ("rails mlx5_1", 3), (LONG, 6), (LONG[:31], 6),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("leaf-10 Quantum", 0),
+        ("leaf-10", 0),
+        ("Quantum", 1),
+        ("rails mlx5_1", 3),
+        (LONG, 6),
+        (LONG[:31], 6),
+    ],
+)
 def test_a_name_of_one_node(fabric, name, row):
     assert find_node(fabric, name) == NodeFinder(fabric).adapter(name) == node_at(fabric, name) == row
 

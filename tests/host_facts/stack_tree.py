@@ -95,13 +95,25 @@ class Host:
     def adapter(self, n: int, address: str, numa: int) -> None:
         top = f"sys/class/infiniband/mlx5_{n}/"
         files = {
-            "fw_ver": "28.39.1002", "hca_type": "MT4129", "board_id": "MT_0000000838", "node_guid": f"946d:ae03:00a0:000{n}",
-            "device/numa_node": str(numa), "device/sriov_numvfs": "1", "device/sriov/0/node": f"11:22:33:44:55:66:77:0{n}",
-            "device/current_link_speed": "32.0 GT/s PCIe", "device/current_link_width": "16",
-            "device/max_link_speed": "32.0 GT/s PCIe", "device/max_link_width": "16", "device/iommu_group/type": "identity",
-            "ports/1/state": "4: ACTIVE", "ports/1/phys_state": "5: LinkUp", "ports/1/rate": "400 Gb/sec (4X NDR)",
-            "ports/1/link_layer": "InfiniBand", "ports/1/lid": f"0x{n + 1:x}", "ports/1/pkeys/0": "0xffff",
-        }  # fmt: skip
+            "fw_ver": "28.39.1002",
+            "hca_type": "MT4129",
+            "board_id": "MT_0000000838",
+            "node_guid": f"946d:ae03:00a0:000{n}",
+            "device/numa_node": str(numa),
+            "device/sriov_numvfs": "1",
+            "device/sriov/0/node": f"11:22:33:44:55:66:77:0{n}",
+            "device/current_link_speed": "32.0 GT/s PCIe",
+            "device/current_link_width": "16",
+            "device/max_link_speed": "32.0 GT/s PCIe",
+            "device/max_link_width": "16",
+            "device/iommu_group/type": "identity",
+            "ports/1/state": "4: ACTIVE",
+            "ports/1/phys_state": "5: LinkUp",
+            "ports/1/rate": "400 Gb/sec (4X NDR)",
+            "ports/1/link_layer": "InfiniBand",
+            "ports/1/lid": f"0x{n + 1:x}",
+            "ports/1/pkeys/0": "0xffff",
+        }
         for name, text in files.items():
             self.write(top + name, text)
         self.write(f"commands/mlxconfig-{address}", MLXCONFIG.format(adapter=address, ordering="per_mkey(0)"))

@@ -48,21 +48,31 @@ def test_hosts_without_a_fault(tmp_path):
 
 PLANTED = {
     "PCIe below the card's": (lambda h: h.write(A0 + "device/current_link_width", "8"), ("pcie", "mlx5_0")),
-    "PCIe slower than the card": (lambda h: h.write(A0 + "device/current_link_speed", "16.0 GT/s PCIe"), ("pcie", "mlx5_0")),
+    "PCIe slower than the card": (
+        lambda h: h.write(A0 + "device/current_link_speed", "16.0 GT/s PCIe"),
+        ("pcie", "mlx5_0"),
+    ),
     "access control redirects": (lambda h: h.lspci(acs="+"), ("acs", "0000:15:01.0")),
     "the IOMMU translates": (lambda h: h.write(A0 + "device/iommu_group/type", "DMA-FQ"), ("iommu", "")),
     "the IOMMU translates for a GPU": (lambda h: h.write(GPU + "iommu_group/type", "DMA"), ("iommu", "")),
     "a small MTU": (lambda h: h.devinfo("2048 (4)"), ("mtu", "mlx5_0/1")),
     "no relaxed ordering": (lambda h: h.lspci(relaxed="-"), ("relaxed-ordering", "mlx5_0")),
-    "little locked memory": (lambda h: h.write("proc/self/limits", LIMITS.format(locked="67108864")), ("locked-memory", "")),
+    "little locked memory": (
+        lambda h: h.write("proc/self/limits", LIMITS.format(locked="67108864")),
+        ("locked-memory", ""),
+    ),
     "an adapter without a NUMA node": (lambda h: h.write(A0 + "device/numa_node", "-1"), ("numa", "mlx5_0")),
     "a GPU far from each adapter": (
-        lambda h: h.write("sys/class/infiniband/mlx5_1/device/numa_node", "0"), ("numa", "0000:b8:00.0")),
+        lambda h: h.write("sys/class/infiniband/mlx5_1/device/numa_node", "0"),
+        ("numa", "0000:b8:00.0"),
+    ),
     "a virtual function without a GUID": (
-        lambda h: h.write(A0 + "device/sriov/0/node", "00:00:00:00:00:00:00:00"), ("vf-guid", "mlx5_0 VF 0")),
+        lambda h: h.write(A0 + "device/sriov/0/node", "00:00:00:00:00:00:00:00"),
+        ("vf-guid", "mlx5_0 VF 0"),
+    ),
     "a virtual function without a P_Key": (lambda h: h.virtual_function("0x0000"), ("vf-pkey", "mlx5_2/1")),
     "old firmware": (lambda h: h.write(A0 + "fw_ver", "28.34.4000"), ("firmware", "mlx5_0")),
-}  # fmt: skip
+}
 MIXED = {
     "firmware": (lambda h: h.write(A0 + "fw_ver", "28.43.1014"), ("mixed-firmware", "mlx5_0")),
     "kernel": (lambda h: h.write("proc/sys/kernel/osrelease", "6.8.0"), ("mixed-kernel", "")),
@@ -71,13 +81,22 @@ MIXED = {
     "NCCL": (lambda h: h.write("commands/libraries", "/opt/nccl/lib/libnccl.so.2.19.3"), ("mixed-nccl", "")),
     "UCX": (lambda h: h.write("commands/ucx_info", "# Library version: 1.15.0"), ("mixed-ucx", "")),
     "MPI": (lambda h: h.write("commands/ompi_info", "Open MPI v4.1.4"), ("mixed-open-mpi", "")),
-    "a setting": (lambda h: h.write("commands/env", "NCCL_IB_HCA=mlx5\nNCCL_IB_GID_INDEX=0"), ("mixed-nccl-ib-gid-index", "environment")),
-    "huge pages": (lambda h: h.write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0"), ("mixed-huge-pages", "")),
+    "a setting": (
+        lambda h: h.write("commands/env", "NCCL_IB_HCA=mlx5\nNCCL_IB_GID_INDEX=0"),
+        ("mixed-nccl-ib-gid-index", "environment"),
+    ),
+    "huge pages": (
+        lambda h: h.write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0"),
+        ("mixed-huge-pages", ""),
+    ),
     "virtual functions": (lambda h: h.write(A0 + "device/sriov_numvfs", "0"), ("mixed-virtual-functions", "mlx5_0")),
     "firmware's settings": (
-        lambda h: h.write("commands/mlxconfig-0000:17:00.0", "\n        SRIOV_EN                                    False(0)\n"),
-        ("mixed-mlxconfig-sriov-en", "mlx5_0")),
-}  # fmt: skip
+        lambda h: h.write(
+            "commands/mlxconfig-0000:17:00.0", "\n        SRIOV_EN                                    False(0)\n"
+        ),
+        ("mixed-mlxconfig-sriov-en", "mlx5_0"),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -127,11 +146,15 @@ def test_a_site_extends_the_matrix(tmp_path):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[[row]\n", "site.toml"), ("rows = 1\n", "tables only"), ('[[row]]\nfact = "x"\n', "row 1: use one of minimum"),
-        ('[[row]]\nfact = "x"\nminimum = 3\n', "minimum: use a text"), ('[[row]]\nfcat = "x"\n', "unknown key 'fcat'"),
-        ('[[row]]\nequals = "x"\n', "name the fact"), ('[[row]]\nfact = "x"\nequals = "1"\nwhen = {gpu = 1}\n', "when: texts"),
+        ("[[row]\n", "site.toml"),
+        ("rows = 1\n", "tables only"),
+        ('[[row]]\nfact = "x"\n', "row 1: use one of minimum"),
+        ('[[row]]\nfact = "x"\nminimum = 3\n', "minimum: use a text"),
+        ('[[row]]\nfcat = "x"\n', "unknown key 'fcat'"),
+        ('[[row]]\nequals = "x"\n', "name the fact"),
+        ('[[row]]\nfact = "x"\nequals = "1"\nwhen = {gpu = 1}\n', "when: texts"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_matrix_is_one_line(tmp_path, text, problem):
     (tmp_path / "site.toml").write_text(text)
     with pytest.raises(InputError) as error:

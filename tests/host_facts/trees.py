@@ -20,7 +20,14 @@ def adapter(root: Path, name: str, slot: str, rate: str = "400 Gb/sec (4X NDR)",
     (root / "sys/class/infiniband").mkdir(parents=True, exist_ok=True)
     (root / device / "infiniband" / name).mkdir(parents=True)
     (root / "sys/class/infiniband" / name).symlink_to(f"../../devices/pci0000:10/{slot}/infiniband/{name}")
-    pci = {"current_link_speed": "32.0 GT/s PCIe", "current_link_width": 16, "max_link_speed": "32.0 GT/s PCIe", "max_link_width": 16, "numa_node": 1, "sriov_numvfs": 8}  # fmt: skip
+    pci = {
+        "current_link_speed": "32.0 GT/s PCIe",
+        "current_link_width": 16,
+        "max_link_speed": "32.0 GT/s PCIe",
+        "max_link_width": 16,
+        "numa_node": 1,
+        "sriov_numvfs": 8,
+    }
     for file, text in pci.items():
         write(root, f"{device}/{file}", files.get(file, text))
     own = f"{device}/infiniband/{name}"

@@ -156,7 +156,7 @@ SCALARS = [
          trigger_threshold="CC_CA_CONGESTION_ENTRY_TRIGGER_THRESHOLD", ccti_min="CC_CA_CONGESTION_ENTRY_CCTI_MIN"),
     *one(cc.CongestionControlTable, ccti_limit="CC_CONGESTION_CONTROL_TABLE_CCTI_LIMIT"),
     *one(cc.TimeStamp, timestamp="CC_TIMESTAMP"),
-]  # fmt: skip
+]  # fmt: skip # a table, its columns aligned
 
 ARRAYS = [
     (smp.GUIDInfo, "guid", "GI_GUID{}", 8),
@@ -166,8 +166,12 @@ ARRAYS = [
     (perf_optional.PortRcvDataSL, "rcv_data_sl", "PC_RCV_DATA_SL{}", 16),
     (perf_optional.PortVLOpPackets, "port_vl_op_packets", "PC_PORT_VL_OP_PACKETS{}", 16),
     (perf_optional.PortVLOpData, "port_vl_op_data", "PC_PORT_VL_OP_DATA{}", 16),
-    (perf_optional.PortVLXmitFlowCtlUpdateErrors, "port_vl_xmit_flow_ctl_update_errors",
-     "PC_PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS{}", 16),
+    (
+        perf_optional.PortVLXmitFlowCtlUpdateErrors,
+        "port_vl_xmit_flow_ctl_update_errors",
+        "PC_PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS{}",
+        16,
+    ),
     (perf_optional.PortVLXmitWaitCounters, "port_vl_xmit_wait", "PC_PORT_VL_XMIT_WAIT{}", 16),
     (perf_optional.SwPortVLCongestion, "sw_port_vl_congestion", "PC_SW_PORT_VL_CONGESTION{}", 16),
     (perf_optional.PortSLRcvFECN, "port_sl_rcv_fecn", "PC_SL_RCV_FECN{}", 16),
@@ -176,7 +180,7 @@ ARRAYS = [
     (perf_optional.PortExtendedSpeedsCounters, "error_detection_counter", "PESC_ERR_DET_CTR_LANE{}", 12),
     (perf_optional.PortExtendedSpeedsCounters, "fec_correctable_block_ctr", "PESC_FEC_CORR_BLOCK_CTR_LANE{}", 12),
     (perf_optional.PortExtendedSpeedsCounters, "fec_uncorrectable_block_ctr", "PESC_FEC_UNCORR_BLOCK_CTR_LANE{}", 12),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("struct", "ours", "name"), SCALARS, ids=lambda x: getattr(x, "__name__", x))
@@ -245,10 +249,21 @@ def test_every_field_of_libibmads_tables_has_a_partner(numbers):
     compared = {n for *_, n in SCALARS} | {t.format(i) for *_, t, c in ARRAYS for i in range(c)}
     other = {n[3:-2] for n in numbers if n.startswith(tuple("IB_" + s for s in stems)) and n.endswith("_F")}
     other = {n for n in other if not n.endswith(("FIRST", "LAST"))} - compared
-    expected = {"NODE_DESC", "PC_QP1_DROP", "CPI_REDIRECT_GID", "CPI_TRAP_GID", "NOTICE_DATA_DETAILS",
-                # Masks are 32 octets to us; the rest are shifts and multipliers of a 16-bit entry.
-                "CC_CCKEY", "CC_CONGESTION_LOG_SWITCH_PORTMAP", "CC_SWITCH_CONGESTION_SETTING_VICTIM_MASK",
-                "CC_SWITCH_CONGESTION_SETTING_CREDIT_MASK", "CC_CONGESTION_CONTROL_TABLE_ENTRY_CCT_SHIFT",
-                "CC_CONGESTION_CONTROL_TABLE_ENTRY_CCT_MULTIPLIER",
-                "NOTICE_DATA_LID", "NOTICE_DATA_144_LID", "NOTICE_DATA_144_CAPMASK"}  # fmt: skip
+    expected = {
+        "NODE_DESC",
+        "PC_QP1_DROP",
+        "CPI_REDIRECT_GID",
+        "CPI_TRAP_GID",
+        "NOTICE_DATA_DETAILS",
+        # Masks are 32 octets to us; the rest are shifts and multipliers of a 16-bit entry.
+        "CC_CCKEY",
+        "CC_CONGESTION_LOG_SWITCH_PORTMAP",
+        "CC_SWITCH_CONGESTION_SETTING_VICTIM_MASK",
+        "CC_SWITCH_CONGESTION_SETTING_CREDIT_MASK",
+        "CC_CONGESTION_CONTROL_TABLE_ENTRY_CCT_SHIFT",
+        "CC_CONGESTION_CONTROL_TABLE_ENTRY_CCT_MULTIPLIER",
+        "NOTICE_DATA_LID",
+        "NOTICE_DATA_144_LID",
+        "NOTICE_DATA_144_CAPMASK",
+    }
     assert {n for n in other if "FEC_MODE" not in n and "RSFEC" not in n and "PORT_FEC" not in n} <= expected

@@ -40,10 +40,18 @@ SHOWN = {
     sa.GUIDInfoRecord: ("", {"lid": "sa.lid", "block": "sa.blocknum_eightbit"}),
     sa.PKeyTableRecord: ("", {"lid": "sa.lid", "block": "sa.blocknum_sixteenbit", "portnum": "sa.portnum"}),
     sa.ServiceRecord: ("linkrecord", {"service_id": "serviceid", "service_lease": "servicelease"}),
-}  # fmt: skip
-HEAD = {"rmpp_version": "rmpp.rmppversion", "rmpp_type": "rmpp.rmpptype", "rmpp_flags": "rmpp.rmppflags", "rmpp_status": "rmpp.rmppstatus",
-        "segment": "rmpp.segmentnumber", "length": "rmpp.payloadlength", "sm_key": "sa.smkey", "attr_offset": "sa.attributeoffset",
-        "comp_mask": "sa.componentmask"}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
+HEAD = {
+    "rmpp_version": "rmpp.rmppversion",
+    "rmpp_type": "rmpp.rmpptype",
+    "rmpp_flags": "rmpp.rmppflags",
+    "rmpp_status": "rmpp.rmppstatus",
+    "segment": "rmpp.segmentnumber",
+    "length": "rmpp.payloadlength",
+    "sm_key": "sa.smkey",
+    "attr_offset": "sa.attributeoffset",
+    "comp_mask": "sa.componentmask",
+}
 
 
 def message(record, octets: np.ndarray, **head: int) -> np.ndarray:
@@ -82,16 +90,30 @@ def test_wireshark_reads_what_we_declare(stock, tmp_path, record):
 
 
 LIBIBMAD = [
-    (sa.PathRecord, "dlid", "SA_PR_DLID"), (sa.PathRecord, "slid", "SA_PR_SLID"), (sa.PathRecord, "numb_path", "SA_PR_NPATH"),
-    (sa.PathRecord, "sl", "SA_PR_SL"), (sa.MCMemberRecord, "qkey", "SA_MCM_QKEY"), (sa.MCMemberRecord, "mlid", "SA_MCM_MLID"),
-    (sa.MCMemberRecord, "mtu", "SA_MCM_MTU"), (sa.MCMemberRecord, "rate", "SA_MCM_RATE"), (sa.MCMemberRecord, "sl", "SA_MCM_SL"),
-    (sa.MCMemberRecord, "tclass", "SA_MCM_TCLASS"), (sa.MCMemberRecord, "pkey", "SA_MCM_PKEY"),
-    (sa.MultiPathRecord, "numb_path", "SA_MP_NPATH"), (sa.MultiPathRecord, "sgid_count", "SA_MP_NSRC"),
+    (sa.PathRecord, "dlid", "SA_PR_DLID"),
+    (sa.PathRecord, "slid", "SA_PR_SLID"),
+    (sa.PathRecord, "numb_path", "SA_PR_NPATH"),
+    (sa.PathRecord, "sl", "SA_PR_SL"),
+    (sa.MCMemberRecord, "qkey", "SA_MCM_QKEY"),
+    (sa.MCMemberRecord, "mlid", "SA_MCM_MLID"),
+    (sa.MCMemberRecord, "mtu", "SA_MCM_MTU"),
+    (sa.MCMemberRecord, "rate", "SA_MCM_RATE"),
+    (sa.MCMemberRecord, "sl", "SA_MCM_SL"),
+    (sa.MCMemberRecord, "tclass", "SA_MCM_TCLASS"),
+    (sa.MCMemberRecord, "pkey", "SA_MCM_PKEY"),
+    (sa.MultiPathRecord, "numb_path", "SA_MP_NPATH"),
+    (sa.MultiPathRecord, "sgid_count", "SA_MP_NSRC"),
     (sa.MultiPathRecord, "dgid_count", "SA_MP_NDEST"),
-    (sa.SaHeader, "comp_mask", "SA_COMPMASK"), (sa.SaHeader, "attr_offset", "SA_ATTROFFS"), (sa.SaHeader, "sm_key", "SA_MKEY"),
-    (sa.SaHeader, "segment", "SA_RMPP_SEGNUM"), (sa.SaHeader, "length", "SA_RMPP_LEN"), (sa.SaHeader, "rmpp_type", "SA_RMPP_TYPE"),
-    (sa.SaHeader, "rmpp_flags", "SA_RMPP_FLAGS"), (sa.SaHeader, "rmpp_resp_time", "SA_RMPP_RESP"), (sa.SaHeader, "rmpp_status", "SA_RMPP_STATUS"),
-]  # fmt: skip
+    (sa.SaHeader, "comp_mask", "SA_COMPMASK"),
+    (sa.SaHeader, "attr_offset", "SA_ATTROFFS"),
+    (sa.SaHeader, "sm_key", "SA_MKEY"),
+    (sa.SaHeader, "segment", "SA_RMPP_SEGNUM"),
+    (sa.SaHeader, "length", "SA_RMPP_LEN"),
+    (sa.SaHeader, "rmpp_type", "SA_RMPP_TYPE"),
+    (sa.SaHeader, "rmpp_flags", "SA_RMPP_FLAGS"),
+    (sa.SaHeader, "rmpp_resp_time", "SA_RMPP_RESP"),
+    (sa.SaHeader, "rmpp_status", "SA_RMPP_STATUS"),
+]
 
 
 @pytest.mark.parametrize(("record", "ours", "name"), LIBIBMAD, ids=lambda x: getattr(x, "__name__", x))

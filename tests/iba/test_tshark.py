@@ -34,7 +34,7 @@ NAMES = {
     perf.PortCounters: ("portcounters", {"counter_select2": None, "qp1_dropped": None, "port_xmit_wait": None}),
     perf_optional.PortCountersExtended: ("portcounters_ext", dict.fromkeys([
         "counter_select2", *[f.name for f in perf_optional.PortCountersExtended.named() if f.offset >= 576]])),
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 """None: Wireshark 4.0 does not show the field."""
 
 
@@ -93,14 +93,24 @@ def test_tables(stock, tmp_path, struct, name, expected):
 
 # Wireshark 4.0 itself fails on trap 259 ("trying to fetch an IPv6 address with length 2").
 TRAPS = {
-    64: {"gid": None}, 128: {"lid": "lidaddr"}, 129: {"lid": "lidaddr", "portnum": "portno"},
+    64: {"gid": None},
+    128: {"lid": "lidaddr"},
+    129: {"lid": "lidaddr", "portnum": "portno"},
     144: {"lid": "lidaddr", "cap_mask": "capabilitymask", "other_local_changes": "otherlocalchanges"},
     145: {"lid": "lidaddr", "sys_guid": "systemimageguid"},
-    256: {"lid": "lidaddr", "dr_slid": "drslid", "method": "method", "attr_id": "attributeid",
-          "attr_mod": "attributemodifier", "mkey": "mkey", "dr_notice": "drnotice",
-          "dr_path_truncated": "drpathtruncated", "dr_hop_count": "drhopcount"},
+    256: {
+        "lid": "lidaddr",
+        "dr_slid": "drslid",
+        "method": "method",
+        "attr_id": "attributeid",
+        "attr_mod": "attributemodifier",
+        "mkey": "mkey",
+        "dr_notice": "drnotice",
+        "dr_path_truncated": "drpathtruncated",
+        "dr_hop_count": "drhopcount",
+    },
     257: {"lid1": "lidaddr1", "lid2": "lidaddr2", "key": "key", "sl": "sl", "qp1": "qp1", "qp2": "qp2"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("trap", TRAPS)
@@ -124,8 +134,19 @@ def test_what_a_trap_says(stock, tmp_path, trap):
 def test_headers_of_the_packet(stock, tmp_path):
     m = mad_of(perf.PortCounters, perf.PortCounters.zeros())
     (shown,) = dissect(stock, tmp_path, [mad_packet(m, 0xBEEF, 0x1234, 1, src_qp=7, sl=5, pkey=0x8001, psn=0xABCDE)])
-    want = {"lrh.vl": 0, "lrh.sl": 5, "lrh.lnh": 2, "lrh.dlid": 0xBEEF, "lrh.pktlen": 72, "lrh.slid": 0x1234,
-            "bth.opcode": 100, "bth.p_key": 0x8001, "bth.destqp": 1, "bth.psn": 0xABCDE, "deth.q_key": 0x80010000,
-            "deth.srcqp": 7}  # fmt: skip
+    want = {
+        "lrh.vl": 0,
+        "lrh.sl": 5,
+        "lrh.lnh": 2,
+        "lrh.dlid": 0xBEEF,
+        "lrh.pktlen": 72,
+        "lrh.slid": 0x1234,
+        "bth.opcode": 100,
+        "bth.p_key": 0x8001,
+        "bth.destqp": 1,
+        "bth.psn": 0xABCDE,
+        "deth.q_key": 0x80010000,
+        "deth.srcqp": 7,
+    }
     assert {k: number(shown[f"infiniband.{k}"][0]) for k in want} == want
     assert LRH.size + BTH.size + DETH.size == 28

@@ -48,9 +48,13 @@ def test_an_interrupt_is_neither_lost_nor_a_crash(package, tmp_path, place, mode
     )
     env = {**environment(package), "SOFTIB_CACHE_DIR": str(tmp_path), "SOFTIB_JIT": mode}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", program],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
     assert done.returncode == -signal.SIGINT, done.stderr
     assert done.stderr.rstrip().endswith("KeyboardInterrupt") and "ignored" not in done.stderr and not done.stdout
 
@@ -70,9 +74,13 @@ def test_an_interrupt_before_the_first_table_has_a_type_is_not_lost(package, tmp
         """
     env = {**environment(package), "SOFTIB_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program) + textwrap.dedent(MAIN)], env=env, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", textwrap.dedent(program) + textwrap.dedent(MAIN)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
     assert done.returncode == -signal.SIGINT and not done.stdout
 
 

@@ -225,9 +225,16 @@ def test_processes_that_begin_at_once_compile_it_once(package):
     env = {**environment(package), "SOFTIB_CACHE_DIR": str(package / "shared")}
     program = textwrap.dedent(MAIN).replace("import numba\n", "import numba\ninput()\n")
     programs = [
-        subprocess.Popen([sys.executable, "-c", program], cwd=package, env=env, stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]  # fmt: skip
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            cwd=package,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
     for one in programs:
         one.stdin.write("now\n")
         one.stdin.flush()
@@ -277,8 +284,12 @@ def test_tables_of_one_layout_share_a_type_and_others_do_not():
     one = jit.table("One", "a b")
     first, second = one(np.zeros(3), np.zeros((2, 2), np.uint8)), one(np.ones(9), np.ones((5, 1), np.uint8))
     assert typeof(first) is typeof(second)
-    others = [one(np.zeros(3, np.float32), first.b), one(first.b, first.a), one(np.zeros(6)[::2], first.b),
-              jit.table("Two", "a b")(first.a, first.b)]  # fmt: skip
+    others = [
+        one(np.zeros(3, np.float32), first.b),
+        one(first.b, first.a),
+        one(np.zeros(6)[::2], first.b),
+        jit.table("Two", "a b")(first.a, first.b),
+    ]
     assert len({typeof(t) for t in (first, *others)}) == 5
 
 
@@ -291,6 +302,25 @@ def test_a_process_that_can_write_nowhere_reads_the_usual_cache(tmp_path):
         for name, value in os.environ.items()
         if name not in ("SOFTIB_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR")
     }
-    done = subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--chdir", "/", sys.executable, "-c", code],
-                          env={**env, "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}, capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [
+            "bwrap",
+            "--unshare-all",
+            "--ro-bind",
+            "/",
+            "/",
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--chdir",
+            "/",
+            sys.executable,
+            "-c",
+            code,
+        ],
+        env={**env, "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")},
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == f"{tmp_path}/.cache/softib/kernels\n", done.stderr

@@ -89,8 +89,14 @@ def softib(tmp_path):
 
 def said(command: Softib, *words: str, code: int | None = 0) -> dict:
     """The JSON on stdout."""
-    done = subprocess.run(command.words(*words, "--json"), env=command.env, cwd=command.folder, capture_output=True, text=True,
-                          timeout=240)  # fmt: skip
+    done = subprocess.run(
+        command.words(*words, "--json"),
+        env=command.env,
+        cwd=command.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert code is None or done.returncode == code, (words, done.returncode, done.stdout[-500:], done.stderr)
     return json.loads(done.stdout)
 

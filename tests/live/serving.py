@@ -179,8 +179,16 @@ class Raw:
         self.data.close()
 
 
-def mad(klass: int = 0x81, method: int = 1, attr: int = 0x11, modifier: int = 0, tid: int = 0, path=(), version: int = 1,
-        data: bytes = b"") -> np.ndarray:  # fmt: skip
+def mad(
+    klass: int = 0x81,
+    method: int = 1,
+    attr: int = 0x11,
+    modifier: int = 0,
+    tid: int = 0,
+    path=(),
+    version: int = 1,
+    data: bytes = b"",
+) -> np.ndarray:
     """A MAD; ``path`` are the egress portnums of a directed route."""
     m = np.zeros(256, np.uint8)
     m[:4] = 1, klass, version, method

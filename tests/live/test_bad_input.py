@@ -52,8 +52,11 @@ class Sitting:
     def __enter__(self) -> subprocess.Popen:
         mark = self.command.folder / f"sits-{len(list(self.command.folder.iterdir()))}"
         script = f"touch {mark}; exec sleep 60"
-        self.program = subprocess.Popen(self.command.words("run", *self.options, "--", "sh", "-c", script),
-                                        env=self.command.env, cwd=self.command.folder)  # fmt: skip
+        self.program = subprocess.Popen(
+            self.command.words("run", *self.options, "--", "sh", "-c", script),
+            env=self.command.env,
+            cwd=self.command.folder,
+        )
         assert wait_for(lambda: mark.exists() or self.program.poll() is not None) and self.program.poll() is None
         return self.program
 
@@ -94,8 +97,12 @@ def test_a_node_that_is_taken(softib):
 @pytest.mark.slow
 def test_who_has_devices_open_is_named(softib, stock):
     softib("up", "one.yaml", "--detach", "--sm", "none")
-    server = subprocess.Popen(softib.words("run", "--node", "host-0002", "--", stock("ibping"), "-S"), env=softib.env,
-                              cwd=softib.folder, stderr=subprocess.DEVNULL)  # fmt: skip
+    server = subprocess.Popen(
+        softib.words("run", "--node", "host-0002", "--", stock("ibping"), "-S"),
+        env=softib.env,
+        cwd=softib.folder,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         assert wait_for(lambda: bool(softib.status()[0]["clients"]))
         pid = softib.status()[0]["clients"][0]["pid"]
@@ -125,8 +132,14 @@ def test_a_second_manager_on_a_node_is_refused_as_ibsim_does(softib):
 def test_a_second_manager_under_the_stock_library_ends(softib, stock):
     softib("up", "one.yaml", "--detach")
     env = {**softib.env, "SIM_SET_ISSM": "1"}
-    done = subprocess.run(softib.words("run", "--stock-preload", "--", stock("smpquery"), "-D", "nodeinfo", "0"), env=env,
-                          cwd=softib.folder, capture_output=True, text=True, timeout=240)  # fmt: skip
+    done = subprocess.run(
+        softib.words("run", "--stock-preload", "--", stock("smpquery"), "-D", "nodeinfo", "0"),
+        env=env,
+        cwd=softib.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode != 0 and "Node type" not in done.stdout and "Traceback" not in done.stderr
 
 

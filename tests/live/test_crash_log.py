@@ -97,8 +97,13 @@ def test_a_umad_program_is_told(pumps, tmp_path, monkeypatch, stock):
     monkeypatch.setattr(s.router, "pumps", pumps)
     monkeypatch.setattr(mad_router, "answer", Planted(None))
     monkeypatch.setattr(requests, "umad_pump", Planted(None))
-    ask = lambda timeout_ms: subprocess.run([smpquery, "-t", timeout_ms, "-D", "nodeinfo", "0"], env=s.environment(), capture_output=True,
-                                            text=True, timeout=240)  # fmt: skip
+    ask = lambda timeout_ms: subprocess.run(
+        [smpquery, "-t", timeout_ms, "-D", "nodeinfo", "0"],
+        env=s.environment(),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     done = ask("100")
     assert done.returncode and log.count >= 1, done
     assert pumps or "_do_madrpc failed" in done.stderr, (
@@ -111,8 +116,14 @@ def test_a_umad_program_is_told(pumps, tmp_path, monkeypatch, stock):
 
 
 def planted(softib: Softib, plant: str, *words: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", PLANTED.format(plant=plant), *words], env=softib.env, cwd=softib.folder,
-                          capture_output=True, text=True, timeout=240)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-c", PLANTED.format(plant=plant), *words],
+        env=softib.env,
+        cwd=softib.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +152,13 @@ def fault(self, asked):
 right_fault = o.Operations._fault
 o.Operations._fault = fault
 """
-    up = subprocess.Popen([sys.executable, "-c", PLANTED.format(plant=plant), "up", "one.yaml"], env=softib.env,
-                          cwd=softib.folder, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    up = subprocess.Popen(
+        [sys.executable, "-c", PLANTED.format(plant=plant), "up", "one.yaml"],
+        env=softib.env,
+        cwd=softib.folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     softib.started.append(up)
     until_ready(up)
     done = subprocess.run(

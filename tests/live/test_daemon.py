@@ -96,10 +96,16 @@ def test_a_detached_start_that_fails_leaves_no_directory(softib):
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("up", "absent.yaml"), "no such file"), (("up", "one.yaml", "--name", "a/b"), "cannot be the name"),
-     (("up", "one.yaml", "--engine", "magic"), "minhop"), (("up", "broken"), ""), (("up", "one.yaml", "--sm", "mine"), "internal"),
-     (("up", "broken", "--detach"), ""), (("status", "one"), "start one with")],
-)  # fmt: skip
+    [
+        (("up", "absent.yaml"), "no such file"),
+        (("up", "one.yaml", "--name", "a/b"), "cannot be the name"),
+        (("up", "one.yaml", "--engine", "magic"), "minhop"),
+        (("up", "broken"), ""),
+        (("up", "one.yaml", "--sm", "mine"), "internal"),
+        (("up", "broken", "--detach"), ""),
+        (("status", "one"), "start one with"),
+    ],
+)
 def test_bad_input_is_one_line(words, says, softib):
     (softib.folder / "broken").write_bytes(b"\0\1\2 nothing")
     assert says in softib(*words, code=2)
@@ -144,9 +150,20 @@ def test_the_control_socket_is_not_upset(softib):
 
     softib.start("one.yaml")
     path = str(softib.folder / "run" / "softib" / "one" / "control")
-    for line in (b"\n", b"{}\n", b"[]\n", b'{"op": "fly"}\n', b"\xff\xfe\n", b'{"op": []}\n', b'{"op": "attach", "port": "x"}\n',
-                 b'{"op": "attach", "node": 5}\n', b'{"op": "fault"}\n', b'{"op": "attach", "node": "\\udca7"}\n',
-                 b'{"op": "fault", "kind": "link-down", "where": "\\udca7[1]"}\n', b"[" * 60000 + b"\n"):  # fmt: skip
+    for line in (
+        b"\n",
+        b"{}\n",
+        b"[]\n",
+        b'{"op": "fly"}\n',
+        b"\xff\xfe\n",
+        b'{"op": []}\n',
+        b'{"op": "attach", "port": "x"}\n',
+        b'{"op": "attach", "node": 5}\n',
+        b'{"op": "fault"}\n',
+        b'{"op": "attach", "node": "\\udca7"}\n',
+        b'{"op": "fault", "kind": "link-down", "where": "\\udca7[1]"}\n',
+        b"[" * 60000 + b"\n",
+    ):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
             s.settimeout(60)
             s.connect(path)

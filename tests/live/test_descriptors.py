@@ -14,8 +14,12 @@ import pytest
 
 from tests.live.serving import wait_for
 
-SOCKETS = {"umad": socket.SOCK_SEQPACKET, "verbs.sock": socket.SOCK_SEQPACKET, "rdma_cm": socket.SOCK_SEQPACKET,
-           "control": socket.SOCK_STREAM}  # fmt: skip
+SOCKETS = {
+    "umad": socket.SOCK_SEQPACKET,
+    "verbs.sock": socket.SOCK_SEQPACKET,
+    "rdma_cm": socket.SOCK_SEQPACKET,
+    "control": socket.SOCK_STREAM,
+}
 CONNECTIONS = 300
 """To each socket: more than it keeps, and than the kernel lets wait."""
 
@@ -53,8 +57,12 @@ def connect_and_say_nothing(folder: Path, held: contextlib.ExitStack) -> int:
 @pytest.mark.parametrize("limit", [32, 1024])
 def test_connections_that_say_nothing(softib, limit):
     """Of more than there are descriptors for, or than one socket keeps."""
-    up = subprocess.run(softib.words("up", "one.yaml", "--detach", "--sm", "none"), env=softib.env, cwd=softib.folder,
-                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))  # fmt: skip
+    up = subprocess.run(
+        softib.words("up", "one.yaml", "--detach", "--sm", "none"),
+        env=softib.env,
+        cwd=softib.folder,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+    )
     assert up.returncode == 0
     pid = softib.status()[0]["pid"]
     with contextlib.ExitStack() as held:
@@ -70,16 +78,26 @@ def test_connections_that_say_nothing(softib, limit):
 def test_the_soft_limit_is_no_limit(softib):
     """As a login shell has it (1,024), while the system allows more."""
     hard = 3000
-    subprocess.run(softib.words("up", "one.yaml", "--detach", "--sm", "none"), env=softib.env, cwd=softib.folder, check=True,
-                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)))  # fmt: skip
+    subprocess.run(
+        softib.words("up", "one.yaml", "--detach", "--sm", "none"),
+        env=softib.env,
+        cwd=softib.folder,
+        check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)),
+    )
     lines = Path(f"/proc/{softib.status()[0]['pid']}/limits").read_text().splitlines()
     assert next(line for line in lines if line.startswith("Max open files")).split()[3:5] == [str(hard), str(hard)]
     softib("down", "one")
 
 
 def test_after_they_are_gone_it_goes_on(softib):
-    subprocess.run(softib.words("up", "one.yaml", "--detach", "--sm", "none"), env=softib.env, cwd=softib.folder, check=True,
-                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)))  # fmt: skip
+    subprocess.run(
+        softib.words("up", "one.yaml", "--detach", "--sm", "none"),
+        env=softib.env,
+        cwd=softib.folder,
+        check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)),
+    )
     with contextlib.ExitStack() as held:
         connect_and_say_nothing(softib.folder / "run" / "softib" / "one", held)
     pid = softib.status()[0]["pid"]

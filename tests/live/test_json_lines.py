@@ -25,7 +25,7 @@ def leaves(command: click.Command, name: str):
             found = command.get_command(click.Context(command), part)
             assert found is not None
             yield from leaves(found, f"{name} {part}")
-    else:
+    if command.params or not isinstance(command, click.Group):
         yield name, {option for p in command.params for option in p.opts}
 
 

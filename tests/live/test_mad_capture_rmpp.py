@@ -121,9 +121,16 @@ def test_every_segment_of_saquery_is_a_packet_that_tshark_reads(softib, stock):
     softib("down")
     verbose = subprocess.run(["tshark", "-r", str(pcap), "-V"], capture_output=True, text=True, timeout=300).stdout
     assert "Malformed" not in verbose and "Transaction ID" in verbose
-    fields = ("infiniband.lrh.slid", "infiniband.lrh.dlid", "infiniband.bth.psn", "infiniband.mad.transactionid",
-              "infiniband.mad.method", "infiniband.rmpp.rmpptype", "infiniband.rmpp.segmentnumber",
-              "infiniband.rmpp.newwindowlast")  # fmt: skip
+    fields = (
+        "infiniband.lrh.slid",
+        "infiniband.lrh.dlid",
+        "infiniband.bth.psn",
+        "infiniband.mad.transactionid",
+        "infiniband.mad.method",
+        "infiniband.rmpp.rmpptype",
+        "infiniband.rmpp.segmentnumber",
+        "infiniband.rmpp.newwindowlast",
+    )
     rows = columns(pcap, *fields, only="infiniband.mad.mgmtclass == 3")
     psns = [int(r[2]) for r in rows]
     assert psns == sorted(set(psns))

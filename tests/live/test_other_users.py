@@ -49,13 +49,25 @@ class Owned:
         for path in [folder, *folder.rglob("*")]:
             os.chown(path, OWNER, OWNER)
         source = str(Path(__file__).resolve().parents[2] / "src")
-        self.env = {**os.environ, "XDG_RUNTIME_DIR": str(folder / "run"), "SOFTIB_CACHE_DIR": str(folder / "cache"),
-                    "HOME": str(folder), "PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+        self.env = {
+            **os.environ,
+            "XDG_RUNTIME_DIR": str(folder / "run"),
+            "SOFTIB_CACHE_DIR": str(folder / "cache"),
+            "HOME": str(folder),
+            "PYTHONPATH": source,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
 
     def __call__(self, *words: str, code: int = 0) -> str:
         """``softib`` of the owner, who may read this checkout and this Python wherever they are."""
-        done = subprocess.run([*as_user(OWNER, "dac_read_search"), sys.executable, "-m", "softib.cli.main", *words], env=self.env,
-                              cwd=self.folder, capture_output=True, text=True, timeout=240)  # fmt: skip
+        done = subprocess.run(
+            [*as_user(OWNER, "dac_read_search"), sys.executable, "-m", "softib.cli.main", *words],
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         assert done.returncode == code, (words, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
@@ -98,9 +110,15 @@ def by_stock_library(owned) -> dict[str, str]:
 
 
 TOOLS = (
-    ("iblinkinfo",), ("ibnetdiscover",), ("saquery",), ("sminfo",), ("perfquery", "2"), ("smpquery", "nodeinfo", "1"),
-    ("ibportstate", "1", "1", "disable"), ("opensm", "-p", "14", "-o", "-f", "opensm.log"),
-)  # fmt: skip
+    ("iblinkinfo",),
+    ("ibnetdiscover",),
+    ("saquery",),
+    ("sminfo",),
+    ("perfquery", "2"),
+    ("smpquery", "nodeinfo", "1"),
+    ("ibportstate", "1", "1", "disable"),
+    ("opensm", "-p", "14", "-o", "-f", "opensm.log"),
+)
 
 
 @pytest.mark.parametrize("command", TOOLS, ids=lambda c: c[0])

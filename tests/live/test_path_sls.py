@@ -44,8 +44,14 @@ def managed(softib: Softib, stock, engine: str, topology: str, *more: str) -> su
         (softib.folder / "torus.conf").write_text(torus_config(f))
         more = (*more, "--torus_config", str(softib.folder / "torus.conf"))
     words = ["run", "--", stock("opensm"), "-f", str(log), "-d2", "-Q", "-R", f"{engine},no_fallback", *more]
-    sm = subprocess.Popen(softib.words(*words), env=softib.env, cwd=softib.folder, stdin=subprocess.PIPE,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    sm = subprocess.Popen(
+        softib.words(*words),
+        env=softib.env,
+        cwd=softib.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(), SECONDS), log.read_text()[-800:]
     return sm
 

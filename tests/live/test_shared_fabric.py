@@ -133,8 +133,12 @@ def test_a_c_program_reads_the_same(mapped, tmp_path):
     types = HEADER.types()
     head, column = types["softib_shared_fabric"], types["softib_column"]
     assert [int(x) for x in said[0].split()[1:]] == [
-        head.itemsize, head.fields["epoch"][1], column.itemsize, column.fields["offset"][1], column.fields["shape"][1],
-    ]  # fmt: skip
+        head.itemsize,
+        head.fields["epoch"][1],
+        column.itemsize,
+        column.fields["offset"][1],
+        column.fields["shape"][1],
+    ]
     assert said[1] == "epoch 77 name pod"
     told = {x.split()[0]: x.split()[1:] for x in said[2:]}
     assert list(told) == [c.name for c in COLUMNS]

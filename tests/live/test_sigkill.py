@@ -52,8 +52,13 @@ def kills(command: Softib, seed: int, times: int, osm: tuple[str, ...], stays: s
     command.env["OSM_CACHE_DIR"] = command.env["OSM_TMP_DIR"] = str(command.folder)
     for i in range(times):
         moment = ("up", "serving", "down")[i % 3]
-        up = subprocess.Popen(command.words("up", "one.yaml", *(("--sm", "none") if moment == "serving" else ())),
-                              env=command.env, cwd=command.folder, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        up = subprocess.Popen(
+            command.words("up", "one.yaml", *(("--sm", "none") if moment == "serving" else ())),
+            env=command.env,
+            cwd=command.folder,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         command.started.append(up)
         other = None
         if moment == "up":
@@ -63,11 +68,20 @@ def kills(command: Softib, seed: int, times: int, osm: tuple[str, ...], stays: s
             if moment == "serving":
                 options = ["--stock-preload"] if PRELOAD.is_file() and i % 2 else []
                 words = command.words("run", "--node", "host-0003", *options, "--", stays, "-S")
-                left_over.append(subprocess.Popen(words, env=command.env, cwd=command.folder,
-                                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
+                left_over.append(
+                    subprocess.Popen(
+                        words, env=command.env, cwd=command.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                    )
+                )
             what = ("run", "--", *osm) if moment == "serving" else ("down",)
-            other = subprocess.Popen(command.words(*what), env=command.env, cwd=command.folder,
-                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+            other = subprocess.Popen(
+                command.words(*what),
+                env=command.env,
+                cwd=command.folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
             time.sleep(float(rng.uniform(0, 1.0 if moment == "serving" else 0.3)))
         born = children(up.pid)
         up.kill()
@@ -132,12 +146,22 @@ def test_programs_of_a_dead_daemon_get_an_error(softib, stock, preload):
     up = softib.start("one.yaml")
     options = ["--stock-preload"] if preload == "stock" else []
     script = f"while {stock('smpquery')} -t 200 -D nodeinfo 0; do :; done; echo over"
-    busy = subprocess.Popen(softib.words("run", *options, "--", "sh", "-c", script), env=softib.env, cwd=softib.folder,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    busy = subprocess.Popen(
+        softib.words("run", *options, "--", "sh", "-c", script),
+        env=softib.env,
+        cwd=softib.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     waiting = subprocess.Popen(
-        softib.words("run", "--node", "host-0002", *options, "--", stock("ibping"), "-S"), env=softib.env, cwd=softib.folder,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        softib.words("run", "--node", "host-0002", *options, "--", stock("ibping"), "-S"),
+        env=softib.env,
+        cwd=softib.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     many = 2 if preload == "stock" else 1  # under our library smpquery comes and goes between two looks
     assert wait_for(lambda: len(softib.status()[0]["clients"]) >= many) and busy.poll() is None
     up.send_signal(signal.SIGKILL)
@@ -186,8 +210,14 @@ def small(softib):
         pytest.skip("no private mount namespace here (unshare)")
 
     def run(size: str, *words: str) -> subprocess.CompletedProcess:
-        return subprocess.run([*unshare, "sh", "-c", FULL.format(size=size, place=place), "sh", *words], env=softib.env,
-                              cwd=softib.folder, capture_output=True, text=True, timeout=240)  # fmt: skip
+        return subprocess.run(
+            [*unshare, "sh", "-c", FULL.format(size=size, place=place), "sh", *words],
+            env=softib.env,
+            cwd=softib.folder,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
 
     return run
 

@@ -116,9 +116,14 @@ class Sender(_End):
             length = len(part) + self.class_header if number > 1 else length
         h = _header(mad)
         for field, value in (
-            (R.version, 1), (R.type, int(RmppType.DATA)), (R.resp_time, RRESP_NONE), (R.flags, flags), (R.status, 0),
-            (R.segment, number), (R.length, length),
-        ):  # fmt: skip
+            (R.version, 1),
+            (R.type, int(RmppType.DATA)),
+            (R.resp_time, RRESP_NONE),
+            (R.flags, flags),
+            (R.status, 0),
+            (R.segment, number),
+            (R.length, length),
+        ):
             field.set(h, value)
         return mad
 

@@ -84,8 +84,17 @@ def test_nobody_answers():
 
 def control(kind: int, segment: int = 0, window: int = 0, status: int = 0) -> np.ndarray:
     mad = np.zeros(256, np.uint8)
-    mad[:SA_DATA] = SaHeader.pack(base_version=1, mgmt_class=3, class_version=2, rmpp_version=1, rmpp_type=kind, rmpp_flags=1,
-                                  rmpp_status=status, segment=segment, length=window)  # fmt: skip
+    mad[:SA_DATA] = SaHeader.pack(
+        base_version=1,
+        mgmt_class=3,
+        class_version=2,
+        rmpp_version=1,
+        rmpp_type=kind,
+        rmpp_flags=1,
+        rmpp_status=status,
+        segment=segment,
+        length=window,
+    )
     return mad
 
 

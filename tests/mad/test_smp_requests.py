@@ -43,9 +43,19 @@ def test_rows_read_back_as_the_declared_structure(paths, method, attr, mkey, mod
     out = np.full(len(rows), out_port, np.uint8)
     batch = build(SmpRequests(method, attr, rows, rows, modifier, out, data, chosen), routes, mkey)
     m = batch.mad
-    for f, value in ((H.base_version, 1), (H.mgmt_class, 0x81), (H.class_version, 1), (H.method, method), (H.status, 0),
-                     (H.hop_pointer, 0), (H.attr_id, attr), (H.attr_mod, modifier), (Smp.mkey, mkey),
-                     (Smp.dr_slid, 0xFFFF), (Smp.dr_dlid, 0xFFFF)):  # fmt: skip
+    for f, value in (
+        (H.base_version, 1),
+        (H.mgmt_class, 0x81),
+        (H.class_version, 1),
+        (H.method, method),
+        (H.status, 0),
+        (H.hop_pointer, 0),
+        (H.attr_id, attr),
+        (H.attr_mod, modifier),
+        (Smp.mkey, mkey),
+        (Smp.dr_slid, 0xFFFF),
+        (Smp.dr_dlid, 0xFFFF),
+    ):
         assert (f.get(m) == np.asarray(value, f.dtype)).all(), f
     assert (Smp.data.get(m) == data[chosen]).all()
     extra = [out_port] if out_port else []

@@ -28,8 +28,15 @@ class Terminal:
         self.raw = b""
         self._size(lines, columns)
         env = {k: v for k, v in env.items() if k not in ("LINES", "COLUMNS")} | {"TERM": "xterm-256color"}
-        self.child = subprocess.Popen(words, env=env, stdin=child, stdout=child, stderr=subprocess.PIPE, start_new_session=True,
-                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # fmt: skip
+        self.child = subprocess.Popen(
+            words,
+            env=env,
+            stdin=child,
+            stdout=child,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
         os.close(child)
 
     def __enter__(self) -> Terminal:

@@ -46,9 +46,14 @@ def test_a_port_that_leaves_out_flow_control_packets_is_named(softib, tmp_path):
     )
 
 
-@pytest.mark.parametrize(("args", "says"), [
-    (("examples/small.yaml",), "one file is one reading"), (("nobody-runs-this",), "nobody-runs-this"),
-    (("x", "--rounds", "1"), "2"), (("x", "--ignore", "link-bit-error"), "x"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("examples/small.yaml",), "one file is one reading"),
+        (("nobody-runs-this",), "nobody-runs-this"),
+        (("x", "--rounds", "1"), "2"),
+        (("x", "--ignore", "link-bit-error"), "x"),
+    ],
+)
 def test_what_cannot_be_read_is_one_line(args, says):
     assert says in one_line(here("diagnose", *args))

@@ -78,8 +78,14 @@ def test_modules_of_cables(pair):
     )
 
 
-SPEEDS = ["SyncHeaderErrorCounter", "PortFECCorrectableBlockCounter", "PortFECUncorrectableBlockCounter", "PortFECCorrectedSymbolCounter",
-          *(f"FECCorrectedSymbolCounterLane[{k}]" for k in range(4)), "FECUncorrectableBlockCounterLane0"]  # fmt: skip
+SPEEDS = [
+    "SyncHeaderErrorCounter",
+    "PortFECCorrectableBlockCounter",
+    "PortFECUncorrectableBlockCounter",
+    "PortFECCorrectedSymbolCounter",
+    *(f"FECCorrectedSymbolCounterLane[{k}]" for k in range(4)),
+    "FECUncorrectableBlockCounterLane0",
+]
 
 
 def with_speeds(text: str, guid: str, port: int, values: list[object]) -> str:
@@ -151,9 +157,13 @@ def test_modules_of_a_file_are_exported(pair):
     text = softib.Exporter.text_of(pair[1])
     label = 'guid="0xb0cf0e0300d33fc0",port="2"'
     for line in (
-        f"softib_module_temperature_celsius{{{label}}} 48", f"softib_module_voltage_volts{{{label}}} 3.3", f"softib_module_transmit_bias_amperes{{{label}}} 0.0065",
-        f"softib_module_receive_power_dbm{{{label}}} -9.1", f"softib_module_receive_power_low_alarm_dbm{{{label}}} -8", f"softib_port_raw_ber{{{label}}} 1.5e-08",
-    ):  # fmt: skip
+        f"softib_module_temperature_celsius{{{label}}} 48",
+        f"softib_module_voltage_volts{{{label}}} 3.3",
+        f"softib_module_transmit_bias_amperes{{{label}}} 0.0065",
+        f"softib_module_receive_power_dbm{{{label}}} -9.1",
+        f"softib_module_receive_power_low_alarm_dbm{{{label}}} -8",
+        f"softib_port_raw_ber{{{label}}} 1.5e-08",
+    ):
         name, value = line.rsplit(" ", 1)
         (told,) = [one for one in text.splitlines() if one.startswith(name)]
         assert float(told.rsplit(" ", 1)[1]) == pytest.approx(float(value), rel=0.01), told

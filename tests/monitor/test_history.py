@@ -26,15 +26,30 @@ BEGIN = 480_000 * HOUR_NS
 
 def ports(n: int = 6) -> ObservedPorts:
     rows = np.arange(n, dtype=np.int32)
-    return ObservedPorts(rows.astype(np.uint64), np.ones(n, np.int32), rows % 2 == 0, tuple(f"n{i}" for i in range(n)), rows + 1, rows[::-1].copy(),
-                         np.full(n, 400.0), {"vendor": np.array(["v"] * n, object)})  # fmt: skip
+    return ObservedPorts(
+        rows.astype(np.uint64),
+        np.ones(n, np.int32),
+        rows % 2 == 0,
+        tuple(f"n{i}" for i in range(n)),
+        rows + 1,
+        rows[::-1].copy(),
+        np.full(n, 400.0),
+        {"vendor": np.array(["v"] * n, object)},
+    )
 
 
 def interval(end_ns: int, n: int = 6, errors: int = 2) -> Interval:
     known = np.arange(n) != 3
     counted = np.where(known, np.uint64(errors), np.uint64(0))
-    return Interval(np.arange(n, dtype=np.uint64), np.ones(n, np.int32), np.full(n, end_ns - 10**9), np.full(n, end_ns), {"symbol_error_counter": counted},
-                    {"symbol_error_counter": known}, {"state": np.where(known, 4.0, np.nan)})  # fmt: skip
+    return Interval(
+        np.arange(n, dtype=np.uint64),
+        np.ones(n, np.int32),
+        np.full(n, end_ns - 10**9),
+        np.full(n, end_ns),
+        {"symbol_error_counter": counted},
+        {"symbol_error_counter": known},
+        {"state": np.where(known, 4.0, np.nan)},
+    )
 
 
 def test_what_is_kept_is_what_was_seen(tmp_path):

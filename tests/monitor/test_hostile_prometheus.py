@@ -108,21 +108,40 @@ def of(values: list[object], **labels: object) -> dict[str, object]:
     b'{"data": {"result": [{"metric": {}, "values": 3}]}}', b'{"data": {"result": [{"metric": {}, "values": [[1]]}]}}', b'{"data": {"result": [{"metric": {}, "value": [1, []]}]}}',
     b'{"data": {"result": [{"metric": {}, "value": [{}, "1"]}]}}', b'{"data": {"result": [' + b"[" * 100_000, b'{"data": {"result": [' + b"1" * 5000 + b"]}}",
     b'{"data": {"result": [{"metric": {}, "value": [1, "' + b"9" * 5000 + b'x"]}]}}',
-])  # fmt: skip
+])  # fmt: skip # a packed list of short values
 def test_what_is_no_answer_of_prometheus_is_refused_in_a_line(serve, document):
     refused(serve(body(document)).url)
 
 
-@pytest.mark.parametrize("values", [
-    [[1, "NaN"], [2, "NaN"]], [[1, "+Inf"], [2, "-Inf"]], [[1, "-5"], [2, "-7"]], [[1, "1e300"], [2, "1e301"]], [["NaN", "1"], ["Inf", "2"]], [[-1e300, "1"], [1e300, "2"]], [[1e18, "1"]],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[1, "NaN"], [2, "NaN"]],
+        [[1, "+Inf"], [2, "-Inf"]],
+        [[1, "-5"], [2, "-7"]],
+        [[1, "1e300"], [2, "1e301"]],
+        [["NaN", "1"], ["Inf", "2"]],
+        [[-1e300, "1"], [1e300, "2"]],
+        [[1e18, "1"]],
+    ],
+)
 def test_samples_that_no_counter_reads_are_left_out(serve, values):
     assert "two are needed" in refused(serve(series(of(values))).url)
 
 
-@pytest.mark.parametrize("labels", [
-    {"guid": "0x" + "f" * 17}, {"guid": "-1"}, {"guid": "1_0"}, {"port": "²"}, {"port": "9" * 5000}, {"port": "256"}, {"port": "-1"}, {"guid": ""},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"guid": "0x" + "f" * 17},
+        {"guid": "-1"},
+        {"guid": "1_0"},
+        {"port": "²"},
+        {"port": "9" * 5000},
+        {"port": "256"},
+        {"port": "-1"},
+        {"guid": ""},
+    ],
+)
 def test_ports_that_cannot_be_are_left_out(serve, labels):
     assert "two are needed" in refused(serve(series(of([[1, "1"], [2, "2"]], **labels))).url)
 

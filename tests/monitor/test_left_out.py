@@ -30,8 +30,13 @@ def queried(
         for where, counters in ports.items()
     ]
     head = ['Errors for 0x1 "x"'] if ports else []
-    tail = ["", f"## Summary: {checked} nodes checked, {len(ports)} bad nodes found", f"##          {checked} ports checked, {len(ports)} ports have errors beyond threshold",
-            f"## Thresholds: {thresholds}", f"## Suppressed:{suppressed}"]  # fmt: skip
+    tail = [
+        "",
+        f"## Summary: {checked} nodes checked, {len(ports)} bad nodes found",
+        f"##          {checked} ports checked, {len(ports)} ports have errors beyond threshold",
+        f"## Thresholds: {thresholds}",
+        f"## Suppressed:{suppressed}",
+    ]
     path.write_text("\n".join([*head, *lines, *tail]) + "\n")
     os.utime(path, (1_700_000_000 + at, 1_700_000_000 + at))
     return str(path)
@@ -83,8 +88,16 @@ def test_what_was_left_out_is_at_most_the_threshold(tmp_path: Path, fabric: str,
 
 def test_a_suppressed_counter_is_unknown(tmp_path: Path, fabric: str) -> None:
     where = port(fabric, "leaf-1", 1)
-    files = [queried(tmp_path / n, {where: {"SymbolErrorCounter": v}} if v else {}, checked=32, suppressed=" SymbolErrorCounter", at=t)
-             for n, v, t in (("a", 0, 0), ("b", 5000, HOUR))]  # fmt: skip
+    files = [
+        queried(
+            tmp_path / n,
+            {where: {"SymbolErrorCounter": v}} if v else {},
+            checked=32,
+            suppressed=" SymbolErrorCounter",
+            at=t,
+        )
+        for n, v, t in (("a", 0, 0), ("b", 5000, HOUR))
+    ]
     assert told(*files, fabric=fabric) == []
 
 

@@ -42,9 +42,14 @@ def lab():
 def test_a_healthy_fabric_accuses_nobody_and_every_module_is_read(lab):
     seen = watched(lab)
     for name, least, most in (
-        ("module_temperature_c", 40, 50), ("module_voltage_v", 3.29, 3.31), ("module_rx_power_dbm", -1.1, -1.0), ("module_tx_power_dbm", -0.01, 0.01),
-        ("module_rx_power_low_dbm", -8.1, -7.9), ("module_temperature_high_c", 75, 75), ("fec_corrects", 15, 15),
-    ):  # fmt: skip
+        ("module_temperature_c", 40, 50),
+        ("module_voltage_v", 3.29, 3.31),
+        ("module_rx_power_dbm", -1.1, -1.0),
+        ("module_tx_power_dbm", -0.01, 0.01),
+        ("module_rx_power_low_dbm", -8.1, -7.9),
+        ("module_temperature_high_c", 75, 75),
+        ("fec_corrects", 15, 15),
+    ):
         assert ((seen.level[name] >= least) & (seen.level[name] <= most)).all(), name
     assert seen.total("fec_codewords_0").min() > 0 and not sum(seen.total(n).sum() for n in HISTOGRAM[1:])
     assert not accused(lab)

@@ -89,7 +89,7 @@ def server(softib, tmp_path, monkeypatch):
     if TREYDOCK.is_file():
         shutil.copy(TREYDOCK, folder / "treydock.rules")
         rules.append(str(folder / "treydock.rules"))
-    with library.Exporter("one", port=0, every=1.0) as exporter:
+    with library.Exporter("one", library.ExporterOptions(every=1.0), port=0) as exporter:
         exporter.start()
         one = Prometheus(folder, f"127.0.0.1:{exporter.port}", rules)
         try:

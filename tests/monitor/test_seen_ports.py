@@ -63,9 +63,13 @@ def test_a_dead_switch_stays_over_discoveries_and_restarts_until_it_is_forgotten
     again.step()
     left = values(again)
     again.close()
-    assert down.keys() - left.keys() == {k for k, v in down.items() if v < 2 and k[0] != "softib_devices_down" and (
-        k[1] == "spine-2" or (k[0] == "softib_link_up" and v == 0) or k[0] == "softib_port_state"
-    )}  # fmt: skip
+    assert down.keys() - left.keys() == {
+        k
+        for k, v in down.items()
+        if v < 2
+        and k[0] != "softib_devices_down"
+        and (k[1] == "spine-2" or (k[0] == "softib_link_up" and v == 0) or k[0] == "softib_port_state")
+    }
 
 
 def test_what_comes_back_is_seen_within_a_minute():
@@ -138,9 +142,15 @@ def test_a_cable_that_was_moved_is_not_down():
     place = np.full(len(ports), -1)
     place[keep] = np.arange(len(keep))
     after = ObservedPorts(
-        ports.node_guid[keep], ports.portnum[keep], ports.switch[keep], tuple(ports.node[i] for i in keep), ports.lid[keep],
-        place[peer[keep]].astype(np.int32), ports.rate_gbps[keep], {k: v[keep] for k, v in ports.text.items()},
-    )  # fmt: skip
+        ports.node_guid[keep],
+        ports.portnum[keep],
+        ports.switch[keep],
+        tuple(ports.node[i] for i in keep),
+        ports.lid[keep],
+        place[peer[keep]].astype(np.int32),
+        ports.rate_gbps[keep],
+        {k: v[keep] for k, v in ports.text.items()},
+    )
     reading = Reading.empty(after.node_guid, after.portnum)
     reading.answered[:], reading.level["state"] = True, np.full(len(after), 4.0)
     seen.step(after, reading, one.silent, 2.0)

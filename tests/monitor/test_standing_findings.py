@@ -15,11 +15,10 @@ from softib.monitor.intervals import between, carried
 from softib.monitor.ledger import Ledger, Repair, ledger_of, repaired
 from softib.monitor.reading import Reading
 from tests.diags.cable_rules.observed import observed
-from tests.monitor.exporter.exporting import exporter, take_out
+from tests.monitor.exporter.exporting import FALLS, exporter, fall, take_out
 from tests.monitor.lab import Wire, fabric_up, port_of
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
-FALLS = "link_downed_counter"
 
 
 def findings(service) -> dict[tuple[str, str, str, str, str], str]:
@@ -35,13 +34,6 @@ def findings(service) -> dict[tuple[str, str, str, str, str], str]:
                 assert key not in found
                 found[key] = label["severity"]
     return found
-
-
-def fall(fabric, name: str, portnum: int, times: int = 1) -> None:
-    """Both ends of the cable count it."""
-    port = port_of(fabric, name, portnum)
-    for end in (port, int(fabric.port_peer[port])):
-        fabric.counters[FALLS][end] += times
 
 
 @pytest.fixture

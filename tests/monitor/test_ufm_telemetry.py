@@ -67,10 +67,15 @@ def test_the_csv_form_has_raw_error_ratios_and_temperatures(tmp_path):
     assert found["link-pre-fec-errors"].where[0].portnum == 1
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ('{"values": 7, "node_guid": 1}', "no list of values"), ('{"values": [{"node_guid": "0x1"', "no UFM telemetry"),
-    ("Node_GUID,Port_Number,Symbol_Errors\n0x1,0,5\nx,y,z\n", "no counters"), ('{"values": [{"node_guid": "0x1", "port_num": NaN}]}', "no counters"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"values": 7, "node_guid": 1}', "no list of values"),
+        ('{"values": [{"node_guid": "0x1"', "no UFM telemetry"),
+        ("Node_GUID,Port_Number,Symbol_Errors\n0x1,0,5\nx,y,z\n", "no counters"),
+        ('{"values": [{"node_guid": "0x1", "port_num": NaN}]}', "no counters"),
+    ],
+)
 def test_what_is_none_is_one_line(tmp_path, text, says):
     (tmp_path / "a.json").write_text(text)
     (tmp_path / "b.json").write_text(text)
@@ -87,14 +92,26 @@ def test_nothing_else_is_taken_for_telemetry(tmp_path):
     assert not is_telemetry(str(tmp_path / "absent"))
 
 
-@pytest.mark.parametrize(("symbol", "effective", "severity"), [
-    ("1e-15", "1e-12", None), ("4.9e-15", "4.9e-12", None), ("5e-15", "1e-13", "warning"), ("1e-14", "1e-13", "error"), ("1e-16", "5e-12", "warning"),
-    ("1e-16", "1.5e-11", "error"), ("1.5e-254", "1.5e-254", None),
-])  # fmt: skip
-@pytest.mark.parametrize("header", [
-    "timestamp,Node_GUID,Port_Number,Link_Down_IB,Raw_BER,Effective_BER,Symbol_BER", "timestamp,Node GUID,Port,Link_Down_IB,Raw BER,Effective BER,Symbol BER",
-    "timestamp,NodeGUID,PortNumber,nothing of ours,raw_ber,effective_ber,symbol_ber",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("symbol", "effective", "severity"),
+    [
+        ("1e-15", "1e-12", None),
+        ("4.9e-15", "4.9e-12", None),
+        ("5e-15", "1e-13", "warning"),
+        ("1e-14", "1e-13", "error"),
+        ("1e-16", "5e-12", "warning"),
+        ("1e-16", "1.5e-11", "error"),
+        ("1.5e-254", "1.5e-254", None),
+    ],
+)
+@pytest.mark.parametrize(
+    "header",
+    [
+        "timestamp,Node_GUID,Port_Number,Link_Down_IB,Raw_BER,Effective_BER,Symbol_BER",
+        "timestamp,Node GUID,Port,Link_Down_IB,Raw BER,Effective BER,Symbol BER",
+        "timestamp,NodeGUID,PortNumber,nothing of ours,raw_ber,effective_ber,symbol_ber",
+    ],
+)
 def test_stated_ratios_are_held_to_nvidias_levels_of_ndr(tmp_path, header, symbol, effective, severity):
     for name, at in (("a", 10**15), ("b", 10**15 + 10**9)):
         rows = [

@@ -122,11 +122,18 @@ def test_laws_of_racks_and_cables(demand):
 def test_a_way_by_hand():
     """Two racks side by side, both devices at the top unit: 0.5 m up, 0.6 m along, 0.5 m down, 0.5 m of slack."""
     fabric = candidates(Demand(2, 1, "NDR"))[0][0].fabric
-    floor = read_floor({
-        "racks": 2, "rack_units": 10, "host": {"units": 1, "kw": 1},
-        "placed": [{"node": "leaf-1", "rack": "A01", "u": 10}, {"node": "host-0001", "rack": "A02", "u": 10},
-                   {"node": "host-0002", "rack": "A01", "u": 9}],
-    })  # fmt: skip
+    floor = read_floor(
+        {
+            "racks": 2,
+            "rack_units": 10,
+            "host": {"units": 1, "kw": 1},
+            "placed": [
+                {"node": "leaf-1", "rack": "A01", "u": 10},
+                {"node": "host-0001", "rack": "A02", "u": 10},
+                {"node": "host-0002", "rack": "A01", "u": 9},
+            ],
+        }
+    )
     cables = cables_of(fabric, lay_out(fabric, floor), "NDR")
     assert sorted(cables.path_m.round(5).tolist()) == [0.54445, 2.1]
     (order,) = cables.orders  # one splitter serves both hosts: the longer leg
@@ -137,11 +144,21 @@ def test_another_room_and_a_bend_by_hand():
     """Rows of two rooms, tops of two racks: 3 m of pitch, 60 m between the rooms, twice 0.5 m up, 0.5 m of slack; a half
     circle of 0.1 m inside a rack."""
     fabric = candidates(Demand(2, 1, "NDR"))[0][0].fabric
-    floor = read_floor({
-        "rows": 2, "racks": 1, "rack_units": 10, "host": {"units": 1, "kw": 1}, "gaps_m": {1: 60}, "bend_radius_m": 0.1,
-        "placed": [{"node": "leaf-1", "rack": "A01", "u": 10}, {"node": "host-0001", "rack": "B01", "u": 10},
-                   {"node": "host-0002", "rack": "A01", "u": 9}],
-    })  # fmt: skip
+    floor = read_floor(
+        {
+            "rows": 2,
+            "racks": 1,
+            "rack_units": 10,
+            "host": {"units": 1, "kw": 1},
+            "gaps_m": {1: 60},
+            "bend_radius_m": 0.1,
+            "placed": [
+                {"node": "leaf-1", "rack": "A01", "u": 10},
+                {"node": "host-0001", "rack": "B01", "u": 10},
+                {"node": "host-0002", "rack": "A01", "u": 9},
+            ],
+        }
+    )
     cables = cables_of(fabric, lay_out(fabric, floor), "NDR")
     assert sorted(cables.path_m.round(4).tolist()) == [round(np.pi * 0.1 + 0.5, 4), 64.5]
     assert {medium for medium, _, _ in cables.by_kind()} == {"SMF"}  # multimode reaches 50 m, and one plug serves both
@@ -159,9 +176,12 @@ def test_another_room_and_a_bend_by_hand():
         ({"racks": 9, "placed": [{"node": n, "rack": "A01", "u": 1} for n in ("leaf-1", "leaf-2")]}, "overlap"),
         ({"racks": 9, "gaps_m": {1: 50}}, "no row follows row 1"),
         ({"racks": 9, "tray_m": 0.1, "bend_radius_m": 0.2}, "does not fit below a tray"),
-        ({"rows": 60, "racks": 9, "row_pitch_m": 40, "kw": 11, "host": {"units": 8, "kw": 10}}, "no cable of EDR is longer"),
+        (
+            {"rows": 60, "racks": 9, "row_pitch_m": 40, "kw": 11, "host": {"units": 8, "kw": 10}},
+            "no cable of EDR is longer",
+        ),
     ],
-)  # fmt: skip
+)
 def test_impossible_floors_are_one_line(floor, why):
     fabric = candidates(Demand(400, 1, "EDR"))[0][0].fabric
     with pytest.raises(InputError, match=why) as error:

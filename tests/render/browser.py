@@ -16,9 +16,17 @@ from typing import Any
 
 CHROMIUM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-pipe",
+]
 
 WEBGL = [
     "--use-angle=swiftshader",
@@ -45,9 +53,22 @@ class Browser:
         script = f'exec 3<&{to_child} 4>&{from_child}; exec "$@"'
         home = {name: str(self.folder) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
         self.child = subprocess.Popen(
-            ["bash", "-c", script, "bash", CHROMIUM, *self.flags, f"--user-data-dir={self.folder / 'profile'}", "about:blank"],
-            env={**os.environ, **home}, pass_fds=(to_child, from_child), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            [
+                "bash",
+                "-c",
+                script,
+                "bash",
+                CHROMIUM,
+                *self.flags,
+                f"--user-data-dir={self.folder / 'profile'}",
+                "about:blank",
+            ],
+            env={**os.environ, **home},
+            pass_fds=(to_child, from_child),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         os.close(to_child)
         os.close(from_child)
         self.left = b""
@@ -142,8 +163,13 @@ class Browser:
     def key(self, name: str, text: str = "") -> None:
         """One key, down and up."""
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=name, text=text if kind == "keyDown" else "",
-                      windowsVirtualKeyCode={"Enter": 13}.get(name, 0))  # fmt: skip
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=name,
+                text=text if kind == "keyDown" else "",
+                windowsVirtualKeyCode={"Enter": 13}.get(name, 0),
+            )
 
     def type(self, text: str) -> None:
         """Letters into what has the focus."""

@@ -74,9 +74,13 @@ def report_of(fabric: Fabric, engine: str = "minhop", findings: tuple[Finding, .
     routing = route(graph, engine)
     switches = fabric.sizes.switches
     report = Report(
-        "pod.net", "ibsim", Counts("pod", switches, fabric.sizes.nodes - switches, 0, fabric.sizes.cables, None),
-        list(findings), [Problem("pod.net", 7, "no such port")], fabric=fabric,
-    )  # fmt: skip
+        "pod.net",
+        "ibsim",
+        Counts("pod", switches, fabric.sizes.nodes - switches, 0, fabric.sizes.cables, None),
+        list(findings),
+        [Problem("pod.net", 7, "no such port")],
+        fabric=fabric,
+    )
     report.graph, report.lft = graph, routing.lft
     report.routing = judge(fabric, graph, routing.lft, engine, "test")[0]
     report.recognised = recognise(fabric)

@@ -58,13 +58,13 @@ class Page(HTMLParser):
 
 
 HOSTILE = [
-    '<script>alert(1)</script>',
+    "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
     "' onmouseover='alert(1)",
     "</title></svg><script>alert(1)</script>",
     "{{ 7 * 7 }}{% raw %}",
     "a&lt;b&",
-]  # fmt: skip
+]
 
 
 def data_of(report) -> str:

@@ -28,8 +28,11 @@ def graphs(draw, most=7, lmc=0):
 def parts_of(g):
     """(cables, hosts) as :func:`wire` takes them."""
     owner = np.repeat(np.arange(g.n_switches), np.diff(g.first))
-    cables = [(int(owner[e]), int(g.out_port[e]), int(g.peer[e]), int(g.peer_port[e]))
-              for e in range(len(g.peer)) if e < g.reverse[e]]  # fmt: skip
+    cables = [
+        (int(owner[e]), int(g.out_port[e]), int(g.peer[e]), int(g.peer_port[e]))
+        for e in range(len(g.peer))
+        if e < g.reverse[e]
+    ]
     cas = np.flatnonzero(~g.end_is_switch)
     return cables, [(int(g.end_switch[i]), int(g.end_port[i])) for i in cas]
 

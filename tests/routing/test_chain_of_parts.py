@@ -19,9 +19,13 @@ from softib.sm.config import SmConfig
 
 
 def policy(groups: str, topologies: str, steps: str) -> ChainPolicy:
-    return parse_chain({
-        "pgrp_policy_file": (groups, "groups"), "topo_policy_file": (topologies, "topologies"), "rch_policy_file": (steps, "steps"),
-    })  # fmt: skip
+    return parse_chain(
+        {
+            "pgrp_policy_file": (groups, "groups"),
+            "topo_policy_file": (topologies, "topologies"),
+            "rch_policy_file": (steps, "steps"),
+        }
+    )
 
 
 def block(kind: str, **lines: object) -> str:
@@ -112,8 +116,9 @@ def test_a_fallback_stands_in_for_a_step_that_fails(tree):
     steps = step(1, "updn") + step(2, "file", 1) + step(5, "updn", 1, fallback_to=2)
     chain = policy(
         block("port-group", name="part", port_guid=guids(tree.switch_guid[part])),
-        block("topology", id=1, sw_grp="part", hca_grp="ALL_CAS"), steps,
-    )  # fmt: skip
+        block("topology", id=1, sw_grp="part", hca_grp="ALL_CAS"),
+        steps,
+    )
     made = route(tree, "chain", RouteOptions(chain=chain))
     assert any(note.startswith("step 2 (file, topology 1) failed") for note in made.notes)
     assert any(note.startswith("step 5 (updn, topology 1)") for note in made.notes)

@@ -187,9 +187,16 @@ def test_updn_finds_the_spines_whatever_the_guids(leaves):
     # over 20 leaves OpenSM's histogram takes leaves for roots too
     for guids in (None, np.arange(leaves + 3, 0, -1)):
         g = clos(leaves, 3, 2)
-        g = g if guids is None else wire(
-            leaves + 3, [(lf, 3 + s, leaves + s, 1 + lf) for lf in range(leaves) for s in range(3)],
-            [(lf, 1 + h) for lf in range(leaves) for h in range(2)], guid=guids)  # fmt: skip
+        g = (
+            g
+            if guids is None
+            else wire(
+                leaves + 3,
+                [(lf, 3 + s, leaves + s, 1 + lf) for lf in range(leaves) for s in range(3)],
+                [(lf, 1 + h) for lf in range(leaves) for h in range(2)],
+                guid=guids,
+            )
+        )
         r = route(g, "updn")
         assert sorted(r.roots) == sorted(int(x) for x in g.switch_guid[leaves:])
         assert list(r.ranks) == [1] * leaves + [0] * 3
@@ -229,11 +236,16 @@ def test_rings_and_tori_deadlock_under_minhop_and_not_under_updn(g):
 
 
 @pytest.mark.parametrize("name", ALONE)
-@pytest.mark.parametrize("g", [
-    pytest.param(clos(4, 2, 3), id="clos"), pytest.param(clos(3, 2, 4, 2), id="parallel"),
-    pytest.param(kary_tree(2, 3), id="2-ary 3"), pytest.param(kary_tree(3, 3, True), id="3-ary 3 doubled", marks=pytest.mark.slow),
-    pytest.param(kary_tree(2, 4), id="2-ary 4"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "g",
+    [
+        pytest.param(clos(4, 2, 3), id="clos"),
+        pytest.param(clos(3, 2, 4, 2), id="parallel"),
+        pytest.param(kary_tree(2, 3), id="2-ary 3"),
+        pytest.param(kary_tree(3, 3, True), id="3-ary 3 doubled", marks=pytest.mark.slow),
+        pytest.param(kary_tree(2, 4), id="2-ary 4"),
+    ],
+)
 def test_trees_are_free_of_loops_under_every_engine(name, g):
     r = route(g, name)
     assert r.engine == name

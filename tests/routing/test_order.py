@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from softib.jit.interpreted import run
 from softib.routing.proof.credit_loops import channels, vl_state
-from softib.routing.transition.order_kernels import ADDED, CYCLE, add_dependency, put, take, take_number
+from softib.routing.transition.order_kernels import ADDED, CYCLE, add_dependency, put, put_all, take, take_number
 from tests.routing.fabrics import ring, wire
 from tests.routing.lab import irregular
 
@@ -44,7 +45,8 @@ def read(c, state):
 @pytest.mark.parametrize(
     "graph", [ring(5), irregular(12, 14, 1, 3), star_with_chords(70)], ids=["ring", "irregular", "star"]
 )
-def test_a_dependency_is_refused_where_a_plain_search_finds_a_cycle(graph):
+@pytest.mark.parametrize("add", [add_dependency, lambda *args: run(add_dependency, args)], ids=["compiled", "python"])
+def test_a_dependency_is_refused_where_a_plain_search_finds_a_cycle(graph, add):
     rng = np.random.default_rng(1)
     c, state = channels(graph), vl_state(graph)
     waits, numbers, refused = {}, {}, 0
@@ -60,7 +62,7 @@ def test_a_dependency_is_refused_where_a_plain_search_finds_a_cycle(graph):
                 take_number(c, state, numbers[old])
             del numbers[old]
             waits[old[0]].remove(old[1])
-        got = add_dependency(c, state, a, b)
+        got = add(c, state, a, b)
         if (a, b) in numbers:
             assert got == -2
         elif leads_to(waits, b, a):
@@ -84,3 +86,27 @@ def test_put_takes_a_cycle_as_it_is():
         for b in range(int(g.first[v]), int(g.first[v + 1])):
             put(c, state, a, b)
     assert len(read(c, state)[0]) == int(np.diff(g.first)[g.peer].sum())
+
+
+@pytest.mark.parametrize(
+    "graph", [ring(5), irregular(12, 14, 1, 3), star_with_chords(70)], ids=["ring", "irregular", "star"]
+)
+def test_all_at_once_places_the_channels_that_no_cycle_leads_to(graph):
+    rng = np.random.default_rng(2)
+    for share in (0.02, 0.3):
+        c, state = channels(graph), vl_state(graph)
+        for a, v in enumerate(graph.peer.tolist()):
+            for b in range(int(graph.first[v]), int(graph.first[v + 1])):
+                if rng.random() < share:
+                    put(c, state, a, b)
+        waits = read(c, state)[0]
+        states = [vl_state(graph), vl_state(graph)]
+        count = put_all(c, states[0], state.ahead)
+        assert run(put_all, (c, states[1], state.ahead)) == count
+        for each in states:
+            assert all(found == waits for found in read(c, each))
+            assert np.array_equal(each.node_at, states[0].node_at) and np.array_equal(each.place, states[0].place)
+        ordered = set(states[0].node_at[:count].tolist())
+        assert all(states[0].place[a] < states[0].place[b] for a, b in waits if {a, b} <= ordered)
+        blocked = {b for a, b in waits if a not in ordered}
+        assert ordered.isdisjoint(blocked) and ordered | blocked == set(range(len(graph.peer)))

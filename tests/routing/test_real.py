@@ -12,12 +12,21 @@ from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.proof.verify import verify
 
 FILES = [
-    "hk-creditloop/ibnetdiscover_manually_created.txt", "hk-examples/Topo.1.txt", "hk-examples/Topo.2.txt",
-    "hk-examples/Topo.3.txt", "hk-examples/Topo.5.txt", "hk-examples/Topo.6_CS8500.txt", "psmn-x5/X5.topofile",
-    "fdr10-stage/topo", "ftree-k4n3/k-4-n-3-Full.topo", "ufm-selene-storage/selene.storage.txt",
-    "ufm-small-lab/small_topo_file", "qnib-net/netlist.clos3_2x_modSw", "qnib-net/netlist.clos7",
+    "hk-creditloop/ibnetdiscover_manually_created.txt",
+    "hk-examples/Topo.1.txt",
+    "hk-examples/Topo.2.txt",
+    "hk-examples/Topo.3.txt",
+    "hk-examples/Topo.5.txt",
+    "hk-examples/Topo.6_CS8500.txt",
+    "psmn-x5/X5.topofile",
+    "fdr10-stage/topo",
+    "ftree-k4n3/k-4-n-3-Full.topo",
+    "ufm-selene-storage/selene.storage.txt",
+    "ufm-small-lab/small_topo_file",
+    "qnib-net/netlist.clos3_2x_modSw",
+    "qnib-net/netlist.clos7",
     "superbench-logs/ib_traffic_topo_aware_ibnetdiscover.txt",
-]  # fmt: skip
+]
 
 
 def graph_of(f: Fabric, number_lids: bool) -> SwitchGraph:

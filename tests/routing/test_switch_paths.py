@@ -60,7 +60,7 @@ FABRICS = {
     "torus": lambda: torus(4, 5),
     "dragonfly": lambda: dragonfly(5, 4),
     "irregular": lambda: irregular(30, 60, 30, 5),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("engine", [*FREE, *LANES])

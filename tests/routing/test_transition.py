@@ -72,8 +72,9 @@ def test_what_can_arise_is_known_before(n):
     for first in range(n):
         for second in range(n):
             old, new = (
-                np.ascontiguousarray(route(g, "updn", RouteOptions(root_guids=(int(g.switch_guid[r]),))).lft) for r in (first, second)
-            )  # fmt: skip
+                np.ascontiguousarray(route(g, "updn", RouteOptions(root_guids=(int(g.switch_guid[r]),))).lft)
+                for r in (first, second)
+            )
             assert not has_credit_loop(g, old) and not has_credit_loop(g, new)
             real = waits(g, old) | waits(g, new)
             for table in on_the_way(g, old, new, rng):

@@ -220,8 +220,13 @@ def test_a_forwarding_loop_is_a_credit_loop():
 def test_ports_that_lead_nowhere():
     g = wire(2, [(0, 1, 1, 1)], [(0, 2), (0, 3), (1, 2)])
     good = route(g, "minhop").lft
-    for port, what in ((0, "delivered to the wrong port"), (3, "delivered to the wrong port"), (9, "dead end"),
-                       (254, "dead end"), (255, "dead end")):  # fmt: skip
+    for port, what in (
+        (0, "delivered to the wrong port"),
+        (3, "delivered to the wrong port"),
+        (9, "dead end"),
+        (254, "dead end"),
+        (255, "dead end"),
+    ):
         lft = good.copy()
         lft[0, 1] = port
         p = verify(g, lft)

@@ -43,9 +43,13 @@ class Ibsim:
             str(fabric.sizes.ports + 64),
         ]
         self.run = subprocess.Popen(
-            [program, "-s", "-n", *size, str(folder / "net")], env={**os.environ, "IBSIM_SOCKNAME": self.name}, cwd=folder,
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [program, "-s", "-n", *size, str(folder / "net")],
+            env={**os.environ, "IBSIM_SOCKNAME": self.name},
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         for _ in range(600):
             if f"@{self.name}:ctl" in Path("/proc/net/unix").read_text():
                 return
@@ -62,8 +66,9 @@ class Ibsim:
         self.run.wait()
 
     def tool(self, node: str, *command: str, seconds: float = 240) -> str:
-        run = subprocess.run(command, env=self.environment(node), cwd=self.folder, capture_output=True, text=True,
-                             timeout=seconds)  # fmt: skip
+        run = subprocess.run(
+            command, env=self.environment(node), cwd=self.folder, capture_output=True, text=True, timeout=seconds
+        )
         assert run.returncode == 0, (command, run.stdout[-2000:], run.stderr[-2000:])
         return run.stdout
 

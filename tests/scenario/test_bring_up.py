@@ -82,8 +82,11 @@ def test_after_a_cable_is_gone_and_back_lids_stay_and_routes_follow():
     fabric = make("fat-tree", {"radix": 8, "levels": 2})
     b = bring_up(fabric)
     lids = fabric.lid.copy()
-    cable = next(c for c, (p, q) in enumerate(fabric.cable_port.tolist())
-                 if fabric.is_switch[fabric.port_node[p]] and fabric.is_switch[fabric.port_node[q]])  # fmt: skip
+    cable = next(
+        c
+        for c, (p, q) in enumerate(fabric.cable_port.tolist())
+        if fabric.is_switch[fabric.port_node[p]] and fabric.is_switch[fabric.port_node[q]]
+    )
     ends = fabric.cable_port[cable]
     peers = fabric.port_peer[ends].copy()
     unplug(fabric, ends)

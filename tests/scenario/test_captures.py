@@ -26,9 +26,16 @@ from tests.sim.packet.traffic import mixture
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 US = 1_000_000
 FIELDS = (
-    "frame.packet_flags_direction", "infiniband.lrh.vl", "infiniband.lrh.slid", "infiniband.lrh.dlid", "infiniband.bth.destqp",
-    "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.transactionid", "infiniband.smpdirected.initialpath",
-)  # fmt: skip
+    "frame.packet_flags_direction",
+    "infiniband.lrh.vl",
+    "infiniband.lrh.slid",
+    "infiniband.lrh.dlid",
+    "infiniband.bth.destqp",
+    "infiniband.mad.mgmtclass",
+    "infiniband.mad.method",
+    "infiniband.mad.transactionid",
+    "infiniband.smpdirected.initialpath",
+)
 
 
 def managed(ports_of, config: SmConfig, seed: int = 0):
@@ -124,8 +131,15 @@ def test_mads_on_a_data_vl_are_read_too(tmp_path):
     path = tmp_path / "gmps.pcapng"
     write_capture(steps.log(), fabric, [int(ends[1])], path)
     assert not columns(path, "frame.number", only="_ws.malformed || _ws.expert.severity == 8388608")
-    fields = ("infiniband.lrh.vl", "infiniband.lrh.slid", "infiniband.lrh.dlid", "infiniband.bth.destqp", "infiniband.mad.mgmtclass",
-              "infiniband.mad.attributeid", "infiniband.mad.transactionid")  # fmt: skip
+    fields = (
+        "infiniband.lrh.vl",
+        "infiniband.lrh.slid",
+        "infiniband.lrh.dlid",
+        "infiniband.bth.destqp",
+        "infiniband.mad.mgmtclass",
+        "infiniband.mad.attributeid",
+        "infiniband.mad.transactionid",
+    )
     found = [[int(x, 0) for x in row] for row in columns(path, *fields, only="infiniband.mad")]
     assert found == [[0, lid[1], lid[0], 1, 3, 0x35, 0x0102030405], [0, lid[1], lid[2], 1, 4, 0x12, 0]]
     assert columns(path, "infiniband.deth.q_key", only="infiniband.mad") == [["0x0000000080010000"]] * 2

@@ -375,9 +375,16 @@ def test_a_group_survives_cables_that_fail(seed):
     group = MulticastGroup(np.array([0, 2, 5, 7]))
     n = 400
     sent = messages(
-        np.zeros(n, int), 2, 2048, qp=0, transport=Transport.UD, opcode=Opcode.SEND, group=1, groups=[group],
+        np.zeros(n, int),
+        2,
+        2048,
+        qp=0,
+        transport=Transport.UD,
+        opcode=Opcode.SEND,
+        group=1,
+        groups=[group],
         start_ps=np.where(np.arange(n) < 300, np.arange(n) * US // 20, 3000 * US + np.arange(n) * US // 10),
-    )  # fmt: skip
+    )
     cables = np.flatnonzero(
         fabric.is_switch[fabric.port_node]
         & fabric.is_switch[fabric.port_node[fabric.port_peer]]

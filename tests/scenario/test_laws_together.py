@@ -45,8 +45,16 @@ def fabric_of(shape: int):
     """(fabric that is up, its manager's settings): a fat tree with aggregation nodes, or switches joined at random, cables of all lengths."""
     rng = np.random.default_rng(shape)
     if shape % 2:
-        fabric, engine = generate("fat-tree", radix=int(rng.choice([4, 8])), levels=2, generation=str(rng.choice(["HDR", "NDR", "XDR"])),
-                                  aggregation_nodes=True), "ftree"  # fmt: skip
+        fabric, engine = (
+            generate(
+                "fat-tree",
+                radix=int(rng.choice([4, 8])),
+                levels=2,
+                generation=str(rng.choice(["HDR", "NDR", "XDR"])),
+                aggregation_nodes=True,
+            ),
+            "ftree",
+        )
     else:
         fabric, engine = any_graph(rng), "updn"
     fabric.cable_length_m[:] = rng.integers(0, 40, len(fabric.cable_length_m))

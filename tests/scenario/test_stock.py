@@ -45,8 +45,10 @@ def first_host(fabric: Fabric) -> str:
 
 def lids_by_port(fabric: Fabric) -> dict[tuple[int, int], int]:
     """{(NodeGUID, portnum): LID} of end ports."""
-    return {(int(fabric.node_guid[fabric.port_node[p]]), int(fabric.port_num[p])): int(fabric.lid[p])
-            for p in fabric.end_ports().tolist()}  # fmt: skip
+    return {
+        (int(fabric.node_guid[fabric.port_node[p]]), int(fabric.port_num[p])): int(fabric.lid[p])
+        for p in fabric.end_ports().tolist()
+    }
 
 
 def hops(fabric: Fabric, lft: np.ndarray, lids: dict[tuple[int, int], int]) -> dict[tuple[int, int, int], int]:

@@ -70,8 +70,12 @@ def rates(flows: dict[int, Flow], gbps: dict[int, Fraction], weight: dict[tuple[
     return found
 
 
-def ends(flows: list[Flow], gbps: dict[int, Fraction], weight: dict[tuple[int, int], int] | None = None,
-         delay: dict[int, int] | None = None) -> list[Fraction]:  # fmt: skip
+def ends(
+    flows: list[Flow],
+    gbps: dict[int, Fraction],
+    weight: dict[tuple[int, int], int] | None = None,
+    delay: dict[int, int] | None = None,
+) -> list[Fraction]:
     """When the last octet of each flow leaves, in ps. ``delay[i]``: ps from then on until those who need flow i may begin."""
     left = [f.octets for f in flows]
     done: dict[int, Fraction] = {}

@@ -25,9 +25,15 @@ def test_a_message_waits_for_a_computation_and_the_next_for_the_message(layer):
     """compute 5 us at 0, send to 4, compute 7 us there, send back: the times are those of the two messages and 12 us."""
     c, w = Opcode.COMPUTE, Opcode.WRITE
     both = messages(
-        [0, 0, 4, 4], [0, 4, 4, 0], [1, 8, 1, 8], opcode=[c, w, c, w], qp=[0, 1, 2, 3], delay_ps=[5 * US, 0, 7 * US, 0],
-        first=[0, 0, 1, 2, 3], needs=[0, 1, 2],
-    )  # fmt: skip
+        [0, 0, 4, 4],
+        [0, 4, 4, 0],
+        [1, 8, 1, 8],
+        opcode=[c, w, c, w],
+        qp=[0, 1, 2, 3],
+        delay_ps=[5 * US, 0, 7 * US, 0],
+        first=[0, 0, 1, 2, 3],
+        needs=[0, 1, 2],
+    )
     alone = run(layer, messages([0], [4], 8))
     out = run(layer, both)
     once = int(alone.arrived_ps[0])

@@ -39,13 +39,22 @@ def one_after_another(fabric, seed: int, n: int = 200):
     n = len(src)
     transport = rng.integers(0, 3, n)
     opcode = np.select(
-        [transport == Transport.RC, transport == Transport.UC], [rng.integers(0, 4, n), rng.integers(0, 2, n)], Opcode.SEND
-    )  # fmt: skip
+        [transport == Transport.RC, transport == Transport.UC],
+        [rng.integers(0, 4, n), rng.integers(0, 2, n)],
+        Opcode.SEND,
+    )
     size = np.where(transport == Transport.UD, rng.integers(1, 2049, n), rng.integers(1, 40_000, n))
     return messages(
-        src, dst, np.where(opcode == Opcode.ATOMIC, 8, size), opcode=opcode, transport=transport, qp=np.arange(n),
-        path_bits=rng.integers(0, 4, n), sl=rng.integers(0, 4, n), start_ps=np.arange(n) * 10**8,
-    )  # fmt: skip
+        src,
+        dst,
+        np.where(opcode == Opcode.ATOMIC, 8, size),
+        opcode=opcode,
+        transport=transport,
+        qp=np.arange(n),
+        path_bits=rng.integers(0, 4, n),
+        sl=rng.integers(0, 4, n),
+        start_ps=np.arange(n) * 10**8,
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -66,10 +66,16 @@ def test_a_delay_counts_from_time_0_where_nothing_is_waited_for():
     bring_up(fabric)
     write, compute = int(Opcode.WRITE), int(Opcode.COMPUTE)
     m = messages(
-        [0, 1, 2, 0, 3], [1, 2, 3, 0, 0], 256, opcode=[write, write, write, compute, write], qp=range(5),
-        start_ps=[0, 5_000, 900_000, 2_000, 0], delay_ps=[700_000, 700_000, 700_000, 700_000, 30_000],
-        first=[0, 0, 0, 0, 0, 1], needs=[0],
-    )  # fmt: skip
+        [0, 1, 2, 0, 3],
+        [1, 2, 3, 0, 0],
+        256,
+        opcode=[write, write, write, compute, write],
+        qp=range(5),
+        start_ps=[0, 5_000, 900_000, 2_000, 0],
+        delay_ps=[700_000, 700_000, 700_000, 700_000, 30_000],
+        first=[0, 0, 0, 0, 0, 1],
+        needs=[0],
+    )
     runs = [layer.run(fabric, m) for layer in (static, fluid, packet)]
     for run in runs:
         assert run.began_ps[:4].tolist() == [700_000, 700_000, 900_000, 2_000]
@@ -80,8 +86,13 @@ def test_a_delay_counts_from_time_0_where_nothing_is_waited_for():
 
 @pytest.mark.parametrize(
     ("transport", "opcode"),
-    [(Transport.UD, Opcode.WRITE), (Transport.UD, Opcode.READ), (Transport.UC, Opcode.READ), (Transport.UC, Opcode.ATOMIC)],
-)  # fmt: skip
+    [
+        (Transport.UD, Opcode.WRITE),
+        (Transport.UD, Opcode.READ),
+        (Transport.UC, Opcode.READ),
+        (Transport.UC, Opcode.ATOMIC),
+    ],
+)
 def test_a_service_does_only_what_verbs_let_it(transport, opcode):
     """The table of ibv_post_send(3): UD sends, UC sends and writes, RC does all."""
     with pytest.raises(InputError, match="message 0 is a"):

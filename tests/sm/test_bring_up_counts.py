@@ -129,6 +129,8 @@ def test_tables_of_a_tree_list_candidates_a_few_times_a_switch(engine, monkeypat
         for inner in names:
             scope = (fill.__globals__[inner] if inner else fill).__globals__
             monkeypatch.setitem(scope, name, counting(name, scope[name]))
+    scope = fills[0].__globals__
+    monkeypatch.setitem(scope, "_fill_counted", counting("rows", scope["_fill_counted"]))
 
     def interpreted(kernel, *args):
         name = kernel.python.__name__
@@ -141,3 +143,5 @@ def test_tables_of_a_tree_list_candidates_a_few_times_a_switch(engine, monkeypat
     with np.errstate(over="ignore"):  # as in machine code
         assert np.array_equal(scenario.bring_up(fabric, engine).routing.lft, expected)
     assert 0 < lists["candidate_list"] <= 4 * fabric.sizes.switches and not lists["_links_nearer"], lists
+    inner = 18  # of 45 switches: the middle level; ftree fills all entries of leaves and top switches
+    assert lists["rows"] == (inner if engine == "ftree" else fabric.sizes.switches)

@@ -32,9 +32,14 @@ def worst(up) -> int:
     return max(paths.values())
 
 
-@pytest.mark.parametrize(("kind", "parameters"), [
-    ("torus", {"dims": [5, 5], "hosts_per_switch": 1}), ("torus", {"dims": [4, 6], "hosts_per_switch": 2}), ("ring", {"switches": 6}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("torus", {"dims": [5, 5], "hosts_per_switch": 1}),
+        ("torus", {"dims": [4, 6], "hosts_per_switch": 2}),
+        ("ring", {"switches": 6}),
+    ],
+)
 def test_without_a_top_lanes_are_taken_where_they_pay(kind, parameters):
     up, plain = bring_up(generate(kind, **parameters)), bring_up(generate(kind, **parameters), "updn")
     assert up.routing.engine in ("lash", "dfsssp") and any("worst link" in n for n in up.routing.notes)

@@ -10,7 +10,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
 from softib.iba.smp import DATA_AT, PortInfo, SMInfo
-from softib.live.umad_sm.wire import smp_get
+from softib.live.umad_client.wire import smp_get
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.ha.election import TRANSITIONS, SmControl, SmEvent, SmState
@@ -166,9 +166,12 @@ def test_another_key_takes_no_part():
 def test_every_state_has_the_transitions_of_the_specification():
     """Each control of Set(SMInfo) is obeyed in exactly the states in which IBA 14.4.1 lets it mean something."""
     obeyed = {
-        SmEvent.HANDOVER: {SmState.STANDBY}, SmEvent.ACKNOWLEDGED: {SmState.MASTER}, SmEvent.DISABLE: {SmState.STANDBY},
-        SmEvent.STANDBY_SIGNAL: {SmState.NOT_ACTIVE}, SmEvent.DISCOVER: {SmState.STANDBY},
-    }  # fmt: skip
+        SmEvent.HANDOVER: {SmState.STANDBY},
+        SmEvent.ACKNOWLEDGED: {SmState.MASTER},
+        SmEvent.DISABLE: {SmState.STANDBY},
+        SmEvent.STANDBY_SIGNAL: {SmState.NOT_ACTIVE},
+        SmEvent.DISCOVER: {SmState.STANDBY},
+    }
     for event, states in obeyed.items():
         assert {s for s in SmState if TRANSITIONS.get((s, event), s) != s} == states
     assert len(SmControl) == len(obeyed)

@@ -114,10 +114,16 @@ def test_a_second_device_with_a_node_guid_is_left_out(which):
 
 @pytest.mark.parametrize(
     ("field", "value", "words"),
-    [("tid", 7, "is not answered"), ("attr_id", 0x15, "is not answered"), ("attr_id", 0x7777, "is not answered"),
-     ("status", 0x1C, "is refused"), ("mgmt_class", 0x04, "is not answered"), ("method", 0x01, "is not answered")],
+    [
+        ("tid", 7, "is not answered"),
+        ("attr_id", 0x15, "is not answered"),
+        ("attr_id", 0x7777, "is not answered"),
+        ("status", 0x1C, "is refused"),
+        ("mgmt_class", 0x04, "is not answered"),
+        ("method", 0x01, "is not answered"),
+    ],
     ids=["tid", "attribute", "unknown-attribute", "status", "class", "method"],
-)  # fmt: skip
+)
 def test_a_switch_whose_answers_have_a_wrong_head(field, value, words):
     wire = HostileWire()
     _, leaf = host_and_switch(wire)
@@ -281,7 +287,12 @@ def test_a_switch_whose_table_is_shorter_than_it_says(name):
         (SwitchInfo, SmpAttr.SWITCH_INFO, {"linear_fdb_cap": 0xFFFF}, ("leaf-4", "LinearFDBCap is 65535; it was")),
         (SwitchInfo, SmpAttr.SWITCH_INFO, {"mcast_fdb_cap": 0}, ("leaf-4", "MulticastFDBCap is 0; it was")),
         (SwitchInfo, SmpAttr.SWITCH_INFO, {"mcast_fdb_cap": 0xFFFF}, ("leaf-4", "MulticastFDBCap is 65535; it was")),
-        (SwitchInfo, SmpAttr.SWITCH_INFO, {"partition_enforcement_cap": 0}, ("leaf-4", "PartitionEnforcementCap is 0; it was")),
+        (
+            SwitchInfo,
+            SmpAttr.SWITCH_INFO,
+            {"partition_enforcement_cap": 0},
+            ("leaf-4", "PartitionEnforcementCap is 0; it was"),
+        ),
         (NodeInfo, SmpAttr.NODE_INFO, {"partition_cap": 0}, ("leaf-4", "PartitionCap is 0; it was")),
         (NodeInfo, SmpAttr.NODE_INFO, {"partition_cap": 0xFFFF}, ("leaf-4", "PartitionCap is 65535; it was")),
         (PortInfo, SmpAttr.PORT_INFO, {"vl_cap": 0}, ("leaf-4", "VLCap of port 0 is 0; it was")),
@@ -290,7 +301,7 @@ def test_a_switch_whose_table_is_shorter_than_it_says(name):
         (PortInfo, SmpAttr.PORT_INFO, {"mtu_cap": 0}, ("leaf-4", "MTUCap of port 0 is 0; it was")),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
-)  # fmt: skip
+)
 def test_a_switch_that_states_another_capacity_in_the_next_sweep(structure, attr, fields, words):
     """It is named, and nobody loses a path, with partitions and QoS programmed."""
     wire = HostileWire(partitions=tuple(DEFAULT_PARTITIONS), qos=QosConfig())

@@ -30,7 +30,14 @@ def carried(f, plane, source, lid) -> bool:
     """Does a Get(NodeInfo) by LID from a host's port get an answer?"""
     batch = MadBatch.zeros(1)
     batch.dlid[:], batch.slid[:] = lid, f.lid[source]
-    head = MadHeader.pack(base_version=1, mgmt_class=int(MgmtClass.SUBN_LID), class_version=1, method=int(Method.GET), tid=9, attr_id=int(SmpAttr.NODE_INFO))  # fmt: skip
+    head = MadHeader.pack(
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_LID),
+        class_version=1,
+        method=int(Method.GET),
+        tid=9,
+        attr_id=int(SmpAttr.NODE_INFO),
+    )
     batch.mad[0, : MadHeader.size] = head
     return len(plane.send(batch, source, 10**13)) > 0
 

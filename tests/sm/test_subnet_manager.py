@@ -245,6 +245,10 @@ def test_every_state_and_event():
         assert {next_state(state, e) for e in SmEvent} - {state}, state
     assert set(SmState) <= {SmState.DISCOVERING} | set(TRANSITIONS.values())
     # A standby alone is told to stop, a stopped manager alone to go on, and a standby alone polls a master.
-    for event, concerned in ((SmEvent.DISABLE, SmState.STANDBY), (SmEvent.STANDBY_SIGNAL, SmState.NOT_ACTIVE),
-                             (SmEvent.POLLING_TIMEOUT, SmState.STANDBY), (SmEvent.ACKNOWLEDGED, SmState.MASTER)):  # fmt: skip
+    for event, concerned in (
+        (SmEvent.DISABLE, SmState.STANDBY),
+        (SmEvent.STANDBY_SIGNAL, SmState.NOT_ACTIVE),
+        (SmEvent.POLLING_TIMEOUT, SmState.STANDBY),
+        (SmEvent.ACKNOWLEDGED, SmState.MASTER),
+    ):
         assert [s for s in SmState if next_state(s, event) != s] == [concerned], event

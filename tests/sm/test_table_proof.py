@@ -15,8 +15,14 @@ TREE = {"kind": "fat-tree", "radix": 4, "levels": 2, "generation": "EDR"}
 
 @pytest.mark.parametrize(
     ("fabric", "asked", "made_by"),
-    [(TORUS, "ftree", "minhop"), (TORUS, "torus-2QoS", "minhop"), (TORUS, "ftree,updn", "updn"), (TORUS, "dor", "dor"), (TREE, "ftree", "ftree")],
-)  # fmt: skip
+    [
+        (TORUS, "ftree", "minhop"),
+        (TORUS, "torus-2QoS", "minhop"),
+        (TORUS, "ftree,updn", "updn"),
+        (TORUS, "dor", "dor"),
+        (TREE, "ftree", "ftree"),
+    ],
+)
 def test_whose_tables_and_whether_they_deadlock(fabric, asked, made_by):
     sm = Asked(generate(**fabric), engine=asked).sm
     assert sm.graph is not None and sm.routing is not None

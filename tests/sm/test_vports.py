@@ -126,8 +126,18 @@ def test_a_function_joins_a_group():
     a = managed(f)
     guid = guid_of(f, ends[0], 1)
     gid = np.array([PREFIX, guid], np.uint64)
-    status, record = a.ask(MCMemberRecord, SaMethod.SET, frm=int(ends[0]), port_gid=gid, join_state=1, qkey=5, pkey=0xFFFF,
-                           tclass=0, sl=0, flow_label=0)  # fmt: skip
+    status, record = a.ask(
+        MCMemberRecord,
+        SaMethod.SET,
+        frm=int(ends[0]),
+        port_gid=gid,
+        join_state=1,
+        qkey=5,
+        pkey=0xFFFF,
+        tclass=0,
+        sl=0,
+        flow_label=0,
+    )
     assert not status
     mlid = int(MCMemberRecord.mlid.get(record[0]))
     peer = int(f.port_peer[ends[0]])

@@ -21,8 +21,16 @@ class Asking:
     def __init__(self, app: Any):
         self.app = app
 
-    def __call__(self, method: str, path: str, body: Any = None, authorization: str = "", state: dict | None = None, raw: list[bytes] | None = None,
-                 **headers: str) -> tuple[int, Any]:  # fmt: skip
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        authorization: str = "",
+        state: dict | None = None,
+        raw: list[bytes] | None = None,
+        **headers: str,
+    ) -> tuple[int, Any]:
         place, _, query = path.partition("?")
         pieces = raw if raw is not None else [b"" if body is None else json.dumps(body).encode()]
         sent_headers = {
@@ -32,10 +40,20 @@ class Asking:
             **headers,
         }
         scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http", "path": unquote(place), "raw_path": place.encode(),
-            "query_string": query.encode(), "root_path": "", "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in sent_headers.items()],
-            "server": ("localhost", 80), "client": ("127.0.0.1", 1), "state": dict(state or {}),
-        }  # fmt: skip
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(place),
+            "raw_path": place.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in sent_headers.items()],
+            "server": ("localhost", 80),
+            "client": ("127.0.0.1", 1),
+            "state": dict(state or {}),
+        }
         sent: list[dict[str, Any]] = []
         coming = list(pieces)
 

@@ -128,7 +128,7 @@ REQUESTS = {
     "imbue-ai/cluster-health": [
         Request("imbue cluster-health", IMBUE, "GET", "/ufmRest/resources/ports", (r"/ufmRest/resources/ports", r'port\["node_description"\]')),
     ],
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 
 
 def git(folder: Path, *words: str) -> str:

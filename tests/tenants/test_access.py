@@ -158,7 +158,7 @@ def test_a_hostile_name_ends_no_definition(ask, service):
     ask("POST", "/ufmRest/resources/pkeys", {**ONE, "partition_name": name})
     text = ask("GET", "/tenants/v1/export/partitions.conf")[1]
     definitions = [line for line in text.splitlines() if not line.startswith("#")]
-    assert len(definitions) == 2 and definitions[1].startswith("pkey_0x5=0x5,") and "0x6" not in text
+    assert len(definitions) == 2 and definitions[1].startswith("pkey_0x5=0x5,") and "0x6" not in definitions[1]
 
 
 def test_a_repeated_request_is_made_once_and_another_body_is_409(ask, service):
@@ -226,6 +226,28 @@ def test_an_undo_joins_no_two_tenants(ask, service, accounts, undone):
     assert ask("POST", f"/tenants/v1/revisions/{number}/undo")[0] in (200, 409)
     partition = service.state.partitions[0x901]
     assert (partition.tenant, set(partition.members)) == ("blue", {0xBB})
+
+
+@pytest.mark.parametrize("undone", ["the partition's end", "a member's removal", "a set of members"])
+def test_an_undo_takes_no_port_from_its_new_tenant(ask, service, accounts, undone):
+    """docs/tenants.md: tenants cannot add a port of another, and the undo of an operator would do just that."""
+    red, blue, keys = accounts["red"], accounts["blue"], "/ufmRest/resources/pkeys"
+    assert ask("POST", keys, {"pkey": "0x901", "guids": [GUID, "00000000000000bb"]}, red)[0] == 200
+    ways = {
+        "the partition's end": ("DELETE", f"{keys}/0x901", None),
+        "a member's removal": ("DELETE", f"{keys}/0x901/guids/{GUID}", None),
+        "a set of members": ("PUT", keys, {"pkey": "0x901", "guids": ["00000000000000bb"]}),
+    }
+    assert ask(*ways[undone], red)[0] == 200
+    number = service.store.revisions(1)[0].id
+    assert ask("POST", keys, {"pkey": "0x902", "guids": [GUID]}, blue)[0] == 200
+    before = dict(service.state.partitions)
+    status, document = ask("POST", f"/tenants/v1/revisions/{number}/undo")
+    assert status == 409 and "tenant red" in document["error"] and "tenant blue" in document["error"], document
+    assert service.state.partitions == before
+    assert ask("DELETE", f"{keys}/0x902", authorization=blue)[0] == 200
+    assert ask("POST", f"/tenants/v1/revisions/{number}/undo")[0] == 200, "the port is free"
+    assert int(GUID, 16) in service.state.partitions[0x901].members
 
 
 def test_an_undo_counts_what_it_took_back_and_names_what_superseded_the_rest(ask):
@@ -300,28 +322,6 @@ def test_two_clients_at_once_lose_nothing(ask, service):
     for thread in threads:
         thread.join()
     assert len(service.state.partitions[5].members) == 80 and service.store.state() == service.state
-
-
-def test_what_is_exported_is_imported_again(ask, service):
-    ask(
-        "PUT",
-        "/ufmRest/resources/pkeys",
-        {**ONE, "guids": [GUID, "00000000000000bb"], "memberships": ["full", "limited"], "index0": True},
-    )
-    ask(
-        "PUT",
-        "/ufmRest/resources/pkeys/qos_conf",
-        {"pkey": "0x5", "mtu_limit": 4, "service_level": 3, "rate_limit": 100},
-    )
-    before = service.state.partitions[5]
-    conf = ask("GET", "/tenants/v1/export/partitions.conf")[1]
-    answer = ask("GET", "/ufmRest/resources/pkeys?guids_data=true&qos_conf=true")[1]
-    for form, content in (("partitions.conf", conf), ("ufm", answer)):
-        ask("DELETE", "/ufmRest/resources/pkeys/0x5")
-        dry = ask("POST", "/tenants/v1/import", {"format": form, "content": content, "dry_run": True})
-        assert dry[0] == 200 and 5 not in service.state.partitions
-        assert ask("POST", "/tenants/v1/import", {"format": form, "content": content})[0] == 200
-        assert service.state.partitions[5] == before, form
 
 
 @pytest.mark.parametrize(

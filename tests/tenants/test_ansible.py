@@ -36,9 +36,11 @@ def test_a_second_run_changes_nothing():
                 given = {"url": served.url, "token": token, **variables}
                 done = subprocess.run(
                     [program, PLAYBOOK, "-e", json.dumps(given), *words],
-                    capture_output=True, text=True, timeout=120,
+                    capture_output=True,
+                    text=True,
+                    timeout=120,
                     env={**os.environ, "HOME": str(fabric.folder), "ANSIBLE_LOCALHOST_WARNING": "False"},
-                )  # fmt: skip
+                )
                 assert done.returncode == 0, done.stdout + done.stderr
                 return int(re.findall(r"changed=(\d+)", done.stdout)[-1])
 
@@ -48,8 +50,11 @@ def test_a_second_run_changes_nothing():
             ]
             assert changed(partitions=[blue]) == 1
             assert [set(table(fabric, f"host-000{i}")) for i in (3, 4, 5, 6)] == [
-                {"0xffff", "0x8021"}, {"0xffff", "0x8021"}, {"0xffff", "0x0021"}, {"0xffff"},
-            ]  # fmt: skip
+                {"0xffff", "0x8021"},
+                {"0xffff", "0x8021"},
+                {"0xffff", "0x0021"},
+                {"0xffff"},
+            ]
             assert changed(partitions=[blue]) == 0
             assert changed(partitions=[{**blue, "full": [a], "limited": [b]}]) == 1
             assert [set(table(fabric, f"host-000{i}")) - {"0xffff"} for i in (3, 4, 5)] == [

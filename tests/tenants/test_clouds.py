@@ -16,11 +16,23 @@ SCRIPT = Path(__file__).parents[2] / "examples/clouds/partitions.py"
 
 
 def machine(hostname: str, pool: str, status: str = "Deployed") -> dict:
-    return {"hostname": hostname, "fqdn": f"{hostname}.ubnt", "owner": "admin", "status_name": status, "pool": {"name": pool, "id": 0}}  # fmt: skip
+    return {
+        "hostname": hostname,
+        "fqdn": f"{hostname}.ubnt",
+        "owner": "admin",
+        "status_name": status,
+        "pool": {"name": pool, "id": 0},
+    }
 
 
 def dedicated(hostname: str, account: str | None) -> dict:
-    return {"id": "r", "hostid": "h", "hostname": hostname, "domainid": "d-1", **({"accountid": account} if account else {})}  # fmt: skip
+    return {
+        "id": "r",
+        "hostid": "h",
+        "hostname": hostname,
+        "domainid": "d-1",
+        **({"accountid": account} if account else {}),
+    }
 
 
 @pytest.fixture
@@ -42,9 +54,18 @@ def script(ask):
 
 
 def test_pools_of_maas_are_partitions(script, service, capsys):
-    hosts = lambda: {p.name: {service.view.ports[g].node for g in p.members} for k, p in service.state.partitions.items() if k != 0x7FFF}  # fmt: skip
-    machines = [machine("host-0001", "blue"), machine("host-0002", "blue", "Allocated"), machine("host-0003", "red"), machine("host-0004", "red", "Ready"),
-                machine("newname", "default")]  # fmt: skip
+    hosts = lambda: {
+        p.name: {service.view.ports[g].node for g in p.members}
+        for k, p in service.state.partitions.items()
+        if k != 0x7FFF
+    }
+    machines = [
+        machine("host-0001", "blue"),
+        machine("host-0002", "blue", "Allocated"),
+        machine("host-0003", "red"),
+        machine("host-0004", "red", "Ready"),
+        machine("newname", "default"),
+    ]
     script["apply"]("maas", script["of_maas"](machines))
     assert hosts() == {"maas-blue": {"host-0001", "host-0002"}, "maas-red": {"host-0003"}}
     assert "newname" in capsys.readouterr().err

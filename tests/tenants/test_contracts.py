@@ -20,7 +20,7 @@ VALUES = {
     "service_level": 2, "rate_limit": 100.0, "hosts_names": "host-0001,host-0002", "event_id": 552, "description": "a port is bad",
     "duplicate_nodes": True, "cables": True, "external_event_name": "PDR", "external_event_type": "PDR", "external_event_source": "PDR plugin",
     "active": False, "destination": "127.0.0.1:5140", "level": "WARNING", "ufm_log": True, "events_log": True,
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 
 
 def name_of(request) -> str:

@@ -75,8 +75,16 @@ def send(served, client: str, method: str, **values):
 def test_a_switch_is_cut_off_and_one_port_comes_back(fabric, served, switches):
     """batch_isolate_devices.py: the switch, its job, then one port; it waits until no entry has that switch and port as peer."""
     spine = switches["spine-2"]["guid"]
-    job = send(served, "ufm_sdk batch_isolate_devices", "POST", params={"action": "isolate", "device_policy": "UNHEALTHY"}, action="mark_device_unhealthy",
-               object_ids=[spine], object_type="System", identifier="id")  # fmt: skip
+    job = send(
+        served,
+        "ufm_sdk batch_isolate_devices",
+        "POST",
+        params={"action": "isolate", "device_policy": "UNHEALTHY"},
+        action="mark_device_unhealthy",
+        object_ids=[spine],
+        object_type="System",
+        identifier="id",
+    )
     number = int(job.rpartition("/")[2])
     served.until(f"/ufmRest/jobs/{number}", lambda one: one["Status"] == "Completed")
     assert disabled(fabric) == 4, "a cable to each leaf, at the leaf"

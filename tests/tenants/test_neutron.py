@@ -17,13 +17,24 @@ NETWORK = {
     "network_qos_policy": None,
 }
 PORT = {
-    "binding:host_id": "r-ufm177", "id": "72c56c48-e9b8-4dcf-b3a7-0813bb3bd839", "binding:vnic_type": "direct", "device_owner": "compute:None",
+    "binding:host_id": "r-ufm177",
+    "id": "72c56c48-e9b8-4dcf-b3a7-0813bb3bd839",
+    "binding:vnic_type": "direct",
+    "device_owner": "compute:None",
     "binding:profile": {"pci_slot": "0000:02:00.4", "physical_network": "physnet1", "pci_vendor_info": "15b3:1004"},
-    "mac_address": "12:34:56:78:21:b6", "name": "port_test1", "network_id": NET, "network_qos_policy": None,
-}  # fmt: skip
+    "mac_address": "12:34:56:78:21:b6",
+    "name": "port_test1",
+    "network_id": NET,
+    "network_qos_policy": None,
+}
 CLIENT_ID = "ff:00:00:00:00:00:02:00:00:02:c9:00:7c:fe:90:03:00:29:26:52"
-BARE = {**PORT, "id": "b0", "binding:vnic_type": "baremetal", "mac_address": "7c:fe:90:29:26:52",
-        "extra_dhcp_opts": [{"opt_name": "client-id", "opt_value": CLIENT_ID}]}  # fmt: skip
+BARE = {
+    **PORT,
+    "id": "b0",
+    "binding:vnic_type": "baremetal",
+    "mac_address": "7c:fe:90:29:26:52",
+    "extra_dhcp_opts": [{"opt_name": "client-id", "opt_value": CLIENT_ID}],
+}
 TOP = "/ufmRestV3/cloudx"
 
 
@@ -77,10 +88,13 @@ def test_what_is_no_partition_is_done_for_the_driver(ask, driver):
 @pytest.mark.parametrize(
     ("kind", "data", "status"),
     [
-        ("Network", {**NETWORK, "provider:segmentation_id": 0}, 400), ("Network", {**NETWORK, "provider:segmentation_id": 70000}, 400),
-        ("Network", {"name": "no id"}, 400), ("Subnet", NETWORK, 400), ("Network", {**NETWORK, "id": "another", "provider:segmentation_id": 9}, 409),
+        ("Network", {**NETWORK, "provider:segmentation_id": 0}, 400),
+        ("Network", {**NETWORK, "provider:segmentation_id": 70000}, 400),
+        ("Network", {"name": "no id"}, 400),
+        ("Subnet", NETWORK, 400),
+        ("Network", {**NETWORK, "id": "another", "provider:segmentation_id": 9}, 409),
     ],
-)  # fmt: skip
+)
 def test_wrong_requests(ask, driver, kind, data, status):
     ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x9", "partition_name": "taken"})
     assert driver("POST", kind, data) == status

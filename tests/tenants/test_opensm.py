@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
@@ -26,7 +27,7 @@ def test_opensm_programs_partitions_and_its_end_is_named(stock):
     )
     try:
         end = time.monotonic() + 120
-        while "Active" not in smpquery(fabric, "host-0008", "-D", "portinfo", "0", "1"):
+        while not re.search(r"LinkState:\.*Active", smpquery(fabric, "host-0008", "-D", "portinfo", "0", "1")):
             assert time.monotonic() < end, (fabric.folder / "osm.log").read_text()[-2000:]
             time.sleep(0.5)
         reload = f"kill -HUP {pid.read_text().strip()}"
@@ -41,6 +42,13 @@ def test_opensm_programs_partitions_and_its_end_is_named(stock):
             assert [sorted(table(fabric, h)) for h in ("host-0003", "host-0008", "host-0004")] == [
                 ["0x8012", "0xffff"]
             ] * 2 + [["0xffff"]]
+            absent = [f"00000000abcd{n:04x}" for n in range(1, 401)]  # in one line, OpenSM would drop the whole file
+            assert served.ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x14", "guids": absent}) == (200, {})
+            assert served.programmed()["state"] == "pending"
+            assert served.ask("POST", "/ufmRest/resources/pkeys/hosts", {**body, "pkey": "0x14"}) == (200, {})
+            assert served.programmed()["state"] == "programmed"
+            assert sorted(table(fabric, "host-0003")) == ["0x8012", "0x8014", "0xffff"]
+            assert served.ask("DELETE", "/ufmRest/resources/pkeys/0x14") == (200, {})
             assert served.ask("DELETE", "/ufmRest/resources/pkeys/0x12/hosts/host-0008") == (200, {})
             assert served.programmed()["state"] == "programmed"
             assert table(fabric, "host-0008") == ["0xffff"]

@@ -16,6 +16,7 @@ from softib.sm.managers.partition_table import queue_changed
 from softib.sm.sweep import between_sweeps
 from softib.tenants import changes
 from softib.tenants.changes import Options, Refused
+from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
 from softib.tenants.writer import Request
 from tests.tenants.subnet_lab import SubnetLab, members
@@ -147,6 +148,26 @@ def test_no_change_waits_for_a_search_of_the_subnet(lab, monkeypatch):
     until(lambda: lab.service.programmer._search is None)
     assert {0x8020, 0x8021} <= set(lab.table(lab.hosts[1]))
     assert len(lab.service.programmer.drifts) == drifts, "tables read before the change are not another's work"
+
+
+def test_a_change_made_while_tables_are_compared_is_no_drift(lab, monkeypatch):
+    programmer, sm = lab.service.programmer, lab.daemon.manager.sm
+    victim = [g for g in lab.service.view.tables if g != lab.service.view.manager][-1]
+    made, wanted = [], State.wanted
+
+    def changing(state, guid, manager=0):
+        if threading.current_thread() is programmer._thread and not made:  # the first table of the comparison
+            made.append(None)
+            made.append(add(lab, 0x30, members(victim)))
+        return wanted(state, guid, manager)
+
+    drifts, sweeps = len(programmer.drifts), sm.sweeps
+    monkeypatch.setattr(State, "wanted", changing)
+    search_now(lab)
+    until(lambda: len(made) == 2)
+    assert lab.settled(made[1]).state == "programmed"
+    assert 0x8030 in lab.table(victim)
+    assert (len(programmer.drifts), sm.sweeps) == (drifts, sweeps)
 
 
 def test_a_key_that_a_port_still_holds_is_not_given_out(lab):

@@ -23,7 +23,7 @@ from softib.tenants.accounts import Account
 from tests.tenants.subnet_lab import SubnetLab
 
 SCRIPT = Path(__file__).parents[2] / "examples/slurm/partition.py"
-POINTS = [(request, moment) for request in (1, 2, 3) for moment in ("before", "after")]
+POINTS = [(request, moment) for request in (1, 2, 3, 4) for moment in ("before", "after")]
 
 
 class Controller:
@@ -65,10 +65,14 @@ class Controller:
         for name, text in (("scontrol", f"printf '%s\\n' {nodes}"), ("squeue", f"cat {folder}/queue")):
             (folder / name).write_text(f"#!/bin/sh\n{text}\n")
             (folder / name).chmod(0o755)
+        self.nodes = nodes.split()
         self.env = {
-            "PATH": f"{folder}:{os.environ['PATH']}", "SOFTIB_URL": f"http://127.0.0.1:{port}", "SOFTIB_TOKEN_FILE": str(folder / "token"),
-            "SLURM_CLUSTER_NAME": "c1", "SLURM_JOB_NODELIST": "host-000[2-4]",
-        }  # fmt: skip
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "SOFTIB_URL": f"http://127.0.0.1:{port}",
+            "SOFTIB_TOKEN_FILE": str(folder / "token"),
+            "SLURM_CLUSTER_NAME": "c1",
+            "SLURM_JOB_NODELIST": "host-000[2-4]",
+        }
 
     def run(self, command: str, job: int, kill_at: tuple[int, str] = (0, "")) -> tuple[int, str]:
         self.kill_at, self.seen = kill_at, 0
@@ -80,8 +84,12 @@ class Controller:
 
     @property
     def partitions(self) -> dict[str, int]:
-        """Name → number of members, of the partitions of jobs."""
-        return {p.name: len(p.members) for p in self.service.state.partitions.values() if p.name.startswith("slurm-")}
+        """Name, without the digest of nodes, → number of members, of the partitions of jobs."""
+        return {
+            p.name.rpartition("-")[0]: len(p.members)
+            for p in self.service.state.partitions.values()
+            if p.name.startswith("slurm-")
+        }
 
     def close(self) -> None:
         self.server.should_exit = True
@@ -103,7 +111,7 @@ def test_a_job_has_its_partition_while_it_runs(slurm):
     code, pkey = slurm.run("begin", 7)
     assert code == 0, pkey
     assert slurm.partitions == {"slurm-c1-7-0": 3}
-    (partition,) = [p for p in slurm.service.state.partitions.values() if p.name == "slurm-c1-7-0"]
+    (partition,) = [p for p in slurm.service.state.partitions.values() if p.name.startswith("slurm-c1-7-0-")]
     assert all(int(pkey, 16) | 0x8000 in slurm.lab.table(guid) for guid in partition.members)
     assert slurm.run("begin", 7) == (0, pkey), "the same job again: the same partition"
     assert slurm.run("end", 7)[0] == 0 and slurm.partitions == {}
@@ -114,9 +122,47 @@ def test_a_job_has_its_partition_while_it_runs(slurm):
     assert slurm.run("end", 8)[0] == 0 and slurm.partitions == {}
 
 
-@pytest.mark.parametrize(("point", "moment"), [
-    pytest.param(*p, marks=() if p == (2, "after") else pytest.mark.slow) for p in POINTS
-])  # fmt: skip
+def held_by(slurm, pkey: str) -> set[str]:
+    """The hosts whose devices hold it."""
+    names = slurm.service.view.names
+    return {name for name, guids in names.items() if int(pkey, 16) | 0x8000 in slurm.lab.table(guids[0])}
+
+
+def on(slurm, nodes: list[str]) -> None:
+    (slurm.folder / "scontrol").write_text(f"#!/bin/sh\nprintf '%s\\n' {' '.join(nodes)}\n")
+
+
+def test_a_job_that_begins_again_with_the_same_restart_count_has_a_partition(slurm):
+    """slurmctld requeues a job whose prolog failed, and runs the prolog of a job again that it was starting when it ended itself."""
+    code, first = slurm.run("begin", 20)
+    assert code == 0 and slurm.run("end", 20)[0] == 0
+    code, second = slurm.run("begin", 20)
+    assert code == 0, second
+    assert slurm.partitions == {"slurm-c1-20-0": 3} and held_by(slurm, second) == set(slurm.nodes)
+    assert slurm.run("end", 20)[0] == 0 and slurm.partitions == {}
+    assert held_by(slurm, second) == set()
+    slurm.service.clock, clock = lambda: time.time() + 4000, slurm.service.clock
+    try:  # after the quarantine another job has the P_Key of the first
+        slurm.service._next_key = int(first, 16)
+        code, other = slurm.run("begin", 21)
+        assert (code, other) == (0, first)
+        on(slurm, list(slurm.service.view.names)[4:6])
+        code, third = slurm.run("begin", 20)
+        assert code == 0 and third != first, "the P_Key of another job"
+        assert slurm.partitions == {"slurm-c1-20-0": 2, "slurm-c1-21-0": 3}
+        on(slurm, slurm.nodes)
+        code, fourth = slurm.run("begin", 20)
+        assert code == 0 and held_by(slurm, fourth) == set(slurm.nodes)
+        assert slurm.partitions == {"slurm-c1-20-0": 3, "slurm-c1-21-0": 3}, "only the ports of the nodes it has now"
+        assert [slurm.run("end", job)[0] for job in (20, 21)] == [0, 0] and slurm.partitions == {}
+    finally:
+        on(slurm, slurm.nodes)
+        slurm.service.clock = clock
+
+
+@pytest.mark.parametrize(
+    ("point", "moment"), [pytest.param(*p, marks=() if p == (2, "after") else pytest.mark.slow) for p in POINTS]
+)
 def test_a_script_that_is_killed_can_be_run_again(slurm, point, moment):
     job = 100 + 10 * point + (moment == "after")
     assert slurm.run("begin", job, (point, moment))[0] == -signal.SIGKILL
@@ -166,9 +212,13 @@ def stub(tmp_path):
         (tmp_path / name).chmod(0o755)
     (tmp_path / "token").write_text("token")
     env = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}", "SOFTIB_URL": f"http://127.0.0.1:{server.server_port}", "SOFTIB_TOKEN_FILE": str(tmp_path / "token"),
-        "SLURM_CLUSTER_NAME": "c1", "SLURM_JOB_NODELIST": "host-0001", "SLURM_JOB_ID": "7",
-    }  # fmt: skip
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SOFTIB_URL": f"http://127.0.0.1:{server.server_port}",
+        "SOFTIB_TOKEN_FILE": str(tmp_path / "token"),
+        "SLURM_CLUSTER_NAME": "c1",
+        "SLURM_JOB_NODELIST": "host-0001",
+        "SLURM_JOB_ID": "7",
+    }
     yield Answers, made, env
     server.shutdown()
     thread.join(10)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
-import os
 import re
 import subprocess
 import time
@@ -12,66 +10,15 @@ import time
 import pytest
 
 from softib.preload import build
-from tests.preload.verbs.applications import Applications
+from tests.ulp.ipoib_nodes import RECEIVE, SEND, A, B, Network, interfaces, skip_without
 
-FABRIC = "name: ipoib\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
-RULES = """Default=0x7fff, ipoib, mtu=5: ALL=full;
-Storage=0x0001, ipoib: ALL=full;
-Silent=0x0002: ALL=full;
-"""
-A, B = "host-0001", "host-0008"
 LRH_TO_ICRC = 8 + 12 + 8 + 4
 """Octets of a datagram's packet beside its payload, as PortXmitData counts (IBA 16.1.3.5): LRH, BTH, DETH, ICRC."""
 
 
-class Network(Applications):
-    """A fabric whose nodes A and B keep their networks up."""
-
-    def __init__(self) -> None:
-        build.compile_ipoib() if build.compiler() else None
-        rules = "partitions.conf"
-        super().__init__(FABRIC)
-        (self.folder / rules).write_text(RULES)
-        self("down")
-        self("up", "f.yaml", "--detach", "--partitions", rules)
-        self.address = {node: self.net(node, "printenv", "SOFTIB_ADDRESS").strip() for node in (A, B)}
-        self.kept = [self.begin_net(node, "sleep", "infinity") for node in (A, B)]
-        self.net(A, "true"), self.net(B, "true")
-
-    def net(self, node: str, *command: str, code: int = 0, options: tuple[str, ...] = ()) -> str:
-        words = self.arguments("run", "--net", *options, "--node", node, "--", *command)
-        done = subprocess.run(words, env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120)
-        assert done.returncode == code, (command, done.stdout, done.stderr)
-        return done.stdout
-
-    def begin_net(self, node: str, *command: str) -> subprocess.Popen[str]:
-        words = self.arguments("run", "--net", "--node", node, "--", *command)
-        return subprocess.Popen(words, env=self.env, cwd=self.folder, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT)  # fmt: skip
-
-    def counters(self, node: str) -> tuple[int, int]:
-        """PortXmitData in octets and PortXmitPkts, as stock perfquery reads them."""
-        output = subprocess.run(
-            self.on(node, "perfquery", "-x"), env=self.env, capture_output=True, text=True, check=True
-        ).stdout
-        words, packets = (int(re.search(rf"{name}:\.*(\d+)", output)[1]) for name in ("PortXmitData", "PortXmitPkts"))
-        return 4 * words, packets
-
-    def close(self) -> None:
-        for kept in self.kept:
-            kept.terminate()
-            kept.wait(30)
-        super().close()
-
-
 @pytest.fixture(scope="module")
 def nodes(stock):
-    if build.missing_headers():
-        pytest.skip("no C compiler, or libibverbs-dev is not installed")
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        pytest.skip("no /dev/net/tun here")
-    for program in ("ip", "ping", "perfquery"):
-        stock(program)
+    skip_without(stock)
     made = Network()
     yield made
     made.close()
@@ -91,11 +38,6 @@ def test_interfaces_are_the_ports_partitions(nodes):
     guid = bytes.fromhex(ports.split()[0].removeprefix("0x"))
     local = ipaddress.ip_address(b"\xfe\x80" + bytes(6) + bytes([guid[0] | 2]) + guid[1:])  # RFC 4391, 8
     assert address6(found["ib0"]) == str(local)
-
-
-def interfaces(nodes: Network, node: str) -> dict[str, dict]:
-    """What stock ``ip addr`` shows there, by name."""
-    return {i["ifname"]: i for i in json.loads(nodes.net(node, "ip", "-j", "addr"))}
 
 
 def address6(interface: dict) -> str:
@@ -166,21 +108,6 @@ def test_segments_are_whole_and_counted(nodes, stock):
     most = 4092 - 20 - 32  # IP's header, TCP's with timestamps
     assert packets >= 8388608 // most and octets >= 8388608, (octets, packets)
     assert packets < 1.5 * 8388608 / most + 500, "segments are shorter than the MTU allows"
-
-
-DATA = "data = bytes(range(251)) * 33421; data = data[:8388608]"
-RECEIVE = f"""
-import socket, sys
-{DATA}
-s = socket.create_server((sys.argv[1], 5555)); print("ready", flush=True)
-c, _ = s.accept(); got = b"".join(iter(lambda: c.recv(1 << 20), b""))
-print(len(got), "ok" if got == data else "damaged", flush=True)
-"""
-SEND = f"""
-import socket, sys
-{DATA}
-s = socket.create_connection((sys.argv[1], 5555)); s.sendall(data); s.close()
-"""
 
 
 @pytest.mark.slow
@@ -259,6 +186,11 @@ def _runtime_of(pid: str) -> str:
     (
         (("--net", "--stock-preload", "--", "true"), "--net needs softib's library; leave out --stock-preload"),
         (("--pcap", "x.pcap", "--", "true"), "--pcap captures the network of a node; add --net"),
+        (("--connected", "--", "true"), "--connected is a mode of the network of a node; add --net"),
+        (
+            ("--net", "--connected", "--node", A, "--", "true"),
+            "its network is in datagram mode; end its programs, or leave out --connected",
+        ),
         (
             ("--net", "--pcap", "/no/such/folder/x.pcap", "--", "true"),
             "/no/such/folder/x.pcap: there is no folder /no/such/folder",

@@ -71,10 +71,15 @@ def test_every_rank_has_the_sum_with_the_same_bits(size, numel):
     torch.testing.assert_close(results[0], torch.stack(given).sum(0))
 
 
-@pytest.mark.parametrize("op, oracle", [
-    (dist.ReduceOp.PRODUCT, lambda s: s.prod(0)), (dist.ReduceOp.MIN, lambda s: s.amin(0)),
-    (dist.ReduceOp.MAX, lambda s: s.amax(0)), (dist.ReduceOp.AVG, lambda s: s.sum(0) // len(s)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "op, oracle",
+    [
+        (dist.ReduceOp.PRODUCT, lambda s: s.prod(0)),
+        (dist.ReduceOp.MIN, lambda s: s.amin(0)),
+        (dist.ReduceOp.MAX, lambda s: s.amax(0)),
+        (dist.ReduceOp.AVG, lambda s: s.sum(0) // len(s)),
+    ],
+)
 @pytest.mark.parametrize("numel", (10, 30_011))
 def test_each_reduction_is_torchs_own(op, oracle, numel):
     given = tensors(3, numel, torch.int64)

@@ -31,8 +31,9 @@ def trained(tmp_path_factory):
                 words = [sys.executable, PROGRAM, backend, str(rank), str(SIZE), port, str(folder / f"{backend}{rank}")]
                 if backend == "softib":
                     words = fabric.arguments("run", "--node", (A, B)[rank % 2], "--", *words)
-                ranks.append(subprocess.Popen(words, env=fabric.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                              text=True))  # fmt: skip
+                ranks.append(
+                    subprocess.Popen(words, env=fabric.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                )
             said = [one.communicate(timeout=240)[0] for one in ranks]
             assert [one.returncode for one in ranks] == [0] * SIZE, said
             results[backend] = [torch.load(folder / f"{backend}{rank}") for rank in range(SIZE)]
@@ -72,13 +73,35 @@ def torchrun(fabric: Applications, ranks: int, *words: str) -> list[subprocess.P
     port = str(next(fabric.ports))
     return [
         subprocess.Popen(
-            fabric.arguments("run", "--node", node, "--", sys.executable, "-m", "torch.distributed.run", "--nnodes", "2",
-                         "--nproc-per-node", str(ranks), "--node-rank", str(i), "--master-addr", "127.0.0.1",
-                         "--master-port", port, FSDP, *words),
-            env=fabric.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            fabric.arguments(
+                "run",
+                "--node",
+                node,
+                "--",
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--nnodes",
+                "2",
+                "--nproc-per-node",
+                str(ranks),
+                "--node-rank",
+                str(i),
+                "--master-addr",
+                "127.0.0.1",
+                "--master-port",
+                port,
+                FSDP,
+                *words,
+            ),
+            env=fabric.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         )
         for i, node in enumerate((A, B))
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +155,14 @@ def test_messages_of_a_recorded_program_stand_in_their_collectives(tmp_path):
         for rank in range(2):
             words = [sys.executable, PROGRAM, "softib", str(rank), "2", port, str(tmp_path / f"out{rank}")]
             ranks.append(" ".join(f"'{w}'" for w in fabric.arguments("run", "--node", (A, B)[rank], "--", *words)))
-        done = subprocess.run(fabric.arguments("run", "--record", "t.goal", "--", "sh", "-c", f"{ranks[0]} & {ranks[1]} && wait"),
-                              env=fabric.env, cwd=fabric.folder, capture_output=True, text=True, timeout=280)  # fmt: skip
+        done = subprocess.run(
+            fabric.arguments("run", "--record", "t.goal", "--", "sh", "-c", f"{ranks[0]} & {ranks[1]} && wait"),
+            env=fabric.env,
+            cwd=fabric.folder,
+            capture_output=True,
+            text=True,
+            timeout=280,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         text = (fabric.folder / "t.goal").read_text()
     finally:

@@ -17,9 +17,19 @@ class Client:
     def get(self, path: str) -> tuple[int, Any]:
         place, _, query = path.partition("?")
         scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http", "path": unquote(place), "raw_path": place.encode(),
-            "query_string": query.encode(), "root_path": "", "headers": [(b"host", b"localhost")], "server": ("localhost", 80), "client": ("127.0.0.1", 1),
-        }  # fmt: skip
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": unquote(place),
+            "raw_path": place.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(b"host", b"localhost")],
+            "server": ("localhost", 80),
+            "client": ("127.0.0.1", 1),
+        }
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:

@@ -24,8 +24,18 @@ def keep(
     for (name, number), count in (errors or {}).items():
         guid = fabric.node_guid[fabric.port_node[port_of(fabric, name, number)]]
         rose[(ports.node_guid == guid) & (ports.portnum == number)] = count
-    history.append(ports, Interval(ports.node_guid, ports.portnum, np.full(n, end - seconds * 10**9), np.full(n, end), {"symbol_error_counter": rose},
-                                   {"symbol_error_counter": np.ones(n, bool)}, {"rate_gbps": ports.rate_gbps}))  # fmt: skip
+    history.append(
+        ports,
+        Interval(
+            ports.node_guid,
+            ports.portnum,
+            np.full(n, end - seconds * 10**9),
+            np.full(n, end),
+            {"symbol_error_counter": rose},
+            {"symbol_error_counter": np.ones(n, bool)},
+            {"rate_gbps": ports.rate_gbps},
+        ),
+    )
     return end / 1e9
 
 

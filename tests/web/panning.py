@@ -17,8 +17,12 @@ DRAWN = f"!!({FRESH} && softib.map.scene && softib.map.scene.nodes.size > 0)"
 @contextlib.contextmanager
 def serving(source: str, *more: str, program: tuple[str, ...] = ("-m", "softib", "serve")) -> Iterator[str]:
     """The address of a server of ``source``; ``program``: what Python runs."""
-    child = subprocess.Popen([sys.executable, *program, source, "--port", "0", *more],
-                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)  # fmt: skip
+    child = subprocess.Popen(
+        [sys.executable, *program, source, "--port", "0", *more],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
     assert child.stderr is not None
     try:
         line = child.stderr.readline()

@@ -15,8 +15,14 @@ LOCAL = frozenset({"localhost", "127.0.0.1"})
 
 
 def asked(access: Access, query: str = "", method: str = "GET", **headers: str) -> tuple[int, dict[bytes, bytes]]:
-    scope = {"type": "http", "method": method, "query_string": query.encode(),
-             "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in {"host": "localhost:8470", **headers}.items()]}  # fmt: skip
+    scope = {
+        "type": "http",
+        "method": method,
+        "query_string": query.encode(),
+        "headers": [
+            (k.replace("_", "-").encode(), v.encode()) for k, v in {"host": "localhost:8470", **headers}.items()
+        ],
+    }
     sent: list[dict] = []
 
     async def send(message):

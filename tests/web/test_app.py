@@ -65,12 +65,22 @@ def test_filters(ask):
     assert len(ask("links?limit=3")["rows"]) == 3
 
 
-@pytest.mark.parametrize(("path", "status", "says"), [
-    ("nodes?limit=1001", 422, "1000"), ("nodes?offset=-1", 422, "0"), ("nodes?type=toaster", 422, "switch"),
-    ("ports?node=laef-1", 404, "leaf-1"), ("search?q=", 422, "1"),
-    ("history?node=leaf-1&portnum=99", 404, "no port 99"), ("values?by=colour", 422, "load"), ("values?by=jobs&job=x", 200, None), ("values?at=-1", 422, "0"), ("history?node=leaf-1&portnum=1&since=later", 422, "number"),
-    ("nothing", 404, "Not Found"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("nodes?limit=1001", 422, "1000"),
+        ("nodes?offset=-1", 422, "0"),
+        ("nodes?type=toaster", 422, "switch"),
+        ("ports?node=laef-1", 404, "leaf-1"),
+        ("search?q=", 422, "1"),
+        ("history?node=leaf-1&portnum=99", 404, "no port 99"),
+        ("values?by=colour", 422, "load"),
+        ("values?by=jobs&job=x", 200, None),
+        ("values?at=-1", 422, "0"),
+        ("history?node=leaf-1&portnum=1&since=later", 422, "number"),
+        ("nothing", 404, "Not Found"),
+    ],
+)
 def test_what_is_wrong_is_named(ask, path, status, says):
     document = ask(path, status)
     if says is not None:
@@ -111,8 +121,12 @@ def test_jobs_colour_what_they_use_and_share(fabric, tmp_path):
     value, node = (base64.b64decode(everything[k]) for k in ("value", "node"))
     names = ask("/api/v1/map")[1]["name"]
     assert {names[i]: v for i, v in enumerate(node) if v} == {
-        "host-0001": 1, "host-0005": 1, "host-0002": 2, "host-0006": 2, "host-0009": 3,
-    }  # fmt: skip
+        "host-0001": 1,
+        "host-0005": 1,
+        "host-0002": 2,
+        "host-0006": 2,
+        "host-0009": 3,
+    }
     edges = ask("/api/v1/map")[1]["edge"]
 
     def pairs(colours, wanted):
@@ -143,7 +157,7 @@ def test_jobs_colour_what_they_use_and_share(fabric, tmp_path):
 def test_every_operation_is_in_openapi_and_is_a_get(served):
     document = app_of(served).openapi()
     assert set(document["paths"]) == {f"/api/v1/{p}" for p in (
-        "fabric", "nodes", "ports", "counters", "links", "down", "findings", "path", "search", "history", "jobs", "shared-links", "map", "values", "times", "port-errors", "modules", "events")}  # fmt: skip
+        "fabric", "nodes", "ports", "counters", "links", "down", "findings", "path", "search", "history", "jobs", "shared-links", "map", "values", "times", "port-errors", "modules", "events")}  # fmt: skip # a packed list of short values
     for operations in document["paths"].values():
         assert set(operations) == {"get"} and operations["get"]["description"]
 

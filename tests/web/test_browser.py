@@ -119,13 +119,20 @@ def routed(tmp_path_factory) -> Iterator[Browser]:
     whole, history = fabric_up(), History(folder / "past")
     times = [keep(history, whole, m, {("leaf-1", 3): 5000}, 60) for m in range(3)]
     times.append(keep(history, without(whole, ("host-0003", 1)), 60, {}, 60))
-    job = {"job_state": ["COMPLETED"], "job_id": 1, "name": "early", "nodes": "host-[0001-0002]", "start_time": times[0] - 600, "end_time": times[2] + 600}  # fmt: skip
+    job = {
+        "job_state": ["COMPLETED"],
+        "job_id": 1,
+        "name": "early",
+        "nodes": "host-[0001-0002]",
+        "start_time": times[0] - 600,
+        "end_time": times[2] + 600,
+    }
     late = job | {"job_state": ["RUNNING"], "job_id": 2, "name": "late", "start_time": times[3] - 600, "end_time": 0}
     (folder / "jobs.json").write_text(json.dumps({"jobs": [job, late]}))
     with (
         serving(str(folder), program=("-c", ROUTED)) as address,
         Browser(folder, webgl=True) as found,
-    ):  # fmt: skip
+    ):
         found.go(address)
         until(found, DRAWN, "the map")
         yield found
@@ -156,13 +163,20 @@ def test_two_nodes_that_are_clicked_give_the_path_between_them(routed: Browser) 
     for name in ("host-0001", "host-0008"):
         click_node(page, name)
     until(page, "document.querySelectorAll('#answer ol li').length >= 3", "the hops")
-    assert page.run("[document.getElementById('from').value, document.getElementById('to').value]") == ["host-0001", "host-0008"]  # fmt: skip
+    assert page.run("[document.getElementById('from').value, document.getElementById('to').value]") == [
+        "host-0001",
+        "host-0008",
+    ]
     hops = page.run("document.querySelector('#answer ol').textContent")
     assert hops.startswith("host-0001 port 1 → leaf-1") and "host-0008" in hops
     assert page.run("softib.map.hops.size") == page.run("document.querySelectorAll('#answer ol li').length")
     assert page.run("document.getElementById('node').hidden")  # the tab stays
     click_node(page, "host-0003")  # and from anew
-    until(page, "document.getElementById('from').value === 'host-0003' && !document.getElementById('to').value", "a new beginning")  # fmt: skip
+    until(
+        page,
+        "document.getElementById('from').value === 'host-0003' && !document.getElementById('to').value",
+        "a new beginning",
+    )
     click_node(page, "leaf-1")
     until(page, "document.querySelector('#answer ol')?.textContent.startsWith('host-0003')", "a switch is an end too")
     page.click("#tab-node")
@@ -394,7 +408,10 @@ def test_a_file_opens_on_its_findings_without_a_slider(twins: Browser) -> None:
     assert twins.run("document.getElementById('by').value") == "findings" == twins.run("softib.map.by")
     options = twins.run("[...document.querySelectorAll('#by option:not([hidden])')].map(o => o.value).join()")
     assert options == "findings"
-    assert twins.run("[...document.querySelectorAll('#views button:not([hidden])')].map(b => b.dataset.view).join()") == "map,errors,modules"  # fmt: skip
+    assert (
+        twins.run("[...document.querySelectorAll('#views button:not([hidden])')].map(b => b.dataset.view).join()")
+        == "map,errors,modules"
+    )
 
 
 def test_a_tiny_fabric_is_drawn_whole(twins: Browser) -> None:
@@ -427,7 +444,9 @@ def test_two_nodes_of_one_name_are_shown_apart_and_a_path_joins_them(twins: Brow
     page.click("#explain button")
     until(page, "document.querySelectorAll('#answer ol li').length === 4", "the hops")
     assert len(page.run("[...softib.map.marked].map(i => softib.map.doc.name[i])")) == 5
-    page.run(f"softib.map.onNode(softib.map.doc.name.indexOf({json.dumps(a)}), true); document.getElementById('tab-node').click(); 0")  # fmt: skip
+    page.run(
+        f"softib.map.onNode(softib.map.doc.name.indexOf({json.dumps(a)}), true); document.getElementById('tab-node').click(); 0"
+    )
     assert page.complaints() == []
 
 

@@ -64,9 +64,26 @@ def test_no_answer_of_rest_carries_them(hostile):
     get = Client(app_of(watched.served)).get
     guid = f"{int(watched.fabric.node_guid[1]):#018x}"
     paths = [
-        "fabric", "nodes?limit=1000", "ports?limit=1000", f"ports?node={guid}", f"counters?node={guid}", "links", "down", "findings", "jobs", "shared-links", "map", "times",
-        "values?by=findings", "values?by=jobs", "search?q=E", f"history?node={guid}&portnum=2", "port-errors", "modules", "events",
-    ]  # fmt: skip
+        "fabric",
+        "nodes?limit=1000",
+        "ports?limit=1000",
+        f"ports?node={guid}",
+        f"counters?node={guid}",
+        "links",
+        "down",
+        "findings",
+        "jobs",
+        "shared-links",
+        "map",
+        "times",
+        "values?by=findings",
+        "values?by=jobs",
+        "search?q=E",
+        f"history?node={guid}&portnum=2",
+        "port-errors",
+        "modules",
+        "events",
+    ]
     for path in paths:
         code, document = get(f"/api/v1/{path}")
         assert code == 200 and unsafe(document, path) == [], (path, unsafe(document, path)[:3])
@@ -76,9 +93,20 @@ def test_no_answer_of_rest_carries_them(hostile):
     assert len(get("/api/v1/nodes")[1]["rows"]) == 14 and len(get("/api/v1/jobs")[1]["rows"]) == 2
 
 
-@pytest.mark.parametrize("path", [
-    "ports?node={}", "path?a={}&b={}", "port-errors?sort={}", "values?job={}&by=jobs", "history?node={}&portnum=1", "nodes?type={}", "events?kind={}", "nodes?at={}", "nothing{}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "ports?node={}",
+        "path?a={}&b={}",
+        "port-errors?sort={}",
+        "values?job={}&by=jobs",
+        "history?node={}&portnum=1",
+        "nodes?type={}",
+        "events?kind={}",
+        "nodes?at={}",
+        "nothing{}",
+    ],
+)
 def test_no_refusal_repeats_them_raw(hostile, path):
     from urllib.parse import quote
 

@@ -121,12 +121,20 @@ def test_findings_of_an_earlier_time_are_those_of_then(tmp_path):
 
     def accused(at: float | None) -> dict[str, str]:
         time = "" if at is None else f"?at={at}"
-        return {w["node"]: f["code"] for f in seen.get(f"findings{time}")["rows"] for w in f["where"] if f["severity"] != "info"}  # fmt: skip
+        return {
+            w["node"]: f["code"]
+            for f in seen.get(f"findings{time}")["rows"]
+            for w in f["where"]
+            if f["severity"] != "info"
+        }
 
     assert "leaf-1" in accused(bad[-1]) and accused(well[-1]) == {} == accused(None)
     assert accused(gone) == {"host-0003": "absent-host"} or "absent-host" in accused(gone).values()
     values = seen.get(f"values?by=findings&at={bad[-1]}")
-    assert max(base64.b64decode(values["value"])) >= 2 and max(base64.b64decode(seen.get("values?by=findings")["value"])) == 0  # fmt: skip
+    assert (
+        max(base64.b64decode(values["value"])) >= 2
+        and max(base64.b64decode(seen.get("values?by=findings")["value"])) == 0
+    )
     assert [d["a"] for d in seen.get(f"down?at={gone}")["rows"] if d["what"] == "node"] == ["host-0003"]
     assert seen.get(f"down?at={bad[0]}")["rows"] == [] == seen.get("down")["rows"]
     assert seen.get(f"nodes?at={gone}")["total"] == 13 and seen.get("nodes")["total"] == 14
@@ -139,13 +147,31 @@ def test_jobs_of_an_earlier_time_are_those_that_ran_then(tmp_path):
     whole, history = fabric_up(), History(tmp_path / "past")
     times = [keep(history, whole, 0), keep(history, without(whole, ("host-0003", 1)), 60)]
     file = tmp_path / "jobs.json"
-    job = {"job_state": ["COMPLETED"], "job_id": 1, "name": "early", "nodes": "host-[0003-0006]", "start_time": times[0] - 60, "end_time": times[0] + 60}  # fmt: skip
-    late = job | {"job_state": ["RUNNING"], "job_id": 2, "name": "late", "nodes": "host-[0001-0006]", "start_time": times[1] - 60, "end_time": times[1] + 9e5}  # fmt: skip
+    job = {
+        "job_state": ["COMPLETED"],
+        "job_id": 1,
+        "name": "early",
+        "nodes": "host-[0003-0006]",
+        "start_time": times[0] - 60,
+        "end_time": times[0] + 60,
+    }
+    late = job | {
+        "job_state": ["RUNNING"],
+        "job_id": 2,
+        "name": "late",
+        "nodes": "host-[0001-0006]",
+        "start_time": times[1] - 60,
+        "end_time": times[1] + 9e5,
+    }
     file.write_text(json.dumps({"jobs": [job, late]}))
-    seen = Seen(Served("one", lambda: ReadResult(whole.copy(), [], "test"), past=Past(tmp_path / "past"), jobs=str(file)))  # fmt: skip
+    seen = Seen(
+        Served("one", lambda: ReadResult(whole.copy(), [], "test"), past=Past(tmp_path / "past"), jobs=str(file))
+    )
     assert [[j["job"] for j in seen.get(f"jobs{t}")["rows"]] for t in (f"?at={times[0]}", f"?at={times[1]}", "")] == [
-        ["early (1)"], ["late (2)"], ["late (2)"],
-    ]  # fmt: skip
+        ["early (1)"],
+        ["late (2)"],
+        ["late (2)"],
+    ]
     doc, values = seen.get(f"map?at={times[0]}"), seen.get(f"values?by=jobs&at={times[0]}")
     node = base64.b64decode(values["node"])
     assert {doc["name"][i] for i, v in enumerate(node) if v == 1} == {f"host-000{i}" for i in range(3, 7)}

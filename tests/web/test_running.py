@@ -119,8 +119,12 @@ def test_the_history_of_an_exporter_is_on_the_slider(softib):
     pytest.importorskip("duckdb", reason="duckdb is not installed (the extra monitor)")
     softib.start("one.yaml", "--name", "one")
     exporter = subprocess.Popen(
-        softib.words("exporter", "one", "--port", "0", "--every", "0.5", "--history", "past"), env=softib.env, cwd=softib.folder, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        softib.words("exporter", "one", "--port", "0", "--every", "0.5", "--history", "past"),
+        env=softib.env,
+        cwd=softib.folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     softib.started.append(exporter)
     assert address_of(exporter)
     assert wait_for(lambda: rounds(softib.folder / "past") >= 3, 240)

@@ -97,8 +97,11 @@ def test_ports_by_errors_say_what_was_counted_and_the_ratio_that_the_specificati
     names = [r["node"] for r in watched.get("port-errors?sort=node&limit=1000")["rows"]]
     assert names == sorted(names) and len(names) == 32
     assert watched.ask("/api/v1/port-errors?sort=colour") == (
-        422, {"detail": "no column to sort by named 'colour'; known: node, guid, port, peer, errors, rose, per_hour, observed_s, symbol_ber, raw_ber, effective_ber"},
-    )  # fmt: skip
+        422,
+        {
+            "detail": "no column to sort by named 'colour'; known: node, guid, port, peer, errors, rose, per_hour, observed_s, symbol_ber, raw_ber, effective_ber"
+        },
+    )
     assert watched.ask("/api/v1/port-errors?sort=counters")[0] == 422  # it has no order
 
 
@@ -126,8 +129,10 @@ def test_counters_and_modules_of_a_file_are_those_of_its_lines(shared_data: Path
     made = (
         "START_CABLE_INFO\nNodeGuid,PortGuid,PortNum,Vendor,PN,SN,LengthCopperOrActive,Temperature,SupplyVoltageReporting,RX1Power,TX1Bias,TX1Power\n"
         "0xb0cf0e0300d33fc0,0x0,2,Mella\x1b[31mnox,MMA4Z00-NS,MT2233VS01234,3 m,48C,3300.0 mV,-9.1 dBm,6.5 mA,-1.0 dBm\nEND_CABLE_INFO\n"
-        "START_PHY_DB16\nNodeGuid,PortGuid,PortNum," + ",".join(f"field{i}" for i in range(18)) + f"\n0xb0cf0e0300d33fc0,0x0,2,{ratio}\nEND_PHY_DB16\n"
-    )  # fmt: skip
+        "START_PHY_DB16\nNodeGuid,PortGuid,PortNum,"
+        + ",".join(f"field{i}" for i in range(18))
+        + f"\n0xb0cf0e0300d33fc0,0x0,2,{ratio}\nEND_PHY_DB16\n"
+    )
     (tmp_path / "one.db_csv").write_text(text.replace("START_INDEX_TABLE", made + "START_INDEX_TABLE"))
     _, get = ask_file(tmp_path / "one.db_csv")
     (module,) = [r for r in rows(get, "modules?limit=1000") if r["serial"]]
@@ -265,8 +270,9 @@ def test_traps_sweeps_and_managers_of_the_daemon_are_events():
         ("manager", "subnet manager at port 0x0000000000000001: MASTER before, MASTER, does not answer now"),
         ("manager", "subnet manager at port 0x0000000000000002: not there before, MASTER now"),
         ("sweep", "sweep 3 of the subnet manager: 0.50 s, 1,200 MADs, 6 Sets"),
-        ("trap", "trap 128 (a port changed its state), 3 times"), ("trap", "trap 256 (wrong M_Key)"),
-    ]  # fmt: skip
+        ("trap", "trap 128 (a port changed its state), 3 times"),
+        ("trap", "trap 256 (wrong M_Key)"),
+    ]
 
 
 def test_a_fabric_that_goes_down_as_a_whole_makes_few_events():

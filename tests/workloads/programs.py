@@ -17,9 +17,15 @@ def on_hosts(s, fabric, rows, each=1, **cost):
     by = np.argsort(part.waits, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(part.waits, minlength=len(part.src)))])
     made = messages(
-        hosts.end[part.src], hosts.end[part.dst], part.size, opcode=part.opcode, qp=part.qp, delay_ps=part.delay_ps, first=first,
+        hosts.end[part.src],
+        hosts.end[part.dst],
+        part.size,
+        opcode=part.opcode,
+        qp=part.qp,
+        delay_ps=part.delay_ps,
+        first=first,
         needs=part.needs[by],
-    )  # fmt: skip
+    )
     return made, ended
 
 

@@ -199,11 +199,19 @@ def test_hosts_have_the_order_of_people():
 @pytest.mark.parametrize(
     ("reader", "text", "value"),
     [
-        (size_of, "2MB", 2e6), (size_of, "64 KiB", 65536), (size_of, "4096", 4096), (size_of, "1e6", 1e6),
-        (time_ps_of, "10us", 10**7), (time_ps_of, "1.5 ms", 15 * 10**8), (time_ps_of, "0", 0), (time_ps_of, "2s", 2 * 10**12),
-        (rate_of, "25", 25), (rate_of, "25Gb/s", 25), (rate_of, "500 Mb/s", 0.5),
+        (size_of, "2MB", 2e6),
+        (size_of, "64 KiB", 65536),
+        (size_of, "4096", 4096),
+        (size_of, "1e6", 1e6),
+        (time_ps_of, "10us", 10**7),
+        (time_ps_of, "1.5 ms", 15 * 10**8),
+        (time_ps_of, "0", 0),
+        (time_ps_of, "2s", 2 * 10**12),
+        (rate_of, "25", 25),
+        (rate_of, "25Gb/s", 25),
+        (rate_of, "500 Mb/s", 0.5),
     ],
-)  # fmt: skip
+)
 def test_units(reader, text, value):
     assert reader(text) == value
 

@@ -43,11 +43,20 @@ def polars_square(size):
 
 
 FORMS = {
-    "pairs": lambda n: {(A, B): n}, "nested": lambda n: {A: {B: n}}, "text": lambda n: {A: {B: f"{n / 1e6:g} MB"}}, "tuples": lambda n: [(A, B, n)],
-    "lists": lambda n: [[A, B, n]], "rows of hosts": lambda n: {(0, 7): np.int64(n)}, "columns": lambda n: {"source": [A], "destination": [B], "bytes": np.array([n])},
-    "dicts": lambda n: [{"src": A, "dst": B, "size": n}], "array": square, "nested lists": lambda n: square(n).tolist(), "polars": polars_frame,
-    "pandas": pandas_frame, "polars, names along both sides": polars_square,
-}  # fmt: skip
+    "pairs": lambda n: {(A, B): n},
+    "nested": lambda n: {A: {B: n}},
+    "text": lambda n: {A: {B: f"{n / 1e6:g} MB"}},
+    "tuples": lambda n: [(A, B, n)],
+    "lists": lambda n: [[A, B, n]],
+    "rows of hosts": lambda n: {(0, 7): np.int64(n)},
+    "columns": lambda n: {"source": [A], "destination": [B], "bytes": np.array([n])},
+    "dicts": lambda n: [{"src": A, "dst": B, "size": n}],
+    "array": square,
+    "nested lists": lambda n: square(n).tolist(),
+    "polars": polars_frame,
+    "pandas": pandas_frame,
+    "polars, names along both sides": polars_square,
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -128,26 +137,33 @@ def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
     assert len(keys) == 2
 
 
-@pytest.mark.parametrize("given, says", [
-    (5, "int is no traffic; traffic is"), (None, "NoneType is no traffic"), (object(), "object is no traffic"), ([], "traffic"), ({}, (
-        "no flow"
-    )),
-    ({(A, "host-99"): 1}, r"no host 'host-99'; hosts are for example host-0001"), ({(A, B): -1}, "-1 is not a number of bytes"), ({(A, B): "x"}, (
-        "'x' is not a number"
-    )),
-    ({(A, B): True}, "True is not a number"), ({(A, B): float("inf")}, "inf is not a number"), ({(A, 8): 1}, (
-        "no host 8; the fabric has 8"
-    )), ({A: 1}, "is not a flow"),
-    (square(-1), r"traffic\[0, 7\]: -1"), (np.zeros((3, 3)), "3 by 3 for 8 host ports"), (np.zeros((3, 4)), (
-        r"shape \(3, 4\)"
-    )), ([(A, B)], "2 values"),
-    ({"jobs": 5}, "must be a list"), ({"jobs": [{"pattern": "shyft"}]}, "did you mean shift"), ({"pattern": "shift", "sizes": 1}, (
-        "did you mean size"
-    )),
-    ([{"a": 1}], "columns a"), ({(A, B): 0}, "no host sends a byte"), ({"source": [A], "destination": [B], "bytes": []}, (
-        "one length"
-    )),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (5, "int is no traffic; traffic is"),
+        (None, "NoneType is no traffic"),
+        (object(), "object is no traffic"),
+        ([], "traffic"),
+        ({}, ("no flow")),
+        ({(A, "host-99"): 1}, r"no host 'host-99'; hosts are for example host-0001"),
+        ({(A, B): -1}, "-1 is not a number of bytes"),
+        ({(A, B): "x"}, ("'x' is not a number")),
+        ({(A, B): True}, "True is not a number"),
+        ({(A, B): float("inf")}, "inf is not a number"),
+        ({(A, 8): 1}, ("no host 8; the fabric has 8")),
+        ({A: 1}, "is not a flow"),
+        (square(-1), r"traffic\[0, 7\]: -1"),
+        (np.zeros((3, 3)), "3 by 3 for 8 host ports"),
+        (np.zeros((3, 4)), (r"shape \(3, 4\)")),
+        ([(A, B)], "2 values"),
+        ({"jobs": 5}, "must be a list"),
+        ({"jobs": [{"pattern": "shyft"}]}, "did you mean shift"),
+        ({"pattern": "shift", "sizes": 1}, ("did you mean size")),
+        ([{"a": 1}], "columns a"),
+        ({(A, B): 0}, "no host sends a byte"),
+        ({"source": [A], "destination": [B], "bytes": []}, ("one length")),
+    ],
+)
 def test_what_is_no_workload_is_one_line(tree, given, says):
     with pytest.raises(softib.InputError, match=says) as raised:
         softib.simulate(tree, given)

@@ -25,9 +25,9 @@ ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT 
 
 
 def perf_capabilities(fabric: Fabric, additional: bool | None = None) -> np.ndarray:
-    """int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of its generation's typical
-    part if the catalogue lacks it; ``additional`` gives all devices the same, with or without the 64-bit error
-    counters and QP1Dropped."""
+    """Return int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of
+    its generation's typical part if the catalogue lacks it; ``additional`` gives all devices the
+    same, with or without the 64-bit error counters and QP1Dropped."""
     n = fabric.sizes.nodes
     if additional is not None:
         same = (ALL | CapMask.QP1_DROPPED, CapMask2.ADDITIONAL_EXTENDED_COUNTERS) if additional else (ALL, 0)
@@ -170,7 +170,8 @@ RNG_SEED = 0x9E3779B97F4A7C15
 
 
 def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool | None = None) -> Any:
-    """Views of ``fabric`` (no copy: writes of agents change the fabric) and fresh firmware state."""
+    """Return views of ``fabric`` (no copy: writes of agents change the fabric) and fresh firmware
+    state."""
     columns = {name: getattr(fabric, name) for name in FABRIC_FIELDS}
     ports = fabric.sizes.ports
     for name in COUNTER_FIELDS:

@@ -115,9 +115,10 @@ class LinkFaults:
         self._noisy(self._peer(port), now_ps)
 
     def expected_errors(self, port: int) -> dict[str, Any]:
-        """Effects of the bit errors at the end of the link of ``port`` with more of them: ``raw_ber``; ``fec``, the
-        correcting code (empty: none); codewords a second that it corrects and loses; ``symbol_errors_per_s`` (lost
-        codewords, or wrong symbols without a code); ``post_fec_ber`` of the rest."""
+        """Return effects of the bit errors at the end of the link of ``port`` with more of them:
+        ``raw_ber``; ``fec``, the correcting code (empty: none); codewords a second that it corrects
+        and loses; ``symbol_errors_per_s`` (lost codewords, or wrong symbols without a code);
+        ``post_fec_ber`` of the rest."""
         f = self.fabric
         end = max(self._ends(port), key=lambda e: float(self.tables.fault_rate[e, BER]))
         raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
@@ -241,7 +242,7 @@ class LinkFaults:
     # -- queries --
 
     def marked(self) -> np.ndarray:
-        """Rows of the ports that have a fault (int64)."""
+        """Return rows of the ports that have a fault (int64)."""
         if not self.tables.options[FAULTY]:
             return np.zeros(0, np.int64)
         return np.flatnonzero(self.tables.fault[:, BITS])

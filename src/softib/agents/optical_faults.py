@@ -66,7 +66,7 @@ class OpticalFaults:
         ModuleInfo.temperature.set(image, round(degrees_c * 256) & 0xFFFF)
 
     def ber(self, port: int) -> float:
-        """Bit error ratio of the data received by ``port``, for lack of light."""
+        """Return bit error ratio of the data received by ``port``, for lack of light."""
         peer = int(self.fabric.port_peer[port])
         if not (port in self.lost_db or peer in self.faded_db):
             return 0.0

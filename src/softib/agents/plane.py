@@ -221,7 +221,7 @@ class AgentPlane:
         return [p for p in rows if self.fabric.port_peer[p] >= 0]
 
     def take_notices(self) -> list[Notice]:
-        """Traps that devices raised since the last call, oldest first."""
+        """Return traps that devices raised since the last call, oldest first."""
         used = int(self.tables.notice_count[0])
         rows = zip(self.tables.notices[:used].tolist(), self.tables.notice_data[:used], strict=True)
         taken = [Notice(now, port, trap, detail, bytes(data)) for (now, port, trap, detail), data in rows]
@@ -229,11 +229,10 @@ class AgentPlane:
         return taken
 
     def trap(self, notice: Notice, tid: int = 0) -> tuple[MadBatch, int] | None:
-        """The trap MAD of ``notice`` to the port's master SM, and the port that sends it; None if the port has no
-        master SM. Send it with :meth:`send`: it arrives as a delivery at the
-        SM's port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers and
-        repeats them.
-        """
+        """Return the trap MAD of ``notice`` to the port's master SM, and the port that sends it;
+        None if the port has no master SM. Send it with :meth:`send`: it arrives as a delivery at
+        the SM's port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers
+        and repeats them."""
         info = self.fabric.port_info[notice.port]
         sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
         if not sm_lid or not lid:

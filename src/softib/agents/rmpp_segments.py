@@ -27,16 +27,16 @@ TYPE_AT = RMPP_HEADER + RmppHeader.type.byte
 
 
 def segments_of(octets: int, mgmt_class: int) -> tuple[int, int]:
-    """(segments, acknowledgements) of a message of ``octets``, including the head: the first segment is
-    acknowledged, then the last of each window, and the last."""
+    """Return (segments, acknowledgements) of a message of ``octets``, including the head: the first
+    segment is acknowledged, then the last of each window, and the last."""
     head = RMPP_END + class_header_of(mgmt_class)
     n = max(1, -(-(octets - head) // (MAD_SIZE - head)))
     return n, -(-n // WINDOW) + ((n - 1) % WINDOW != 0)
 
 
 def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
-    """Rows of the ports through which a packet for ``lid`` leaves, from end port ``port`` on, by the current
-    forwarding tables."""
+    """Return rows of the ports through which a packet for ``lid`` leaves, from end port ``port``
+    on, by the current forwarding tables."""
     rows: list[int] = []
     at = port
     for _ in range(f.sizes.switches + 1):

@@ -81,7 +81,7 @@ class PortTraps:
     listed_ps: int = -1
 
     def next(self) -> PendingTrap:
-        """The trap that is due first; among those, the oldest."""
+        """Return the trap that is due first; among those, the oldest."""
         return min(self.pending, key=lambda p: p.due_ps)
 
 
@@ -158,7 +158,7 @@ class TrapQueue:
             heapq.heappush(self._order, (when, port))
 
     def _first(self) -> tuple[int, int] | None:
-        """The next (time, port), skipping entries that were replaced by an earlier one."""
+        """Return the next (time, port), skipping entries that were replaced by an earlier one."""
         while self._order:
             when, port = self._order[0]
             at = self._ports.get(port)
@@ -173,7 +173,8 @@ class TrapQueue:
         return None if first is None else first[0]
 
     def take(self, now_ps: int) -> tuple[MadBatch, int] | None:
-        """The next MAD to send now, and its port; it counts as sent. Return None if none is due."""
+        """Return the next MAD to send now, and its port; it counts as sent. Return None if none is
+        due."""
         while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
             trap = self._send(first[1], now_ps)
@@ -182,7 +183,7 @@ class TrapQueue:
         return None
 
     def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:
-        """The next trap of ``port``; its next time is entered."""
+        """Return the next trap of ``port``; its next time is entered."""
         at = self._ports[port]
         at.listed_ps = -1
         if self.plane.faults.is_dead(int(self.plane.fabric.port_node[port])):
@@ -203,7 +204,8 @@ class TrapQueue:
         return sent
 
     def _made(self, at: PortTraps, trap: PendingTrap) -> tuple[MadBatch, int] | None:
-        """Its MAD; None without a manager. An exception costs only this trap: it would be raised every time."""
+        """Return its MAD; None without a manager. An exception costs only this trap: it would be
+        raised every time."""
         try:
             return self.plane.trap(trap.notice, trap.tid)
         except Exception:
@@ -214,7 +216,7 @@ class TrapQueue:
             raise
 
     def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
-        """False if ``manager`` (a LID) got it often enough: then it is abandoned."""
+        """Return false if ``manager`` (a LID) got it often enough: then it is abandoned."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0
         if trap.sends >= MOST_SENDS:

@@ -188,7 +188,7 @@ class _Stage:
     """Ports of an upper switch towards lower ones: all of them (0), or fewer."""
 
     def room(self) -> int:
-        """Cables that the upper switches can take."""
+        """Return cables that the upper switches can take."""
         if not self.ports:
             return sum(map(len, self.free.values()))
         taken = sum(map(len, self.links.values()))
@@ -239,7 +239,8 @@ def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition)
 
 
 def _least(free: dict[str, list[int]], taken: dict[str, int], of: Iterable[str] | None = None) -> str:
-    """The switch with a free port that ``taken`` has least of, then the one with most free ports."""
+    """Return the switch with a free port that ``taken`` has least of, then the one with most free
+    ports."""
     return min((t for t in of or free if free[t]), key=lambda name: (taken[name], -len(free[name])))
 
 
@@ -274,7 +275,7 @@ def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Additio
 
 
 def _parts(fabric: Fabric, nodes: np.ndarray) -> list[np.ndarray]:
-    """The parts into which the cables among ``nodes`` join them."""
+    """Return the parts into which the cables among ``nodes`` join them."""
     ends = fabric.port_node[fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]]
     inside = np.isin(ends, nodes).all(axis=1)
     part = components(fabric.sizes.nodes, *ends[inside].T)[nodes]

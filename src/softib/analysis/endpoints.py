@@ -38,7 +38,7 @@ class Endpoints:
 
 
 def endpoints_of(fabric: Fabric, graph: SwitchGraph) -> Endpoints:
-    """Every port of a host with a LID."""
+    """Return every port of a host with a LID."""
     rows = np.flatnonzero(graph.end_is_compute)
     every = fabric.node_names()
     names = [every[n] for n in graph.end_node[rows].tolist()]

@@ -183,7 +183,7 @@ def _row(
 
 
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:
-    """(random pairs, shifts), relative."""
+    """Return (random pairs, shifts), relative."""
     network = network_of(fabric, graph, lft, ends.row)
     shifts = static.all_shifts(network, shifts=sampled_shifts(network, seed)).relative
     return static.effective_bisection(network, static.SAMPLES, seed).relative, float(shifts.mean())

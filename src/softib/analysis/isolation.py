@@ -58,7 +58,7 @@ class Choice(Result):
 
 
 def budget_of(cables: int, least: float, share: float) -> int:
-    """The number of cables that may be isolated at once."""
+    """Return the number of cables that may be isolated at once."""
     return int(max(least, np.ceil(share * cables)))
 
 
@@ -86,7 +86,7 @@ class _Cables:
         return self.between & self.used
 
     def left(self, node: int) -> int:
-        """Cables of a switch to other switches that are in use."""
+        """Return cables of a switch to other switches that are in use."""
         return int((self._live() & ((self.a == node) | (self.b == node))).sum())
 
     def last_path(self, cable: int) -> bool:
@@ -121,7 +121,7 @@ def choose(
 
 
 def _objection(cables: _Cables, cable: int) -> str:
-    """Reason for leaving a cable in use, or an empty text."""
+    """Return the reason for leaving a cable in use, or an empty text."""
     f = cables.fabric
     if cable < 0:
         return "the fabric has no cable at this port"
@@ -159,7 +159,7 @@ def _choice(cables: _Cables, one: Finding, cable: int, why: str) -> Choice:
 
 
 def _commands(f: Fabric, nodes: list[int], ports: list[int]) -> list[str]:
-    """Commands that isolate the cable with other programs. Its first port is a switch's."""
+    """Return commands that isolate the cable with other programs. Its first port is a switch's."""
     node, port = nodes[0], ports[0]
     guid, number = int(f.node_guid[node]), int(f.port_num[port])
     lid = int(f.lid[int(f.node_base[node])])
@@ -174,7 +174,7 @@ def _commands(f: Fabric, nodes: list[int], ports: list[int]) -> list[str]:
 
 
 def without_cables(fabric: Fabric, ends: Iterable[Sequence[End]]) -> Fabric:
-    """A copy of ``fabric`` without these cables."""
+    """Return a copy of ``fabric`` without these cables."""
     less = fabric.copy()
     rows = {cable_at(fabric, *end) for both in ends for end in both} - {-1}
     if rows:

@@ -231,7 +231,7 @@ class RoutingPart(Result):
         )
 
     def facts(self) -> list[tuple[str, str]]:
-        """(label, text) for display, with the proof."""
+        """Return (label, text) for display, with the proof."""
         spread = self.balance
         worst = max((t for t in spread.tiers if t.mean), key=lambda t: t.imbalance, default=None)
         uneven = "" if worst is None else f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
@@ -324,7 +324,7 @@ class Report(Checked):
         return self.fabric.name or self.source
 
     def by_severity(self) -> dict[Severity, int]:
-        """Findings by severity, worst first."""
+        """Return findings by severity, worst first."""
         return {s: sum(f.severity == s for f in self.findings) for s in sorted(Severity, reverse=True)}
 
 

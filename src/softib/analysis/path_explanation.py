@@ -213,8 +213,8 @@ def _lids_in_use(fabrics: Sequence[Fabric]) -> str:
 
 
 def explain_routed(tables: Routed, a: str, b: str) -> Explanation:
-    """The path from ``a`` to ``b`` (:func:`ends_of`) by analysed tables, with the SL of the path
-    record if softib's subnet administration, or that of a running fabric, has one."""
+    """Return the path from ``a`` to ``b`` (:func:`ends_of`) by analysed tables, with the SL of the
+    path record if softib's subnet administration, or that of a running fabric, has one."""
     every = [tables, *tables.others]
     ends = ends_of(tables.fabric, a, b, (o.fabric for o in tables.others))
     tables = next((o for o in every if o.fabric.lid[ends.a]), tables)
@@ -281,8 +281,8 @@ def _why_no_lid(f: Fabric, distance: np.ndarray) -> str:
 
 
 def _switch_at(f: Fabric, port: int) -> int:
-    """The node of a switch's port, if it has a cable at all, or the switch that an adapter's port
-    leads to; -1 for none."""
+    """Return the node of a switch's port, if it has a cable at all, or the switch that an adapter's
+    port leads to; -1 for none."""
     node = int(f.port_node[port])
     if f.is_switch[node]:
         return node if (f.port_peer[list(f.ports_of(node))] >= 0).any() else -1
@@ -319,7 +319,7 @@ def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
 
 
 def pkeys_of(f: Fabric, port: int) -> list[int]:
-    """The P_Keys that a port holds."""
+    """Return the P_Keys that a port holds."""
     first = int(f.pkey_base[port])
     return [int(k) for k in f.pkeys[first : first + int(f.pkey_cap[port])] if int(k) & BASE]
 

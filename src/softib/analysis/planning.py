@@ -115,7 +115,7 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
 
 
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:
-    """The figures of one candidate; ``twice``: the design for twice the hosts."""
+    """Return the figures of one candidate; ``twice``: the design for twice the hosts."""
     fabric = shape.fabric
     fabric.name = name
     generator = fabric.source.generator
@@ -150,14 +150,15 @@ def _cut_cables(fabric: Fabric) -> None:
 
 
 def price_of_size(demand: Demand, book: CostBook) -> Price:
-    """The price of the first design for ``demand``, as :class:`Design` states it."""
+    """Return the price of the first design for ``demand``, as :class:`Design` states it."""
     fabric = first_candidate(demand).fabric
     _cut_cables(fabric)
     return price_of(book, fabric, demand.generation, whole=True)
 
 
 def largest_demand(demand: Demand, book: CostBook, budget: float) -> Demand:
-    """``demand`` with the most hosts whose first design costs at most ``budget``, by the mean of its price range.
+    """Return ``demand`` with the most hosts whose first design costs at most ``budget``, by the
+    mean of its price range.
 
     Raises :class:`~softib.errors.InputError` if one host costs more, or if the book lacks a price.
     """
@@ -183,7 +184,7 @@ def largest_demand(demand: Demand, book: CostBook, budget: float) -> Demand:
 
 
 def _family(shape: Candidate) -> str:
-    """Kind and oversubscription: what stays when a design grows."""
+    """Return kind and oversubscription: what stays when a design grows."""
     return f"{shape.kind} {shape.parameters.get('oversubscription', 1)}"
 
 
@@ -192,13 +193,13 @@ def _tier(level: int) -> str:
 
 
 def _brought_up(fabric: Fabric) -> BringUp:
-    """A copy of ``fabric`` under a subnet manager on its last host."""
+    """Return a copy of ``fabric`` under a subnet manager on its last host."""
     copy = fabric.copy()
     return bring_up(copy, node=int(copy.cas[-1]), config=config_of({}))
 
 
 def _port(up: BringUp, ends: np.ndarray) -> np.ndarray:
-    """Ports of the fabric that are ``ends`` of its graph."""
+    """Return ports of the fabric that are ``ends`` of its graph."""
     return up.fabric.node_base[up.graph.end_node[ends]] + up.graph.end_portnum[ends]
 
 
@@ -220,8 +221,8 @@ def _figures(up: BringUp, ports: np.ndarray, seed: int) -> tuple[float, int, int
 
 
 def _failures(up: BringUp, level: np.ndarray, ports: np.ndarray, seed: int) -> list[Failure]:
-    """A switch of each tier and a cable between switches, each dead by itself. The manager that brought the
-    fabric up routes around each, and afterwards the part works again.
+    """Return a switch of each tier and a cable between switches, each dead by itself. The manager
+    that brought the fabric up routes around each, and afterwards the part works again.
 
     The cable is first and the top switch last: afterwards the manager routes with roots without the dead switch.
     """
@@ -249,7 +250,7 @@ def _failures(up: BringUp, level: np.ndarray, ports: np.ndarray, seed: int) -> l
 
 
 def _power(fabric: Fabric, generation: str) -> Power:
-    """Catalogue figures times numbers, with the cheapest plugs that reach."""
+    """Return catalogue figures times numbers, with the cheapest plugs that reach."""
     links = links_of(fabric, generation)
     kind = None
     if any(c.generation == generation for c in CABLES):

@@ -112,7 +112,7 @@ class Prediction(Result):
         return self.endpoints.rails
 
     def pattern(self, name: str) -> Pattern:
-        """The pattern of that name."""
+        """Return the pattern of that name."""
         return next(p for p in self.patterns if p.name == name)
 
 
@@ -199,8 +199,8 @@ def sampled_shifts(network: Network, seed: int) -> np.ndarray:
 def _narrowest(
     fabric: Fabric, network: Network, cut: structural.Bisection, samples: int, seed: int
 ) -> static.Bisection | None:
-    """Random pairs across the narrowest bisection of the wiring: together they get no more than its
-    bandwidth."""
+    """Return random pairs across the narrowest bisection of the wiring: together they get no more
+    than its bandwidth."""
     g = network.graph
     half = np.full(fabric.sizes.ports, -1)
     half[cut.host_port] = cut.side
@@ -285,7 +285,7 @@ def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pa
 
 
 def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:
-    """A whole ring allreduce: 2 (n - 1) steps, one ring a rail."""
+    """Return a whole ring allreduce: 2 (n - 1) steps, one ring a rail."""
     counts = np.unique(ends.rail, return_counts=True)[1]
     rail = ends.rail if len(counts) > 1 else None
     n = int(counts.max())
@@ -306,7 +306,7 @@ def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUS
 
 
 def link_ends(fabric: Fabric, network: Network, channel: int) -> tuple[str, str]:
-    """Names of the two ports of a switch link."""
+    """Return names of the two ports of a switch link."""
     g = network.graph
     port = fabric.port(int(g.switch_node[network.link_owner[channel]]), int(g.out_port[channel]))
     peer = fabric.port(int(g.switch_node[g.peer[channel]]), int(g.peer_port[channel]))

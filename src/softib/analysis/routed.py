@@ -45,8 +45,8 @@ def routed(
     steps: Steps,
     guid_files: Mapping[str, str | None] | None = None,
 ) -> Routed:
-    """Tables for ``result``: those of the dump ``lfts``, those of a running fabric, or new ones
-    (with ``engine`` or ``guid_files``, or if there are no others)."""
+    """Return tables for ``result``: those of the dump ``lfts``, those of a running fabric, or new
+    ones (with ``engine`` or ``guid_files``, or if there are no others)."""
     if lfts:
         return from_file(result, lfts, steps)
     if result.format == RUNNING and engine is None and all(v is None for v in (guid_files or {}).values()):
@@ -191,7 +191,7 @@ def _with_tables(fabric: Fabric, lft: np.ndarray, top: int) -> Fabric:
 
 
 def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
-    """``fabric``, or a copy in which ports without a LID that could stay have the dump's."""
+    """Return ``fabric``, or a copy in which ports without a LID that could stay have the dump's."""
     from softib.fabric.formats.lft.dump import read_lids
 
     ports, valid = valid_lids(fabric)
@@ -211,8 +211,8 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
 
 
 def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
-    """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of
-    these tables saw them."""
+    """Return ``fabric``, or a copy in which parts without a single table entry have no LID: no
+    manager of these tables saw them."""
 
     ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])

@@ -113,7 +113,8 @@ def from_engine(
 
 
 def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
-    """The actions of the subnet manager. ``master``: the node of the manager that the source lists."""
+    """Return the actions of the subnet manager. ``master``: the node of the manager that the source
+    lists."""
     sweep, fabric = up.report, up.fabric
     notes = [*sweep.notes, *sweep.problems]
     if len(up.unreached):
@@ -184,8 +185,8 @@ def judge(
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
-    """Cabled ports of hosts without an address in the tables; of two directly connected hosts, those
-    without one."""
+    """Return cabled ports of hosts without an address in the tables; of two directly connected
+    hosts, those without one."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     addressed = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
@@ -193,15 +194,16 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
-    """Pairs of an address and a switch in a part without any address: no manager manages the switch,
-    and no packet is expected to arrive."""
+    """Return pairs of an address and a switch in a part without any address: no manager manages the
+    switch, and no packet is expected to arrive."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     addressed = np.isin(part, part[graph.end_switch])
     return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
 
 
 def _spread(fabric: Fabric, graph: SwitchGraph, even: Balance) -> PathSpread:
-    """Paths of all-to-all traffic by tier: how evenly the tables use links that do the same work."""
+    """Return paths of all-to-all traffic by tier: how evenly the tables use links that do the same
+    work."""
     tiers = [
         TierLoad(
             t.low,

@@ -42,12 +42,12 @@ class Tiers:
         return len(self.labels)
 
     def boxes_of(self, tier: int) -> np.ndarray:
-        """Boxes of a tier, left to right."""
+        """Return boxes of a tier, left to right."""
         return np.flatnonzero(self.box_tier == tier)
 
 
 def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray, rank: np.ndarray, tree: bool = True) -> Tiers:
-    """Rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. Without a
+    """Return rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. Without a
     ``tree``, tiers have no names."""
     top = int(rank.max(initial=0))
     tier = np.where(rank > 0, rank - 1, top).astype(np.int32)
@@ -71,8 +71,8 @@ def _label(n: int, name: str) -> str:
 
 
 def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
-    """Connected parts that remain without tier ``top`` (the pods of a tree): smallest switch of the
-    part, by switch."""
+    """Return connected parts that remain without tier ``top`` (the pods of a tree): smallest switch
+    of the part, by switch."""
     if top < 3:
         return np.zeros(graph.n_switches, np.int64)
     owner = graph.link_switch
@@ -81,8 +81,8 @@ def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
 
 
 def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> list[np.ndarray]:
-    """Switches of each tier from left to right: leaves by part and name, above them by where their
-    links lead."""
+    """Return switches of each tier from left to right: leaves by part and name, above them by where
+    their links lead."""
     part = _parts(graph, tier, top)
     rank = natural_rank(names)
     first_rank = np.full(len(names) + 1, len(names), np.int64)

@@ -64,7 +64,7 @@ class Traffic(Result):
 
 
 def traffic_of(fabric: Fabric, network: Network, matrix: TrafficMatrix) -> Traffic:
-    """Figures of ``matrix`` on ``network``. Raises :class:`InputError` as
+    """Return figures of ``matrix`` on ``network``. Raises :class:`InputError` as
     :func:`softib.sim.static.matrix_loads`."""
     loads = static.matrix_loads(network, matrix.demand)
     edge = np.zeros(len(loads.load))

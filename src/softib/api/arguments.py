@@ -36,7 +36,7 @@ class Suggests:
 
 
 def totals(names: list[str]) -> str:
-    """``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
+    """Return ``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
     several = {"error": "errors", "warning": "warnings"}
     counts = [(n, names.count(n)) for n in dict.fromkeys(names)]
     return ", ".join(counted(count, n, several.get(n, n)) for n, count in counts)
@@ -146,7 +146,7 @@ def _kinds(annotation: Any, function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _parts(annotation: str) -> list[str]:
-    """``A | B[C | D]`` → ``A``, ``B[C | D]``."""
+    """Return ``A | B[C | D]`` → ``A``, ``B[C | D]``."""
     parts, depth = [""], 0
     for letter in annotation:
         depth += (letter == "[") - (letter == "]")

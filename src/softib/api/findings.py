@@ -94,13 +94,13 @@ class Findings(Rows[Finding]):
         return to_csv(self._shown)
 
     def to_sarif(self) -> str:
-        """SARIF 2.1.0, for code hosts."""
+        """Return SARIF 2.1.0, for code hosts."""
         from softib.render.sarif import to_sarif
 
         return to_sarif(self._shown)
 
     def to_junit(self) -> str:
-        """JUnit XML, for CI servers: a failed case for each warning and error."""
+        """Return JUnit XML, for CI servers: a failed case for each warning and error."""
         from softib.render.junit import to_junit
 
         return to_junit(self._shown)
@@ -127,7 +127,7 @@ class Findings(Rows[Finding]):
 
 
 def severity_named(name: str) -> int:
-    """The severity ``info``, ``warning`` or ``error``. Raises :class:`UnknownName`."""
+    """Return the severity ``info``, ``warning`` or ``error``. Raises :class:`UnknownName`."""
     from softib.diags.finding import Severity
     from softib.errors import UnknownName
 

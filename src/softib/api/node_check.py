@@ -174,7 +174,7 @@ def _read(root: str | os.PathLike[str], timeout: float) -> HostFacts:
 
 
 def _before(state: str | os.PathLike[str] | None) -> tuple[dict[str, Any], float | None]:
-    """(counters, hours since then) of the state file."""
+    """Return (counters, hours since then) of the state file."""
     from softib.input_files import json_document
 
     if state is None or not os.path.exists(state):

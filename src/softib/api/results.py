@@ -234,7 +234,7 @@ class Report(Suggests):
         to_terminal(self._found, console())
 
     def plot(self) -> Drawing:
-        """The drawing of the page."""
+        """Return the drawing of the page."""
         from softib.api.graph import drawing
 
         return drawing(self._found)

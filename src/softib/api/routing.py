@@ -123,11 +123,11 @@ class Routing(Suggests):
         return {} if up is None else up.to_json()
 
     def path(self, a: str, b: str) -> Explanation:
-        """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and
-        VLs, alternatives, and changes that would affect it. A port is ``leaf-3[40]``, ``leaf-3:40`` or
-        ``leaf-3/40``, or a LID (``"12"``) unless a node has that name; a host's name alone means its
-        first cabled port that is on the other's subnet. Raises :class:`UnknownName`, and
-        :class:`InputError` for an unknown LID.
+        """Return the path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL
+        and VLs, alternatives, and changes that would affect it. A port is ``leaf-3[40]``,
+        ``leaf-3:40`` or ``leaf-3/40``, or a LID (``"12"``) unless a node has that name; a host's
+        name alone means its first cabled port that is on the other's subnet. Raises
+        :class:`UnknownName`, and :class:`InputError` for an unknown LID.
 
         >>> import softib
         >>> found = softib.route(softib.generate("fat-tree", radix=4, levels=2)).path("host-0001", "host-0008")
@@ -139,7 +139,8 @@ class Routing(Suggests):
         return explain_routed(self._found, a, b)
 
     def table(self) -> Table:
-        """The tables as rows: switch, LID, egress port, and the host or switch that owns the LID."""
+        """Return the tables as rows: switch, LID, egress port, and the host or switch that owns the
+        LID."""
         import numpy as np
 
         from softib.iba.constants import LFT_NO_ROUTE

@@ -59,7 +59,8 @@ class Stack(Suggests, Result):
 
 
 def stack_collector() -> str:
-    """The shell script that collects a host's facts: it prints an archive that :func:`stack` reads."""
+    """Return the shell script that collects a host's facts: it prints an archive that :func:`stack`
+    reads."""
     return files("softib.host_facts").joinpath("collect_stack.sh").read_text()
 
 
@@ -101,7 +102,7 @@ def stack(
 
 
 def _with_distinct_names(hosts: list[HostStack]) -> list[HostStack]:
-    """Hosts of the same name get their source in it."""
+    """Return hosts of the same name get their source in it."""
     times = Counter(h.host for h in hosts)
     return [h if times[h.host] == 1 else replace(h, host=f"{h.host} ({shown(h.source)})") for h in hosts]
 
@@ -120,7 +121,7 @@ def _from_file(source: str) -> HostStack:
 
 
 def _collected(host: str) -> HostStack | str:
-    """The facts of a host (empty: this one), or why there are none."""
+    """Return the facts of a host (empty: this one), or why there are none."""
     from softib.live.acceptance.launchers import SSH
 
     command = ["sh", "-s"] if not host else [*SSH, "--", host, "sh", "-s"]

@@ -73,7 +73,7 @@ class NvmeDiscovery(Result):
     entries: list[NvmePort]
 
     def lines(self) -> list[str]:
-        """An entry a line."""
+        """Return an entry a line."""
         return [f"{e.nqn}  {e.address} port {e.port}" for e in self.entries]
 
 
@@ -91,7 +91,7 @@ class NvmeSubsystem(Result):
     namespaces: list[NvmeNamespace]
 
     def lines(self) -> list[str]:
-        """The subsystem, its paths and its namespaces."""
+        """Return the subsystem, its paths and its namespaces."""
         paths = [f"  path {p.address} port {p.port}: {p.state}" for p in self.paths]
         spaces = [
             f"  namespace {n.number}: {n.bytes:,} bytes in blocks of {n.block:,}{', read only' if n.read_only else ''}"
@@ -296,7 +296,7 @@ class NvmeDisk(Suggests):
         return self._disk.size
 
     def describe(self) -> NvmeSubsystem:
-        """The subsystem, its paths and namespaces."""
+        """Return the subsystem, its paths and namespaces."""
         first = self._controllers[0]
         names = first.as_dict()
         paths = []
@@ -312,7 +312,7 @@ class NvmeDisk(Suggests):
         return NvmeSubsystem(first.nqn, names["model"], names["serial"], first.host.nqn, paths, spaces)
 
     def read(self, offset: int, size: int) -> bytes:
-        """``size`` bytes from ``offset``; both are multiples of the block."""
+        """Return ``size`` bytes from ``offset``; both are multiples of the block."""
         return self._disk.read(offset, size)
 
     def write(self, offset: int, data: bytes, through: bool = False) -> None:
@@ -396,7 +396,8 @@ MAX_PIECE = 1 << 17
 
 
 def _controllers(entries: Sequence[Entry], host: object, notice: Notice) -> list[HostController]:
-    """A controller on each port that can be reached. Raises :class:`PeerError` if none can."""
+    """Return a controller on each port that can be reached. Raises :class:`PeerError` if none
+    can."""
     from softib.errors import PeerError
     from softib.ulp.nvmeof.host.controller import HostController
 

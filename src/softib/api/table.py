@@ -70,21 +70,21 @@ class Table:
         return self.height, self.width
 
     def column(self, name: str) -> list[Any]:
-        """The values of column ``name``, as numbers and text of Python. Raises
+        """Return the values of column ``name``, as numbers and text of Python. Raises
         :class:`UnknownName`."""
         return _plain(self._values(name))
 
     def rows(self, *, named: bool = False) -> list[Any]:
-        """A tuple a row, or with ``named`` a dict."""
+        """Return a tuple a row, or with ``named`` a dict."""
         return list(self.iter_rows(named=named))
 
     def iter_rows(self, *, named: bool = False) -> Iterator[Any]:
-        """:meth:`rows`, one at a time."""
+        """Return :meth:`rows`, one at a time."""
         rows = zip(*map(_plain, self._columns.values()), strict=True)
         return (dict(zip(self._columns, row, strict=True)) for row in rows) if named else rows
 
     def head(self, n: int = 5) -> Table:
-        """The first ``n`` rows."""
+        """Return the first ``n`` rows."""
         return Table({name: values[: max(n, 0)] for name, values in self._columns.items()})
 
     def to_polars(self) -> polars.DataFrame:
@@ -106,7 +106,7 @@ class Table:
         return frame
 
     def _at(self, rows: Any) -> Table:
-        """The rows of these numbers."""
+        """Return the rows of these numbers."""
         chosen = lambda values: [values[k] for k in rows] if isinstance(values, list) else values[rows]
         return Table({name: chosen(values) for name, values in self._columns.items()})
 
@@ -219,11 +219,11 @@ class Rows(Suggests, Sequence[R], Generic[R]):
         return iter(self.rows)
 
     def _with(self, rows: list[R]) -> Self:
-        """The same of other rows."""
+        """Return the same of other rows."""
         return replace(self, rows=rows)  # type: ignore[type-var]
 
     def table(self) -> Table:
-        """A row each, a column a field."""
+        """Return a row each, a column a field."""
         return Table(columns(self.rows, self.row))
 
     def __repr__(self) -> str:
@@ -235,7 +235,7 @@ class Rows(Suggests, Sequence[R], Generic[R]):
 
 
 def library(name: str, extra: str) -> Any:
-    """The module ``name``, which softib's optional ``extra`` installs. Raises
+    """Return the module ``name``, which softib's optional ``extra`` installs. Raises
     :class:`MissingLibrary`."""
     import importlib
 
@@ -246,8 +246,9 @@ def library(name: str, extra: str) -> Any:
 
 
 def _of_frames(method: Any) -> Any:
-    """A method of polars that takes tables for its frames (``join``, ``vstack``, ``equals``). Its
-    errors are :class:`InputError`, also those of a ``group_by`` that comes up when it is used."""
+    """Return a method of polars that takes tables for its frames (``join``, ``vstack``,
+    ``equals``). Its errors are :class:`InputError`, also those of a ``group_by`` that comes up when
+    it is used."""
     frame = lambda value: value.to_polars() if isinstance(value, Table) else value
 
     @functools.wraps(method)
@@ -288,7 +289,7 @@ class _Groups:
 
 
 def _plain(values: Any) -> list[Any]:
-    """Values as numbers and text of Python."""
+    """Return values as numbers and text of Python."""
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
@@ -301,8 +302,8 @@ def _cell(value: Any) -> str:
 
 
 def _native(values: Any) -> Any:
-    """A copy of ``values``, arrays in the byte order of this machine: wire images are big-endian or
-    strided."""
+    """Return a copy of ``values``, arrays in the byte order of this machine: wire images are
+    big-endian or strided."""
     import numpy as np
 
     if isinstance(values, np.ndarray):

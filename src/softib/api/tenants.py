@@ -18,7 +18,7 @@ from softib.source import warn
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
-    from softib.live.umad_sm.wire import MadWire
+    from softib.live.umad_client.wire import MadWire
     from softib.tenants.managers import Manager
     from softib.tenants.service import TenantService
 

@@ -67,7 +67,7 @@ def prepared(
     notice: Notice,
     steps: Steps = unwatched,
 ) -> Served:
-    """A source of :func:`serve` with its arguments, before it is read."""
+    """Return a source of :func:`serve` with its arguments, before it is read."""
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
@@ -86,7 +86,8 @@ def prepared(
 
 
 def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
-    """The pages of the laboratories, one at a time: a check takes seconds of processor time."""
+    """Return the pages of the laboratories, one at a time: a check takes seconds of processor
+    time."""
     import threading
 
     lock = threading.Lock()
@@ -107,7 +108,7 @@ MAP = "/?bare"
 
 
 def _report(source: str | os.PathLike[str] | Fabric) -> Callable[[], str]:
-    """The page of ``softib report``, with the map of the server as its drawing; created on
+    """Return the page of ``softib report``, with the map of the server as its drawing; created on
     request, one at a time."""
     import threading
     import time
@@ -173,7 +174,7 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
 
 
 def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
-    """Counters, modules and cables as a file states them."""
+    """Return counters, modules and cables as a file states them."""
 
     def stated(result: ReadResult) -> PortsSeen:
         from softib.monitor.files import snapshot_of
@@ -186,7 +187,7 @@ def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
 
 
 def _explain_at_rest(fabric: Fabric) -> Callable[[Any, str, str], dict[str, object]]:
-    """Paths by the tables that the fabric has, or that the default engine makes at the first
+    """Return paths by the tables that the fabric has, or that the default engine makes at the first
     question."""
     import threading
 
@@ -246,7 +247,7 @@ def _sl_of(name: str) -> Sl:
 
 
 def _copy(result: ReadResult) -> ReadResult:
-    """A reading of a source that does not change; a check brings it up, so each gets a
+    """Return a reading of a source that does not change; a check brings it up, so each gets a
     copy."""
     from dataclasses import replace
 

@@ -305,7 +305,8 @@ def _open_closed_streams() -> None:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    """The exit code of one call. The context's ``obj``: this process is this call's alone."""
+    """Return the exit code of one call. The context's ``obj``: this process is this call's
+    alone."""
     try:
         args = list(argv) if argv is not None else None
         code = cli.main(args, prog_name="softib", complete_var=COMPLETE, standalone_mode=False, obj=argv is None)

@@ -200,5 +200,5 @@ def hold_request(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def is_sidr(cm: Connections, e: Endpoint, m: Message) -> bool:
-    """The held request resolves a service ID."""
+    """Return whether the held request resolves a service ID."""
     return e.is_ud

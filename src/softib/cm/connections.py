@@ -33,7 +33,7 @@ MS_PS = 1_000_000_000
 
 
 def code_ms(code: int) -> int:
-    """4.096 us * 2^``code``, as Linux rounds it."""
+    """Return 4.096 us * 2^``code``, as Linux rounds it."""
     return 1 << max(code - 8, 0)
 
 
@@ -98,7 +98,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def pop(self) -> tuple[Endpoint, Timer] | None:
-        """A timer whose end is not later than ``now_ps``."""
+        """Return a timer whose end is not later than ``now_ps``."""
         due = self.deadline_ps()
         if due is None or due > self.now_ps:
             return None
@@ -225,7 +225,7 @@ def answered(e: Endpoint) -> None:
 
 
 def stray(m: Message) -> Endpoint:
-    """An endpoint for the sender of ``m``, without a connection or listener."""
+    """Return an endpoint for the sender of ``m``, without a connection or listener."""
     req = m.fields
     if "primary_local_lid" in req:
         return Endpoint(

@@ -111,7 +111,7 @@ class Path:
 
     @classmethod
     def of_fields(cls, **fields: int | bytes) -> Path:
-        """A path with these fields, and its PathRecord."""
+        """Return a path with these fields, and its PathRecord."""
         exactly = dict.fromkeys(("mtu_selector", "rate_selector", "packet_life_time_selector"), Selector.EXACTLY)
         named = {"packet_life_time" if n == "life_time" else n: v for n, v in fields.items()}
         octets = codec(PathRecord).pack(reversible=1, numb_path=1, **exactly, **named)
@@ -119,7 +119,8 @@ class Path:
 
 
 def ack_timeout(life_time: int) -> int:
-    """Local ACK Timeout for a path: both directions, and the adapter's delay, as an exponent (IBA 12.7.34)."""
+    """Return local ACK Timeout for a path: both directions, and the adapter's delay, as an exponent
+    (IBA 12.7.34)."""
     both = life_time + 1
     if both >= CA_ACK_DELAY:
         both += both - 1 <= CA_ACK_DELAY
@@ -129,7 +130,7 @@ def ack_timeout(life_time: int) -> int:
 
 
 def cma_header(source: bytes, target: bytes, port: int) -> bytes:
-    """The CMA's 36 bytes for two IPv4 addresses (annex A11)."""
+    """Return the CMA's 36 bytes for two IPv4 addresses (annex A11)."""
     return codec(CmaHeader).pack(ip_version=4, port=port, source=bytes(12) + source, target=bytes(12) + target)
 
 

@@ -101,7 +101,7 @@ def rej_fields(e: Endpoint, rejected: Received, reason: int, private_data: bytes
 
 
 def qp_types_of(req: dict[str, Any]) -> tuple[int, ...]:
-    """Types of QP that may answer a REQ."""
+    """Return types of QP that may answer a REQ."""
     kind = req["transport_service_type"]
     if kind == Transport.EXTENDED:
         return (QpType.XRC_RECV,) if req["extended_transport_type"] == XRC else ()

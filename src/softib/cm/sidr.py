@@ -35,7 +35,7 @@ def send_sidr_req(cm: Connections, e: Endpoint, request: Request) -> None:
 
 
 def listener_connects(cm: Connections, listener: Endpoint, m: Message) -> bool:
-    """The listener serves connections, not datagrams."""
+    """Return whether the listener serves connections, not datagrams."""
     return not listener.is_ud
 
 

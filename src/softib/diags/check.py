@@ -133,8 +133,8 @@ run: later checks skip the cables reported by earlier ones. Checks of installed 
 
 @cache
 def foreign_checks() -> Mapping[str, Extension]:
-    """The checks of installed packages by name: entry points of the group ``softib.checks``, each a
-    function like those of :data:`CHECKS` that declares its codes with
+    """Return the checks of installed packages by name: entry points of the group ``softib.checks``,
+    each a function like those of :data:`CHECKS` that declares its codes with
     :func:`softib.diags.finding.code` when it is imported. Warns about those that cannot be used."""
 
     def function(name: str, value: Any) -> None:
@@ -145,7 +145,7 @@ def foreign_checks() -> Mapping[str, Extension]:
 
 
 def finding_codes() -> Mapping[str, Code]:
-    """All finding codes by name, those of installed packages too."""
+    """Return all finding codes by name, those of installed packages too."""
     foreign_checks()
     return CODES
 
@@ -193,7 +193,7 @@ def check(
 
 
 def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:
-    """:func:`check`, and the structure that was recognised."""
+    """Return :func:`check`, and the structure that was recognised."""
     from softib.diags.structure.recognise import recognise
 
     structure = options.pop("structure", None) or recognise(fabric)

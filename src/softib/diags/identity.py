@@ -356,7 +356,7 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
 
 
 def _dangling_nodes(view: FabricView) -> np.ndarray:
-    """bool[nodes]: nodes with a cable whose other end is unknown."""
+    """Return bool[nodes]: nodes with a cable whose other end is unknown."""
     f = view.fabric
     return np.bincount(f.port_node[(f.port_cable >= 0) & ~f.linked], minlength=f.sizes.nodes) > 0
 

@@ -62,7 +62,7 @@ def fit_rule(of: NodeClass, target: np.ndarray, known: np.ndarray) -> tuple[np.n
 
 
 def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, Back]]:
-    """(the target transformed, the inverse), the plain one first."""
+    """Yield (the target transformed, the inverse), the plain one first."""
     yield target, lambda v: v
     for s in range(of.numbers.shape[1]):
         x, span = of.numbers[:, s], int(of.span[s])
@@ -107,8 +107,8 @@ def _sum_of_digits(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.n
 
 
 def _shapes(of: NodeClass, s: int, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours have, and
-    the steps voted one by one and made regular."""
+    """Return ``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours
+    have, and the steps voted one by one and made regular."""
     span, x = int(of.span[s]), of.numbers[:, s]
     others = of.numbers @ of.stride - x * of.stride[s]
     rows = np.flatnonzero(known)
@@ -127,7 +127,7 @@ def _shapes(of: NodeClass, s: int, target: np.ndarray, known: np.ndarray) -> tup
 
 
 def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """``table`` with the values that most lines agree on, where that predicts more members.
+    """Return ``table`` with the values that most lines agree on, where that predicts more members.
 
     A fault corrupts the steps on both sides, so with two faults on three lines a step may have no
     majority although each value has one. ``line``: the line (all other numbers equal) of a member.
@@ -150,7 +150,7 @@ def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.nda
 
 
 def _mode_of_each(cell: np.ndarray, value: np.ndarray, cells: int) -> np.ndarray:
-    """The most frequent value of each cell, 0 where it has none."""
+    """Return the most frequent value of each cell, 0 where it has none."""
     cell, value, count = _counted(cell, value)
     by_count = np.argsort(count, kind="stable")  # later writes win
     out = np.zeros(cells, np.int64)
@@ -159,8 +159,8 @@ def _mode_of_each(cell: np.ndarray, value: np.ndarray, cells: int) -> np.ndarray
 
 
 def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """(step from each value of a number to the next, votes for it). A gap in the numbers keeps the
-    sum over the gap."""
+    """Return (step from each value of a number to the next, votes for it). A gap in the numbers
+    keeps the sum over the gap."""
     adjacent = gap == 1
     cell, value, count = _counted(at[adjacent], step[adjacent])
     by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent step of each value
@@ -178,7 +178,7 @@ def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -
 
 
 def _counted(cell: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct (cell, value) pairs and how often each is there."""
+    """Return distinct (cell, value) pairs and how often each is there."""
     order = np.lexsort((value, cell))
     cell, value = cell[order], value[order]
     start = np.flatnonzero(np.concatenate([[True], (cell[1:] != cell[:-1]) | (value[1:] != value[:-1])]))
@@ -214,8 +214,8 @@ def _hits(y: np.ndarray, g: np.ndarray) -> int:
 
 
 def _radices(d: np.ndarray, b: int) -> list[int]:
-    """Candidate radices: the distances between breaks of the slope, the most frequent first; the
-    first break too."""
+    """Return candidate radices: the distances between breaks of the slope, the most frequent first;
+    the first break too."""
     breaks = np.flatnonzero(d != b)
     gaps, count = np.unique(np.diff(breaks), return_counts=True)
     ordered = gaps[np.argsort(-count, kind="stable")][:4].tolist()
@@ -224,5 +224,5 @@ def _radices(d: np.ndarray, b: int) -> list[int]:
 
 
 def _block_values(y: np.ndarray, radix: int) -> np.ndarray:
-    """Mode of each block of ``radix`` values."""
+    """Return the mode of each block of ``radix`` values."""
     return _mode_of_each(np.arange(len(y)) // radix, y, (len(y) - 1) // radix + 1)

@@ -56,8 +56,8 @@ class HostDescription:
 
 
 def host_descriptions(adapters: Iterable[str]) -> dict[str, HostDescription]:
-    """The descriptions in ``adapters`` (one of each channel adapter) that are names of hosts, not
-    of single adapters."""
+    """Return the descriptions in ``adapters`` (one of each channel adapter) that are names of
+    hosts, not of single adapters."""
     carriers = Counter(adapters)
     forms: dict[str, list[str]] = {}
     for name in carriers:
@@ -84,7 +84,8 @@ parts."""
 
 
 def adapter_of(name: str) -> tuple[str, str] | None:
-    """(host, adapter) of a node that is called as an adapter of a host is; None for any other name."""
+    """Return (host, adapter) of a node that is called as an adapter of a host is; None for any
+    other name."""
     m = _HCA_NAME.match(name)
     return None if m is None else (m["host"], m["hca"] or m["joined"])
 
@@ -132,7 +133,7 @@ class FabricView:
         return host_descriptions(self.names[n] for n in np.flatnonzero(self.is_host).tolist())
 
     def location(self, port: int) -> Location:
-        """The place of a port row."""
+        """Return the place of a port row."""
         node = int(self.fabric.port_node[port])
         return Location(
             self.names[node],
@@ -142,11 +143,11 @@ class FabricView:
         )
 
     def node_location(self, node: int) -> Location:
-        """The place of a node as a whole."""
+        """Return the place of a node as a whole."""
         return Location(self.names[int(node)], int(self.fabric.node_guid[node]), None, self.display_names[int(node)])
 
     def link_name(self, a: int, b: int) -> str:
-        """``leaf-3[40] ↔ spine-2[3]`` of two port rows."""
+        """Return ``leaf-3[40] ↔ spine-2[3]`` of two port rows."""
         return f"{self.location(a)} ↔ {self.location(b)}"
 
     # -- rates --
@@ -202,11 +203,11 @@ class FabricView:
 
 
 def speed_text(code: int, lanes: int = 4) -> str:
-    """``EDR``, or ``1x EDR`` where the width is not 4x."""
+    """Return ``EDR``, or ``1x EDR`` where the width is not 4x."""
     name = SPEED_BY_CODE[int(code)].name if int(code) in SPEED_BY_CODE else "an unknown speed"
     return name if lanes == 4 else f"{lanes}x {name}"
 
 
 def gbps_text(value: float) -> str:
-    """``400 Gb/s``, ``51.2 Tb/s``."""
+    """Return ``400 Gb/s``, ``51.2 Tb/s``."""
     return f"{value / 1000:,.1f} Tb/s" if value >= 10_000 else f"{value:,.0f} Gb/s"

@@ -229,7 +229,8 @@ class FabricBuilder:
 def _table_lengths(
     node: dict[str, np.ndarray], port_node: np.ndarray, portnum: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of each port's P_Key table, and of its GUID table (none on a switch's external port)."""
+    """Return entries of each port's P_Key table, and of its GUID table (none on a switch's external
+    port)."""
     on_switch = (node["node_type"] == NodeType.SWITCH)[port_node]
     external = on_switch & (portnum > 0)
     stated, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
@@ -266,7 +267,7 @@ def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
 
 
 def _sharps(desc: np.ndarray, is_sw: np.ndarray) -> np.ndarray:
-    """Nodes that are aggregation nodes."""
+    """Return nodes that are aggregation nodes."""
     return np.flatnonzero(is_aggregation_node(desc) & ~is_sw)
 
 

@@ -180,7 +180,8 @@ def _real_guids(f: Fabric) -> np.ndarray:
 
 
 def _port_guids(f: Fabric) -> np.ndarray:
-    """GUIDs of the first linked ports of adapters, which iblinkinfo has instead of NodeGUIDs; 0 for other nodes."""
+    """Return GUIDs of the first linked ports of adapters, which iblinkinfo has instead of
+    NodeGUIDs; 0 for other nodes."""
     out = np.zeros(f.sizes.nodes, np.uint64)
     ports = np.flatnonzero((f.port_peer >= 0) & ~f.is_switch[f.port_node])[::-1]
     out[f.port_node[ports]] = f.port_guid[ports]

@@ -15,7 +15,7 @@ __all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids
 
 
 def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
-    """``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are
+    """Return ``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are
     unicast, aligned to their LMC and no one else's on their subnet (if several ports have one LID,
     only the first counts)."""
     ports = fabric.end_ports()
@@ -66,7 +66,7 @@ def end_ports(fabric: Fabric) -> np.ndarray:
 
 
 def port_gbps(fabric: Fabric, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """Data rate of the links of ``ports`` (default: all) in Gb/s from active speed and width
+    """Return data rate of the links of ``ports`` (default: all) in Gb/s from active speed and width
     (float64; 0 = no link)."""
     from softib.fabric.power_up import active_speed_codes
     from softib.iba.rates import LANES_BY_BIT, data_gbps

@@ -59,7 +59,7 @@ def node_faults(
 
 
 def counters_of(host: HostFacts) -> dict[str, dict[str, int]]:
-    """``adapter/port`` → counters."""
+    """Return ``adapter/port`` → counters."""
     return {f"{a.name}/{p.number}": dict(p.counters) for a in host.adapters for p in a.ports}
 
 

@@ -152,7 +152,7 @@ def _text(value: Any, where: str) -> str | None:
 
 
 def recorded(host: HostFacts) -> dict[str, Any]:
-    """The manifest of a host as it is now, for YAML."""
+    """Return the manifest of a host as it is now, for YAML."""
     return {"adapters": {a.name: _recorded_adapter(a) for a in host.adapters}, "counters": dict(COUNTERS)}
 
 

@@ -36,7 +36,7 @@ class StackFault(Result):
 
 
 def stack_faults(hosts: Sequence[HostStack], rows: list[MatrixRow]) -> list[StackFault]:
-    """The faults of all hosts, by host."""
+    """Return the faults of all hosts, by host."""
     faults: dict[str, list[StackFault]] = {h.source: [] for h in hosts}
     for host in hosts:
         for row, fact in requirements_of(host, rows):
@@ -97,7 +97,8 @@ def _virtual_functions(host: HostStack) -> Iterator[StackFault]:
 
 
 def _mixed(hosts: Sequence[HostStack]) -> Iterator[tuple[str, StackFault]]:
-    """Facts whose value most others have differently: of adapters of one kind, and of hosts."""
+    """Yield facts whose value most others have differently: of adapters of one kind, and of
+    hosts."""
     groups: dict[tuple[str, str], list[tuple[HostStack, StackFact]]] = defaultdict(list)
     for host in hosts:
         for fact in host.settings:

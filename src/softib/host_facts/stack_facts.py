@@ -40,12 +40,13 @@ class HostStack(Result):
     unread: list[str]
 
     def values(self, name: str) -> list[str]:
-        """Values of all facts of that name."""
+        """Return values of all facts of that name."""
         return [f.value for f in self.settings if f.name == name]
 
 
 def read_stack(root: str | os.PathLike[str], source: str = "") -> HostStack:
-    """The facts of the host whose files are below ``root``. Raises :class:`InputError` if it has none."""
+    """Return the facts of the host whose files are below ``root``. Raises :class:`InputError` if it
+    has none."""
     host = read_host(root)
     files = FileReader()
     top = Path(root)
@@ -137,8 +138,8 @@ def _of_adapter(files: FileReader, top: Path, a: AdapterFacts) -> Iterator[Stack
 
 
 def address_of(files: FileReader, top: Path, a: AdapterFacts) -> str:
-    """PCI address of an adapter. A copy without symbolic links has it in commands/pci_paths: one line for each
-    adapter, in the order of their names."""
+    """Return PCI address of an adapter. A copy without symbolic links has it in commands/pci_paths:
+    one line for each adapter, in the order of their names."""
     if re.fullmatch(ADDRESS, a.slot):
         return a.slot
     names = sorted(p.name for p in (top / "sys/class/infiniband").glob("*") if p.is_dir())
@@ -151,7 +152,7 @@ ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
 
 def _ports(files: FileReader, top: Path) -> Iterator[StackFact]:
-    """Active and largest MTU of each InfiniBand port, from ibv_devinfo."""
+    """Yield active and largest MTU of each InfiniBand port, from ibv_devinfo."""
     adapter, port, largest = "", "", ""
     for line in files.text(top / "commands/ibv_devinfo").splitlines():
         name, _, value = line.strip().partition(":")
@@ -207,7 +208,7 @@ def _gpus(files: FileReader, top: Path) -> Iterator[StackFact]:
 
 
 def _lspci(text: str, bridges: set[str], adapters: dict[str, AdapterFacts]) -> Iterator[StackFact]:
-    """Access control of bridges above GPUs and adapters, and settings of adapters."""
+    """Yield access control of bridges above GPUs and adapters, and settings of adapters."""
     redirecting, has_acs = [], False
     for block in re.split(r"\n(?=[0-9a-f])", text):
         address = block.split(" ", 1)[0]

@@ -59,14 +59,15 @@ class MatrixRow:
 
 
 def _order(version: str) -> tuple[float, ...]:
-    """Numbers of a version, for comparison."""
+    """Return numbers of a version, for comparison."""
     if version == "unlimited":
         return (float("inf"),)
     return tuple(float(n) for n in re.findall(r"\d{1,15}", version)) or (-1.0,)
 
 
 def read_matrix(path: str | os.PathLike[str] | None = None) -> list[MatrixRow]:
-    """softib's rows, with those of the file ``path``. Raises :class:`InputError` in one line."""
+    """Return softib's rows, with those of the file ``path``. Raises :class:`InputError` in one
+    line."""
     builtin = _rows(files("softib.host_facts").joinpath("support_matrix.toml").read_text(), "support_matrix.toml")
     rows = {(r.fact, r.kind): r for r in builtin}
     if path is not None:
@@ -102,7 +103,7 @@ def _row(row: Any, where: str) -> MatrixRow:
 
 
 def requirements_of(host: HostStack, rows: list[MatrixRow]) -> Iterator[tuple[MatrixRow, StackFact | None]]:
-    """Requirements that the host does not meet, with the fact; None: the host lacks it."""
+    """Yield requirements that the host does not meet, with the fact; None: the host lacks it."""
     for row in rows:
         if not row.applies(host):
             continue

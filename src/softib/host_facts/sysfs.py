@@ -23,7 +23,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def read_host(root: str | os.PathLike[str] = "/", name: str = "") -> HostFacts:
-    """The facts of the host whose file system ``root`` is; ``root`` may also be the folder
+    """Return the facts of the host whose file system ``root`` is; ``root`` may also be the folder
     ``infiniband`` of its /sys/class. A file that is not there is an unknown fact.
 
     Raises :class:`InputError` where ``root`` has no adapters' folder and is no file system.
@@ -50,7 +50,8 @@ class FileReader:
         self.unread: list[str] = []
 
     def text(self, path: Path, most: int = MOST) -> str:
-        """The file; empty where it does not exist. tar(1) fills the files of /sys up with zeros to their size."""
+        """Return the file; empty where it does not exist. tar(1) fills the files of /sys up with
+        zeros to their size."""
         try:
             with path.open("rb") as file:
                 return file.read(most).rstrip(b"\0").decode("utf-8", "replace")
@@ -62,11 +63,11 @@ class FileReader:
             return ""
 
     def line(self, path: Path) -> str:
-        """Its first line, without the newline."""
+        """Return its first line, without the newline."""
         return shown(self.text(path).partition("\n")[0].strip())
 
     def number(self, path: Path, otherwise: int = 0) -> int:
-        """The number in it."""
+        """Return the number in it."""
         try:
             return int(self.line(path), 0)
         except ValueError:
@@ -149,5 +150,5 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _named(text: str) -> str:
-    """``ACTIVE`` of ``4: ACTIVE``."""
+    """Return ``ACTIVE`` of ``4: ACTIVE``."""
     return text.partition(":")[2].strip() or text

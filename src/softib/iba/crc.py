@@ -19,8 +19,8 @@ BECN_BYTE = BTH.fecn.byte
 
 
 def icrc(packet: bytes) -> bytes:
-    """The four bytes of the ICRC after ``packet`` (LRH up to the payload and its padding), as they are sent (IBA
-    7.8.1).
+    """Return the four bytes of the ICRC after ``packet`` (LRH up to the payload and its padding),
+    as they are sent (IBA 7.8.1).
 
     Fields that switches and routers may change count as ones: with a GRH all of the LRH, traffic class, flow label
     and hop limit; without one LRH.VL; and the byte of BTH with FECN and BECN. Raises

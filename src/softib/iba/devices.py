@@ -16,8 +16,8 @@ physical ports."""
 
 
 def _first_id(generation: str, parts: dict[str, Any]) -> int:
-    """DeviceID of the typical part of a generation: of the fastest one with a DeviceID, if that generation has none
-    yet."""
+    """Return DeviceID of the typical part of a generation: of the fastest one with a DeviceID, if
+    that generation has none yet."""
     ids = parts[generation].device_ids
     return int(ids[0] if ids else [p.device_ids[0] for p in parts.values() if p.device_ids][-1])
 
@@ -44,12 +44,13 @@ external one (41 of Quantum, 65 of Quantum-2). It reduces data for others and ru
 
 
 def is_host(node_type: np.ndarray, node_desc: np.ndarray) -> np.ndarray:
-    """bool[nodes]: nodes on which programs run, the only definition of a host in softib: channel adapters, without
-    SHARP aggregation nodes (firmware inside a switch) and without routers (which forward between subnets)."""
+    """Return bool[nodes]: nodes on which programs run, the only definition of a host in softib:
+    channel adapters, without SHARP aggregation nodes (firmware inside a switch) and without routers
+    (which forward between subnets)."""
     return (node_type == NodeType.CA) & ~is_aggregation_node(node_desc)
 
 
 def is_aggregation_node(node_desc: np.ndarray) -> np.ndarray:
-    """bool[nodes] from NodeDescriptions as wire images (uint8[nodes, 64])."""
+    """Return bool[nodes] from NodeDescriptions as wire images (uint8[nodes, 64])."""
     raw = np.ascontiguousarray(node_desc).view("S64").reshape(len(node_desc)) if len(node_desc) else np.zeros(0, "S64")
     return np.char.find(raw, AGGREGATION_NODE) >= 0

@@ -34,7 +34,8 @@ class Codec:
             self._fields[f.name] = (bits - f.offset - f.width, (1 << f.width) - 1, octets)
 
     def pack(self, **values: Any) -> bytes:
-        """Its bytes; values beyond a field's width lose their high bits, byte arrays are padded with zeros."""
+        """Return its bytes; values beyond a field's width lose their high bits, byte arrays are
+        padded with zeros."""
         whole = 0
         for name, value in values.items():
             shift, mask, octets = self._fields[name]
@@ -44,7 +45,7 @@ class Codec:
         return whole.to_bytes(self.size, "big")
 
     def unpack(self, octets: bytes) -> dict[str, Any]:
-        """All named fields of the leading bytes."""
+        """Return all named fields of the leading bytes."""
         whole = int.from_bytes(octets[: self.size], "big")
         fields: dict[str, Any] = {}
         for name, (shift, mask, size) in self._fields.items():
@@ -57,7 +58,7 @@ _codecs: dict[type[Structure], Codec] = {}
 
 
 def codec(structure: type[Structure]) -> Codec:
-    """The codec of ``structure``, made once."""
+    """Return the codec of ``structure``, made once."""
     cached = _codecs.get(structure)
     if cached is None:
         cached = _codecs[structure] = Codec(structure)
@@ -85,18 +86,19 @@ class Head:
 
 
 def head_of(klass: int, version: int, method: int, tid: int, attr: int, modifier: int = 0) -> bytes:
-    """The 24 bytes of MADHeader."""
+    """Return the 24 bytes of MADHeader."""
     return _HEAD.pack(1, klass, version, method, 0, 0, tid, attr, 0, modifier)
 
 
 def cm_mad(attr: int, tid: int, modifier: int = 0, **fields: Any) -> bytes:
-    """A whole MAD of communication management: ``attr`` is a :class:`~softib.iba.cm.CmAttr`."""
+    """Return a whole MAD of communication management: ``attr`` is a
+    :class:`~softib.iba.cm.CmAttr`."""
     body = codec(MESSAGES[attr]).pack(**fields)
     return (head_of(CM_CLASS, CLASS_VERSION, Method.SEND, tid, attr, modifier) + body).ljust(MAD_SIZE, b"\0")
 
 
 def parse_cm(mad: bytes) -> tuple[Head, dict[str, Any]] | None:
-    """Header and fields; None if it is not a known message of this class."""
+    """Return header and fields; None if it is not a known message of this class."""
     head = Head(mad)
     if head.klass != CM_CLASS or head.version != CLASS_VERSION or head.attr not in MESSAGES:
         return None

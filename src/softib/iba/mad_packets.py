@@ -29,7 +29,8 @@ PSN_MASK = QP_MASK = 0xFFFFFF
 def mad_packets(
     mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: Any, dqp: Any, first_psn: int = 0, vl: Any = 0
 ) -> np.ndarray:
-    """uint8[n, 290]: each row of ``mad`` (uint8[n, 256]) as one packet without GRH, CRCs computed.
+    """Return uint8[n, 290]: each row of ``mad`` (uint8[n, 256]) as one packet without GRH, CRCs
+    computed.
 
     SMPs travel on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on ``vl``. The addresses
     are scalars or columns. PSNs count from ``first_psn``.
@@ -58,7 +59,7 @@ def mad_packets(
 
 
 def with_crcs(content: np.ndarray) -> np.ndarray:
-    """The packet whose LRH to padding are ``content`` (uint8[n]), with both CRCs."""
+    """Return the packet whose LRH to padding are ``content`` (uint8[n]), with both CRCs."""
     packet = np.zeros((1, len(content) + ICRC_SIZE + VCRC_SIZE), np.uint8)
     packet[0, : len(content)] = content
     _seal(packet)

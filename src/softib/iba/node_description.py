@@ -67,19 +67,20 @@ class NodeAddress:
 
 
 def card_of(kind: str, number: str | int) -> str:
-    """``L16`` of ("Leaf", "016"); a card that is not a spine is a leaf (line) card, as UFM's ``Blade 16``."""
+    """Return ``L16`` of ("Leaf", "016"); a card that is not a spine is a leaf (line) card, as UFM's
+    ``Blade 16``."""
     return f"{'S' if kind.lower() in _SPINES else 'L'}{int(number)}"
 
 
 def split_host(name: str) -> tuple[str, str] | None:
-    """``("host", "mlx5_0")`` of ``host mlx5_0``; None if it is not such a name."""
+    """Return ``("host", "mlx5_0")`` of ``host mlx5_0``; None if it is not such a name."""
     match = _HOST.match(name)
     return (match["host"], match["adapter"]) if match else None
 
 
 @lru_cache(maxsize=1 << 16)
 def address_of(name: str) -> NodeAddress:
-    """The address in ``name``; the name itself if it has none."""
+    """Return the address in ``name``; the name itself if it has none."""
     host = split_host(name)
     if host:
         return NodeAddress(host[0], adapter=plain_adapter(host[1]))
@@ -91,7 +92,7 @@ def address_of(name: str) -> NodeAddress:
 
 
 def plain_adapter(text: str) -> str:
-    """``hca1`` of ``HCA-1``: how adapters are compared."""
+    """Return ``hca1`` of ``HCA-1``: how adapters are compared."""
     return re.sub(r"[-_ ]", "", text).lower()
 
 

@@ -53,15 +53,15 @@ _ERF = [("erf_time", "<u8"), ("type", "u1"), ("flags", "u1"), ("rlen", ">u2"), (
 
 @cache
 def _record(packet_size: int) -> np.dtype:
-    """A record of pcap that holds one of ERF."""
+    """Return a record of pcap that holds one of ERF."""
     head = [("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4")]
     return np.dtype([*head, *_ERF, ("packet", "u1", (packet_size,))])
 
 
 @cache
 def _block(packet_size: int) -> np.dtype:
-    """An Enhanced Packet Block of pcapng that holds one record of ERF, and the packet's direction
-    as its option."""
+    """Return an Enhanced Packet Block of pcapng that holds one record of ERF, and the packet's
+    direction as its option."""
     head = [
         ("block", "<u4"),
         ("size", "<u4"),
@@ -92,8 +92,9 @@ def _fill_erf(records: np.ndarray, packets: np.ndarray, ns: np.ndarray) -> None:
 
 
 def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
-    """Records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``, nanoseconds
-    since 1970: one number for all, or int64[n]. Append these bytes after :data:`FILE_HEADER`."""
+    """Return records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``,
+    nanoseconds since 1970: one number for all, or int64[n]. Append these bytes after
+    :data:`FILE_HEADER`."""
     n, size = packets.shape
     records = np.zeros(n, _record(size))
     records["s"], records["ns"] = np.divmod(np.asarray(ns, np.uint64), np.uint64(NS_PER_S))
@@ -102,7 +103,7 @@ def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
 
 
 def pcapng_blocks(packets: np.ndarray, ns: Any, interface: Any, direction: Any) -> np.ndarray:
-    """Enhanced Packet Blocks of ``packets`` (uint8[n, size]) at ``ns``; ``interface`` and
+    """Return enhanced Packet Blocks of ``packets`` (uint8[n, size]) at ``ns``; ``interface`` and
     ``direction`` (:data:`INBOUND`, :data:`OUTBOUND`) are numbers or columns."""
     n, size = packets.shape
     blocks = np.zeros(n, _block(size))
@@ -116,7 +117,8 @@ def pcapng_blocks(packets: np.ndarray, ns: Any, interface: Any, direction: Any) 
 
 
 def pcapng_head(interfaces: Sequence[str]) -> bytes:
-    """A section header and an interface of link type ERF, in nanoseconds, for each of these names."""
+    """Return a section header and an interface of link type ERF, in nanoseconds, for each of these
+    names."""
     section = struct.pack("<IHHq", BYTE_ORDER_MAGIC, 1, 0, -1)
     parts = [_wrapped(SECTION, section)]
     for name in interfaces:
@@ -149,7 +151,7 @@ class PcapFile:
         self.flush()
 
     def head(self) -> bytes:
-        """The beginning of the file."""
+        """Return the beginning of the file."""
         return FILE_HEADER
 
     @property
@@ -198,7 +200,7 @@ class PcapngFile(PcapFile):
         super().__init__(path)
 
     def head(self) -> bytes:
-        """The beginning of the file."""
+        """Return the beginning of the file."""
         return pcapng_head(self.interfaces)
 
     def write_mixed(

@@ -35,7 +35,7 @@ MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 
 
 def speed_named(name: str) -> LinkSpeed:
-    """The generation named ``name`` (any case); raises :class:`UnknownName`."""
+    """Return the generation named ``name`` (any case); raises :class:`UnknownName`."""
     try:
         return SPEED_BY_NAME[name.upper()]
     except KeyError:

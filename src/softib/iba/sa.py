@@ -306,8 +306,8 @@ RECORDS: dict[int, type[Structure]] = {r.attr: r for r in COMPONENTS if r.attr i
 
 
 def mask_of(record: type[Structure], *names: str) -> int:
-    """Component mask that selects ``names`` of ``record``. Raises ``KeyError`` for a name that has
-    no bit."""
+    """Return component mask that selects ``names`` of ``record``. Raises ``KeyError`` for a name
+    that has no bit."""
     bits = 0
     for name in names:
         positions = [1 << i for i, n in enumerate(COMPONENTS[record]) if n == name]

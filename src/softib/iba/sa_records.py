@@ -29,7 +29,8 @@ __all__ = [
 
 
 def _copies(of: type[Structure], octets: int | None = None) -> dict[str, Field]:
-    """The fields of ``of`` (up to ``octets``) for the body of a record that contains them."""
+    """Return the fields of ``of`` (up to ``octets``) for the body of a record that contains
+    them."""
     last = 8 * (octets or of.size)
     copies: dict[str, Field] = {}
     for name, f in of.fields.items():

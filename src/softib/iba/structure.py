@@ -78,8 +78,8 @@ class Field:
         return (1 << self.bits) - 1
 
     def get(self, buf: np.ndarray) -> np.ndarray:
-        """Value(s) of this field in ``uint8[..., size]``: a new native array of shape ``[...]`` (or
-        ``[..., count]``)."""
+        """Return Value(s) of this field in ``uint8[..., size]``: a new native array of shape
+        ``[...]`` (or ``[..., count]``)."""
         if self.is_text:
             return buf[..., self.byte : self.byte + self.bits // 8].copy()
         if self.count == 1:
@@ -114,7 +114,8 @@ class Field:
             shift = 7 - (offset + self.bits - 1) % 8
             return np.asarray((buf[..., first] >> shift) & np.uint8(self.mask)).astype(self.dtype, copy=False)
         if self.bits in _BIG_ENDIAN and offset % 8 == 0:  # a whole number: one view instead of a loop of a dozen steps
-            octets = np.ascontiguousarray(buf[..., first : last + 1], np.uint8)
+            octets = np.asarray(buf[..., first : last + 1], np.uint8)
+            octets = octets if octets.strides[-1] == 1 else octets.copy()
             return octets.view(_BIG_ENDIAN[self.bits])[..., 0].astype(self.dtype)
         acc = np.zeros(buf.shape[:-1], np.uint64)
         for i in range(first, last + 1):
@@ -143,22 +144,22 @@ class Field:
 
 
 def field(bits: int, doc: str) -> Any:
-    """An unsigned component of ``bits`` bits (1–64)."""
+    """Return an unsigned component of ``bits`` bits (1–64)."""
     return Field(bits, doc)
 
 
 def array(count: int, bits: int, doc: str) -> Any:
-    """``count`` consecutive components of ``bits`` bits each."""
+    """Return ``count`` consecutive components of ``bits`` bits each."""
     return Field(bits, doc, count=count)
 
 
 def text(octets: int, doc: str) -> Any:
-    """``octets`` bytes of NUL-padded UTF-8 (NodeDescription)."""
+    """Return ``octets`` bytes of NUL-padded UTF-8 (NodeDescription)."""
     return Field(octets * 8, doc, is_text=True)
 
 
 def reserved(bits: int) -> Any:
-    """``bits`` bits that the specification reserves: kept unchanged, omitted in dumps."""
+    """Return ``bits`` bits that the specification reserves: kept unchanged, omitted in dumps."""
     return Field(bits, "reserved")
 
 
@@ -193,12 +194,13 @@ class Structure:
 
     @classmethod
     def zeros(cls, *shape: int) -> np.ndarray:
-        """A zeroed ``uint8[*shape, size]``."""
+        """Return a zeroed ``uint8[*shape, size]``."""
         return np.zeros((*shape, cls.size), np.uint8)
 
     @classmethod
     def unpack(cls, buf: bytes | np.ndarray) -> dict[str, Any]:
-        """All fields, reserved ones too, by name. Bytes give plain integers, arrays give columns."""
+        """Return all fields, reserved ones too, by name. Bytes give plain integers, arrays give
+        columns."""
         if isinstance(buf, bytes | bytearray | memoryview):
             data = np.frombuffer(bytes(buf), np.uint8)
             if len(data) != cls.size:
@@ -208,7 +210,8 @@ class Structure:
 
     @classmethod
     def pack(cls, **values: Any) -> np.ndarray:
-        """``uint8[size]`` from scalars, ``uint8[n, size]`` when any value is a column of ``n``."""
+        """Return ``uint8[size]`` from scalars, ``uint8[n, size]`` when any value is a column of
+        ``n``."""
         unknown = set(values) - set(cls.fields)
         if unknown:
             raise KeyError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
@@ -225,12 +228,12 @@ class Structure:
 
     @classmethod
     def named(cls) -> Iterator[Field]:
-        """The fields that the specification names, in wire order."""
+        """Return the fields that the specification names, in wire order."""
         return (f for n, f in cls.fields.items() if not n.startswith("_"))
 
     @classmethod
     def dump(cls, buf: bytes | np.ndarray) -> str:
-        """One structure as text, a line per named field: ``name:..........value``."""
+        """Return one structure as text, a line per named field: ``name:..........value``."""
         data = np.frombuffer(bytes(buf), np.uint8) if not isinstance(buf, np.ndarray) else buf
         lines = []
         for f in cls.named():

@@ -72,8 +72,8 @@ class Kernel:
             return result
 
     def in_python(self, function: F) -> F:
-        """Decorator of a function with the same results for small work, faster in Python than the kernel's: by
-        NumPy, or by Python's numbers. It calls no kernel."""
+        """Return the decorator of a function with the same results for small work, faster in Python
+        than the kernel's: by NumPy, or by Python's numbers. It calls no kernel."""
         self.python_form = function
         return function
 
@@ -119,7 +119,7 @@ def kernel(
     rows: bool = False,
     **options: Any,
 ) -> Any:
-    """Decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``;
+    """Return decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``;
     ``nogil=True`` is the default."""
     if function is None:
         return lambda f: Kernel(f, options, shared, steps, rows)

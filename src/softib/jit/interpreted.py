@@ -112,7 +112,7 @@ def _python_of(k: Kernel, rows: bool) -> Callable[..., Any]:
 
 @functools.cache
 def _numbers(views: bool) -> Any:
-    """NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if
+    """Return NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if
     arguments are."""
     import numpy as np
 

@@ -24,7 +24,8 @@ class Prefetch(External):
         """Do nothing in plain Python."""
 
     def declaration(self) -> Any:
-        """Numba's intrinsic of it (LLVM's ``llvm.prefetch``: for reading, into all caches, data)."""
+        """Return Numba's intrinsic of it (LLVM's ``llvm.prefetch``: for reading, into all caches,
+        data)."""
         from llvmlite import ir
         from numba.core import types
         from numba.extending import intrinsic

@@ -33,17 +33,17 @@ class Column:
 
 
 def i4(name: str, unit: str, text: str) -> Column:
-    """An int32 column."""
+    """Return an int32 column."""
     return Column(name, "int32", unit, text)
 
 
 def i8(name: str, unit: str, text: str, many: int = 1, over: str = "") -> Column:
-    """An int64 column."""
+    """Return an int64 column."""
     return Column(name, "int64", unit, text, many, over)
 
 
 def f8(name: str, unit: str, text: str) -> Column:
-    """A float64 column."""
+    """Return a float64 column."""
     return Column(name, "float64", unit, text)
 
 
@@ -82,7 +82,7 @@ class Rows:
         return iter(self.columns)
 
     def zeros(self, *shape: int) -> np.ndarray:
-        """Rows of zeros; the first begins a cache line."""
+        """Return rows of zeros; the first begins a cache line."""
         rows = int(np.prod(shape, dtype=np.int64))
         raw = np.zeros(rows * self.dtype.itemsize + LINE, np.uint8)
         skip = -raw.ctypes.data % LINE

@@ -20,7 +20,8 @@ _MONTHS = {
 
 
 def time_of(line: str, year: int) -> float | None:
-    """The time in ``line``; None if it has no valid one. ``year``: for lines without a year."""
+    """Return the time in ``line``; None if it has no valid one. ``year``: for lines without a
+    year."""
     head = line[:200]
     if match := _EPOCH.search(head):
         return float(match[1])

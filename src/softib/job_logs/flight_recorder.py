@@ -34,8 +34,8 @@ class _PlainValues(pickle.Unpickler):
 
 
 def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
-    """States of the dump's rank by process group; None for other files. Raises :class:`UnreadableFile`
-    for a pickle with more than plain values, and a truncated one."""
+    """Return states of the dump's rank by process group; None for other files. Raises
+    :class:`UnreadableFile` for a pickle with more than plain values, and a truncated one."""
     data = content(path, DUMP_LIMIT, "flight recorder's dump").data
     try:
         if data.lstrip()[:1] == b"{":

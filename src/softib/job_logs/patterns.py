@@ -63,5 +63,5 @@ class Reader:
 
 
 def pattern(trigger: str, regex: str, symptom: str = "", *, continues: bool = False, pair: bool = False) -> Pattern:
-    """A :class:`Pattern` of texts."""
+    """Return a :class:`Pattern` of texts."""
     return Pattern(trigger.encode(), re.compile(regex), symptom, continues, pair)

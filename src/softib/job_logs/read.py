@@ -59,8 +59,8 @@ _HOSTNAME = re.compile(r"^\[?([A-Za-z][\w-]*\d[\w.-]*):\d+[: ]")
 
 
 def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
-    """Everything that the readers find in the files. Raises :class:`UnreadableFile` for a file that cannot be
-    opened, :class:`InputError` for none."""
+    """Return everything that the readers find in the files. Raises :class:`UnreadableFile` for a
+    file that cannot be opened, :class:`InputError` for none."""
     if not paths:
         raise InputError("no log: use at least one file, or - for standard input")
     log = JobLog()
@@ -233,7 +233,7 @@ def _places(block: bytes) -> Iterable[int]:
 
 
 def _candidates(raw: bytes) -> list[tuple[str, Pattern]]:
-    """Patterns whose literal is in the line, in the order of the readers."""
+    """Return patterns whose literal is in the line, in the order of the readers."""
     some = [one for trigger, several in _BY_TRIGGER.items() if trigger in raw for one in several]
     return sorted(some, key=lambda one: _ORDER[one[0]])
 

@@ -33,13 +33,14 @@ class Credentials:
 
 
 def peer_of(sock: socket.socket) -> Credentials:
-    """The process at the other end of ``sock``."""
+    """Return the process at the other end of ``sock``."""
     pid, uid, _ = UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size))
     return Credentials(pid, uid)
 
 
 def sender_of(ancillary: Iterable[tuple[int, int, bytes]]) -> Credentials | None:
-    """The sender of a datagram, from its ancillary data; None if the kernel did not name one."""
+    """Return the sender of a datagram, from its ancillary data; None if the kernel did not name
+    one."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(data) >= UCRED.size:
             pid, uid, _ = UCRED.unpack_from(data)
@@ -48,7 +49,7 @@ def sender_of(ancillary: Iterable[tuple[int, int, bytes]]) -> Credentials | None
 
 
 def user_name(uid: int) -> str:
-    """``uid 1000 (alice)``, or without the name if the system has none."""
+    """Return ``uid 1000 (alice)``, or without the name if the system has none."""
     try:
         return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
     except (KeyError, OSError):
@@ -64,7 +65,7 @@ class Admission:
         self._refused: set[int] = set()
 
     def admits(self, client: Credentials | None) -> bool:
-        """True if the fabric serves ``client``. A sender without credentials is refused."""
+        """Return whether the fabric serves ``client``. A sender without credentials is refused."""
         if client is not None and client.uid in (os.geteuid(), 0):
             return True
         uid = -1 if client is None else client.uid

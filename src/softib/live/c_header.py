@@ -42,7 +42,7 @@ class CHeader:
         self._constants: dict[str, int] = {}
 
     def types(self) -> dict[str, np.dtype]:
-        """Every structure by name. Raises :class:`SoftibBug` if a member is not allowed."""
+        """Return every structure by name. Raises :class:`SoftibBug` if a member is not allowed."""
         if self._types is None:
             text = _COMMENT.sub(" ", self.path.read_text(encoding="ascii"))
             self._types = {name: np.dtype(self._members(body), align=True) for name, body in _STRUCT.findall(text)}
@@ -53,17 +53,17 @@ class CHeader:
         return [_member(self.path, m) for m in members if m]
 
     def layout(self, name: str) -> Layout:
-        """The structure ``name`` for single messages: faster than a dtype of one element."""
+        """Return the structure ``name`` for single messages: faster than a dtype of one element."""
         if name not in self._layouts:
             self._layouts[name] = Layout(self.types()[name], name)
         return self._layouts[name]
 
     def constant(self, name: str) -> int:
-        """The number of the macro ``prefix`` + ``name``."""
+        """Return the number of the macro ``prefix`` + ``name``."""
         return self.macro(self.prefix + name)
 
     def macro(self, name: str) -> int:
-        """The number of the macro ``name``. Raises :class:`SoftibBug` if there is none."""
+        """Return the number of the macro ``name``. Raises :class:`SoftibBug` if there is none."""
         if name not in self._constants:
             text = self.path.read_text(encoding="ascii")
             hit = re.search(rf"^#define\s+{name}\s+(\w+)\s*$", text, re.MULTILINE)
@@ -96,11 +96,11 @@ class Layout:
         self._at = {n: i for i, n in enumerate(names)}
 
     def unpack(self, octets: bytes) -> Any:
-        """The structure at the front of ``octets``."""
+        """Return the structure at the front of ``octets``."""
         return self._make(self.struct.unpack_from(octets))
 
     def pack(self, values: dict[str, Any]) -> bytes:
-        """Its bytes."""
+        """Return its bytes."""
         row = self._defaults.copy()
         at = self._at
         for name, value in values.items():

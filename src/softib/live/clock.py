@@ -19,10 +19,10 @@ class SteadyClock:
         return self._wall + time.monotonic_ns() - self._since
 
     def seconds(self) -> float:
-        """The same in seconds."""
+        """Return the same in seconds."""
         return self() / 1e9
 
 
 def clock_ps() -> int:
-    """The monotonic clock in picoseconds."""
+    """Return the monotonic clock in picoseconds."""
     return time.monotonic_ns() * 1000

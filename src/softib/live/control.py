@@ -126,7 +126,7 @@ LOOK_S = 1.0
 
 
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
-    """The daemon's answer to ``{"op": op, …}``.
+    """Return the daemon's answer to ``{"op": op, …}``.
 
     Raises :class:`InputError` with the daemon's reason if it refuses (as it does for another version of softib),
     :class:`SoftibBug` if it met a bug, :class:`PeerError` if it does not answer.
@@ -149,8 +149,8 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
 
 
 def _line_of(sock: socket.socket, instance: Instance, patience_s: float) -> bytes:
-    """The line that the daemon at ``sock`` answers. Raises :class:`PeerError` if it ends before, is stopped, or takes
-    longer than ``patience_s``."""
+    """Return the line that the daemon at ``sock`` answers. Raises :class:`PeerError` if it ends
+    before, is stopped, or takes longer than ``patience_s``."""
     got, until, pid = b"", time.monotonic() + patience_s, peer_of(sock).pid
     who = f"the daemon of {instance.name!r} (process {pid})"
     while not got.endswith(b"\n"):
@@ -175,9 +175,9 @@ def _line_of(sock: socket.socket, instance: Instance, patience_s: float) -> byte
 def attach(
     instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None
 ) -> dict[str, Any]:
-    """The daemon's answer to a program that wants a place on the fabric. Paths in its ``env`` are below the
-    fabric's directory as
-    this process names it: in a container it may be mounted elsewhere."""
+    """Return the daemon's answer to a program that wants a place on the fabric. Paths in its
+    ``env`` are below the fabric's directory as this process names it: in a container it may be
+    mounted elsewhere."""
     attached = ask(instance, "attach", node=node, port=port, rank=rank)
     env = attached["env"]
     theirs = os.path.dirname(env["SOFTIB_UMAD"])

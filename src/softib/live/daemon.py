@@ -51,7 +51,8 @@ class Peer(Protocol):
     """Something that the loop drives besides its sockets."""
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until :meth:`tick` has something to do (infinite: it only waits for its sockets)."""
+        """Return seconds until :meth:`tick` has something to do (infinite: it only waits for its
+        sockets)."""
 
     def tick(self, now_ps: int) -> None:
         """Do what is due. Called after each wait, even one that ended early."""

@@ -38,8 +38,8 @@ back as timed out. MADs for other programs: ``forward_row`` the request, ``forwa
 
 
 def exchange_of(n: int = BATCH) -> tuple[Any, Any, Any]:
-    """Requests and answers (:data:`~softib.mad.batch.MadColumns`) and :data:`Exchange` of ``n``
-    rows."""
+    """Return requests and answers (:data:`~softib.mad.batch.MadColumns`) and :data:`Exchange` of
+    ``n`` rows."""
     columns = {name: np.zeros(n, np.int64) for name in Exchange._fields}
     columns |= {"served": np.zeros(2, np.int64), "counts": np.zeros(COUNTS, np.int64)}
     return mad_columns(n), mad_columns(n), Exchange(**columns)

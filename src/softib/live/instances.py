@@ -30,13 +30,13 @@ KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
 
 
 def name_of(label: str) -> str:
-    """``label`` (the name in a fabric.yaml, or a file's name), as far as it is allowed in the name of a running
-    fabric."""
+    """Return ``label`` (the name in a fabric.yaml, or a file's name), as far as it is allowed in
+    the name of a running fabric."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", label)[:40].lstrip("._-") or "fabric"
 
 
 def root() -> Path:
-    """The directory of all running fabrics of this user, created if absent.
+    """Return the directory of all running fabrics of this user, created if absent.
 
     Raises :class:`InputError` if it belongs to someone else, or is open to others.
     """
@@ -93,7 +93,7 @@ class Instance:
         return self.folder / "log"
 
     def held(self) -> bool:
-        """True while a daemon runs."""
+        """Return true while a daemon runs."""
         try:
             fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -107,7 +107,7 @@ class Instance:
         return False
 
     def octets(self) -> int:
-        """Bytes that :meth:`clear` would free."""
+        """Return bytes that :meth:`clear` would free."""
         parts = [p for p in self.folder.iterdir() if p.name not in KEPT]
         return sum(p.lstat().st_blocks * 512 for part in parts for p in (part, *part.rglob("*")))
 
@@ -137,7 +137,7 @@ class Instance:
 
 
 def check_name(name: str) -> str:
-    """``name``, or :class:`InputError` if it is not allowed."""
+    """Return ``name``, or :class:`InputError` if it is not allowed."""
     if not NAME.fullmatch(name):
         raise InputError(f"{name!r} cannot be the name of a fabric; use up to 40 letters, digits, '.', '_' and '-'")
     return name
@@ -150,7 +150,8 @@ def _taken(name: str) -> InputError:
 
 
 def free(name: str) -> Instance:
-    """The instance of ``name``, which no daemon holds now. Raises :class:`InputError` if one does."""
+    """Return the instance of ``name``, which no daemon holds now. Raises :class:`InputError` if one
+    does."""
     instance = Instance(check_name(name), root() / name)
     if instance.held():
         raise _taken(name)
@@ -179,7 +180,7 @@ def claim(name: str) -> Instance:
 
 
 def running() -> list[Instance]:
-    """Every running fabric of this user, by name. Creates nothing if none ever ran."""
+    """Return every running fabric of this user, by name. Creates nothing if none ever ran."""
     instances: list[Instance] = []
     if not _root_path().exists():
         return instances
@@ -195,8 +196,9 @@ def _killed() -> list[Instance]:
 
 
 def stale(prune: bool = False) -> list[tuple[str, int]]:
-    """Fabrics of this user whose daemon was killed, by name, and the bytes that each has left; with ``prune`` they
-    are freed. The files that the next ``up`` of the name uses (its LIDs, the log) stay."""
+    """Return fabrics of this user whose daemon was killed, by name, and the bytes that each has
+    left; with ``prune`` they are freed. The files that the next ``up`` of the name uses (its LIDs,
+    the log) stay."""
     left = []
     for instance in _killed():
         octets = instance.octets()
@@ -208,7 +210,7 @@ def stale(prune: bool = False) -> list[tuple[str, int]]:
 
 
 def find(name: str | None) -> Instance:
-    """The running fabric ``name``; without a name, the only one. Raises :class:`InputError`,
+    """Return the running fabric ``name``; without a name, the only one. Raises :class:`InputError`,
     :class:`UnknownName`."""
     here = running()
     killed = [s.name for s in _killed()]

@@ -61,7 +61,8 @@ class MadCapture:
         self._write(answers.mad, answers.slid, answers.dlid, answers.sl, pkeys, answers.sqp, answers.dqp)
 
     def _lids(self, mad: np.ndarray, port: int) -> np.ndarray:
-        """SLIDs of the MADs that ``port`` sends: permissive in directed SMPs (IBA 14.2.1.2)."""
+        """Return SLIDs of the MADs that ``port`` sends: permissive in directed SMPs (IBA
+        14.2.1.2)."""
         lid = int(PortInfo.lid.get(self.fabric.port_info[port]))
         return np.where(mad[:, CLASS_AT] == MgmtClass.SUBN_DR, LID_PERMISSIVE, lid)
 

@@ -108,7 +108,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def answer(self, sender: Station, n: int, now_ps: int) -> bool:
-        """The part of :meth:`handle` before :meth:`finish`; False if an exception was raised, which is reported."""
+        """Return the part of :meth:`handle` before :meth:`finish`; False if an exception was
+        raised, which is reported."""
         self.counts[:] = 0
         try:
             self._answer(sender.port, sender.number, now_ps, n, sender.classes)

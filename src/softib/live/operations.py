@@ -33,7 +33,7 @@ class Ranks:
         self._more = self._each_host()
 
     def of(self, node: str, rank: int | None) -> tuple[str, int | None]:
-        """``--node`` for this rank, or the row of the host if no node was named.
+        """Return ``--node`` for this rank, or the row of the host if no node was named.
 
         ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and the list
         repeats after the last. Without a name it is the r-th host. Raises :class:`InputError`: several
@@ -59,13 +59,13 @@ class Ranks:
         return True
 
     def _host(self, rank: int) -> int | None:
-        """Row of a CA of the rank's host; None on a fabric without linked CAs."""
+        """Return the row of a CA of the rank's host; None on a fabric without linked CAs."""
         while len(self._hosts) <= rank and (row := next(self._more, None)) is not None:
             self._hosts.append(row)
         return self._hosts[rank % len(self._hosts)] if self._hosts else None
 
     def _each_host(self) -> Iterator[int]:
-        """The first linked CA of each host, in the order of the file."""
+        """Yield the first linked CA of each host, in the order of the file."""
         f = self.finder.fabric
         linked = np.unique(f.port_node[np.flatnonzero(f.linked)])
         seen: set[int] = set()
@@ -107,8 +107,8 @@ class Operations:
         return {"files": 0 if view is None else view.refresh_all()}
 
     def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Bytes that programs have moved over the ports of ``view`` (without one: of all hosts): ``{"verbs",
-        "ip"}``, the latter by IP over them."""
+        """Return bytes that programs have moved over the ports of ``view`` (without one: of all
+        hosts): ``{"verbs", "ip"}``, the latter by IP over them."""
         f, name = self.daemon.fabric, request.get("view")
         view = self.daemon.umads.views.known.get(str(name))
         every = [] if name is not None else np.flatnonzero(f.is_host[f.port_node] & (f.port_num > 0)).tolist()
@@ -120,8 +120,8 @@ class Operations:
         return self.daemon.faults.do(request)
 
     def _nodes(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Names of the nodes that begin with ``prefix``, at most ``MOST_NAMES``: ``{"nodes"}``.
-        With ``type`` only those of one NodeType."""
+        """Return names of the nodes that begin with ``prefix``, at most ``MOST_NAMES``:
+        ``{"nodes"}``. With ``type`` only those of one NodeType."""
         f, prefix, kind = self.daemon.fabric, request.get("prefix") or "", request.get("type")
         names = (f.node_name(n) for n in range(f.sizes.nodes) if kind is None or int(f.node_type[n]) == kind)
         return {"nodes": list(islice((name for name in names if name.startswith(str(prefix))), MOST_NAMES))}
@@ -144,7 +144,7 @@ class Operations:
         return {"programmed": self.daemon.repartition(request["file"])}
 
     def _job(self, request: dict[str, Any]) -> dict[str, Any]:
-        """An aggregation tree for ``hosts`` (names): see
+        """Return an aggregation tree for ``hosts`` (names): see
         :func:`~softib.live.internal_sm.manager.job_of`."""
         if self.daemon.manager is None or self.daemon.manager_failed:
             raise InputError(f"{self.daemon.instance.name} has no internal subnet manager, which gives trees to jobs")
@@ -155,9 +155,9 @@ class Operations:
         return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming"))).to_json()
 
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
-        ``{"place", "name", "portnum", "env", "ports", "manager"}``; ``ports``: row and name of each
-        port that it sees, ``manager``: the port of softib's manager, or ""."""
+        """Return the environment for a program on ``node`` (and ``port``), for ``rank`` of a job of
+        several: ``{"place", "name", "portnum", "env", "ports", "manager"}``; ``ports``: row and
+        name of each port that it sees, ``manager``: the port of softib's manager, or ""."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach needs node, a text, and port and rank, numbers")
@@ -198,5 +198,5 @@ class Operations:
         }
 
     def status(self) -> dict[str, Any]:
-        """Everything that ``softib status --json`` reports."""
+        """Return everything that ``softib status --json`` reports."""
         return status_of(self.daemon).to_json()

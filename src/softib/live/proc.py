@@ -90,7 +90,8 @@ def processes() -> list[int]:
 
 
 def read_environment(pid: int) -> dict[str, str]:
-    """The environment with which it began (``environ``); empty if it may not be read, or has ended."""
+    """Return the environment with which it began (``environ``); empty if it may not be read, or has
+    ended."""
     try:
         text = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -100,7 +101,7 @@ def read_environment(pid: int) -> dict[str, str]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes below ``pid``, the youngest generation first."""
+    """Return processes below ``pid``, the youngest generation first."""
     children = defaultdict(list)
     for child, parent in parents().items():
         children[parent].append(child)
@@ -112,7 +113,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def working_directory(pid: int) -> str | None:
-    """Its current directory; None if it may not be read, or has ended."""
+    """Return its current directory; None if it may not be read, or has ended."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
@@ -128,13 +129,13 @@ def command_name(pid: int) -> bytes:
 
 
 def descriptor_path(pid: int, fd: int) -> Path:
-    """A path that opens what descriptor ``fd`` of ``pid`` refers to."""
+    """Return a path that opens what descriptor ``fd`` of ``pid`` refers to."""
     return Path(f"/proc/{pid}/fd/{fd}")
 
 
 def udp_holder(port: int) -> tuple[int, int] | None:
-    """User and process that have bound UDP ``port`` of IPv4 in this network namespace (process 0:
-    of another user, or not visible); None if it is free."""
+    """Return user and process that have bound UDP ``port`` of IPv4 in this network namespace
+    (process 0: of another user, or not visible); None if it is free."""
     try:
         lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     except OSError:
@@ -146,7 +147,7 @@ def udp_holder(port: int) -> tuple[int, int] | None:
 
 
 def _holder_of(link: str) -> int:
-    """The first process with a descriptor of ``link``; 0 if none is visible."""
+    """Return the first process with a descriptor of ``link``; 0 if none is visible."""
     for pid in processes():
         try:
             for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -184,7 +185,7 @@ class JobProcesses:
         self.folder = folder
 
     def of(self, job: str, hosts: Sequence[str]) -> Iterator[JobProcess]:
-        """Processes on the job's hosts, without those that Slurm started for another job."""
+        """Yield processes on the job's hosts, without those that Slurm started for another job."""
         number = NUMBER.search(job)
         for host in hosts:
             for p in self._by_host.get(host.partition(".")[0], ()):

@@ -23,8 +23,8 @@ NO_RANK = 0xFFFFFFFF
 
 
 def threads_in(folder: Path) -> list[RecordedThread]:
-    """The threads that wrote to ``folder``, by process and time. Raises :class:`InputError` if a file was cut, or
-    had no room."""
+    """Return the threads that wrote to ``folder``, by process and time. Raises :class:`InputError`
+    if a file was cut, or had no room."""
     heads = [(path, head) for path in sorted(folder.glob("*.events")) if (head := _head(path)) is not None]
     rate = _ns_of_a_tick([head for _, head in heads])
     threads = [one for path, head in heads if (one := _thread(path, head, rate)) is not None]
@@ -32,7 +32,7 @@ def threads_in(folder: Path) -> list[RecordedThread]:
 
 
 def _head(path: Path) -> np.void | None:
-    """The contents of one file; None if its thread wrote no event."""
+    """Return the contents of one file; None if its thread wrote no event."""
     if path.stat().st_size <= HEAD_OCTETS:
         return None
     head: np.void = np.fromfile(path, HEADER.types()["softib_record_head"], 1)[0]
@@ -54,7 +54,7 @@ def _ns_of_a_tick(heads: list[np.void]) -> float:
 
 
 def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
-    """One file; None if its thread wrote no event."""
+    """Return one file; None if its thread wrote no event."""
     events = np.fromfile(path, HEADER.types()["softib_record_event"], offset=HEAD_OCTETS)
     ended = events["type"] == 0
     events = events[: int(np.argmax(ended)) if ended.any() else len(events)]

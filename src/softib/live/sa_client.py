@@ -85,8 +85,9 @@ class SaTables:
     def tables(
         self, record: type[Structure], queries: Sequence[dict[str, Any]], *, one: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """SubnAdmGetTable of each query (component → value): its number and uint8[records, record.size], in the
-        order of the answers. ``one``: SubnAdmGet, for queries that have one record or none.
+        """Yield SubnAdmGetTable of each query (component → value): its number and uint8[records,
+        record.size], in the order of the answers. ``one``: SubnAdmGet, for queries that have one
+        record or none.
 
         Raises :class:`PeerError` if the administration refuses, does not answer, or takes longer than its time.
         """
@@ -125,7 +126,7 @@ class SaTables:
         return self._serial
 
     def _receive(self) -> bytes:
-        """The whole MAD of the next answer."""
+        """Return the whole MAD of the next answer."""
         while True:
             left = self.until - time.monotonic()
             if left <= 0:
@@ -168,7 +169,7 @@ def _records(message: bytes, record: type[Structure]) -> np.ndarray:
 
 
 def _big(value: int, octets: int) -> int:
-    """A value that is big endian in the kernel's ABI, as this machine's integer."""
+    """Return a value that is big endian in the kernel's ABI, as this machine's integer."""
     return int.from_bytes(value.to_bytes(octets, "big"), "little" if np.little_endian else "big")
 
 
@@ -221,8 +222,9 @@ def path_sls(
 
 
 def manager_of(instance: Instance, port: int | None = None) -> tuple[dict[str, Any], tuple[int, int]]:
-    """The daemon's answer to a program on the subnet of port row ``port`` (None: of the default port), on the
-    default port if that is in the subnet, and LID and SL of the master from PortInfo.
+    """Return the daemon's answer to a program on the subnet of port row ``port`` (None: of the
+    default port), on the default port if that is in the subnet, and LID and SL of the master from
+    PortInfo.
 
     Raises :class:`PeerError` if there has been none, or if it has left: no port with that LID has IsSM set any
     more, so a query would wait for its timeout."""
@@ -253,8 +255,8 @@ ONE_PATH_S = 10.0
 
 
 def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -> int:
-    """SL of the path between two LIDs, queried on the subnet of port row ``port`` (None: of the default port).
-    Raises :class:`PeerError` if no administration answers, or it has no path."""
+    """Return SL of the path between two LIDs, queried on the subnet of port row ``port`` (None: of
+    the default port). Raises :class:`PeerError` if no administration answers, or it has no path."""
     attached, (lid, sl) = manager_of(instance, port)
     with SaTables(attached, lid, sl, ONE_PATH_S) as sa:
         for _, records in sa.tables(PathRecord, [{"slid": slid, "dlid": dlid}]):
@@ -273,9 +275,10 @@ MOST_RECORDS = 40_000_000
 
 
 def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int | None = None) -> np.ndarray:
-    """SL (int16) of the path from each LID of ``slid`` to that of ``dlid``, :data:`NO_RECORD` if the administration
-    has none, queried on the subnet of port row ``port`` (None: of the default
-    port). One query for each source (SubnAdmGetTable by SLID) if that is less work than one for each pair (SubnAdmGet).
+    """Return SL (int16) of the path from each LID of ``slid`` to that of ``dlid``,
+    :data:`NO_RECORD` if the administration has none, queried on the subnet of port row ``port``
+    (None: of the default port). One query for each source (SubnAdmGetTable by SLID) if that is less
+    work than one for each pair (SubnAdmGet).
 
     Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`, more than
     :data:`MOST_RECORDS`, or no path at all.
@@ -302,7 +305,7 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int |
 
 
 def _by_source(sa: SaTables, sources: np.ndarray, row: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows of pairs, and the records of all paths from their one source."""
+    """Yield rows of pairs, and the records of all paths from their one source."""
     order = np.argsort(row, kind="stable")
     first = np.searchsorted(row[order], np.arange(len(sources) + 1))
     for number, answer in sa.tables(PathRecord, [{"slid": int(s)} for s in sources]):

@@ -46,8 +46,8 @@ EAGER, LAZY = 0, 1
 
 
 def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
-    """dtype and further dimensions of ``column`` as C sees it: a record of counters is an array of
-    its numbers."""
+    """Return dtype and further dimensions of ``column`` as C sees it: a record of counters is an
+    array of its numbers."""
     dtype = np.dtype(column.dtype)
     if dtype.fields is None:
         return dtype.str, ()
@@ -122,7 +122,8 @@ class SharedFabric:
 
     @classmethod
     def snapshot(cls, path: Path) -> Fabric:
-        """A copy of the shared fabric at ``path``, in separate memory; raises as :meth:`open` does.
+        """Return a copy of the shared fabric at ``path``, in separate memory; raises as
+        :meth:`open` does.
 
         It is a copy of one moment only if the epoch that the *daemon* reports did not change meanwhile.
         """
@@ -140,8 +141,8 @@ def _pages(octets: int) -> int:
 
 
 def _reserve(path: Path, size: int) -> mmap.mmap:
-    """A new file of ``size`` bytes, mapped. Its blocks are reserved now: a full file system is an
-    error here, not a SIGBUS later."""
+    """Return a new file of ``size`` bytes, mapped. Its blocks are reserved now: a full file system
+    is an error here, not a SIGBUS later."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -207,7 +208,7 @@ def _read(fd: int, size: int) -> Octets:
 
 
 def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, Octets, Octets]:
-    """Header, and the bytes of both files, as ``take`` reads them."""
+    """Return header, and the bytes of both files, as ``take`` reads them."""
     kind = HEADER.types()["softib_shared_fabric"]
     octets = _open(path, take, kind.itemsize)
     header = octets[: kind.itemsize].view(kind).reshape(())
@@ -218,8 +219,8 @@ def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, 
 
 
 def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) -> Octets:
-    """The second file: opened from the daemon's descriptor if its pid leads there, else received from the daemon:
-    in another container the pid belongs to another process."""
+    """Return the second file: opened from the daemon's descriptor if its pid leads there, else
+    received from the daemon: in another container the pid belongs to another process."""
     pid, size = int(header["pid"]), int(header["lazy_size"])
     link = descriptor_path(pid, int(header["lazy_fd"]))
     with contextlib.suppress(OSError):
@@ -236,13 +237,14 @@ def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) ->
 
 
 def asks_for_files() -> bytes:
-    """The greeting of a reader, which receives the descriptors of the fabric's files without
+    """Return the greeting of a reader, which receives the descriptors of the fabric's files without
     joining."""
     return b"".join(SERVER.constant(name).to_bytes(4, "little") for name in ("SERVER_MAGIC", "SERVER_VERSION"))
 
 
 def _handed_over(address: Path) -> list[int]:
-    """The descriptors that the daemon at the socket ``address`` sends; empty if there is no daemon."""
+    """Return the descriptors that the daemon at the socket ``address`` sends; empty if there is no
+    daemon."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(ANSWER_S)
         sock.connect(str(address))
@@ -278,7 +280,8 @@ def _fabric_of(header: np.ndarray, octets: Octets, lazy: Octets) -> Fabric:
 
 
 def _fabric_over(stores: tuple[Octets, Octets], directory: np.ndarray, like: Fabric) -> Fabric:
-    """A fabric whose columns are views of ``stores`` (eager, lazy); everything else comes from ``like``."""
+    """Return a fabric whose columns are views of ``stores`` (eager, lazy); everything else comes
+    from ``like``."""
     new = copy.copy(like)
     sizes: dict[str, int] = {}
     for entry in directory:

@@ -32,7 +32,8 @@ PAUSE_S = 0.1
 
 
 def read(instance: Instance) -> ReadResult:
-    """A private copy of the fabric of ``instance``: tables, states and counters as they are now.
+    """Return a private copy of the fabric of ``instance``: tables, states and counters as they are
+    now.
 
     ``extra["path_sls"]`` queries its subnet administration for the SLs of all paths between the ends
     of a graph (:func:`softib.live.sa_client.path_sls`), ``extra["pair_sls"]`` for those of
@@ -70,13 +71,15 @@ def _still(instance: Instance) -> Fabric:
 
 
 def _down(f: Fabric) -> np.ndarray:
-    """Cables without a working link. A cable with an unknown far end is judged by its known end."""
+    """Return cables without a working link. A cable with an unknown far end is judged by its known
+    end."""
     up = PortInfo.port_phys_state.get(f.port_info) == PhysState.LINK_UP
     return np.flatnonzero(~np.where(f.cable_port >= 0, up[f.cable_port], True).all(axis=1))
 
 
 def _managers(f: Fabric) -> list[dict[str, object]]:
-    """Ports with IsSM set. The master of a subnet is the manager whose LID its ports hold as MasterSMLID."""
+    """Return ports with IsSM set. The master of a subnet is the manager whose LID its ports hold as
+    MasterSMLID."""
     ends, subnet = f.end_ports(), subnet_of(f)
     says = ends[(PortInfo.cap_mask.get(f.port_info[ends]) & CapMask.IS_SM) > 0]
     masters = {master_port(f, ends[subnet[ends] == number]) for number in np.unique(subnet[says]).tolist()}

@@ -111,9 +111,9 @@ class Stations(dict[int, Station]):
         return any(s.issm for s in self.at(port))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """The station on ``port`` that takes this MAD: a response (and the TrapRepress of a trap) goes to the
-        client of its TID, a request to the manager there, or else to another program that uses the class; None if
-        no station may get it.
+        """Return the station on ``port`` that takes this MAD: a response (and the TrapRepress of a
+        trap) goes to the client of its TID, a request to the manager there, or else to another
+        program that uses the class; None if no station may get it.
 
         A program that is not a manager never receives its own request, which it would accept as the
         answer because of the TID.

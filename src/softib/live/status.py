@@ -140,7 +140,7 @@ class Status(Result):
 
 
 def status_of(daemon: Daemon) -> FabricStatus:
-    """The report of ``daemon`` on its fabric now."""
+    """Return the report of ``daemon`` on its fabric now."""
     f, router = daemon.fabric, daemon.router
     states = np.bincount(f.port_state[f.linked], minlength=5)
     clients = (*daemon.server.clients.values(), *daemon.umads.files.values())

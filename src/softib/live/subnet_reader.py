@@ -18,7 +18,7 @@ from softib.live.clock import clock_ps
 from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.live.umad_client.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Transactor
@@ -258,7 +258,8 @@ MLIDS = 1024
 
 
 def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> ReadResult:
-    """The subnet of ``umad:DEVICE`` (only ``umad:``: the first port that is up). Only Gets are sent.
+    """Return the subnet of ``umad:DEVICE`` (only ``umad:``: the first port that is up). Only Gets
+    are sent.
 
     Raises :class:`InputError` if there is no such device, :class:`MadTimeout` if the port itself does not answer.
     """
@@ -286,7 +287,8 @@ def read_wire(
 
 
 def fabric_of(subnet: Subnet, name: str) -> Fabric:
-    """The arrays of the subnet; nodes are sorted by NodeGUID, so that they do not depend on the order of answers."""
+    """Return the arrays of the subnet; nodes are sorted by NodeGUID, so that they do not depend on
+    the order of answers."""
     db = subnet.db
     order = np.argsort(db.node_guid, kind="stable")
     node_at = np.empty(db.n_nodes, np.int64)

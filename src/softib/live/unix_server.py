@@ -55,7 +55,8 @@ SO_PEERPIDFD = 77
 
 
 def peer_pidfd(sock: socket.socket) -> int:
-    """A pidfd of the process at the other end, in any namespace; the caller closes it. -1: the system has none."""
+    """Return a pidfd of the process at the other end, in any namespace; the caller closes it. -1:
+    the system has none."""
     try:
         return int(sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD))
     except OSError:
@@ -77,7 +78,7 @@ def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
 
 
 def receive(sock: socket.socket, size: int) -> bytes | None:
-    """The next message; ``b""``: the connection is closed, None: none has arrived."""
+    """Return the next message; ``b""``: the connection is closed, None: none has arrived."""
     try:
         return sock.recv(size, socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -373,5 +374,5 @@ class SeqpacketServer(UnixServer):
         raise NotImplementedError
 
     def refusal(self, error: int) -> bytes:
-        """The answer to a greeting that fails with ``error``."""
+        """Return the answer to a greeting that fails with ``error``."""
         raise NotImplementedError

@@ -63,7 +63,7 @@ class MadBatch:
 
     @classmethod
     def zeros(cls, n: int) -> MadBatch:
-        """``n`` zeroed MADs, directed (LIDs permissive), between QPs 0, status OK."""
+        """Return ``n`` zeroed MADs, directed (LIDs permissive), between QPs 0, status OK."""
         columns: dict[str, Any] = {name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
         batch = cls(np.zeros((n, MAD_SIZE), np.uint8), **columns)
         batch.dlid[:] = batch.slid[:] = LID_PERMISSIVE
@@ -82,14 +82,14 @@ class MadBatch:
         return MadBatch(self.mad[rows], **columns, payload=picked)
 
     def copy(self) -> MadBatch:
-        """The same MADs in separate memory."""
+        """Return the same MADs in separate memory."""
         payload = None if self.payload is None else dict(self.payload)
         columns: dict[str, Any] = {name: getattr(self, name).copy() for name in COLUMNS}
         return MadBatch(self.mad.copy(), **columns, payload=payload)
 
     @staticmethod
     def concat(batches: Sequence[MadBatch]) -> MadBatch:
-        """One batch after the other."""
+        """Return one batch after the other."""
         if not batches:
             return MadBatch.zeros(0)
         if len(batches) == 1:
@@ -109,8 +109,8 @@ bytes of ``mad``, eight at a time."""
 
 
 def mad_columns(n: int, mads: int | None = None) -> Any:
-    """:data:`MadColumns` of ``n`` zeroed rows, with MADs for the first ``mads`` of them (None:
-    all)."""
+    """Return :data:`MadColumns` of ``n`` zeroed rows, with MADs for the first ``mads`` of them
+    (None: all)."""
     mad = np.zeros((n if mads is None else mads, MAD_SIZE), np.uint8)
     return MadColumns(
         mad=mad, mad64=mad.view(np.uint64), **{name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
@@ -118,5 +118,5 @@ def mad_columns(n: int, mads: int | None = None) -> Any:
 
 
 def batch_of(columns: Any) -> MadBatch:
-    """:data:`MadColumns` as a batch: views, no copies."""
+    """Return :data:`MadColumns` as a batch: views, no copies."""
     return MadBatch(columns.mad, *(getattr(columns, name) for name in COLUMNS))

@@ -20,7 +20,7 @@ KEY_AT = 24
 
 
 def kind_of(mgmt_class: int, attr: int) -> int:
-    """Class and attribute as one number, larger than that of any SMP's attribute."""
+    """Return class and attribute as one number, larger than that of any SMP's attribute."""
     return int(mgmt_class) << 16 | int(attr)
 
 
@@ -52,7 +52,7 @@ class GmpRequests:
         return kind_of(self.mgmt_class, self.attr)
 
     def build(self, rows: slice) -> MadBatch:
-        """The MADs of these rows, TIDs 0."""
+        """Return the MADs of these rows, TIDs 0."""
         dlid = self.dlid[rows]
         batch = MadBatch.zeros(len(dlid))
         header = batch.mad[:, : MadHeader.size]

@@ -75,7 +75,7 @@ class Outstanding:
         return tid
 
     def rows_of(self, tids: np.ndarray | range) -> Any:
-        """Rows of TIDs in the table; consecutive ones as a slice."""
+        """Return rows of TIDs in the table; consecutive ones as a slice."""
         if isinstance(tids, range):
             return slice(tids.start - self.first, tids.stop - self.first)
         return tids - self.first
@@ -99,7 +99,7 @@ class Outstanding:
         return matches
 
     def requests(self, rows: np.ndarray) -> MadBatch:
-        """The requests of ``rows``, as they were submitted: copies."""
+        """Return the requests of ``rows``, as they were submitted: copies."""
         tids = rows + self.first
         batch_of = np.searchsorted(self._batch_tid, tids, side="right") - 1
         parts = [self._batches[b][tids[batch_of == b] - self._batch_tid[b]] for b in dict.fromkeys(batch_of.tolist())]

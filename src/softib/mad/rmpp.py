@@ -37,7 +37,8 @@ def class_header_of(mgmt_class: int) -> int:
 
 
 def is_whole(mad: np.ndarray) -> np.ndarray:
-    """bool[n]: responses (of uint8[n, 256]) that are a complete RMPP message in one segment."""
+    """Return bool[n]: responses (of uint8[n, 256]) that are a complete RMPP message in one
+    segment."""
     rmpp = (mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) | (
         (mad[:, CLASS_AT] >= VENDOR2_CLASSES.start) & (mad[:, CLASS_AT] < VENDOR2_CLASSES.stop)
     )
@@ -47,7 +48,8 @@ def is_whole(mad: np.ndarray) -> np.ndarray:
 
 
 def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """(uint8[n, 256], bool[n]): every MAD of a message in wire order, and whether it has the message's direction.
+    """Return (uint8[n, 256], bool[n]): every MAD of a message in wire order, and whether it has the
+    message's direction.
 
     ``message``: its head (MAD, RMPP and class header), then the data. Not ``acknowledged``: only the first segment,
     as a receiver without RMPP gets it.

@@ -70,11 +70,12 @@ class Routes:
         self.keyed |= bool(np.any(keys))
 
     def add_local(self) -> int:
-        """The route without hops: the sending port. Returns its row."""
+        """Return the route without hops: the sending port. Returns its row."""
         return int(self._grow(1)[0])
 
     def extend(self, route: np.ndarray, out_port: np.ndarray) -> np.ndarray:
-        """New routes: ``route`` and one hop through ``out_port`` (0 = none). Returns their rows."""
+        """Return new routes: ``route`` and one hop through ``out_port`` (0 = none). Returns their
+        rows."""
         rows = self._grow(len(route))
         beyond = out_port > 0
         self._path[rows] = self._path[route]
@@ -83,7 +84,7 @@ class Routes:
         return rows
 
     def subset(self, rows: np.ndarray) -> Routes:
-        """New routes: copies of ``rows``, in that order."""
+        """Return new routes: copies of ``rows``, in that order."""
         out = Routes()
         new = out._grow(len(rows))
         out._path[new], out._hops[new] = self._path[rows], self._hops[rows]
@@ -91,12 +92,13 @@ class Routes:
         return out
 
     def text(self, route: int, out_port: int = 0) -> str:
-        """``0,1,17`` as in ``smpquery -D``."""
+        """Return ``0,1,17`` as in ``smpquery -D``."""
         ports = self._path[route, 1 : int(self._hops[route]) + 1].tolist()
         return ",".join(str(p) for p in [0, *ports, *([out_port] if out_port else [])])
 
     def columns(self, n: int) -> Any:
-        """:data:`SmpColumns` of at least ``n`` rows to build requests from; the next call may return the same ones."""
+        """Return :data:`SmpColumns` of at least ``n`` rows to build requests from; the next call
+        may return the same ones."""
         if n > len(self._columns.route):
             self._columns = _smp_columns(max(n, 2 * len(self._columns.route)))
         return self._columns
@@ -140,8 +142,8 @@ class SmpRequests:
 
 
 def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = slice(None)) -> MadBatch:
-    """The MADs of ``requests[rows]``, TIDs 0. ``mkey``: the sender's own M_Key, used if ``routes`` and ``requests``
-    have no other.
+    """Return the MADs of ``requests[rows]``, TIDs 0. ``mkey``: the sender's own M_Key, used if
+    ``routes`` and ``requests`` have no other.
 
     Raises ``ValueError`` for a route of more than 63 hops (IBA 14.2.1.2).
     """

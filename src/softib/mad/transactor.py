@@ -194,7 +194,7 @@ class Transactor:
     # -- out --
 
     def send(self, now_ps: int) -> tuple[MadBatch, int]:
-        """Second half of :meth:`step`: MADs to send now, and the next deadline."""
+        """Return second half of :meth:`step`: MADs to send now, and the next deadline."""
         parts: list[MadBatch] = []
         while self._retry and self._on_wire < self.window and self._retries_on_wire < self._retry_window:
             still = self._table.in_state(self._retry.popleft(), RETRY)

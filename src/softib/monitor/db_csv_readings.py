@@ -47,7 +47,8 @@ def put_counter(reading: Reading, name: str, rows: np.ndarray, values: np.ndarra
 
 
 def read_db_csv(file: str, reading: Reading) -> int | None:
-    """PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; the time in RUN_INFO."""
+    """Return PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; the time in
+    RUN_INFO."""
     wanted = ("PM_INFO", "PM_PORT_SAMPLES_CONTROL", "RUN_INFO", PHY_BER)
     quiet = Problems("")
     sections, _ = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet)
@@ -94,7 +95,8 @@ def _raw_ber(s: Section, reading: Reading) -> None:
 def _rows_in(
     s: Section, reading: Reading, guid_column: str = "NodeGUID", port_column: str = "PortNumber"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the section whose port is in ``reading``, and the rows of those ports there."""
+    """Return rows of the section whose port is in ``reading``, and the rows of those ports
+    there."""
     quiet = Problems("")
     guid, number = s.column(guid_column, quiet, np.uint64), s.column(port_column, quiet)
     row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
@@ -127,7 +129,8 @@ def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.nda
 
 
 def _most(pm: Section, columns: Iterable[str], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The largest of the existing columns, for the section's rows ``at``, and where any has a value."""
+    """Return the largest of the existing columns, for the section's rows ``at``, and where any has
+    a value."""
     best, there = np.zeros(len(at), np.uint64), np.zeros(len(at), bool)
     for column in (c for c in columns if pm.has(c)):
         values, present = pm.counters(column)

@@ -24,13 +24,14 @@ MODULE_TEXTS = {"module_vendor": "Vendor", "module_part": "PN", "module_serial":
 
 
 def rows_of(f: Fabric) -> np.ndarray:
-    """Ports with a cable, except port 0 of switches, by NodeGUID and portnum. int64[n]"""
+    """Return ports with a cable, except port 0 of switches, by NodeGUID and portnum. int64[n]"""
     rows = np.flatnonzero((f.port_peer >= 0) & (f.port_num > 0))
     return np.asarray(rows[np.lexsort((f.port_num[rows], f.node_guid[f.port_node[rows]]))])
 
 
 def ports_of(f: Fabric, rows: np.ndarray, extra: Mapping[str, Any] | None = None) -> ObservedPorts:
-    """The ports ``rows`` of ``f``; ``extra`` of the reader's result has the cables' EEPROM data."""
+    """Return the ports ``rows`` of ``f``; ``extra`` of the reader's result has the cables' EEPROM
+    data."""
     node = f.port_node[rows]
     place = np.full(f.sizes.ports, -1, np.int64)
     place[rows] = np.arange(len(rows))
@@ -64,7 +65,7 @@ def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, An
 
 
 def _modules(f: Fabric, rows: np.ndarray, cables: Mapping[int, Mapping[str, str]]) -> dict[str, np.ndarray]:
-    """EEPROM data as text, else the module's register image; lengths and media of cables."""
+    """Return EEPROM data as text, else the module's register image; lengths and media of cables."""
     nothing = np.full(len(rows), "", object)
     texts = module_texts(f.module_info[rows]) if f.module_info[rows].any() else {}
     for name, column in MODULE_TEXTS.items():
@@ -90,7 +91,8 @@ def _best(f: Fabric, rows: np.ndarray, info: np.ndarray) -> np.ndarray:
 
 
 def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Levels in a file: temperatures of chips and modules, states and rates. float64[n] each."""
+    """Return levels in a file: temperatures of chips and modules, states and rates. float64[n]
+    each."""
     node = f.port_node[rows]
 
     def degrees(values: np.ndarray) -> np.ndarray:

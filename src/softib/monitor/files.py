@@ -61,7 +61,7 @@ class LeftOut:
 
 
 def left_out(file: str) -> LeftOut | None:
-    """The data at the end of an output of ibqueryerrors; None for any other file."""
+    """Return the data at the end of an output of ibqueryerrors; None for any other file."""
     checked, thresholds, suppressed = -1, {}, set()
     for line in read_lines(Path(file), Problems("")):
         if m := _CHECKED.match(line):
@@ -94,9 +94,9 @@ class Snapshot:
 def observations_of_files(
     files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
 ) -> tuple[Observations, list[Problem]]:
-    """Increases from each of ``files`` to the next, in the order of their times. ``fabric``: the source of the
-    ports, for files that contain only counters. One file of UFM telemetry will do if it states bit error ratios or
-    temperatures: those are known, and no increase.
+    """Return increases from each of ``files`` to the next, in the order of their times. ``fabric``:
+    the source of the ports, for files that contain only counters. One file of UFM telemetry will do
+    if it states bit error ratios or temperatures: those are known, and no increase.
 
     Raises :class:`InputError` for fewer than two, for two of the same time, for one of another fabric, and for two
     without a common port.
@@ -124,8 +124,8 @@ def observations_of_files(
 
 
 def _of_one(shot: Snapshot) -> tuple[Observations, list[Problem]]:
-    """Data of each port in one file, other than counters. Raises :class:`InputError` if there is
-    none."""
+    """Return data of each port in one file, other than counters. Raises :class:`InputError` if
+    there is none."""
     reading = shot.reading
     if not any(np.isfinite(column).any() for column in reading.level.values()):
         raise InputError(f"{shot.file}: one file is one reading of its counters; add a second, later one")
@@ -155,7 +155,8 @@ def _when(time_ns: int) -> str:
 
 
 def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = None) -> Snapshot:
-    """The counters of one file. Raises :class:`InputError` or a subclass for a file without any."""
+    """Return the counters of one file. Raises :class:`InputError` or a subclass for a file without
+    any."""
     if is_telemetry(file):
         return _telemetry(file, fabric, time_ns)
     if fabric is None:
@@ -179,7 +180,8 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
 
 
 def snapshot_of(result: ReadResult, file: str, time_ns: int | None = None) -> Snapshot:
-    """The ports of ``file`` (or of other input), which was read as ``result``, with its counters, if any."""
+    """Return the ports of ``file`` (or of other input), which was read as ``result``, with its
+    counters, if any."""
     f, rows, stated = result.fabric, rows_of(result.fabric), None
     ports = ports_of(f, rows, result.extra)
     reading = Reading.empty(ports.node_guid, ports.portnum)
@@ -201,7 +203,8 @@ def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) ->
 
 
 def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
-    """UFM telemetry; ``fabric`` has the ports and their peers, without it ports have only GUIDs."""
+    """Return UFM telemetry; ``fabric`` has the ports and their peers, without it ports have only
+    GUIDs."""
     samples, problems = read_telemetry(file)
     if fabric is None:
         guid = np.array([s.guid for s in samples], np.uint64)

@@ -120,7 +120,8 @@ class History:
             raise InputError(f"{folder}: the history cannot be written: {error}") from None
 
     def manager_rounds(self) -> list[ManagerRound]:
-        """States of the subnet manager by round, oldest first; none if nothing was stored."""
+        """Return states of the subnet manager by round, oldest first; none if nothing was
+        stored."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -181,7 +182,7 @@ class History:
         return sum(p.stat().st_size for p in self.folder.glob("*/*.parquet"))
 
     def files(self) -> list[Path]:
-        """Every valid file with rounds, oldest first."""
+        """Return every valid file with rounds, oldest first."""
         hours = sorted((self.folder / "hours").glob("*.parquet"))
         by_hour: dict[int, list[Path]] = {}
         for path in sorted((self.folder / "rounds").glob("*.parquet")):
@@ -190,7 +191,7 @@ class History:
         return [*hours, *(path for some in parts for path in some)]
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with the views ``intervals`` and ``ports``. Raises
+        """Return a DuckDB connection with the views ``intervals`` and ``ports``. Raises
         :class:`UnreadableFile` for a directory without any."""
         import duckdb
 
@@ -218,8 +219,8 @@ class History:
         return connection
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for one that DuckDB
-        rejects."""
+        """Return rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for
+        one that DuckDB rejects."""
         import duckdb
 
         try:
@@ -228,7 +229,7 @@ class History:
             raise InputError(f"history: {str(error).splitlines()[0]}") from None
 
     def observations(self, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Observations:
-        """The intervals whose rounds ended between two clock times."""
+        """Return the intervals whose rounds ended between two clock times."""
         connection = self.connect()
         table = connection.sql(
             "select * from intervals where round_ns >= ? and round_ns <= ? order by round_ns, guid, portnum",
@@ -244,8 +245,8 @@ class History:
         return observations_of(self._all_ports(), intervals)
 
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
-        """(clock time from which on the last rounds between two times have at most ``rows`` ports together, the
-        number of those rounds, the number of all). At least one round."""
+        """Return (clock time from which on the last rounds between two times have at most ``rows``
+        ports together, the number of those rounds, the number of all). At least one round."""
         columns = (
             self.connect()
             .execute(
@@ -262,13 +263,13 @@ class History:
         return int(times[-fit]), fit, len(times)
 
     def times(self) -> np.ndarray:
-        """Ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
+        """Return ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
         rows = self.connect().execute("select distinct round_ns from intervals order by round_ns").fetchnumpy()
         return np.asarray(rows["round_ns"], np.int64)
 
     def of_port(self, guid: int, portnum: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Interval:
-        """One port's history: an :class:`Interval` whose rows are not ports but this port's intervals, oldest
-        first. None of them: no rows."""
+        """Return one port's history: an :class:`Interval` whose rows are not ports but this port's
+        intervals, oldest first. None of them: no rows."""
         table = (
             self.connect()
             .sql(
@@ -282,13 +283,13 @@ class History:
         return interval_of(columns, slice(0, table.num_rows))
 
     def topologies(self) -> np.ndarray:
-        """Clock times from which each stored state of ports and cables applied, oldest first (int64[k] in
-        nanoseconds): a new one is stored after a change."""
+        """Return clock times from which each stored state of ports and cables applied, oldest first
+        (int64[k] in nanoseconds): a new one is stored after a change."""
         return np.array(sorted(int(p.stem) for p in (self.folder / "ports").glob("*.parquet")), np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
-        """The ports that applied from ``since_ns`` (one of :meth:`topologies`) on. Raises :class:`UnreadableFile` if
-        they were removed meanwhile."""
+        """Return the ports that applied from ``since_ns`` (one of :meth:`topologies`) on. Raises
+        :class:`UnreadableFile` if they were removed meanwhile."""
         import pyarrow
         import pyarrow.parquet as parquet
 

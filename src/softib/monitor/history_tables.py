@@ -21,7 +21,7 @@ TEXT = "text_"
 
 
 def manager_schema() -> pyarrow.Schema:
-    """Types of the columns of ``manager/``: the fields of :class:`ManagerRound`."""
+    """Return types of the columns of ``manager/``: the fields of :class:`ManagerRound`."""
     import pyarrow
 
     kinds = {
@@ -37,7 +37,7 @@ def manager_schema() -> pyarrow.Schema:
 
 
 def table_of(one: Interval, now: int) -> pyarrow.Table:
-    """An interval whose round ended at ``now`` (clock, ns); unknown values are NULL."""
+    """Return an interval whose round ended at ``now`` (clock, ns); unknown values are NULL."""
     import pyarrow
 
     columns: dict[str, Any] = {
@@ -55,7 +55,7 @@ def table_of(one: Interval, now: int) -> pyarrow.Table:
 
 
 def interval_of(columns: dict[str, Any], part: slice) -> Interval:
-    """The rows ``part`` of columns as in :func:`table_of`."""
+    """Return the rows ``part`` of columns as in :func:`table_of`."""
 
     def plain(name: str) -> np.ndarray:
         return np.asarray(columns[name][part.start : part.stop].to_numpy(zero_copy_only=False))
@@ -83,7 +83,7 @@ def interval_of(columns: dict[str, Any], part: slice) -> Interval:
 
 
 def table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
-    """Ports, one a row."""
+    """Return ports, one a row."""
     import pyarrow
 
     columns: dict[str, Any] = {
@@ -100,7 +100,7 @@ def table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
 
 
 def ports_of_table(table: pyarrow.Table) -> ObservedPorts:
-    """Ports from a table as in :func:`table_of_ports`."""
+    """Return ports from a table as in :func:`table_of_ports`."""
 
     def column(name: str, dtype: Any) -> np.ndarray:
         return np.asarray(table.column(name).to_numpy(), dtype)

@@ -66,8 +66,8 @@ class Interval:
 
 
 def between(before: Reading, after: Reading) -> Interval:
-    """Increases from ``before`` to ``after``; rows are those of ``after``, and a port missing in ``before`` has
-    begin = end."""
+    """Return increases from ``before`` to ``after``; rows are those of ``after``, and a port
+    missing in ``before`` has begin = end."""
     rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
     good = there & after.answered & before.answered[rows]
     begin = np.where(good, before.time_ns[rows], after.time_ns)
@@ -109,8 +109,8 @@ def between(before: Reading, after: Reading) -> Interval:
 
 
 def carried(before: Reading | None, now: Reading) -> Reading:
-    """``now``, with the counters of ``before`` for each port that ``now`` did not read: the counts of silent ports
-    become the increase of one long interval. Levels of such ports are
+    """Return ``now``, with the counters of ``before`` for each port that ``now`` did not read: the
+    counts of silent ports become the increase of one long interval. Levels of such ports are
     unknown. Rows are sorted by NodeGUID and portnum."""
     if before is None:
         return now
@@ -147,8 +147,8 @@ def carried(before: Reading | None, now: Reading) -> Reading:
 
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
-    """Ports whose count of corrected symbols decreased while that of corrected blocks rose: it passed its largest
-    value, and was not cleared. bool[n]"""
+    """Return ports whose count of corrected symbols decreased while that of corrected blocks rose:
+    it passed its largest value, and was not cleared. bool[n]"""
     if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
         return np.zeros(len(after), bool)
     symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))
@@ -161,7 +161,7 @@ def _at_most(reading: Reading, name: str) -> np.ndarray:
 
 
 def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: np.ndarray) -> np.ndarray:
-    """The level ``stuck_NAME``. float64[n], NaN if the counter was not read."""
+    """Return the level ``stuck_NAME``. float64[n], NaN if the counter was not read."""
     stands = after.stuck[name]
     arrived = both & stands
     if name in before.stuck:
@@ -172,7 +172,7 @@ def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: n
 def same_ports(
     guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_portnum: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row among the ports ``of_guid``, ``of_portnum`` (sorted by both) of each port
+    """Return row among the ports ``of_guid``, ``of_portnum`` (sorted by both) of each port
     ``guid``, ``portnum``, and whether there is one."""
     if len(of_guid) == len(guid) and (of_guid == guid).all() and (of_portnum == portnum).all():
         return np.arange(len(guid)), np.ones(len(guid), bool)
@@ -184,7 +184,8 @@ def same_ports(
 
 
 def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Ports of devices of which more than :data:`RESTARTED` of the nonzero ports decreased. bool[n]"""
+    """Return ports of devices of which more than :data:`RESTARTED` of the nonzero ports decreased.
+    bool[n]"""
     if not fell.any():
         return np.zeros(len(guid), bool)
     _, device = np.unique(guid, return_inverse=True)
@@ -194,8 +195,8 @@ def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.nd
 
 
 def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
-    """``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port missing in an interval has
-    begin = end and only unknown values there."""
+    """Return ``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port
+    missing in an interval has begin = end and only unknown values there."""
     n, k = len(ports), len(intervals)
     begin, end = np.zeros((k, n), np.int64), np.zeros((k, n), np.int64)
     names = list(dict.fromkeys(name for one in intervals for name in one.increase))
@@ -216,7 +217,7 @@ def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Obse
 
 
 def interval_at(seen: Observations, k: int) -> Interval:
-    """Interval ``k`` of observations."""
+    """Return interval ``k`` of observations."""
     return Interval(
         seen.ports.node_guid,
         seen.ports.portnum,
@@ -236,8 +237,8 @@ def _rows(ports: ObservedPorts, one: Interval) -> np.ndarray:
 
 
 def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
-    """The row in ``older`` of each port of ``newer`` with the same cable (int64[n]; -1: the port is new, or has
-    another peer)."""
+    """Return the row in ``older`` of each port of ``newer`` with the same cable (int64[n]; -1: the
+    port is new, or has another peer)."""
     a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
     if not len(a):
         return np.full(len(b), -1, np.int64)
@@ -249,8 +250,9 @@ def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
 
 
 def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
-    """All ports of both; for a port in both, the data of ``newer`` (its LID, its peer). A port
-    without a peer in ``newer`` keeps that of ``older``, unless this one has another peer now."""
+    """Return all ports of both; for a port in both, the data of ``newer`` (its LID, its peer). A
+    port without a peer in ``newer`` keeps that of ``older``, unless this one has another peer
+    now."""
     a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
     if len(a) == len(b) and (a == b).all() and not ((newer.peer < 0) & (older.peer >= 0)).any():
         return newer

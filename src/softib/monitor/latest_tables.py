@@ -14,7 +14,7 @@ from softib.diags.observations import ForwardingTables, ObservedPorts, tables_of
 from softib.errors import SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.live.subnet_reader import read_wire
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.intervals import same_cables
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LatestTables:
         return None if result is None or "lfts" not in result.fabric.source.records else tables_of(result.fabric, ports)
 
     def result(self, ports: ObservedPorts) -> ReadResult | None:
-        """The subnet with its tables, as last read."""
+        """Return the subnet with its tables, as last read."""
         began = time.monotonic()
         moved = self._of is not None and bool((same_cables(self._of, ports) < 0).any())
         if began >= self._due_s or moved:

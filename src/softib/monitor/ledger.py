@@ -52,7 +52,7 @@ class Fault:
     repairs: list[Repair] = field(default_factory=list)
 
     def times(self, now_s: float) -> int:
-        """Episodes of the last thirty days."""
+        """Return episodes of the last thirty days."""
         return sum(e.last_s > now_s - MONTH_S for e in self.episodes)
 
     @property
@@ -67,7 +67,7 @@ class Fault:
 
 
 def ledger_of(memory: Path) -> Path:
-    """Path of the ledger of the exporter that keeps its memory in ``memory``."""
+    """Return the path of the ledger of the exporter that keeps its memory in ``memory``."""
     return memory.with_name(f"ledger-{memory.name}")
 
 
@@ -133,7 +133,8 @@ class Ledger:
 
 
 def faults_of(memory: Path) -> list[Fault]:
-    """The faults in the ledgers of the exporter that keeps its memory in ``memory``, and of shards."""
+    """Return the faults in the ledgers of the exporter that keeps its memory in ``memory``, and of
+    shards."""
     return [f for m in shard_memories(memory) for f in Ledger(ledger_of(m)).faults.values()]
 
 

@@ -107,7 +107,8 @@ class ManagerWatch:
         self.rounds.append(self._round())
 
     def _master(self) -> tuple[int, int, str]:
-        """(PortGUID, LID, node) of the master: the manager in that state, else the one named in the ports' PortInfo."""
+        """Return (PortGUID, LID, node) of the master: the manager in that state, else the one named
+        in the ports' PortInfo."""
         masters = [m for m in self.managers.values() if m.state == "MASTER" and m.answers]
         lid = masters[0].lid if masters else self.poller.master_lid
         ports = self.poller.targets.ports
@@ -148,7 +149,8 @@ class ManagerWatch:
         )
 
     def _mean_wait(self) -> float:
-        """Mean wait of the queries answered by the running fabric's own manager since the last round (NaN: none)."""
+        """Return mean wait of the queries answered by the running fabric's own manager since the
+        last round (NaN: none)."""
         waits = self.reported.get("sm", {}).get("sa", {}).get("wait")
         if not waits:
             return float("nan")
@@ -190,7 +192,8 @@ class ManagerWatch:
         self.poller.gets.run(batch, np.zeros(1, np.int64), 1, heard)
 
     def _where(self) -> tuple[list[int], np.ndarray]:
-        """PortGUIDs and LIDs of the ports with IsSM, or on which discovery found a manager."""
+        """Return PortGUIDs and LIDs of the ports with IsSM, or on which discovery found a
+        manager."""
         t, poller = self.poller.targets, self.poller
         says = PortInfo.cap_mask.get(poller._info) & int(CapMask.IS_SM) > 0
         lids = dict.fromkeys(t.ports.lid[says].tolist())

@@ -34,8 +34,8 @@ CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
 
 
 def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
-    """Vendor, part number and serial number of modules, length (metres) and kind of their cables,
-    by their images (uint8[n, 208]); "" without data from a module. object[n] each"""
+    """Return vendor, part number and serial number of modules, length (metres) and kind of their
+    cables, by their images (uint8[n, 208]); "" without data from a module. object[n] each"""
     M = ModuleInfo
     texts = {
         name: np.array([_ascii(row) for row in field.get(image)], object)
@@ -51,8 +51,8 @@ def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
-    """Levels of ports by their images (uint8[n, 208]); NaN if the module does not measure it, or did not answer.
-    float64[n] each"""
+    """Return levels of ports by their images (uint8[n, 208]); NaN if the module does not measure
+    it, or did not answer. float64[n] each"""
     M, able = ModuleInfo, ModuleInfo.monitor_cap_mask.get(image).astype(np.int64)
     rx, weakest = _lanes(M.rx_power.get(image), M.tx_bias.get(image))
     tx, _ = _lanes(M.tx_power.get(image), M.tx_bias.get(image))
@@ -80,8 +80,8 @@ def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _lanes(power: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The least power of the module's lanes (those with power or bias; a cable of four lanes reads zeros in the
-    others), and the lane's number."""
+    """Return the least power of the module's lanes (those with power or bias; a cable of four lanes
+    reads zeros in the others), and the lane's number."""
     there = (power > 0) | (bias > 0)
     shown = np.where(there, power.astype(np.float64), np.inf)
     least = shown.min(axis=-1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError
 from softib.iba.constants import MgmtClass
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.sharding.shard import Shard, shard_memory
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ class Opened:
 
 
 def memory_of(source: str) -> Path:
-    """The file of the memory of the exporter of ``source``: for a running fabric it is removed with it, for
-    hardware it is in ``$STATE_DIRECTORY``, ``$XDG_STATE_HOME/softib`` or ``~/.local/state/softib``.
+    """Return the file of the memory of the exporter of ``source``: for a running fabric it is
+    removed with it, for hardware it is in ``$STATE_DIRECTORY``, ``$XDG_STATE_HOME/softib`` or
+    ``~/.local/state/softib``.
 
     Raises :class:`InputError` for other sources."""
     if source.startswith(PREFIX):

@@ -23,7 +23,7 @@ from softib.iba import perf
 from softib.iba.constants import PhysState, SmpAttr
 from softib.iba.smp import DATA_AT, NodeInfo, PortInfo
 from softib.live.clock import SteadyClock
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.mad.batch import MadBatch
 from softib.monitor.port_counters import PortCounters, read_performance_agents, read_ticks
 from softib.monitor.reading import DETAILS, FEC, Attribute, Reading
@@ -67,8 +67,8 @@ class SilentDevices:
         self._skip_until.pop(guid, None)
 
     def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:
-        """Result of a round: GUIDs that were silent, and that answered. True if one of the second had been silent
-        before."""
+        """Return the result of a round: GUIDs that were silent, and that answered. True if one of
+        the second had been silent before."""
         for guid in silent.tolist():
             self.missed(guid, round_)
         back = [g for g in well.tolist() if g in self._missed] if self._missed else []
@@ -277,7 +277,7 @@ class Poller:
             self._attribute(r, attribute, np.flatnonzero(r.answered & ~still & self._has(attribute)))
 
     def _has(self, attribute: Attribute) -> np.ndarray:
-        """Ports whose agent did not report that it lacks the attribute. bool[n]"""
+        """Return ports whose agent did not report that it lacks the attribute. bool[n]"""
         return np.asarray(~self._refused[attribute.id][self.targets.end])
 
     def _attribute(self, r: Reading, attribute: Attribute, rows: np.ndarray) -> None:
@@ -295,7 +295,8 @@ class Poller:
         self.gets.run(port_gets(attribute.id, t, rows), t.device[rows], len(t.device_guid), heard, lost)
 
     def _wanted_now(self) -> np.ndarray:
-        """Ports whose slowly changing data this round reads: all of a small fabric, a tenth of a large one. bool[n]"""
+        """Return ports whose slowly changing data this round reads: all of a small fabric, a tenth
+        of a large one. bool[n]"""
         n = len(self.targets)
         return np.ones(n, bool) if n <= SMALL else np.arange(n) % APART == self.rounds % APART
 

@@ -56,7 +56,7 @@ MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
 
 
 def target_of(labels: Mapping[str, str]) -> Target:
-    """The exporter of a series."""
+    """Return the exporter of a series."""
     return labels.get("job", ""), labels.get("instance", ""), labels.get("shard", "")
 
 
@@ -104,7 +104,7 @@ class Scrapes:
         return max((t for times in self._found.values() for t in times), default=0) / 1e9
 
     def intervals(self) -> list[Interval]:
-        """Increases between scrapes, oldest first."""
+        """Return increases between scrapes, oldest first."""
         owned = self._owned()
         if not owned:
             return []
@@ -121,8 +121,8 @@ class Scrapes:
         return [_joined(parts[at]) for at in sorted(parts)]
 
     def _owned(self) -> dict[Target, list[Key]]:
-        """The ports of each exporter: a port belongs to the first that has it; the exporter with most samples comes
-        first."""
+        """Return the ports of each exporter: a port belongs to the first that has it; the exporter
+        with most samples comes first."""
         left = {key for of in self._keys.values() for key in of}
         owned: dict[Target, list[Key]] = {}
         for target in sorted(self._samples, key=lambda t: (-self._samples[t], t)):
@@ -145,7 +145,7 @@ class Scrapes:
 
 
 def _joined(parts: list[Interval]) -> Interval:
-    """Intervals of different ports as one."""
+    """Return intervals of different ports as one."""
     if len(parts) == 1:
         return parts[0]
 
@@ -191,10 +191,10 @@ def observations_of_server(
     time_s: float | None = None,
     node_guids: Mapping[int, int] | None = None,
 ) -> Observations:
-    """Data of the server at ``url`` for the last ``rounds`` × ``every_s`` seconds, or for those before the clock
-    time ``time_s``. ``fabric``: the source of the ports' NodeGUIDs, ``node_guids``: the same, by
-    PortGUID. Raises :class:`PeerError` if it does not answer, :class:`InputError` if
-    it has no data of a fabric."""
+    """Return data of the server at ``url`` for the last ``rounds`` × ``every_s`` seconds, or for
+    those before the clock time ``time_s``. ``fabric``: the source of the ports' NodeGUIDs,
+    ``node_guids``: the same, by PortGUID. Raises :class:`PeerError` if it does not answer,
+    :class:`InputError` if it has no data of a fabric."""
     window_s = max(1, round(rounds * every_s))
     scrapes = Scrapes()
     for one in ask(url, f"{SELECTOR}[{window_s}s]", time_s):
@@ -226,12 +226,12 @@ def _node_guids(fabric: str) -> dict[int, int]:
 
 
 def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
-    """NodeGUIDs for PortGUIDs; one missing in ``whose`` stays. uint64[n]"""
+    """Return NodeGUIDs for PortGUIDs; one missing in ``whose`` stays. uint64[n]"""
     return np.array([whose.get(g, g) for g in guid.tolist()], np.uint64)
 
 
 def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> ObservedPorts:
-    """The ports under their NodeGUIDs, sorted by them."""
+    """Return the ports under their NodeGUIDs, sorted by them."""
     guid = _renamed(ports.node_guid, whose)
     order = np.lexsort((ports.portnum, guid))
     row = np.empty(len(order), np.int64)
@@ -251,36 +251,38 @@ def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> Observed
 
 
 def ask(url: str, query: str, time_s: float | None = None) -> list[Series]:
-    """The result of an instant query, now or at a clock time. Raises :class:`PeerError` if no Prometheus answers."""
+    """Return the result of an instant query, now or at a clock time. Raises :class:`PeerError` if
+    no Prometheus answers."""
     return answer_of(url, "query", {"query": query} | ({} if time_s is None else {"time": f"{time_s:.3f}"}))
 
 
 def ask_range(url: str, query: str, since_s: float, until_s: float, step_s: float) -> list[Series]:
-    """The series of a query at times ``step_s`` apart. Raises :class:`PeerError`."""
+    """Return the series of a query at times ``step_s`` apart. Raises :class:`PeerError`."""
     given = {"query": query, "start": f"{since_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:.3f}"}
     return answer_of(url, "query_range", given)
 
 
 def error_metrics() -> str:
-    """A selector of all error counters in :data:`softib.monitor.ranking.ERRORS`, under treydock's names."""
+    """Return a selector of all error counters in :data:`softib.monitor.ranking.ERRORS`, under
+    treydock's names."""
     names = "|".join(c.treydock for c in PORT_COUNTERS if c.field in ERRORS)
     return f"{{__name__=~'infiniband_(switch|hca)_port_({names})_total'}}"
 
 
 def ports_at(url: str, time_s: float) -> ObservedPorts:
-    """Every port that had a cable at a clock time."""
+    """Return every port that had a cable at a clock time."""
     uplinks = {key: one for one in ask(url, UPLINKS, time_s) if (key := key_of(one.labels)) is not None}
     return ports_of_keys(url, sorted(uplinks), time_s)
 
 
 def key_of(labels: Mapping[str, str]) -> Key | None:
-    """(GUID, portnum) of a series; None if it has none."""
+    """Return (GUID, portnum) of a series; None if it has none."""
     guid, portnum = _GUID.fullmatch(labels.get("guid", "")), whole_number(labels.get("port", ""))
     return None if guid is None or portnum is None or portnum > 255 else (int(guid[1], 16), portnum)
 
 
 def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> ObservedPorts:
-    """The ports ``keys`` with the data of the uplink metrics."""
+    """Return the ports ``keys`` with the data of the uplink metrics."""
     n = len(keys)
     row = {key: i for i, key in enumerate(keys)}
     rows_of: dict[int, list[int]] = {}

@@ -52,8 +52,8 @@ class Series:
 
 
 def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
-    """The series in the server's answer to ``/api/v1/WHAT`` at ``url``. Raises :class:`PeerError` if no Prometheus
-    answers, too late, or with too much."""
+    """Return the series in the server's answer to ``/api/v1/WHAT`` at ``url``. Raises
+    :class:`PeerError` if no Prometheus answers, too late, or with too much."""
     address = f"{url.rstrip('/')}/api/v1/{call}?{urllib.parse.urlencode(given)}"
     deadline = time.monotonic() + PATIENCE_S
     try:
@@ -78,7 +78,8 @@ def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
 
 
 def series_of(url: str, data: bytes) -> list[Series]:
-    """The series in an answer of the server at ``url``. Raises :class:`PeerError` for other data."""
+    """Return the series in an answer of the server at ``url``. Raises :class:`PeerError` for other
+    data."""
     if data.count(b"{") + data.count(b"[") > MOST_PARTS:
         raise PeerError(f"{url}: the answer has more than {MOST_PARTS:,} parts; use a shorter time")
     try:
@@ -114,8 +115,8 @@ def _text(label: str, texts: dict[str, str]) -> str:
 
 
 def _fetched(address: str, deadline: float) -> bytes:
-    """The body. Raises the errors of urllib, and :class:`ValueError` for an answer that is too long, late or
-    compressed."""
+    """Return the body. Raises the errors of urllib, and :class:`ValueError` for an answer that is
+    too long, late or compressed."""
     parts: list[bytes] = []
     size = 0
     with _Deadline(deadline) as limit, _opener(limit).open(address, timeout=PATIENCE_S) as answer:

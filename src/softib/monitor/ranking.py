@@ -104,7 +104,7 @@ class JobRow(Result):
 
 
 def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) -> list[JobRow]:
-    """One row per job, those that send most first. ``one`` has exactly these ports."""
+    """Return one row per job, those that send most first. ``one`` has exactly these ports."""
     of_host = _ports_of_hosts(ports)
     seconds = np.maximum((one.end_ns - one.begin_ns) / 1e9, 1e-9)
     nothing = np.zeros(len(ports))
@@ -137,7 +137,7 @@ def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) 
 
 
 def _ports_of_hosts(ports: ObservedPorts) -> dict[str, list[int]]:
-    """Rows of ports by every name that a scheduler may use for their host."""
+    """Return rows of ports by every name that a scheduler may use for their host."""
     rows_of: dict[str, list[int]] = {}
     for row in np.flatnonzero(~ports.switch).tolist():
         name = ports.node[row]

@@ -34,7 +34,7 @@ _NOT_COUNTING = ("port_select", "counter_select", "counter_select2")
 
 
 def counter_fields(struct: type[Structure]) -> tuple[str, ...]:
-    """Counting fields, in wire order."""
+    """Return counting fields, in wire order."""
     return tuple(f.name for f in struct.named() if f.name not in _NOT_COUNTING)
 
 

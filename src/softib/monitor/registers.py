@@ -25,8 +25,9 @@ EXT_AT = GeneralInfo.sw_major.byte - 1
 
 
 def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarray]:
-    """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of answering devices;
-    others keep "" and their DeviceID. Also returns the agents with readable registers (bool[e])."""
+    """Return ``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of
+    answering devices; others keep "" and their DeviceID. Also returns the agents with readable
+    registers (bool[e])."""
     t = targets
     _, first = np.unique(t.end, return_index=True)
     wanted = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)
@@ -53,7 +54,7 @@ def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarra
 
 
 def _version(data: np.ndarray) -> str:
-    """The extended version if the device has one that is not 0.0.0."""
+    """Return the extended version if the device has one that is not 0.0.0."""
     device = int(GeneralInfo.device_id.get(data))
     parts: tuple[int, ...] = ()
     if any(first <= device <= last for first, last in EXT_FW_DEVICES):
@@ -85,7 +86,8 @@ class Registers:
         self._image[rows], self._plugged[rows] = images, images.any(axis=1)
 
     def texts(self) -> dict[str, np.ndarray]:
-        """Identity of the modules, as columns of ``ObservedPorts.text``; none without module data."""
+        """Return the identity of the modules, as columns of ``ObservedPorts.text``; none without
+        module data."""
         return module_texts(self._image) if self._plugged.any() else {}
 
     def histograms(self, reading: Reading) -> None:
@@ -125,7 +127,7 @@ def _register_gets(number: int, targets: Targets, rows: np.ndarray, **index: int
 def _read(
     gets: PacedGets, targets: Targets, rows: np.ndarray, batch: MadBatch, at: int, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rows that answered, ``size`` bytes of each from byte ``at`` of the register on)."""
+    """Return (rows that answered, ``size`` bytes of each from byte ``at`` of the register on)."""
     got, heard_rows = [], []
 
     def heard(tags: np.ndarray, mad: np.ndarray) -> None:
@@ -140,21 +142,22 @@ def _read(
 
 
 def read_modules(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with an answer about the module in the port, and the images (uint8[k, 208], zeros: no module)."""
+    """Return rows with an answer about the module in the port, and the images (uint8[k, 208],
+    zeros: no module)."""
     batch = _register_gets(r.PDDR, targets, rows, page_select=r.MODULE_PAGE, module_info_ext=1)
     return _read(gets, targets, rows, batch, r.PortRegister.size, r.ModuleInfo.size)
 
 
 def read_histograms(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that answered, and their codewords by bin (uint64[k, 16])."""
+    """Return rows that answered, and their codewords by bin (uint64[k, 16])."""
     batch = _register_gets(r.PPCNT, targets, rows, group=r.HISTOGRAM_GROUP)
     heard, octets = _read(gets, targets, rows, batch, r.PortRegister.size, r.FecHistogram.size)
     return heard, r.FecHistogram.hist.get(octets)[:, : r.BINS].astype(np.uint64)
 
 
 def read_ranges(gets: PacedGets, targets: Targets, rows: np.ndarray) -> np.ndarray:
-    """The number of symbols per codeword that the active code of each port corrects (float64[n of targets]; NaN: no
-    code, a code whose bins cover several numbers, or no answer)."""
+    """Return the number of symbols per codeword that the active code of each port corrects
+    (float64[n of targets]; NaN: no code, a code whose bins cover several numbers, or no answer)."""
     limit = np.full(len(targets), np.nan)
     heard, octets = _read(gets, targets, rows, _register_gets(r.PPHCR, targets, rows), 0, r.HistogramRanges.size)
     H = r.HistogramRanges

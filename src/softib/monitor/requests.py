@@ -11,7 +11,7 @@ import numpy as np
 from softib.iba.constants import GSI_QP, Method, MgmtClass
 from softib.iba.smp import DATA_AT, STATUS_AT, STATUS_CODE_AT, MadHeader
 from softib.live.clock import clock_ps
-from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.live.umad_client.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.monitor.targets import Targets
@@ -30,7 +30,7 @@ UNSUPPORTED, STATUS_CODE = 0x0C, 0x1C
 
 
 def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
-    """PerfMgtGet of one attribute from ports ``portnum`` of the devices at ``lid``."""
+    """Return PerfMgtGet of one attribute from ports ``portnum`` of the devices at ``lid``."""
     batch = _gets(MgmtClass.PERF, attr, lid)
     batch.dqp[:] = batch.sqp[:] = GSI_QP
     batch.mad[:, PORT_SELECT_AT] = portnum
@@ -38,20 +38,20 @@ def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
 
 
 def port_gets(attr: int | None, targets: Targets, rows: np.ndarray) -> MadBatch:
-    """PerfMgtGet of one attribute from the ports in ``rows`` of ``targets``."""
+    """Return PerfMgtGet of one attribute from the ports in ``rows`` of ``targets``."""
     assert attr is not None
     return perf_gets(attr, targets.dlid[rows], targets.ports.portnum[rows].astype(np.uint8))
 
 
 def vendor_gets(mgmt_class: int, attr: int, lid: np.ndarray) -> MadBatch:
-    """VendorGet of one attribute from the agents at ``lid``."""
+    """Return VendorGet of one attribute from the agents at ``lid``."""
     batch = _gets(MgmtClass(mgmt_class), attr, lid)
     batch.dqp[:] = batch.sqp[:] = GSI_QP
     return batch
 
 
 def sa_gets(attr: int, lid: np.ndarray) -> MadBatch:
-    """SubnAdmGet of one attribute from the administrations at ``lid`` (class version 2, IBA
+    """Return SubnAdmGet of one attribute from the administrations at ``lid`` (class version 2, IBA
     15.2.1)."""
     batch = _gets(MgmtClass.SUBN_ADM, attr, lid)
     MadHeader.class_version.set(batch.mad[:, : MadHeader.size], 2)
@@ -60,7 +60,7 @@ def sa_gets(attr: int, lid: np.ndarray) -> MadBatch:
 
 
 def smp_gets(attr: int, lid: np.ndarray, modifier: Any = 0) -> MadBatch:
-    """SubnGet of one attribute from the devices at ``lid``."""
+    """Return SubnGet of one attribute from the devices at ``lid``."""
     batch = _gets(MgmtClass.SUBN_LID, attr, lid)
     MadHeader.attr_mod.set(
         batch.mad[:, : MadHeader.size], np.broadcast_to(np.asarray(modifier, np.uint32), len(lid)).copy()
@@ -118,7 +118,7 @@ class PerDevice:
 
 
 def rank_in_group(group: np.ndarray) -> np.ndarray:
-    """Number of earlier entries with the same value. int64[n]"""
+    """Return the number of earlier entries with the same value. int64[n]"""
     order = np.argsort(group, kind="stable")
     sorted_group = group[order]
     first = np.searchsorted(sorted_group, sorted_group, "left")

@@ -119,7 +119,7 @@ class SeenPorts:
         self._shape = None
 
     def down(self) -> list[SeenPort]:
-        """Ports whose link is down, or whose device is."""
+        """Return ports whose link is down, or whose device is."""
         return [p for p in self.ports.values() if p.down_since is not None]
 
     def of_shard(self, ports: Iterable[SeenPort]) -> list[SeenPort]:
@@ -139,7 +139,8 @@ class SeenPorts:
     # -- the file --
 
     def _before(self, present: set[int]) -> dict[Key, SeenPort]:
-        """The previous knowledge: the file's contents if another process wrote it meanwhile, and the expected items."""
+        """Return the previous knowledge: the file's contents if another process wrote it meanwhile,
+        and the expected items."""
         if self.path is None or stamp_of(self.path) == self._stamp:
             before = self.ports
         else:
@@ -214,8 +215,8 @@ def _of(ports: ObservedPorts) -> list[SeenPort]:
 def _merged(
     before: Mapping[Key, SeenPort], now: list[SeenPort], linked: list[bool], now_s: float
 ) -> dict[Key, SeenPort]:
-    """Items seen before, and present ones. A port of a present device is omitted if its cable now leads
-    elsewhere."""
+    """Return items seen before, and present ones. A port of a present device is omitted if its
+    cable now leads elsewhere."""
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
@@ -234,8 +235,8 @@ def _merged(
 
 
 def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key, SeenPort]:
-    """``before`` with present GUIDs, if a device with another GUID has a name that was and is unique: a new board,
-    or a plan without GUIDs."""
+    """Return ``before`` with present GUIDs, if a device with another GUID has a name that was and
+    is unique: a new board, or a plan without GUIDs."""
     present = {p.key[0]: p.node for p in now}
     absent = {p.key[0]: p.node for p in before.values() if p.key[0] not in present}
     if not absent:

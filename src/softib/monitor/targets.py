@@ -23,7 +23,7 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 def rate_gbps(info: np.ndarray) -> np.ndarray:
-    """Data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 if the link is down.
+    """Return data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 if the link is down.
     float64[n]"""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
@@ -34,8 +34,8 @@ _LANE_GBPS = np.array([np.nan, *(s.lane_gbps for s in SPEEDS)])
 
 
 def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s; NaN if the link is down.
-    float64[n] each"""
+    """Return active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s;
+    NaN if the link is down. float64[n] each"""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     lanes = _LANES[PortInfo.link_width_active.get(info)].astype(np.float64)
@@ -43,8 +43,9 @@ def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """Data rate in Gb/s at which each link could train, from the capabilities of both ends in PortInfo (``peer``:
-    row of the other end, -1 unknown); NaN if one end is unknown. float64[n]"""
+    """Return data rate in Gb/s at which each link could train, from the capabilities of both ends
+    in PortInfo (``peer``: row of the other end, -1 unknown); NaN if one end is unknown.
+    float64[n]"""
     code = np.zeros(len(info), np.int64)
     for s in SPEEDS:
         if s.ext2_bit:
@@ -96,14 +97,14 @@ class Targets:
         return np.asarray(self.end_lid[self.end])
 
     def with_text(self, name: str, texts: np.ndarray) -> Targets:
-        """The same with one more column of ``ports.text``."""
+        """Return the same with one more column of ``ports.text``."""
         return replace(self, ports=replace(self.ports, text={**self.ports.text, name: texts}))
 
 
 def targets_of(db: Database, before: ObservedPorts | None = None, shard: Shard | None = None) -> Targets:
-    """Ports with a link, of devices that have a LID, from the results of a discovery; for those devices also the
-    ports of ``before``, whose link may be down. Only those of ``shard`` (None: all), and the far ends of their
-    cables."""
+    """Return ports with a link, of devices that have a LID, from the results of a discovery; for
+    those devices also the ports of ``before``, whose link may be down. Only those of ``shard``
+    (None: all), and the far ends of their cables."""
     number = db.port_num.astype(np.int64)
     node = db.port_node.astype(np.int64)
     on_switch = db.is_switch[node]
@@ -151,7 +152,7 @@ def targets_of(db: Database, before: ObservedPorts | None = None, shard: Shard |
 
 
 def port_keys(guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
-    """One value for each port that sorts by NodeGUID and portnum."""
+    """Return one value for each port that sorts by NodeGUID and portnum."""
     keys = np.zeros(len(guid), np.dtype([("guid", np.uint64), ("portnum", np.int32)]))
     keys["guid"], keys["portnum"] = guid, portnum
     return keys
@@ -162,7 +163,8 @@ def _names(db: Database) -> list[str]:
 
 
 def _texts(db: Database, node: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Maker, chip and port (PortGUID; for a switch's ports that of its port 0) from NodeInfo."""
+    """Return maker, chip and port (PortGUID; for a switch's ports that of its port 0) from
+    NodeInfo."""
     vendor = np.array([f"{v:#08x}" for v in db.vendor_id.tolist()], object)
     device = np.array([str(v) for v in db.device_id.tolist()], object)
     system = np.array([f"{v:#018x}" for v in db.sys_guid.tolist()], object)

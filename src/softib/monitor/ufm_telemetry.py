@@ -158,7 +158,7 @@ def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _number(value: Any) -> float | int | None:
-    """A finite number; whole ones stay whole."""
+    """Return a finite number; whole ones stay whole."""
     if isinstance(value, bool) or value is None:
         return None
     try:

@@ -154,13 +154,13 @@ and money decide."""
 
 
 def opinions(facts: Facts) -> tuple[Opinion, ...]:
-    """The rules that apply to ``facts``."""
+    """Return the rules that apply to ``facts``."""
     return tuple(Opinion(r.verdict, r.reason.format(f=facts), r.decides) for r in RULES if r.applies(facts))
 
 
 def verdict_of(given: tuple[Opinion, ...], per_money: Verdict | None = None) -> Verdict:
-    """The first rule that decides, else the network with more work for the money (``per_money``), else the first
-    other rule, else either."""
+    """Return the first rule that decides, else the network with more work for the money
+    (``per_money``), else the first other rule, else either."""
     for opinion in given:
         if opinion.decides:
             return opinion.verdict

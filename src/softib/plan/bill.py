@@ -52,7 +52,7 @@ class Item:
         return self.count + (self.spares or 0)
 
     def row(self) -> tuple[Any, ...]:
-        """The values of :data:`COLUMNS`; prices None if unknown."""
+        """Return the values of :data:`COLUMNS`; prices None if unknown."""
         p = self.price
         if p is None:
             return (self.text, self.part, self.count, self.spares, None, None, None, None, "no price in the book")
@@ -93,7 +93,8 @@ class Bill:
         return tuple(i for i in self.items if i.price is None and i.pieces)
 
     def csv(self) -> str:
-        """The items as CSV with :data:`COLUMNS`; an unknown price is empty, and its source says so."""
+        """Return the items as CSV with :data:`COLUMNS`; an unknown price is empty, and its source
+        says so."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -109,8 +110,8 @@ class Bill:
 
 
 def spares(count: int, fail_a_month: float, months: float) -> int:
-    """The fewest spares that last for ``months`` with a probability of :data:`CONFIDENCE`, when
-    failures of ``count`` devices are a Poisson process of ``fail_a_month`` each."""
+    """Return the fewest spares that last for ``months`` with a probability of :data:`CONFIDENCE`,
+    when failures of ``count`` devices are a Poisson process of ``fail_a_month`` each."""
     mean = count * fail_a_month * months
     term = below = math.exp(-mean)
     n = 0
@@ -122,8 +123,8 @@ def spares(count: int, fail_a_month: float, months: float) -> int:
 
 
 def bill_of(generation: str, switches: int, host_ports: int, orders: Iterable[Order], book: CostBook) -> Bill:
-    """The bill of a fabric of ``generation`` with ``switches``, adapters for ``host_ports`` and
-    ``orders`` of plugs and cables."""
+    """Return the bill of a fabric of ``generation`` with ``switches``, adapters for ``host_ports``
+    and ``orders`` of plugs and cables."""
     running = book.running
 
     def extra(count: int, rate: Range | None) -> int | None:
@@ -168,7 +169,8 @@ def bill_of(generation: str, switches: int, host_ports: int, orders: Iterable[Or
 
 
 def workbook(bill: Bill) -> bytes:
-    """The bill as an Excel workbook (XLSX). Raises :class:`MissingLibrary` without openpyxl."""
+    """Return the bill as an Excel workbook (XLSX). Raises :class:`MissingLibrary` without
+    openpyxl."""
     try:
         import openpyxl
     except ImportError:

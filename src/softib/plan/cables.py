@@ -67,13 +67,13 @@ class Cables:
         return orders_of(self.links, self.kind, self.length_m)
 
     def by_kind(self) -> list[tuple[str, float, int]]:
-        """(medium, ordered metres, links), by medium and length."""
+        """Return (medium, ordered metres, links), by medium and length."""
         media = media_of(self.links.generation)
         kinds, counts = np.unique(np.stack([self.kind, self.length_m]), axis=1, return_counts=True)
         return [(media[int(k)].medium, float(m), int(n)) for k, m, n in zip(*kinds, counts, strict=True)]
 
     def bundles(self) -> list[tuple[str, str, int, int]]:
-        """(rack, rack, cables, bundles) of each pair of racks, most cables first."""
+        """Return (rack, rack, cables, bundles) of each pair of racks, most cables first."""
         racks = np.sort(self.layout.rack[self.links.node], axis=1)
         pairs, counts = np.unique(racks, axis=0, return_counts=True)
         name, most = self.layout.floor.rack_name, self.layout.floor.bundle_cables
@@ -83,7 +83,7 @@ class Cables:
         return sorted(rows, key=lambda row: -row[2])
 
     def crowded_trays(self) -> list[tuple[str, int]]:
-        """(rack, cables) if more cables pass than the tray holds."""
+        """Return (rack, cables) if more cables pass than the tray holds."""
         most = self.layout.floor.tray_cables
         if most is None:
             return []
@@ -91,8 +91,8 @@ class Cables:
         return [(self.layout.floor.rack_name(int(r)), int(self.tray_load[r])) for r in over]
 
     def label(self, row: int, end: int) -> str:
-        """The label at ``end`` of a link: its own location, then the other (rack, unit, cage and port; after
-        TIA-606)."""
+        """Return the label at ``end`` of a link: its own location, then the other (rack, unit, cage
+        and port; after TIA-606)."""
         return f"{self._place(row, end)} / {self._place(row, 1 - end)}"
 
     def _place(self, row: int, end: int) -> str:
@@ -104,8 +104,8 @@ class Cables:
         return f"{at}:{number}.{part}" if self.links.generation in TWIN_PORT else f"{at}:{number}"
 
     def plan(self) -> CablingPlan:
-        """The point-to-point list as a cabling plan: racks, units, lengths and media of every
-        cable."""
+        """Return the point-to-point list as a cabling plan: racks, units, lengths and media of
+        every cable."""
         with_lengths = self.fabric.copy()
         with_lengths.cable_length_m[self.links.row] = self.length_m
         with_lengths.cable_medium[self.links.row] = medium_codes(self.links, self.kind)
@@ -119,7 +119,7 @@ class Cables:
 
 
 def cables_of(fabric: Fabric, layout: Layout, generation: str) -> Cables:
-    """Length and medium of every cable of ``fabric`` on ``layout``.
+    """Return length and medium of every cable of ``fabric`` on ``layout``.
 
     Raises :class:`InputError` for a path that no cable of ``generation`` reaches.
     """
@@ -146,6 +146,6 @@ def cables_of(fabric: Fabric, layout: Layout, generation: str) -> Cables:
 
 
 def _lengths(medium: str, reach_m: float) -> list[float]:
-    """Orderable lengths of a medium up to its reach."""
+    """Return orderable lengths of a medium up to its reach."""
     steps = COPPER_M if medium in ("DAC", "ACC") else OPTICAL_M
     return [s for s in steps if s <= reach_m] or [reach_m]

@@ -17,6 +17,7 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.fat_tree import host_ports
 from softib.fabric.topologies.params import default_radix
+from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
 from softib.fabric.topologies.registry import generate
 from softib.plural import counted
 
@@ -54,8 +55,8 @@ class Demand:
 
     @classmethod
     def of_gpus(cls, gpus: int, per_host: int = 8, adapters: int | None = None, **options: Any) -> Demand:
-        """The demand of ``gpus`` GPUs, ``per_host`` in a host and by default an adapter for each (the last host may
-        have idle slots)."""
+        """Return the demand of ``gpus`` GPUs, ``per_host`` in a host and by default an adapter for
+        each (the last host may have idle slots)."""
         if gpus < 1 or per_host < 1:
             raise InputError(f"{gpus} GPUs, {per_host} a host: both must be at least 1")
         return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **options)
@@ -87,6 +88,13 @@ class Candidate:
         return generate(self.kind, **self.parameters)
 
     @property
+    def remarks(self) -> str:
+        """``note``, and the host ports that the design adds to those of the demand."""
+        added = self.fabric.source.generator["params"].get("ufm", False)
+        ufm = f"{UFM_HOSTS} UFM hosts with {UFM_PORTS} ports each are included, in a free slot (ufm: false omits them)"
+        return "; ".join(filter(None, (self.note, ufm if added else "")))
+
+    @property
     def room(self) -> int:
         """Hosts for which its leaves have ports (at least those of the demand)."""
         leaves = int(np.count_nonzero(self.fabric.source.generator["node_level"] == 1))
@@ -94,7 +102,8 @@ class Candidate:
 
 
 def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
-    """The designs that meet ``demand``, and one line for each kind that cannot, with the reason.
+    """Return the designs that meet ``demand``, and one line for each kind that cannot, with the
+    reason.
 
     Raises :class:`InputError` if none can.
     """
@@ -107,13 +116,13 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
 
 
 def first_candidate(demand: Demand) -> Candidate:
-    """The first of :func:`candidates`, without building the others."""
+    """Return the first of :func:`candidates`, without building the others."""
     design = next(_possible(demand, []), None)
     return candidates(demand)[0][0] if design is None else design
 
 
 def _possible(demand: Demand, refused: list[str]) -> Iterator[Candidate]:
-    """The attempts that can be built; ``refused`` gets a line for each of the others."""
+    """Yield the attempts that can be built; ``refused`` gets a line for each of the others."""
     for attempt in _attempts(demand):
         try:
             _ = attempt.fabric
@@ -124,7 +133,7 @@ def _possible(demand: Demand, refused: list[str]) -> Iterator[Candidate]:
 
 
 def _attempts(demand: Demand) -> Iterator[Candidate]:
-    """Every design that could meet the demand, cheapest shape first."""
+    """Yield every design that could meet the demand, cheapest shape first."""
     common = {"generation": demand.generation, **({"radix": demand.radix} if demand.radix else {})}
     radix, ports = demand.switch_ports, demand.ports
     named = {**common, **({"adapters": demand.adapters} if demand.adapters > 1 else {})}
@@ -166,8 +175,9 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
 
 
 def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
-    """The dragonfly+ with the fewest switches that holds the demand at full bisection inside a
-    group: p hosts and p uplinks a leaf, as many global cables a spine as it has leaves' cables."""
+    """Return the dragonfly+ with the fewest switches that holds the demand at full bisection inside
+    a group: p hosts and p uplinks a leaf, as many global cables a spine as it has leaves'
+    cables."""
     radix, ports = demand.switch_ports, demand.ports
     half = radix // 2
     best: tuple[int, int, dict[str, Any]] | None = None

@@ -14,7 +14,8 @@ UNIT, WIDTH, GAP, TOP = 9, 150, 24, 42
 
 
 def elevation_svg(layout: Layout) -> str:
-    """Every rack that holds a device, row by row: devices at their units, power below the name."""
+    """Return every rack that holds a device, row by row: devices at their units, power below the
+    name."""
     floor = layout.floor
     used = sorted({e.rack for e in layout.elevations})
     rows = sorted({r // floor.racks for r in used})

@@ -109,7 +109,7 @@ class Floor(BaseModel):
         return self.rows * self.racks
 
     def rack_name(self, rack: int) -> str:
-        """``A01``: row and position in it."""
+        """Return ``A01``: row and position in it."""
         row, place = divmod(rack, self.racks)
         letters = ""
         row += 1
@@ -142,7 +142,7 @@ class Layout:
     kw: np.ndarray
 
     def length_m(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Metres of cable from node ``a`` to node ``b`` along the trays, slack included
+        """Return metres of cable from node ``a`` to node ``b`` along the trays, slack included
         (float64)."""
         f = self.floor
         up_a, up_b = ((f.rack_units - self.u[x]) * UNIT_M + f.tray_m for x in (a, b))
@@ -156,7 +156,8 @@ class Layout:
         return np.where(self.rack[a] == self.rack[b], inside, over) + f.slack_m
 
     def tray_loads(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Cables above each rack (int64[racks]): those that pass along the row or start there."""
+        """Return cables above each rack (int64[racks]): those that pass along the row or start
+        there."""
         f = self.floor
         rise = np.zeros((f.rows, f.racks + 1), np.int64)
         away = self.rack[a] != self.rack[b]
@@ -171,8 +172,8 @@ class Layout:
 
 
 def read_floor(source: str | os.PathLike[str] | Mapping[str, Any]) -> Floor:
-    """The floor plan of a YAML file, or of a mapping with its keys. Raises :class:`InputError`, one
-    line: what is wrong where."""
+    """Return the floor plan of a YAML file, or of a mapping with its keys. Raises
+    :class:`InputError`, one line: what is wrong where."""
     if isinstance(source, Mapping):
         where, data = "floor", dict(source)
     else:
@@ -202,7 +203,8 @@ class _Racks:
         return cls(floor, np.zeros(floor.n_racks), [set() for _ in range(floor.n_racks)])
 
     def put(self, rack: int, device: Device, from_top: bool) -> int | None:
-        """The lowest unit at which ``device`` fits into ``rack``, which it then occupies; None: it does not fit."""
+        """Return the lowest unit at which ``device`` fits into ``rack``, which it then occupies;
+        None: it does not fit."""
         f = self.floor
         if f.kw is not None and self.kw[rack] + device.kw > f.kw + 1e-9:
             return None
@@ -297,7 +299,8 @@ def _hosts_a_rack(floor: Floor) -> int:
 
 
 def _hosts(fabric: Fabric, floor: Floor) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """Adapters by host, in the order of nodes; and the only leaf of each host, -1 if its adapters are on several."""
+    """Return adapters by host, in the order of nodes; and the only leaf of each host, -1 if its
+    adapters are on several."""
     hosts: dict[str, list[int]] = {}
     for i, node in enumerate(int(n) for n in fabric.cas):
         name = fabric.node_name(node).split(" ")[0]
@@ -317,7 +320,7 @@ def _hosts(fabric: Fabric, floor: Floor) -> tuple[dict[str, list[int]], dict[str
 
 
 def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[str, list[int]], stand: Any) -> set[int]:
-    """Devices placed by the file; the nodes with a position."""
+    """Return devices placed by the file; the nodes with a position."""
     by_name = {floor.rack_name(r): r for r in range(floor.n_racks)}
     switches = {fabric.node_name(int(n)): int(n) for n in fabric.switch_node}
     fixed: set[int] = set()
@@ -345,7 +348,8 @@ def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[st
 
 
 def _network_racks(floor: Floor, racks: _Racks, switches: int, hosts: int, per_rack: int) -> list[int]:
-    """The racks of switches: as many as needed, at the start, middle or end of those in use."""
+    """Return the racks of switches: as many as needed, at the start, middle or end of those in
+    use."""
     if not switches:
         return []
     by_units = floor.rack_units // floor.switch.units

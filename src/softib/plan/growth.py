@@ -49,12 +49,12 @@ def growth(before: Fabric, after: Fabric) -> Growth:
 
 
 def _plain_names(fabric: Fabric) -> list[str]:
-    """Names of nodes without padding."""
+    """Return names of nodes without padding."""
     return [PADDING.sub("", name) for name in fabric.node_names()]
 
 
 def _devices(fabric: Fabric, names: list[str]) -> tuple[set[str], set[str]]:
-    """Switches, and hosts (the first word of an adapter's name)."""
+    """Return switches, and hosts (the first word of an adapter's name)."""
     switches = {names[int(n)] for n in fabric.switch_node}
     return switches, {names[int(n)].split(" ")[0] for n in fabric.cas}
 

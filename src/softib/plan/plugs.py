@@ -29,13 +29,13 @@ PORTS = 1 << 9
 
 
 def cage(portnum: int, generation: str) -> tuple[int, int]:
-    """(cage, port in it) of a switch port, both from 1."""
+    """Return (cage, port in it) of a switch port, both from 1."""
     return ((portnum + 1) // 2, 2 - portnum % 2) if generation in TWIN_PORT else (portnum, 1)
 
 
 def media_of(generation: str) -> tuple[Cable, ...]:
-    """The kinds of cable of a generation, cheapest and shortest first. Raises :class:`InputError` if the catalogue
-    has none."""
+    """Return the kinds of cable of a generation, cheapest and shortest first. Raises
+    :class:`InputError` if the catalogue has none."""
     media = tuple(c for c in CABLES if c.generation == generation)
     if not media:
         generations = ", ".join(dict.fromkeys(c.generation for c in CABLES))
@@ -95,8 +95,8 @@ def links_of(fabric: Fabric, generation: str) -> Links:
 
 
 def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
-    """The kind of each link (index into :func:`media_of`) when links of one cage share a plug: ``kind`` or a more
-    expensive one, the cheapest that every cage accepts."""
+    """Return the kind of each link (index into :func:`media_of`) when links of one cage share a
+    plug: ``kind`` or a more expensive one, the cheapest that every cage accepts."""
     media = media_of(links.generation)
     kind = kind.copy()
     if links.generation not in TWIN_PORT or not len(links):
@@ -125,8 +125,8 @@ def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
 
 
 def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]:
-    """Items to order for links of ``kind`` (shared by cages) and ``metres``; links of one copper plug use the
-    longer of both."""
+    """Return items to order for links of ``kind`` (shared by cages) and ``metres``; links of one
+    copper plug use the longer of both."""
     media = media_of(links.generation)
     counts: Counter[tuple[str, int, float]] = Counter()
     fibre = np.array([c.medium in FIBRE for c in media])[kind] if len(links) else np.zeros(0, bool)
@@ -165,8 +165,8 @@ def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]
 
 
 def _part(kind: Cable, role: str, metres: float) -> str:
-    """``MFP7E10-N010``: the order number with the length in vendors' notation (whole metres; half metres with a
-    letter: 00A is 0.5)."""
+    """Return ``MFP7E10-N010``: the order number with the length in vendors' notation (whole metres;
+    half metres with a letter: 00A is 0.5)."""
     stem = kind.orders.get(role, "")
     if not stem or not metres:
         return stem
@@ -175,7 +175,7 @@ def _part(kind: Cable, role: str, metres: float) -> str:
 
 
 def watts_of(links: Links, kind: np.ndarray) -> tuple[float, Counter[str]]:
-    """(watts of all plugs whose figure is published, names of kinds without one with their
+    """Return (watts of all plugs whose figure is published, names of kinds without one with their
     plugs)."""
     media = media_of(links.generation)
     watts, unknown = 0.0, Counter[str]()
@@ -193,8 +193,8 @@ def watts_of(links: Links, kind: np.ndarray) -> tuple[float, Counter[str]]:
 
 
 def power_of(links: Links, kind: np.ndarray | None, switches: int) -> tuple[float, list[tuple[str, int]]]:
-    """(watts of switches, adapters and plugs whose figure is published, devices without one with their
-    number). ``kind`` None: the catalogue has no cables of the generation."""
+    """Return (watts of switches, adapters and plugs whose figure is published, devices without one
+    with their number). ``kind`` None: the catalogue has no cables of the generation."""
     generation = links.generation
     watts, unknown = 0.0, Counter[str]()
     if kind is not None:
@@ -210,5 +210,5 @@ def power_of(links: Links, kind: np.ndarray | None, switches: int) -> tuple[floa
 
 
 def medium_codes(links: Links, kind: np.ndarray) -> np.ndarray:
-    """``kind`` as codes of :class:`CableMedium` (uint8[n])."""
+    """Return ``kind`` as codes of :class:`CableMedium` (uint8[n])."""
     return np.array([CableMedium.NAMES.index(c.medium) for c in media_of(links.generation)], np.uint8)[kind]

@@ -87,7 +87,7 @@ class CostBook(BaseModel):
     running: Running = Field(default_factory=Running)
 
     def order(self, generation: str, role: str, medium: str, metres: float) -> Range | None:
-        """The price of one piece, None if the book has none."""
+        """Return the price of one piece, None if the book has none."""
         fits = (
             p
             for p in self.orders.get(generation, ())
@@ -114,8 +114,8 @@ class Price:
 
 
 def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
-    """The book at ``path``, or softib's own. Raises :class:`InputError`, one line: what is wrong
-    where."""
+    """Return the book at ``path``, or softib's own. Raises :class:`InputError`, one line: what is
+    wrong where."""
     if path is None:
         where = "prices.yaml"
         content = resources.files("softib.plan").joinpath("prices.yaml").read_text(encoding="utf-8")
@@ -136,10 +136,10 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
 
 
 def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = False) -> Price:
-    """The price of ``fabric`` in ``network``: adapters by linked ports of hosts, switches by their linked ports,
-    cables by their length. Aggregation nodes are inside their
-    switches. A cable without a known length counts as the shortest. ``whole``: whole switches are bought if the
-    book has their price; it has only InfiniBand's, so networks are compared without it."""
+    """Return the price of ``fabric`` in ``network``: adapters by linked ports of hosts, switches by
+    their linked ports, cables by their length. Aggregation nodes are inside their switches. A cable
+    without a known length counts as the shortest. ``whole``: whole switches are bought if the book
+    has their price; it has only InfiniBand's, so networks are compared without it."""
     f = fabric
     used = (f.port_peer >= 0) & ~inside_switches(f)
     switch = f.switch_of_node[f.port_node] >= 0

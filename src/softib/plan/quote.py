@@ -68,7 +68,8 @@ class Shortfall:
 
 
 def read_quote(path: str | os.PathLike[str]) -> list[Line]:
-    """The rows of a quote, CSV or XLSX, that have a count. Raises :class:`InputError` if no row has one."""
+    """Return the rows of a quote, CSV or XLSX, that have a count. Raises :class:`InputError` if no
+    row has one."""
     rows = _rows(path)
     column = next(
         (i for row in rows for i, cell in enumerate(row) if COUNT.match(cell.strip())),
@@ -134,7 +135,7 @@ def _line(number: int, text: str, count: int) -> Line:
 
 
 def _length_of(upper: str, part: str) -> float | None:
-    """The metres at the end of an order number: N010, N01A."""
+    """Return the metres at the end of an order number: N010, N01A."""
     match = re.search(re.escape(part.upper()) + r"(\d\d)(\d|A)", upper)
     if match is None:
         return None
@@ -142,7 +143,8 @@ def _length_of(upper: str, part: str) -> float | None:
 
 
 def check_quote(bill: Bill, lines: Sequence[Line]) -> tuple[list[Shortfall], list[str]]:
-    """Missing and superfluous items of the quote, and one line for each row that was not understood.
+    """Return missing and superfluous items of the quote, and one line for each row that was not
+    understood.
 
     Cables, splitters and fibres count by role and medium, longest first: a longer one of the same medium is
     accepted. Switches, adapters and transceivers count only by role. Spares are not required.

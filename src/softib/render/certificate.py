@@ -14,8 +14,8 @@ MOST_ROWS = 2000
 
 
 def certificate_html(run: Any) -> str:
-    """The page of a :class:`softib.Coverage`, the same for the same run. Every text that comes from a
-    file is escaped."""
+    """Return the page of a :class:`softib.Coverage`, the same for the same run. Every text that
+    comes from a file is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -26,7 +26,7 @@ ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
 
 
 def cells(row: Network) -> tuple[str, ...]:
-    """One network as texts under :data:`HEAD`."""
+    """Return one network as texts under :data:`HEAD`."""
     name, comma, options = row.network.partition(",")
     us = lambda v: "" if v is None else time_text(v * 1e6)
     doubt = "" if row.gbps is None or row.end_agrees else "the packet layer may give a different result: "
@@ -92,13 +92,13 @@ def _jobs(c: NetworkComparison, console: Console) -> None:
 
 
 def completion_bars(rows: Sequence[Network]) -> str:
-    """Time of the workload on each network, as bars."""
+    """Return the time of the workload on each network, as bars."""
     shown = [(cells(row)[0], row.completion_us, cells(row)[2] or cells(row)[-1]) for row in rows]
     return bars(shown, "completion by network")
 
 
 def page(c: NetworkComparison) -> str:
-    """The page of :class:`softib.Comparison`: the table without empty columns, and a bar for
+    """Return the page of :class:`softib.Comparison`: the table without empty columns, and a bar for
     each completion. No scripts, and no external resources."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -46,7 +46,7 @@ class Box:
 def place_boxes(
     tiers: Tiers, members: list[list[int]], names: list[str], around: bool
 ) -> tuple[list[Box], list[tuple[float, str]]]:
-    """Every box, and (y, the common part of its names) of each tier."""
+    """Return every box, and (y, the common part of its names) of each tier."""
     boxes = [Box(0.0, 0.0, 0.0, BOX_HEIGHT, "", False) for _ in members]
     heads: list[tuple[float, str]] = []
     for t in range(tiers.n_tiers):
@@ -97,8 +97,8 @@ def _label(
 
 
 def _shortened(label: str, first: str, members: int) -> str:
-    """A label of about :data:`LONGEST` letters: the first switch and the number of others, or the two ends of a
-    name."""
+    """Return a label of about :data:`LONGEST` letters: the first switch and the number of others,
+    or the two ends of a name."""
     if len(label) <= LONGEST:
         return label
     head = first if len(first) <= LONGEST else f"{first[: LONGEST // 2]}…{first[-LONGEST // 2 :]}"
@@ -140,7 +140,7 @@ def draw(
     host_names: dict[int, list[str]],
     findings: Iterable[Finding] = (),
 ) -> str:
-    """The drawing as one ``<svg>``. ``host_names`` are the CA ports by switch.
+    """Return the drawing as one ``<svg>``. ``host_names`` are the CA ports by switch.
 
     Boxes carry ``data-box``, lines ``data-ends``, by which the page's script selects them.
     """

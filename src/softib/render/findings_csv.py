@@ -14,7 +14,7 @@ COLUMNS = ("severity", "code", "where", "guids", "message", "advice")
 
 
 def to_csv(report: Report) -> str:
-    """A row for each finding; several places of one are in one cell, separated by ``; ``.
+    """Return a row for each finding; several places of one are in one cell, separated by ``; ``.
 
     A cell that a spreadsheet would take for a formula begins with an apostrophe: names come from
     files.

@@ -32,13 +32,14 @@ __all__ = ["drawing_svg", "heat_svg", "load_svg", "styled", "to_html"]
 
 
 def load_svg(report: Report) -> str:
-    """Sorted loads of the links between switches, a line a pattern; empty without a prediction."""
+    """Return sorted loads of the links between switches, a line a pattern; empty without a
+    prediction."""
     return styled(charts.load_curves(curves(report))) if report.prediction else ""
 
 
 def heat_svg(report: Report) -> str:
-    """The load of each link of the busiest switches under all-to-all traffic; empty without a
-    prediction."""
+    """Return the load of each link of the busiest switches under all-to-all traffic; empty without
+    a prediction."""
     return styled(heat(report, relative_load(report)))
 
 
@@ -56,7 +57,8 @@ ALONE = "svg{background:var(--card);font-family:system-ui,sans-serif}"
 
 
 def to_html(report: Report, live: str = "") -> str:
-    """The whole page as text: the same for the same report, whose ``made`` gives the time and command.
+    """Return the whole page as text: the same for the same report, whose ``made`` gives the time
+    and command.
 
     ``live``: the address, on the server of the page, of the map that replaces the drawing (``softib serve``); such
     a page is not a file, and the server decides what it may load.
@@ -93,12 +95,12 @@ def drawing_svg(report: Report) -> str:
 
 
 def term(text: str, key: str | None = None) -> Markup:
-    """``text`` with its meaning as a tooltip."""
+    """Return ``text`` with its meaning as a tooltip."""
     return Markup('<abbr title="{}">{}</abbr>').format(GLOSSARY[key or text], text)
 
 
 def _evidence(value: Any) -> str:
-    """One line of plain text for any evidence of a finding."""
+    """Return one line of plain text for any evidence of a finding."""
     if isinstance(value, dict):
         return ", ".join(f"{k}: {_evidence(v)}" for k, v in value.items())
     if isinstance(value, list | tuple):
@@ -147,8 +149,8 @@ def relative_load(report: Report) -> np.ndarray | None:
 
 
 def scaled(report: Report, load: np.ndarray) -> np.ndarray:
-    """Flows on each switch link as times of its rate, a flow counted as a typical (median) host's
-    rate."""
+    """Return flows on each switch link as times of its rate, a flow counted as a typical (median)
+    host's rate."""
     p = report.prediction
     assert p is not None
     links = p.network.n_links
@@ -166,7 +168,7 @@ def _tiers(report: Report) -> Tiers | None:
 
 
 def host_counts(report: Report) -> np.ndarray:
-    """CA ports of each switch (int64[switches]), without SHARP aggregation nodes."""
+    """Return CA ports of each switch (int64[switches]), without SHARP aggregation nodes."""
     from softib.analysis.endpoints import endpoints_of
 
     g = report.graph
@@ -195,8 +197,8 @@ def _drawing(report: Report, tiers: Tiers | None, lines: list[Bundle]) -> str:
 
 
 def curves(report: Report) -> list[tuple[str, np.ndarray]]:
-    """Loads of the links between switches by pattern, in the form that :func:`charts.load_curves` takes; none
-    without a prediction."""
+    """Return loads of the links between switches by pattern, in the form that
+    :func:`charts.load_curves` takes; none without a prediction."""
     p = report.prediction
     if p is None:
         return []
@@ -213,7 +215,7 @@ def curves(report: Report) -> list[tuple[str, np.ndarray]]:
 
 
 def heat(report: Report, load: np.ndarray | None) -> str:
-    """The load of each link of the busiest switches; empty without a prediction."""
+    """Return the load of each link of the busiest switches; empty without a prediction."""
     p, g = report.prediction, report.graph
     if p is None or g is None or load is None or not len(load):
         return ""
@@ -234,7 +236,7 @@ def _peer(report: Report, link: int) -> str:
 
 
 def _about(report: Report) -> list[tuple[str, Code]]:
-    """The documentation of every code that the page lists, worst first."""
+    """Return the documentation of every code that the page lists, worst first."""
     worst: dict[str, int] = {}
     for finding in report.findings:
         worst[finding.code] = max(worst.get(finding.code, -1), int(finding.severity))
@@ -242,7 +244,7 @@ def _about(report: Report) -> list[tuple[str, Code]]:
 
 
 def _routing_notes(report: Report) -> list[str]:
-    """Notes of routing and bring-up, each once."""
+    """Return notes of routing and bring-up, each once."""
     routing = report.routing.notes if report.routing else []
     brought_up = report.bring_up.notes if report.bring_up else []
     return [*routing, *(n for n in brought_up if n not in routing)]

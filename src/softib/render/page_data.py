@@ -32,7 +32,8 @@ MAX_CABLES = 200_000
 
 
 def script_json(value: Any) -> Markup:
-    """JSON that is safe inside ``<script>``: nothing in it can end the element or begin a comment."""
+    """Return JSON that is safe inside ``<script>``: nothing in it can end the element or begin a
+    comment."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -40,7 +41,8 @@ def script_json(value: Any) -> Markup:
 
 
 def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[int, int]]]:
-    """(node row, port number or 0) of each place of each finding; node -1 = not in this fabric."""
+    """Return (node row, port number or 0) of each place of each finding; node -1 = not in this
+    fabric."""
     rows: dict[int, list[int]] = {}
     for i, guid in enumerate(fabric.node_guid.tolist()):
         rows.setdefault(guid, []).append(i)
@@ -57,8 +59,8 @@ def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[in
 
 
 def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, findings: list[Finding]) -> dict[str, Any]:
-    """Columns of nodes and cables. ``load`` is by switch link (relative), ``findings`` those that
-    the page lists."""
+    """Return columns of nodes and cables. ``load`` is by switch link (relative), ``findings`` those
+    that the page lists."""
     f = report.fabric
     names = f.node_names()
     kind = np.where(f.is_switch, 0, np.where(is_aggregation_node(f.node_desc), 2, 1))
@@ -84,8 +86,8 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
 
 
 def _cables(report: Report, load: np.ndarray | None) -> dict[str, Any]:
-    """Ends, rate and load (hundredths, from a to b and from b to a; -1 = not predicted) of every
-    cable with two ends."""
+    """Return ends, rate and load (hundredths, from a to b and from b to a; -1 = not predicted) of
+    every cable with two ends."""
     f = report.fabric
     rows = np.flatnonzero((f.cable_port >= 0).all(axis=1))[:MAX_CABLES] if len(f.cable_port) else np.zeros(0, np.int64)
     a, b = f.cable_port[rows].T if len(rows) else (rows, rows)

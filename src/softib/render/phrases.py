@@ -104,7 +104,7 @@ class Tile:
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """(tone, sentence): the answer before any detail."""
+    """Return (tone, sentence): the answer before any detail."""
     by = report.by_severity()
     errors, warnings = by[Severity.ERROR], by[Severity.WARNING]
     routing = report.routing
@@ -138,7 +138,7 @@ def _more(warnings: int) -> str:
 
 
 def tiles(report: Report) -> list[Tile]:
-    """The figures that every reader needs first."""
+    """Return the figures that every reader needs first."""
     c = report.counts
     out = [
         Tile("Switches", _number(c.switches), "", term="switch"),
@@ -179,7 +179,8 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _bisection_note(p: Prediction) -> str:
-    """The sums behind the percentage, with their own percentage if hosts of different rates make it differ."""
+    """Return the sums behind the percentage, with their own percentage if hosts of different rates
+    make it differ."""
     pairs = p.random_pairs
     of = pairs.gbps / pairs.full_gbps if pairs.full_gbps else 0.0
     of_sums = "" if percent(of) == percent(pairs.relative) else f" ({percent(of)})"
@@ -190,7 +191,8 @@ def _bisection_note(p: Prediction) -> str:
 
 
 def engine_hint(report: Report) -> str:
-    """One sentence if another engine would carry random pairs at least a fifth better, else empty."""
+    """Return one sentence if another engine would carry random pairs at least a fifth better, else
+    empty."""
     used = next((r for r in report.engines if r.used), None)
     good = [r for r in report.engines if r.bisection is not None and r.deadlock_free and not r.unreachable]
     if used is None or used.bisection is None or not good:
@@ -216,7 +218,7 @@ def _number(value: int | None) -> str:
 
 
 def time_text(ps: float) -> str:
-    """Picoseconds in a convenient unit."""
+    """Return picoseconds in a convenient unit."""
     for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6), ("ns", 1e3)):
         if ps >= size:
             return f"{ps / size:.3g} {unit}" if ps / size < 1000 else f"{ps / size:,.0f} {unit}"
@@ -232,7 +234,7 @@ def size_text(octets: int) -> str:
 
 
 def bytes_text(octets: float) -> str:
-    """``1.5 GB``: powers of ten, as for links."""
+    """Return ``1.5 GB``: powers of ten, as for links."""
     for unit, size in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if octets >= size:
             return f"{octets / size:.3g} {unit}"
@@ -240,7 +242,7 @@ def bytes_text(octets: float) -> str:
 
 
 def made(when: datetime, command: str) -> Made:
-    """Time, version and command of a report, for its page."""
+    """Return time, version and command of a report, for its page."""
     from softib import __version__
 
     return Made(when.strftime("%Y-%m-%d %H:%M UTC"), __version__, command)

@@ -67,9 +67,11 @@ def print_designs(d: dict[str, Any], console: Console) -> None:
         if None not in prices:
             both = {end: sum(p[end] for p in prices) for end in ("low", "high")}
             console.print(text(f"the first design of both: {d['currency']} {_money(both)}, without management"))
+        console.print(text("separate fabric: --save writes its fabric.yaml; plan cables and cost take it"))
     console.print()
     n = d["management_switches"]
     console.print(text(f"management: {counted(n, 'Ethernet switch')} of 48 ports for controllers and switches"))
+    console.print(text("  counted only: in no fabric.yaml, bill or rack; price unknown"))
     if d["hosts"] == 1:
         console.print(text("one host: traffic between its GPUs needs no network", "yellow"))
     for line in d["refused"]:

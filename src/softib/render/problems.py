@@ -22,7 +22,7 @@ def problem_lines(problems: Iterable[Problem], limit: int) -> list[str]:
 
 
 def _of_a_kind(group: list[Problem]) -> list[tuple[str, int]]:
-    """Lines, each with the number of records that it covers."""
+    """Return lines, each with the number of records that it covers."""
     if len(group) <= SHOWN_ALIKE:
         return [(str(problem), 1) for problem in group]
     return [(f"{group[0]} (and {len(group) - 1} like it, to line {group[-1].line})", len(group))]

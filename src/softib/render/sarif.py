@@ -24,8 +24,8 @@ LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "
 
 
 def to_sarif(report: Report) -> str:
-    """One run: a rule for each code that was found, a result for each finding, a notification for
-    each unreadable record."""
+    """Return one run: a rule for each code that was found, a result for each finding, a
+    notification for each unreadable record."""
     codes = sorted({f.code for f in report.findings})
     place = {code: i for i, code in enumerate(codes)}
     run = {
@@ -89,5 +89,5 @@ def _notification(p: Problem) -> dict[str, Any]:
 
 
 def _uri(path: str) -> str:
-    """A reference by RFC 3986; ``:`` of a first segment would be a scheme."""
+    """Return a reference by RFC 3986; ``:`` of a first segment would be a scheme."""
     return quote(path.encode("utf-8", "surrogateescape"), safe="/-._~")

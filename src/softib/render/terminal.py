@@ -137,7 +137,8 @@ def print_route(tables: Routed, console: Console) -> None:
 
 
 def console() -> Console:
-    """stdout as it is now, as wide as its terminal (or COLUMNS); lines of a file or pipe are not wrapped."""
+    """Return stdout as it is now, as wide as its terminal (or COLUMNS); lines of a file or pipe are
+    not wrapped."""
     from rich.console import Console
 
     if sys.stdout.isatty() or os.environ.get("COLUMNS"):
@@ -160,7 +161,7 @@ class _Unpadded:
 
 
 def text(value: str, style: str = "") -> Text:
-    """``value`` as plain text: no markup, no control characters."""
+    """Return ``value`` as plain text: no markup, no control characters."""
     from rich.text import Text
 
     return Text(shown_lines(value), style=style)

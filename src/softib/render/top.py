@@ -51,8 +51,9 @@ def top_screen(
     problem: str = "",
     problem_s: float = 0.0,
 ) -> RenderableType:
-    """One screen of ``lines`` lines and ``width`` columns, ports by ``order``, or the ``jobs``.
-    ``problem``: why the last round failed; the shown data is then ``problem_s`` seconds old."""
+    """Return one screen of ``lines`` lines and ``width`` columns, ports by ``order``, or the
+    ``jobs``. ``problem``: why the last round failed; the shown data is then ``problem_s`` seconds
+    old."""
     one = watch.round
     if one is None:
         return _line("reading the first round …")
@@ -106,7 +107,7 @@ class Top(Result):
 
 
 def top_figures(watch: Watch, source: str, order: Any, jobs: Sequence[ScheduledJob] | None) -> Top:
-    """The last interval, ports by ``order``."""
+    """Return the last interval, ports by ``order``."""
     one, interval = watch.round, watch.interval
     assert one is not None
     if interval is not None and len(interval.guid) != len(one.targets.ports):

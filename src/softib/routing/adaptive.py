@@ -34,8 +34,8 @@ class AdaptivePorts:
 
 
 def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray, among: np.ndarray | None = None) -> list[AdaptivePorts]:
-    """The choices of every switch, or of the switches ``among`` (rows). ``ranks`` int[switches]: 0
-    = top."""
+    """Return the choices of every switch, or of the switches ``among`` (rows). ``ranks``
+    int[switches]: 0 = top."""
     n = graph.n_switches
     targets = np.unique(graph.end_switch)
     position = _positions(graph, ranks)
@@ -69,7 +69,7 @@ def _of_switch(port: np.ndarray, good: np.ndarray, targets: np.ndarray, n: int) 
 
 
 def _positions(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
-    """int32[switches]: position in the total order, 0 = top."""
+    """Return int32[switches]: position in the total order, 0 = top."""
     order = np.lexsort((graph.switch_guid, ranks))
     position = np.empty(graph.n_switches, np.int32)
     position[order] = np.arange(graph.n_switches, dtype=np.int32)
@@ -77,8 +77,8 @@ def _positions(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
 
 
 def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """int16[switches, targets]: hops only by downs, and only by downs if these reach the target, else by ups
-    first. UNREACHED: no way."""
+    """Return int16[switches, targets]: hops only by downs, and only by downs if these reach the
+    target, else by ups first. UNREACHED: no way."""
     n = graph.n_switches
     down = np.full((n, len(targets)), UNREACHED, np.int16)
     down[targets, np.arange(len(targets))] = 0
@@ -138,8 +138,8 @@ def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bo
 
 
 def _bends(graph: SwitchGraph, position: np.ndarray, lft: np.ndarray) -> np.ndarray:
-    """int64[n, 3]: switches a and b and a LID whose route by ``lft`` goes down from a to b and then
-    up."""
+    """Return int64[n, 3]: switches a and b and a LID whose route by ``lft`` goes down from a to b
+    and then up."""
     n = graph.n_switches
     peer_of = np.full((n, 256), -1, np.int32)
     owner = graph.link_switch

@@ -141,7 +141,11 @@ def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
         if part[s] != part[target] or s == target:
             continue
         if state[s] == 0:
-            resolve(s, ports, at, peer, end, state, dist, stack)
+            link = at[s, ports[s]]
+            if link >= 0 and state[peer[link]] != 0:  # as the switch ahead
+                state[s] = state[peer[link]]
+            else:
+                resolve(s, ports, at, peer, end, state, dist, stack)
         if state[s] == ARRIVES:
             taken[s] = at[s, ports[s]]
             order[settled] = s

@@ -114,8 +114,9 @@ def fill(
 
 
 def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
-    """A breadth-first tree of each part from its switch with most CAs, or (``nth`` of :data:`ROOTS`) of one part
-    from another switch with CAs: switches from there on (int32[n]), links bool[links], both directions."""
+    """Return a breadth-first tree of each part from its switch with most CAs, or (``nth`` of
+    :data:`ROOTS`) of one part from another switch with CAs: switches from there on (int32[n]),
+    links bool[links], both directions."""
     owner, leaves = graph.link_switch, np.flatnonzero(cas_per_switch(graph))
     roots = (
         pick_roots(graph) if not nth or not len(leaves) else leaves[nth * len(leaves) // ROOTS :][:1].astype(np.int32)
@@ -129,9 +130,9 @@ def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """Tables in which no packet, including those of switches, makes a credit loop on one VL: ``lft``, or its
-    entries on paths between CAs (and to switches, if those make none) with other entries elsewhere. None if a gap
-    remains."""
+    """Return tables in which no packet, including those of switches, makes a credit loop on one VL:
+    ``lft``, or its entries on paths between CAs (and to switches, if those make none) with other
+    entries elsewhere. None if a gap remains."""
     if not _loops(graph, dependencies_of(graph, lft, switches=True)):
         return lft
     everywhere = np.ones(len(graph.end_lid), np.bool_)

@@ -122,8 +122,8 @@ class Routing:
     one_sl: bool = True
 
     def sl(self, switch: int, end: int) -> int:
-        """SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the graph); 0
-        without :attr:`path_sl`."""
+        """Return SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the graph);
+        0 without :attr:`path_sl`."""
         if self.path_sl is None:
             return 0
         return int(self.path_sl[switch % len(self.path_sl), end])
@@ -153,7 +153,8 @@ NEEDS: dict[str, str] = {"torus-2QoS": "torus_config", "file": "lfts", "chain": 
 
 @cache
 def _of_packages() -> Mapping[str, Extension]:
-    """The engines of installed packages by name. Warns about entry points that cannot be used."""
+    """Return the engines of installed packages by name. Warns about entry points that cannot be
+    used."""
     return extensions(GROUP, ENGINES, _check)
 
 
@@ -171,7 +172,7 @@ def engines() -> tuple[str, ...]:
 
 
 def engine(name: str) -> Engine:
-    """The engine named ``name``; raises :class:`UnknownName` with similar names.
+    """Return the engine named ``name``; raises :class:`UnknownName` with similar names.
 
     If an engine of a package raises an exception, or its tables do not fit the graph, minhop routes, and ``notes``
     of its tables say so.
@@ -232,7 +233,7 @@ def _check_tables(graph: SwitchGraph, routing: Routing, data_vls: int) -> None:
 
 
 def chain(name: str) -> list[str]:
-    """The engines of a list in the form ``ftree,updn`` (as in OpenSM's ``-R``); raises
+    """Return the engines of a list in the form ``ftree,updn`` (as in OpenSM's ``-R``); raises
     :class:`UnknownName`."""
     names = [n.strip() for n in name.split(",")]
     for n in names:
@@ -287,7 +288,8 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
 
 
 def _rejected(name: str, routing: Routing) -> list[str]:
-    """Notes of a rejected engine of a list: its reason, without those of minhop's unused tables."""
+    """Return notes of a rejected engine of a list: its reason, without those of minhop's unused
+    tables."""
     reasons = [note.removesuffix(BY_MINHOP) for note in routing.notes if note.endswith(BY_MINHOP)]
     return [f"{why}; tried the next engine" for why in reasons or [f"{name} does not fit this fabric"]]
 

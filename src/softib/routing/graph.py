@@ -91,7 +91,7 @@ class SwitchGraph:
 
     @classmethod
     def from_ports(cls, columns: PortColumns) -> SwitchGraph:
-        """The graph of ``columns``.
+        """Return the graph of ``columns``.
 
         End ports with LID 0 are left out. Raises :class:`LimitError` if LIDs leave the unicast range.
         """

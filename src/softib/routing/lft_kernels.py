@@ -154,82 +154,90 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
     return count
 
 
-@kernel
-def _count_ports(row, load):
-    """``load[p]``: entries of ``row`` (uint8[LIDs], a whole number of blocks) that lead to port
-    ``p``. Four counts per port: adjacent equal entries do not wait for one another."""
-    parts = np.zeros((4, 256), np.int64)
-    for i in range(0, row.shape[0], 4):
-        for j in range(4):
-            parts[j, row[i + j]] += 1
-    for p in range(256):
-        load[p] = parts[0, p] + parts[1, p] + parts[2, p] + parts[3, p]
-
-
-@kernel(steps=lambda legal, dests, resume, lft: 4 * len(lft) * len(dests.lid), rows=True)
-def least_loaded(legal, dests, resume, lft):
+@kernel(steps=lambda legal, dests, taken, lft: 4 * len(lft) * len(dests.lid), rows=True)
+def least_loaded(legal, dests, taken, lft):
     """Write tables for LMC 0: each LID in turn uses the port with the fewest LIDs so far, the lowest of
     several.
 
-    Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out:
-    if it is not empty (``resume``), entries other than 255 stay, and count as load.
+    Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out: entries other than
+    255 stay. ``taken`` int64[n, 256]: LIDs of counted groups that have an entry, by its port; int64[0, 256] if none
+    has one.
     """
     n = legal.first.shape[0] - 1
     masks, byte_masks = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
     lids = np.empty(dests.end.shape[0], np.uint16)
     for i in range(lids.shape[0]):
         lids[i] = dests.lid[dests.end[i]]
+    counted = 0
+    for g in range(dests.switch.shape[0]):
+        if dests.counted[g]:
+            counted += dests.first[g + 1] - dests.first[g]
     load = np.zeros(256, np.int64)  # by port
     for s in range(n):
         candidate_masks(legal, s, byte_masks, masks)
         load[:] = 0
-        if resume:
-            _count_ports(lft[s], load)
-        _fill_counted(legal, dests, s, masks, lids, load, lft[s])
+        left = counted
+        if taken.shape[0]:
+            for p in range(256):
+                load[p] = taken[s, p]
+                left -= load[p]
+        if left:
+            _fill_counted(legal, dests, s, masks, lids, load, lft[s])
         _fill_uncounted(legal, dests, s, masks, lids, load, lft[s])
 
 
 @kernel
 def _fill_counted(legal, dests, s, masks, lids, load, row):
-    """Fill ``row`` of switch ``s`` for the groups that add to ``load``."""
+    """Fill ``row`` of switch ``s`` for the groups that add to ``load``.
+
+    Rounds over the candidates with the least load: one that was passed cannot be least again in a round, and the
+    least of those passed is the least of the next round. While all have the same load, a round takes each in turn,
+    and ``load`` gets the ``steps`` of such rounds at their end.
+    """
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64
     found, ports, last = np.empty(256, np.int32), np.empty(256, np.uint8), np.zeros(4, np.uint64)
-    count, k = 0, -1
-    least = following = MOST
-    for g in range(dests.switch.shape[0]):
-        t = dests.switch[g]
-        if t == s or not dests.counted[g]:
+    count = steps = 0
+    k = -1  # the next candidate of the round, -1 before the first
+    least = following = highest = MOST
+    switch, begins, counted, out_port = dests.switch, dests.first, dests.counted, legal.out_port
+    for g in range(switch.shape[0]):
+        t = switch[g]
+        if t == s or not counted[g]:
             continue
-        lo, hi = dests.first[g], dests.first[g + 1]
+        lo, hi = begins[g], begins[g + 1]
         while lo < hi and row[lids[lo]] != 255:
             lo += 1
         if lo == hi:
             continue
         only = _only_candidate(t, n_masks, masks)
+        if only >= 0 or not _same_masks(t, n_masks, masks, last):
+            steps, k = _add_shares(ports, count, steps, load), -1
         if only >= 0:
-            port = legal.out_port[first + only]
+            port = out_port[first + only]
             for i in range(lo, hi):
                 if row[lids[i]] == 255:
                     row[lids[i]] = port
                     load[port] += 1
-            k = -1
             continue
-        if not _same_masks(t, n_masks, masks, last):
-            count = candidate_list(t, first, n_masks, masks, last, legal.out_port, found, ports, count)
-            k = -1
+        if k < 0:
+            count = candidate_list(t, first, n_masks, masks, last, out_port, found, ports, count)
         if count == 0:
             continue
-        # Rounds over the candidates with the least load; one that was passed cannot be least again in a round, and the
-        # least of those passed is the least of the next round.
         if k < 0:
-            k, least, following = 0, load[_least_of(ports, count, load)], MOST
-        for i in range(lo, hi):
+            k, following, highest = count, load[_least_of(ports, count, load)], np.int64(-1)
+            for j in range(count):
+                highest = max(highest, load[ports[j]])
+        i = lo
+        while i < hi and not steps:
             lid = lids[i]
+            i += 1
             if row[lid] != 255:
                 continue
+            equal = False
             while True:
                 if k == count:
+                    equal = following == highest
                     k, least, following = 0, following, MOST
                 port = ports[k]
                 k += 1
@@ -237,8 +245,29 @@ def _fill_counted(legal, dests, s, masks, lids, load, row):
                     break
                 following = min(following, load[port])
             row[lid] = port
-            load[port] += 1
-            following = min(following, load[port])
+            if equal:
+                steps = 1
+            else:
+                load[port] += 1
+                following = min(following, load[port])
+                highest = max(highest, load[port])
+        for j in range(i, hi):
+            lid = lids[j]
+            free = np.int64(row[lid] == 255)
+            k *= k < count
+            row[lid] = ports[k] if free else row[lid]
+            k += free
+            steps += free
+    _add_shares(ports, count, steps, load)
+
+
+@kernel
+def _add_shares(ports, count, steps, load):
+    """Add the LIDs of ``steps`` over the first ``count`` of ``ports`` to ``load``. Returns 0."""
+    if steps:
+        for j in range(count):
+            load[ports[j]] += steps // count + (j < steps % count)
+    return 0
 
 
 @kernel
@@ -248,31 +277,29 @@ def _fill_uncounted(legal, dests, s, masks, lids, load, row):
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64
     found, ports = np.empty(256, np.int32), np.empty(256, np.uint8)
-    of_masks, chosen = np.zeros((16, 4), np.uint64), np.full(16, 255, np.uint8)
-    for g in range(dests.switch.shape[0]):
-        t = dests.switch[g]
-        if t != s and dests.counted[g]:
+    of_masks, chosen = np.zeros((64, 4), np.uint64), np.full(64, 255, np.uint8)
+    switch, begins, counted, out_port = dests.switch, dests.first, dests.counted, legal.out_port
+    for g in range(switch.shape[0]):
+        t = switch[g]
+        if t != s and counted[g]:
             continue
-        lo, hi = dests.first[g], dests.first[g + 1]
-        while lo < hi and row[lids[lo]] != 255:
-            lo += 1
-        if lo == hi:
-            continue
+        lo, hi = begins[g], begins[g + 1]
         if t == s:
             for i in range(lo, hi):
                 if row[lids[i]] == 255:
                     row[lids[i]] = dests.port[dests.end[i]]
             continue
-        port = np.uint8(255)
-        only = _only_candidate(t, n_masks, masks)
-        if only >= 0:
-            port = legal.out_port[first + only]
-        else:
-            memo = (masks[0, t] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(60)
-            if not _same_masks(t, n_masks, masks, of_masks[memo]):
-                count = candidate_list(t, first, n_masks, masks, of_masks[memo], legal.out_port, found, ports, 0)
+        memo = (masks[0, t] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)
+        if masks[0, t] != of_masks[memo, 0] or (n_masks > 1 and not _same_masks(t, n_masks, masks, of_masks[memo])):
+            only = _only_candidate(t, n_masks, masks)
+            if only >= 0:
+                chosen[memo] = out_port[first + only]
+                for w in range(n_masks):
+                    of_masks[memo, w] = masks[w, t]
+            else:
+                count = candidate_list(t, first, n_masks, masks, of_masks[memo], out_port, found, ports, 0)
                 chosen[memo] = _least_of(ports, count, load) if count else 255
-            port = chosen[memo]
+        port = chosen[memo]
         for i in range(lo, hi):
             if row[lids[i]] == 255:
                 row[lids[i]] = port

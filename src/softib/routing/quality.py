@@ -68,8 +68,8 @@ class Balance:
 
 
 def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
-    """Loads under ``lft`` uint8[n_switches, any width], with the ``worst`` links of each tier
-    named."""
+    """Return loads under ``lft`` uint8[n_switches, any width], with the ``worst`` links of each
+    tier named."""
     at = port_map(graph)
     lids, ends = destinations(graph)
     to_ca = ~graph.end_is_switch[ends]
@@ -83,7 +83,7 @@ def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
 
 
 def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndarray) -> np.ndarray:
-    """int64[links]: flows over each link, one from end ``source[i]`` to the base LID of end
+    """Return int64[links]: flows over each link, one from end ``source[i]`` to the base LID of end
     ``dest[i]`` (rows of the graph)."""
     load = np.zeros(len(graph.peer), np.int64)
     lids = graph.end_lid[dest].astype(np.int32)
@@ -92,7 +92,8 @@ def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndar
 
 
 def most_flows_of_bisections(graph: SwitchGraph, lft: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """int64[count]: the most flows on a link while each CA of two random halves sends to one CA of the other half."""
+    """Return int64[count]: the most flows on a link while each CA of two random halves sends to one
+    CA of the other half."""
     ends = np.flatnonzero(~graph.end_is_switch)
     rng = np.random.default_rng(seed)
     at, lft = port_map(graph), np.ascontiguousarray(lft, np.uint8)

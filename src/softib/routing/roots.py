@@ -23,7 +23,9 @@ __all__ = [
 
 
 def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) -> np.ndarray:
-    """Switches (int32, ascending) given by NodeGUID, or by the PortGUID of a CA on them."""
+    """Return switches (int32, ascending) given by NodeGUID, or by the PortGUID of a CA on them."""
+    if not guids:
+        return np.empty(0, np.int32)
     by_guid = {int(g): int(s) for g, s in zip(graph.end_guid, graph.end_switch, strict=True)}
     by_guid |= {int(g): s for s, g in enumerate(graph.switch_guid)}
     for g in guids:
@@ -33,7 +35,8 @@ def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) ->
 
 
 def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
-    """Roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
+    """Return roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be
+    empty).
 
     In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so the histogram
     by itself would make every switch a root. Hence one more rule than OpenSM's: a switch cabled to a
@@ -53,7 +56,7 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
 
 
 def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
-    """The switches farthest from all CAs (int32, ascending); empty if every switch has CAs.
+    """Return the switches farthest from all CAs (int32, ascending); empty if every switch has CAs.
 
     ``weight`` int[n]: the number of CAs of a switch, if not all compute ends count.
     """
@@ -62,8 +65,8 @@ def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarra
 
 
 def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
-    """Links to the nearest switch that has a CA, int32[n_switches]; -1 if there is none. SHARP
-    nodes do not count.
+    """Return links to the nearest switch that has a CA, int32[n_switches]; -1 if there is none.
+    SHARP nodes do not count.
 
     ``weight`` as in :func:`find_tops`.
     """
@@ -83,24 +86,24 @@ def pick_roots(graph: SwitchGraph, among: np.ndarray | None = None) -> np.ndarra
 
 
 def rank_switches(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
-    """Links to the nearest root, int32[n_switches]; -1 without a path to one."""
+    """Return links to the nearest root, int32[n_switches]; -1 without a path to one."""
     ranks = np.full(graph.n_switches, -1, np.int32)
     rank_from(graph.first, graph.peer, roots, ranks)
     return ranks
 
 
 def top_down(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
-    """Switches from the top down: by rank, then by GUID."""
+    """Return switches from the top down: by rank, then by GUID."""
     return np.lexsort((graph.switch_guid, ranks)).astype(np.int32)
 
 
 def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
-    """GUIDs of at most ``most`` of ``switches`` as text."""
+    """Return GUIDs of at most ``most`` of ``switches`` as text."""
     names = [f"{int(g):#018x}" for g in graph.switch_guid[switches[:most]]]
     return ", ".join(names) + (f" and {len(switches) - most} more" if len(switches) > most else "")
 
 
 def illegal_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
-    """(CA switch, any switch) pairs that are connected but have no legal path."""
+    """Return (CA switch, any switch) pairs that are connected but have no legal path."""
     leaves = np.flatnonzero(cas_per_switch(graph))
     return int(np.count_nonzero((d.hops[leaves] == 255) & (hops[leaves] != 255)))

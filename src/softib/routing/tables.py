@@ -50,8 +50,8 @@ def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.nd
 
 
 def switch_tables(graph: SwitchGraph, via: np.ndarray, cable: np.ndarray | None = None) -> np.ndarray:
-    """uint8[n_switches, lft_size]: from switch s to all ends of switch t towards the switch behind
-    link ``via[s, t]`` (int32[n, n], -1 = no route), the ends over parallel cables in order
+    """Return uint8[n_switches, lft_size]: from switch s to all ends of switch t towards the switch
+    behind link ``via[s, t]`` (int32[n, n], -1 = no route), the ends over parallel cables in order
     ``cable`` (default :func:`cables_of_ends`)."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     lids, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
@@ -75,7 +75,7 @@ class Distances:
 
 
 def min_hops(graph: SwitchGraph) -> Distances:
-    """Shortest distances with no rule (OpenSM's lid matrices)."""
+    """Return shortest distances with no rule (OpenSM's lid matrices)."""
     n = graph.n_switches
     hops = np.empty((n, n), np.uint8)
     down = np.ones(len(graph.peer), np.bool_)
@@ -84,7 +84,8 @@ def min_hops(graph: SwitchGraph) -> Distances:
 
 
 def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
-    """A note if switches of one part are more hops apart than ``hops`` can hold (254); else none.
+    """Return a note if switches of one part are more hops apart than ``hops`` can hold (254); else
+    none.
 
     No subnet manager gets there: a directed route has at most 63 hops (IBA 14.2.1.2).
     """
@@ -102,8 +103,8 @@ def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
 
 
 def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
-    """Distances of walks that never go up after down; ``order`` int32[n] lists the switches from
-    the top down.
+    """Return distances of walks that never go up after down; ``order`` int32[n] lists the switches
+    from the top down.
 
     A total order makes the channel dependencies acyclic on any graph (up*/down*, Schroeder et al., "Autonet",
     1991). All-down paths take precedence over shorter ones that begin upwards: see
@@ -121,7 +122,7 @@ def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
 
 
 def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
-    """CA and router ports on each switch, int64[n_switches]."""
+    """Return CA and router ports on each switch, int64[n_switches]."""
     return np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)
 
 
@@ -133,7 +134,8 @@ def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
 
 
 def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The order in which destinations choose their ports, as in OpenSM: those on the fullest switch first.
+    """Return the order in which destinations choose their ports, as in OpenSM: those on the fullest
+    switch first.
 
     Returns ``(switch, first, ends, counted)``: groups of ends on one switch. CA groups come in
     descending order of their number of CA ports, among equals by NodeGUID, ports ascending; then
@@ -158,27 +160,27 @@ def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def legal_hops_table(graph: SwitchGraph, d: Distances) -> Any:
-    """The links of kernels that route."""
+    """Return the links of kernels that route."""
     return LegalHops(graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down)
 
 
 def destinations_table(
     graph: SwitchGraph, switch: np.ndarray, first: np.ndarray, ends: np.ndarray, counted: np.ndarray
 ) -> Any:
-    """The destinations of kernels that route: groups as in :func:`destination_groups`."""
+    """Return the destinations of kernels that route: groups as in :func:`destination_groups`."""
     lid, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
     return Destinations(switch, first, ends, counted, lid, lmc, graph.end_port)
 
 
 def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
-    """Forwarding tables uint8[n_switches, lft_size] along ``d``, balanced port by port; 255 = no
-    route."""
+    """Return forwarding tables uint8[n_switches, lft_size] along ``d``, balanced port by port; 255
+    = no route."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     legal, dests = legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph))
     if graph.end_lmc.any():
         least_loaded_lmc(legal, dests, graph.switch_system, lft)
     else:
-        least_loaded(legal, dests, False, lft)
+        least_loaded(legal, dests, np.empty((0, 256), np.int64), lft)
     return lft
 
 

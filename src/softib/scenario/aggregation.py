@@ -53,9 +53,9 @@ class Placement:
 
 
 def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]) -> list[Placement]:
-    """A tree for each all-reduce, the one with the fewest jobs, as
-    :meth:`~softib.sm.aggregation.aggregation_mgr.AggregationManager.job` gives it. Raises :class:`InputError`
-    without aggregation nodes or a tree that joins the hosts."""
+    """Return a tree for each all-reduce, the one with the fewest jobs, as
+    :meth:`~softib.sm.aggregation.aggregation_mgr.AggregationManager.job` gives it. Raises
+    :class:`InputError` without aggregation nodes or a tree that joins the hosts."""
     load: dict[int, int] = {}
     trees = [_tree_for(fabric, ends, reduction, load) for reduction in reductions]
     jobs_at = np.zeros((1 + max((tree.tree for tree, _ in trees), default=0), fabric.sizes.sharps), np.int64)
@@ -69,8 +69,8 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
 
 
 def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
-    """All-reduces that share the fullest node of ``job`` at the same time: those of as many jobs as have a stream
-    there; ``at``: all of a node."""
+    """Return all-reduces that share the fullest node of ``job`` at the same time: those of as many
+    jobs as have a stream there; ``at``: all of a node."""
     shares = [int(at[node]) for node in job.nodes.tolist()]
     for i, node in enumerate(job.nodes.tolist()):
         jobs = len(queues.get((tree.tree, node), ()))
@@ -103,8 +103,9 @@ def _behind(
 
 
 def all_reduces(fabric: Fabric, ends: np.ndarray, messages: Messages, streams: bool = False) -> Messages:
-    """``messages`` with the messages of its all-reduces (:func:`aggregation_messages`): hosts of one that waits for a
-    tree begin when the last result of the previous one has reached a host of each switch."""
+    """Return ``messages`` with the messages of its all-reduces (:func:`aggregation_messages`):
+    hosts of one that waits for a tree begin when the last result of the previous one has reached a
+    host of each switch."""
     placed = placements(fabric, ends, messages.reductions)
     owners, needed = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     last: dict[int, np.ndarray] = {}
@@ -128,10 +129,11 @@ def all_reduces(fabric: Fabric, ends: np.ndarray, messages: Messages, streams: b
 def aggregation_messages(
     fabric: Fabric, ends: np.ndarray, reduction: Reduction, streams: bool = False, placed: Placement | None = None
 ) -> Messages:
-    """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is 1 + the host's
-    row; the value of a result is the sum made by the nodes. ``streams``: only the first piece in
-    steps, which fills the tree; behind it the rest flows over all edges at once. ``placed``: one of
-    :func:`placements`; without it the all-reduce has the trees for itself.
+    """Return the messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their
+    ``value`` is 1 + the host's row; the value of a result is the sum made by the nodes.
+    ``streams``: only the first piece in steps, which fills the tree; behind it the rest flows over
+    all edges at once. ``placed``: one of :func:`placements`; without it the all-reduce has the
+    trees for itself.
 
     Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts,
     :class:`LimitError` for too many messages.
@@ -195,13 +197,14 @@ def _streams(reduction: Reduction, up: list[tuple[int, int]], down: list[tuple[i
 
 
 def _flat(needs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """(edge that waits, edge that it waits for) of each dependency within a piece."""
+    """Return (edge that waits, edge that it waits for) of each dependency within a piece."""
     owner = np.repeat(np.arange(len(needs)), [len(wanted) for wanted in needs])
     return owner, np.array([j for wanted in needs for j in wanted], np.int64)
 
 
 def _tree_for(fabric: Fabric, ends: np.ndarray, reduction: Reduction, load: dict[int, int]) -> tuple[SharpTree, Job]:
-    """The tree of the job, from the tables of the nodes; ``load``: jobs by tree so far, counted here."""
+    """Return the tree of the job, from the tables of the nodes; ``load``: jobs by tree so far,
+    counted here."""
     f = fabric
     if not f.sizes.sharps:
         raise InputError("the fabric has no aggregation node; its switches cannot reduce (aggregation_nodes: true)")
@@ -221,7 +224,7 @@ def _tree_for(fabric: Fabric, ends: np.ndarray, reduction: Reduction, load: dict
 def _edges(
     fabric: Fabric, ends: np.ndarray, reduction: Reduction, tree: SharpTree, job: Job
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """(source, destination) rows of ``ends`` upwards, and downwards."""
+    """Return (source, destination) rows of ``ends`` upwards, and downwards."""
     row_of_port = {int(port): row for row, port in enumerate(ends.tolist())}
     node = [row_of_port[int(port)] for port in fabric.node_base[fabric.sharp_node] + 1]
     up = [(int(h), node[int(a)]) for h, a in zip(reduction.hosts, job.node_of_host, strict=True)]
@@ -230,8 +233,8 @@ def _edges(
 
 
 def _pieces(fabric: Fabric, ends: np.ndarray, reduction: Reduction, placed: Placement) -> tuple[int, int]:
-    """(bytes of a piece, pieces of a host that may be under way: the job's part of the quota, one at least; without
-    a quota any number)."""
+    """Return (bytes of a piece, pieces of a host that may be under way: the job's part of the
+    quota, one at least; without a quota any number)."""
     tree = placed.tree
     code = int(PortInfo.neighbor_mtu.get(fabric.port_info[ends[reduction.hosts]]).min())
     mtu = MTU_BYTES.get(code, 4096)
@@ -254,8 +257,8 @@ def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[
 def _repeated(
     needs: list[list[int]], n: int, window: int, of_host: np.ndarray, back: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """CSR dependencies of ``n`` pieces: those of a piece, ``needs``, in each; and each host (edge
-    ``of_host`` upwards, ``back`` down again) sends a piece when it has the result of the one
+    """Return CSR dependencies of ``n`` pieces: those of a piece, ``needs``, in each; and each host
+    (edge ``of_host`` upwards, ``back`` down again) sends a piece when it has the result of the one
     ``window`` before it."""
     edges = len(needs)
     owner, needed = _flat(needs)

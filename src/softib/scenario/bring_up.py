@@ -145,7 +145,7 @@ def _run(
 
 
 def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Routing]:
-    """The fabric's graph, and the manager's routing with its switches in that order."""
+    """Return the fabric's graph, and the manager's routing with its switches in that order."""
     graph, written = graph_of(fabric), sm.routing
     if written is None or sm.graph is None:
         raise MadTimeout(f"the node of the subnet manager does not answer: {'; '.join(sm.report.problems[:3])}")

@@ -174,7 +174,7 @@ def _outcome(
     notes: tuple[str, ...],
     before: np.ndarray,
 ) -> Outcome:
-    """The outcome of the packets; ``before``: the fabric's counters when the run began."""
+    """Return the outcome of the packets; ``before``: the fabric's counters when the run began."""
     steps, fabric = clock.steps, management.fabric
     s = steps.state
     not_due = [r.fault for r in schedule.records if not r.happened]

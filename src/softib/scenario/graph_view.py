@@ -15,7 +15,8 @@ __all__ = ["graph_of", "vls_of"]
 
 
 def graph_of(fabric: Fabric) -> SwitchGraph:
-    """The graph of ``fabric`` as it is now: links whose two ends are LinkUp, ports with their LIDs and LMCs.
+    """Return the graph of ``fabric`` as it is now: links whose two ends are LinkUp, ports with
+    their LIDs and LMCs.
 
     Nodes, ports and switches are the fabric's rows. End ports without a LID (0, or the permissive
     65535 of a dump) are not in it, nor those that no manager reached
@@ -51,9 +52,9 @@ def _absent(fabric: Fabric) -> np.ndarray:
 
 
 def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
-    """``(sl2vl, data_vls)`` as :func:`~softib.routing.proof.verify.verify` takes them: uint8[switches,
-    ports + 1, ports + 1, 16] by input and output portnum, as in the switches of ``graph``, and the number of data
-    VLs of the widest port.
+    """Return ``(sl2vl, data_vls)`` as :func:`~softib.routing.proof.verify.verify` takes them:
+    uint8[switches, ports + 1, ports + 1, 16] by input and output portnum, as in the switches of
+    ``graph``, and the number of data VLs of the widest port.
 
     Where the output port does not operate the VL, the table has 15: such packets are dropped (IBA 7.6.6).
     """

@@ -58,7 +58,7 @@ class Credits:
 
 
 def credits_of(plane: Plane) -> Credits:
-    """:class:`Credits` of the links of ``plane``.
+    """Return :class:`Credits` of the links of ``plane``.
 
     A credit returns after the packet was sent, has crossed the cable and left the buffer, and a
     flow-control packet has crossed the cable in the other direction. If sending the packets that fit

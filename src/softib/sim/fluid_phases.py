@@ -211,8 +211,8 @@ def _by_loads(
 
 
 def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float]:
-    """(``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's link,
-    1000 × bits on the wire) of a message on a path that takes no time."""
+    """Return (``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's
+    link, 1000 × bits on the wire) of a message on a path that takes no time."""
     from softib.sim.phase_kernels import TAIL
 
     n, none = len(gbps), np.zeros(0, np.int64)

@@ -35,9 +35,9 @@ Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
 def weights_of(
     fabric: Fabric, port: np.ndarray, vl: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """``(high, low, share, idle)`` of channels (``port``, ``vl``): weights in both tables, the
-    share of the high-priority table when both have data, and the channels that no table serves although
-    it serves others (they get weight 1 of the lowest).
+    """Return ``(high, low, share, idle)`` of channels (``port``, ``vl``): weights in both tables,
+    the share of the high-priority table when both have data, and the channels that no table serves
+    although it serves others (they get weight 1 of the lowest).
 
     The high-priority table sends HighLimit × 4 KiB before a packet of the low one may be sent (0:
     one packet each). Tables without entries, as before the manager writes them, serve all VLs equally.
@@ -57,23 +57,23 @@ def weights_of(
 
 
 def i8(rows: int, fill: int = 0) -> np.ndarray:
-    """An int64 column."""
+    """Return an int64 column."""
     return np.full(rows, fill, np.int64)
 
 
 def i4(rows: int, fill: int = 0) -> np.ndarray:
-    """An int32 column."""
+    """Return an int32 column."""
     return np.full(rows, fill, np.int32)
 
 
 def f8(rows: int) -> np.ndarray:
-    """A float64 column of zeros."""
+    """Return a float64 column of zeros."""
     return np.zeros(rows)
 
 
 def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-    """``Flows`` and ``Links`` of :mod:`~softib.sim.maxmin_kernels`; of each channel its port (16 *
-    port + VL, -1: none), and whether no arbitration table serves it."""
+    """Return ``Flows`` and ``Links`` of :mod:`~softib.sim.maxmin_kernels`; of each channel its port
+    (16 * port + VL, -1: none), and whether no arbitration table serves it."""
     from softib.sim.maxmin_kernels import Flows, Links
 
     n = len(m)
@@ -117,7 +117,7 @@ def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> tuple[Any, Any, np
 
 
 def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing) -> Any:
-    """``Traffic`` of :mod:`~softib.sim.fluid_kernels`."""
+    """Return ``Traffic`` of :mod:`~softib.sim.fluid_kernels`."""
     from softib.sim.fluid_kernels import COMPUTES, Traffic
 
     n = len(m)
@@ -168,7 +168,7 @@ def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing) -> Any:
 
 
 def waits_of(m: Messages) -> Any:
-    """``Waits`` of :mod:`~softib.sim.fluid_kernels`."""
+    """Return ``Waits`` of :mod:`~softib.sim.fluid_kernels`."""
     from softib.sim.fluid_kernels import Waits
 
     first, to, completion = _dependents(m)
@@ -176,7 +176,7 @@ def waits_of(m: Messages) -> Any:
 
 
 def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.ndarray) -> Any:
-    """``Doubt`` of :mod:`~softib.sim.validity_kernels`; ``port`` of each channel."""
+    """Return ``Doubt`` of :mod:`~softib.sim.validity_kernels`; ``port`` of each channel."""
     from softib.sim.validity_kernels import Doubt
 
     n, channels = len(m), len(port)
@@ -209,8 +209,8 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.nda
 
 
 def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
-    """``(next, before)``: the next message of each one's queue pair, and the one before it (int64;
-    -1: none). Computations have none."""
+    """Return ``(next, before)``: the next message of each one's queue pair, and the one before it
+    (int64; -1: none). Computations have none."""
     after, before = np.full(len(m), -1, np.int64), np.full(len(m), -1, np.int64)
     order = np.argsort(m.qp, kind="stable")
     same = (m.qp[order][1:] == m.qp[order][:-1]) & ~m.computes[order][1:]
@@ -258,10 +258,10 @@ def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
 
 
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """``(first, channel, port, gbps)``: paths with two kinds of extra channels: in front of a link
-    limited by credits, one with the rate of one VL (``port`` is -2 - port); and at the start, a
-    separate one for each message with a static rate or without any link (to itself, or between ports 0;
-    ``port`` is -1)."""
+    """Return ``(first, channel, port, gbps)``: paths with two kinds of extra channels: in front of
+    a link limited by credits, one with the rate of one VL (``port`` is -2 - port); and at the
+    start, a separate one for each message with a static rate or without any link (to itself, or
+    between ports 0; ``port`` is -1)."""
     rows = laid.port >> 4
     vl_gbps = plane.credits.gbps[rows]
     slow_vls = np.flatnonzero(np.isfinite(vl_gbps))
@@ -290,8 +290,8 @@ def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.
 
 
 def _links(port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """``(group, link_next, link_head, several)`` of channels: those of one egress port are one
-    link."""
+    """Return ``(group, link_next, link_head, several)`` of channels: those of one egress port are
+    one link."""
     n = len(port)
     key = np.where(port >= 0, port >> 4, -1 - np.arange(n))
     order = np.argsort(key, kind="stable").astype(np.int32)

@@ -385,8 +385,8 @@ def packets_of(m: Messages, mtu: np.ndarray) -> np.ndarray:
 
 
 def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
-    """4-byte units of each message as PortXmitData counts them: headers, payload padded to 4,
-    ICRC; no VCRC."""
+    """Return 4-byte units of each message as PortXmitData counts them: headers, payload padded to
+    4, ICRC; no VCRC."""
     each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
     once = np.array([RETH, 0, AETH * 2, ATOMIC, 0, RETH + IMMDT])[m.opcode]
     once = np.where((m.opcode == Opcode.READ) & (packets == 1), AETH, once)
@@ -395,5 +395,6 @@ def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
 
 
 def wire_octets(m: Messages, packets: np.ndarray) -> np.ndarray:
-    """Octets of each message on the wire (float64): those that PortXmitData counts, and the VCRC of each packet."""
+    """Return octets of each message on the wire (float64): those that PortXmitData counts, and the
+    VCRC of each packet."""
     return np.asarray(dwords_of(m, packets) * 4.0 + np.where(m.computes, 0, packets * VCRC))

@@ -41,7 +41,7 @@ __all__ = [
 
 
 def random_pairs_limit(network: Network, partitions: Iterable[np.ndarray]) -> float:
-    """Upper bound of the mean relative rate of random pairs
+    """Return upper bound of the mean relative rate of random pairs
     (:func:`softib.sim.static.effective_bisection`), 0 to 1.
 
     Each of ``partitions`` (int64[switches], parts from 0) divides the hosts into parts. A flow

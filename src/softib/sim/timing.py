@@ -57,8 +57,8 @@ def profile_of(fabric: Fabric) -> DeviceProfile:
 
 
 def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray, half_ps: np.ndarray) -> Timing:
-    """:class:`Timing` of messages on their paths; ``gbps``: of the link through which each one's
-    data arrives; ``half_ps``: half of the latency of a pair of adapters, by end port.
+    """Return :class:`Timing` of messages on their paths; ``gbps``: of the link through which each
+    one's data arrives; ``half_ps``: half of the latency of a pair of adapters, by end port.
 
     A WRITE or SEND: half a pair of adapters, fetching of payload that is not inline, the path, the
     other half, the last packet into memory (after the previous one, if writing that to memory takes

@@ -84,7 +84,7 @@ class Database:
     # -- growth --
 
     def nodes_of(self, guids: np.ndarray) -> np.ndarray:
-        """Node of each NodeGUID, -1 if it is new. int32[n]"""
+        """Return the node of each NodeGUID, -1 if it is new. int32[n]"""
         guids = np.asarray(guids, np.uint64)  # with another type, the search would compare rounded numbers
         if not self.n_nodes:
             return np.full(len(guids), -1, np.int32)
@@ -95,7 +95,7 @@ class Database:
         return np.where(self.node_guid[node] == guids, node, -1).astype(np.int32)
 
     def node_of(self, guid: int) -> int:
-        """Node of one NodeGUID, -1 if there is none."""
+        """Return the node of one NodeGUID, -1 if there is none."""
         return int(self.nodes_of(np.array([guid], np.uint64))[0])
 
     def add_nodes(self, info: np.ndarray, route: np.ndarray) -> np.ndarray:
@@ -140,12 +140,13 @@ class Database:
     # -- between sweeps --
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Every column by its name."""
+        """Return every column by its name."""
         return {name: getattr(self, name) for name in (*_NODE_COLUMNS, *_PORT_COLUMNS)}
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, np.ndarray], sm_port: int) -> Database:
-        """A database with these columns, without routes. Raises :class:`KeyError` if one is missing."""
+        """Return a database with these columns, without routes. Raises :class:`KeyError` if one is
+        missing."""
         out = cls()
         out._node = {k: columns[k] for k in _NODE_COLUMNS}
         out._port = {k: columns[k] for k in _PORT_COLUMNS}
@@ -153,7 +154,7 @@ class Database:
         return out
 
     def copy(self) -> Database:
-        """An independent database with the same rows; unused routes are omitted."""
+        """Return an independent database with the same rows; unused routes are omitted."""
         out = Database()
         out.n_nodes, out.n_ports, out.sm_port = self.n_nodes, self.n_ports, self.sm_port
         out._node = {k: column[: self.n_nodes].copy() for k, column in self._node.items()}
@@ -210,8 +211,8 @@ class Database:
         return rows[np.argsort(self.node_guid[rows], kind="stable")]
 
     def end_ports(self, guids: np.ndarray | None = None) -> np.ndarray:
-        """Ports that own LIDs: port 0 of each usable switch, and each CA port that answered; by
-        PortGUID, the SM's first. ``guids``: only ports with these PortGUIDs."""
+        """Return ports that own LIDs: port 0 of each usable switch, and each CA port that answered;
+        by PortGUID, the SM's first. ``guids``: only ports with these PortGUIDs."""
         rows = np.arange(self.n_ports) if guids is None else np.flatnonzero(np.isin(self.port_guid, guids))
         node, number = self.port_node[rows], self.port_num[rows]
         on_switch = self.node_type[node] == NodeType.SWITCH
@@ -220,12 +221,13 @@ class Database:
         return np.concatenate([rows[rows == self.sm_port], rows[rows != self.sm_port]])
 
     def port_state(self, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """PortState of ``ports`` as last read, 0 if unknown."""
+        """Return PortState of ``ports`` as last read, 0 if unknown."""
         return PortInfo.port_state.get(self.port_info[ports])
 
     def port_modifier(self, ports: np.ndarray) -> np.ndarray:
-        """AttributeModifier of PortInfo of ``ports``: the portnum, and SMSupportExtendedSpeeds
-        if the device has these components (for a switch: port 0's CapabilityMask)."""
+        """Return AttributeModifier of PortInfo of ``ports``: the portnum, and
+        SMSupportExtendedSpeeds if the device has these components (for a switch: port 0's
+        CapabilityMask)."""
         says = np.where(self.are_external(ports), self.node_base[self.port_node[ports]], ports)
         extended = self.has_port_info[says] & (
             (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
@@ -246,7 +248,7 @@ class Database:
         return (self.vendor_id == MELLANOX) | np.isin(self.device_id, list(MELLANOX_PARTS))
 
     def name(self, node: int) -> str:
-        """NodeDescription, or the GUID."""
+        """Return NodeDescription, or the GUID."""
         raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
         return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
 

@@ -93,7 +93,7 @@ class DryRun:
         self._assumed: list[MadBatch] = []
 
     def out(self, outbox: MadBatch) -> MadBatch:
-        """``outbox`` without Sets: each becomes the Get of the same attribute."""
+        """Return ``outbox`` without Sets: each becomes the Get of the same attribute."""
         smps = np.isin(outbox.mad[:, CLASS_AT], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
         others = ~smps & (outbox.mad[:, METHOD_AT] == Method.SET) & (outbox.mad[:, CLASS_AT] != MgmtClass.SUBN_ADM)
         if others.any():  # addressed by LIDs that ports do not have yet
@@ -116,7 +116,7 @@ class DryRun:
         return outbox
 
     def back(self, inbox: MadBatch | None) -> MadBatch | None:
-        """``inbox`` with the answers that the manager expects to its Sets."""
+        """Return ``inbox`` with the answers that the manager expects to its Sets."""
         if self._assumed:
             inbox = MadBatch.concat([*self._assumed, *([] if inbox is None else [inbox])])
             self._assumed.clear()
@@ -150,19 +150,19 @@ class DryRun:
 
 
 def _tid(mad: np.ndarray) -> int:
-    """The half of the TransactionID that belongs to the manager."""
+    """Return the half of the TransactionID that belongs to the manager."""
     return int.from_bytes(mad[TID_AT + 4 : TID_AT + 8].tobytes(), "big")
 
 
 def _key(mad: np.ndarray) -> tuple[bytes, int, int]:
-    """Directed route, attribute and modifier."""
+    """Return directed route, attribute and modifier."""
     path = mad[INITIAL_PATH_AT + 1 : INITIAL_PATH_AT + 1 + int(mad[HOP_COUNT_AT])].tobytes()
     attr, modifier = int(MadHeader.attr_id.get(mad)), int(MadHeader.attr_mod.get(mad))
     return path, attr, modifier & (SM_SUPPORTS_EXTENDED_SPEEDS - 1) if attr == SmpAttr.PORT_INFO else modifier
 
 
 def _nodes_by_path(db: Database) -> dict[bytes, int]:
-    """Node of the directed route to it, or to one of its ports."""
+    """Return the node of the directed route to it, or to one of its ports."""
     rows = np.concatenate([db.port_route, db.node_route])
     nodes = np.concatenate([db.port_node, np.arange(db.n_nodes, dtype=np.int32)])
     path, hops = db.routes.path, db.routes.hops

@@ -86,8 +86,8 @@ def answer(
 
 
 def _device(notices: np.ndarray) -> np.ndarray:
-    """LID of the device that each notice (uint8[n, 64]) concerns: for the traps above it is in the details, first
-    (trap 128) or after 16 reserved bits."""
+    """Return LID of the device that each notice (uint8[n, 64]) concerns: for the traps above it is
+    in the details, first (trap 128) or after 16 reserved bits."""
     details = notices[:, Notice.data_details.byte :]
     first = Notice.trap_number.get(notices) == 128
     lid = np.where(first[:, None], details[:, :2], details[:, 2:4]).astype(np.int64)
@@ -156,8 +156,8 @@ class Responder:
         return self.sa_manager.answer(requests, now_ps)
 
     def sm_info(self) -> np.ndarray:
-        """SMInfo (IBA 14.2.5.13). All managers see the SM_Key: OpenSM ignores a manager that does not show it, and
-        sends requests without its own."""
+        """Return SMInfo (IBA 14.2.5.13). All managers see the SM_Key: OpenSM ignores a manager that
+        does not show it, and sends requests without its own."""
         config = self.mastership.config
         return SMInfo.pack(
             guid=self.replication.local_guid,

@@ -204,7 +204,7 @@ class SaManager:
                     )
 
     def _free_sl(self, subnet: Subnet) -> int:
-        """An SL whose VL no unicast path uses; 0 if one VL is enough, or none is left."""
+        """Return an SL whose VL no unicast path uses; 0 if one VL is enough, or none is left."""
         if subnet.routing.path_sl is None:
             return 0
         used = subnet.routing.vls
@@ -284,7 +284,7 @@ class SaManager:
         self._reports.postpone(by_ps)
 
     def send(self, now_ps: int) -> tuple[MadBatch, int]:
-        """Deferred answers and reports, and the time of the next call."""
+        """Return deferred answers and reports, and the time of the next call."""
         self._reports.receive(now_ps)
         self._reports.completed()
         served, self._served = self._served, False

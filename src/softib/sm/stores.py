@@ -53,8 +53,8 @@ class TableStore:
             store.clear()
 
     def digests(self) -> dict[tuple[int, int], bytes]:
-        """(NodeGUID, attribute) → 8 bytes of digest of all that is held there; only data written since the last
-        call is processed."""
+        """Return (NodeGUID, attribute) → 8 bytes of digest of all that is held there; only data
+        written since the last call is processed."""
         if self._touched:
             images: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
             for (guid, number, attr, modifier), image in self.held.items():
@@ -67,8 +67,8 @@ class TableStore:
     def changed(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray, fresh: np.ndarray
     ) -> np.ndarray:
-        """bool[n]: attributes that their port (row of ``db``) does not hold; they count as held from now on.
-        ``fresh`` bool[ports of db]: everything written there is lost."""
+        """Return bool[n]: attributes that their port (row of ``db``) does not hold; they count as
+        held from now on. ``fresh`` bool[ports of db]: everything written there is lost."""
         fresh = np.where(
             self._written_before(db, attr, ports, modifier, data),
             db.port_state()[ports] < PortState.ARMED,
@@ -87,8 +87,8 @@ class TableStore:
     def _written_before(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray
     ) -> np.ndarray:
-        """bool[n]: attributes of devices that hold exactly these according to the copy; ports that came up again
-        lost theirs anyway."""
+        """Return bool[n]: attributes of devices that hold exactly these according to the copy;
+        ports that came up again lost theirs anyway."""
         out = np.zeros(len(ports), bool)
         guids = np.array(sorted(guid for guid, what in self.copied if what == attr), np.uint64)
         rows = (

@@ -11,7 +11,7 @@ from softib.iba.constants import MadStatus
 from softib.iba.sa import SA_DATA, SaHeader, SaMethod, mask_of
 from softib.iba.structure import Structure
 from softib.live.clock import clock_ps
-from softib.live.umad_sm.wire import RETRIES, TIMEOUT_PS, MadWire
+from softib.live.umad_client.wire import RETRIES, TIMEOUT_PS, MadWire
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.monitor.requests import sa_gets

@@ -21,6 +21,7 @@ __all__ = [
     "Refused",
     "add_members",
     "allot",
+    "check_tenants",
     "create",
     "delete_partition",
     "put_tenant",
@@ -76,7 +77,7 @@ def _existing(draft: Draft, pkey: int) -> Partition:
 
 
 def _with(draft: Draft, pkey: int, options: Options) -> Partition:
-    """The partition as requested, created if it does not exist."""
+    """Return the partition as requested, created if it does not exist."""
     partition = draft.partition(pkey) or Partition(pkey, name=f"api_pkey_{pkey_text(pkey)}")
     given: dict[str, Any] = {
         "name": options.name,
@@ -162,10 +163,8 @@ def set_everyone(draft: Draft, membership: str) -> str:
 
 def put_tenant(draft: Draft, tenant: Tenant) -> str:
     """Enter a tenant, or change its limit."""
-    if not tenant.name or len(tenant.name) > 64 or not tenant.name.isprintable():
+    if not tenant.name.strip() or len(tenant.name) > 64 or not tenant.name.isprintable():
         raise InputError(f"name of a tenant {tenant.name[:24]!r} is not possible; use 1 to 64 printable characters")
-    if tenant.limit < draft.partitions_of(tenant.name):
-        raise Refused(f"{tenant.name} has {draft.partitions_of(tenant.name)} partitions; delete some first")
     draft.tenants[tenant.name] = tenant
     return f"tenant {tenant.name}: at most {tenant.limit} partitions"
 
@@ -174,10 +173,26 @@ def remove_tenant(draft: Draft, name: str) -> str:
     """Remove a tenant that has no partition."""
     if draft.tenant(name) is None:
         raise NotThere(f"there is no tenant {name[:64]!r}")
-    if count := draft.partitions_of(name):
-        raise Refused(f"{name} still has {count} partitions; delete them first")
     draft.tenants[name] = None
     return f"tenant {name} removed"
+
+
+def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None:
+    """Raise :class:`Refused` if a change, for example an undo or a restore, leaves a partition or an account without
+    its tenant, or a tenant with more partitions than its limit. ``accounts_of``: names of a tenant's accounts."""
+    for name, tenant in draft.tenants.items():
+        count, accounts = draft.partitions_of(name), accounts_of(name) if tenant is None else []
+        if tenant is None and count:
+            raise Refused(f"{name} still has {count} partitions; delete them first")
+        if accounts:
+            raise Refused(f"{name} still has accounts: {', '.join(accounts[:4])}; remove them first")
+        if tenant is not None and count > tenant.limit:
+            raise Refused(f"{name} has {count} partitions, more than the limit of {tenant.limit}; delete some first")
+    for pkey, partition in draft.partitions.items():
+        if partition is not None and partition.tenant and draft.tenant(partition.tenant) is None:
+            raise Refused(
+                f"{pkey_text(pkey)} belongs to tenant {partition.tenant}, which does not exist; make it first"
+            )
 
 
 def restore(draft: Draft, target: State, now_s: float) -> str:
@@ -202,13 +217,15 @@ def restore(draft: Draft, target: State, now_s: float) -> str:
 
 
 def undo(draft: Draft, rows: Rows, room: Room, later: Sequence[tuple[int, Rows]] = ()) -> str:
-    """Undo a revision: each row that is still as it left it, after the ``later`` revisions."""
+    """Undo a revision: each row that is still as it left it, after the ``later`` revisions. A port that would return to
+    its former tenant while it is another's is :class:`Refused`."""
     draft.undo(rows, later)
     for pkey, partition in draft.partitions.items():
         if partition is not None:
             old = draft.base.partition(pkey)
             came = partition.members.keys() - (old.members.keys() if old else set())
             _check(draft, partition, {g: partition.members[g] for g in came}, room)
+            _check_owners(draft, partition, sorted(came))
     taken = sum(map(len, draft.rows().values()))
     keys = {(table, str(row[0])) for table, of_table in rows.items() for row in of_table}
     text = f"{taken} rows taken back"
@@ -229,6 +246,17 @@ def _check(draft: Draft, partition: Partition, members: Mapping[int, Member], ro
                 f"port {guid_text(guid)} would be in {len(pkeys)} partitions, and its P_Key table or that of the "
                 f"switch port in front of it has {min(MOST_PKEYS, entries)} entries; remove it from others first"
             )
+
+
+def _check_owners(draft: Draft, partition: Partition, guids: Iterable[int]) -> None:
+    for guid in guids if partition.tenant else ():
+        for pkey in sorted(draft.memberships(guid) - {partition.pkey}):
+            other = draft.partition(pkey)
+            if other is not None and other.tenant not in ("", partition.tenant):
+                raise Refused(
+                    f"port {guid_text(guid)} would return to tenant {partition.tenant}, and is in {pkey_text(pkey)} of "
+                    f"tenant {other.tenant} now; remove it there first"
+                )
 
 
 def _check_tenant(draft: Draft, partition: Partition) -> None:

@@ -13,7 +13,7 @@ from softib.iba.constants import SmpAttr
 from softib.iba.sa import PKeyTableRecord, PortInfoRecord
 from softib.iba.smp import PortInfo, SMInfo, SwitchInfo
 from softib.live.subnet_reader import Progress, SubnetReader
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.sm.config import SmConfig
@@ -59,7 +59,7 @@ def read_evidence(
 
 
 def _without_key(reader: SubnetReader, rows: np.ndarray) -> np.ndarray:
-    """bool[n]: which end ports answer a Get without the M_Key."""
+    """Return bool[n]: which end ports answer a Get without the M_Key."""
     db = reader.subnet.db
     keyed, reader.queue = reader.queue, RequestQueue(db.routes, 0)
     every, keys = np.arange(len(db.routes)), db.routes.mkey.copy()

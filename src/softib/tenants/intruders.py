@@ -19,7 +19,7 @@ from softib.iba.sa import SA_DATA, SaHeader, SaMethod
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.live.umad_client.abi import ASKS
-from softib.live.umad_sm.wire import MadWire, smp_get, transact
+from softib.live.umad_client.wire import MadWire, smp_get, transact
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 
@@ -47,7 +47,7 @@ class Intruder:
     reporter: int
 
     def named(self, name_of: Callable[[int], str]) -> str:
-        """One line; ``name_of`` gives the port of a LID."""
+        """Return one line; ``name_of`` gives the port of a LID."""
         kind = "Q_Key" if self.trap == BAD_QKEY else "P_Key"
         where = f"a switch port (LID {self.reporter})" if self.trap == BAD_SWITCH_PKEY else name_of(self.reporter)
         sent = f"{name_of(self.lid)} sent to {name_of(self.target)} with {kind} {self.key:#x}"

@@ -47,7 +47,8 @@ READ, SIGNALED, GOOD = 4, 2, 0
 
 
 def guesses(given: int) -> list[int]:
-    """R_Keys near ``given``, the nearest first: as a whole, and by index (the upper 24 bits, as adapters assign it)."""
+    """Return R_Keys near ``given``, the nearest first: as a whole, and by index (the upper 24 bits,
+    as adapters assign it)."""
     steps = [sign * step for step in range(1, TRIES) for sign in (1, -1)]
     values = [value for step in steps for value in (given + step, given + (step << 8))]
     return [value for value in dict.fromkeys(values) if 0 < value < 1 << 32][:TRIES]
@@ -93,7 +94,7 @@ def _read(address: str, port: int, region: int, number: int | None = None) -> by
 
 
 def _rdma_read(pair: QueuePair, memory: Memory, remote: int, key: int) -> int:
-    """The completion status of one RDMA READ; -1: none within ten seconds."""
+    """Return the completion status of one RDMA READ; -1: none within ten seconds."""
     rings, context = rings_of(pair, 4), pair.id.contents.verbs
     rings.sge64[0, 0], rings.sge32[0, 2], rings.sge32[0, 3] = memory.address, SIZE, memory.lkey
     rings.send32[0, 6], rings.send32[0, 7], rings.send32[0, 8] = 1, READ, SIGNALED

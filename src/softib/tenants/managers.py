@@ -22,6 +22,8 @@ __all__ = ["FileManager", "InternalManager", "Manager"]
 
 SWEEP_S, LOOK_S = 60.0, 0.01
 COMMAND_S = 30.0
+PASSIVE = ("STANDBY", "NOT_ACTIVE")
+"""States of a manager (IBA 14.4.1) while another one is the master."""
 FILE, CHANGED = "partitions.conf", "changed-partitions.conf"
 
 
@@ -31,12 +33,19 @@ class Manager(Protocol):
     may still be written."""
 
     settles_s: float
+    title: str
+    """Its name in messages; ``advice``: what to do while another manager is the master."""
+    advice: str
     is_behind: bool
     """Return whether the manager's file lacks changes that are programmed."""
 
     def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Make the manager program these partitions; ``pkeys``: those changed since the last call (None: any may
         have). Raises :class:`~softib.errors.SoftibError` if it cannot."""
+
+    def is_master(self, master: int) -> bool:
+        """Return whether it, and no other manager, programs the subnet. ``master``: PortGUID of the master by the
+        ports of the subnet, 0 if it is on none of the hosts."""
 
     def keep(self, state: State) -> None:
         """Bring the manager's file up to date."""
@@ -47,6 +56,8 @@ class InternalManager:
     once; a complete file needs a sweep."""
 
     settles_s = 2.0
+    title = "softib's manager"
+    advice = "stop the other one, and set an M_Key and a priority that keep it out"
 
     def __init__(self, instance: Instance, folder: Path):
         folder = folder.resolve()
@@ -64,6 +75,8 @@ class InternalManager:
             if ask(self.instance, "partitions", file=str(self.changed_file))["programmed"]:
                 self.is_behind = True
                 return
+        if not self.is_master(0):
+            raise PeerError(f"{self.title} in {self.instance.name!r} is not the master, and programs nothing")
         self._write(state)
         before = ask(self.instance, "sweep", partitions=str(self.file))["sweeps"]
         until = time.monotonic() + SWEEP_S
@@ -77,8 +90,13 @@ class InternalManager:
                 )
             time.sleep(LOOK_S)
 
+    def is_master(self, master: int) -> bool:
+        """Return the manager itself reports whether another one has the subnet."""
+        return ask(self.instance, "status")["sm"]["state"] not in PASSIVE
+
     def tree(self, hosts: list[str]) -> dict[str, Any]:
-        """The aggregation tree of a job on ``hosts``. Raises :class:`~softib.errors.InputError` if none fits."""
+        """Return the aggregation tree of a job on ``hosts``. Raises
+        :class:`~softib.errors.InputError` if none fits."""
         return ask(self.instance, "job", hosts=hosts)
 
     def _hand_over(self, text: str) -> None:
@@ -118,6 +136,15 @@ class FileManager:
 
     def __init__(self, file: Path, reload: str):
         self.file, self.reload = file, shlex.split(reload)
+        self.title = f"the one that reads {file}"
+        self.advice = f"stop the other one, or restart the service if it reads {file}"
+        self._master: int | None = None
+
+    def is_master(self, master: int) -> bool:
+        """Return the master when the service started is the one that reads the file."""
+        if self._master is None:
+            self._master = master
+        return master == self._master
 
     def keep(self, state: State) -> None:
         """The file is always complete."""

@@ -116,11 +116,11 @@ class Partition:
     members: Mapping[int, Member] = field(default_factory=dict)
 
     def with_members(self, members: Mapping[int, Member]) -> Partition:
-        """The same partition with other members."""
+        """Return the same partition with other members."""
         return replace(self, members=members)
 
     def membership(self, guid: int) -> int:
-        """The P_Key in the table of ``guid``, 0 if it is not a member."""
+        """Return the P_Key in the table of ``guid``, 0 if it is not a member."""
         member = self.members.get(guid)
         full = self.everyone == "full" if member is None else member.full
         if member is None and not self.everyone:
@@ -142,8 +142,8 @@ _HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,18})")
 
 
 def parse_pkey(text: object) -> int:
-    """The 15 bits of a P_Key: hexadecimal digits with or without ``0x``; the membership bit is ignored. Raises
-    :class:`InputError` for values outside 0x1 to 0x7fff."""
+    """Return the 15 bits of a P_Key: hexadecimal digits with or without ``0x``; the membership bit
+    is ignored. Raises :class:`InputError` for values outside 0x1 to 0x7fff."""
     digits = _HEX.fullmatch(text) if isinstance(text, str) else None
     value = int(digits[1], 16) if digits else -1
     if not 0 <= value <= 0xFFFF or not value & DEFAULT_BASE:
@@ -152,7 +152,7 @@ def parse_pkey(text: object) -> int:
 
 
 def parse_guid(text: object) -> int:
-    """A GUID: 16 hexadecimal digits with or without ``0x``, or in groups of two or four that
+    """Return a GUID: 16 hexadecimal digits with or without ``0x``, or in groups of two or four that
     colons separate. Raises :class:`InputError`."""
     digits = _HEX.fullmatch(text.replace(":", "")) if isinstance(text, str) else None
     if digits is None or len(digits[1]) != 16 or not int(digits[1], 16):

@@ -4,102 +4,173 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from softib.errors import InputError
-from softib.sm.managers.partitions import FULL, parse_partitions
+from softib.plural import counted
+from softib.sm.managers.partitions import BEFORE_FILE, DEFAULT_SCOPE, FULL, LIMITED, parse_changes
 from softib.sm.managers.partitions import Partition as SmPartition
-from softib.tenants.model import DEFAULT_BASE, MTU_CODES, RATES, Member, Partition, Qos, parse_guid, parse_pkey
+from softib.tenants.model import (
+    DEFAULT_BASE,
+    MTU_CODES,
+    RATES,
+    Member,
+    Partition,
+    Qos,
+    guid_text,
+    parse_guid,
+    parse_pkey,
+)
 
-__all__ = ["conf_of", "from_conf", "from_ufm", "line_of", "to_conf"]
+__all__ = ["conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_NAME = re.compile(r"[^\W\d][\w .@/+()-]{0,63}(?<=\S)", re.ASCII)
 _DEFAULT_RATE = Qos().rate
+LINE_MEMBERS = 64
+"""Most members in a line: OpenSM takes the rest of a line of more than 4,094 bytes as a definition, and drops the
+file."""
 HEAD = "# Written by softib; changes made here are lost. Partitions are changed through its REST interface.\n"
 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
-    """The file, the default partition first; a ``whole`` one without empty partitions, which have no
-    effect."""
+    """Return the file, the default partition first; a ``whole`` one without empty partitions, which
+    have no effect."""
     return conf_of({p.pkey: line_of(p) for p in partitions if p.members or p.everyone or not whole})
 
 
 def conf_of(lines: Mapping[int, str]) -> str:
-    """The file of the lines of partitions by P_Key, the default partition first."""
+    """Return the file of the lines of partitions by P_Key, the default partition first."""
     ordered = sorted(lines.keys() - {DEFAULT_BASE})
     return "".join([HEAD, lines.get(DEFAULT_BASE, ""), *(lines[pkey] for pkey in ordered)])
 
 
 def line_of(partition: Partition) -> str:
-    """A partition as a definition of the file."""
+    """Return a partition as a definition of the file."""
     p, (mtu, rate, sl) = partition, partition.qos.codes
-    # A name is a client's text: characters outside a word could end the definition.
-    name = "Default" if p.pkey == DEFAULT_BASE else p.name if _NAME.fullmatch(p.name) else f"pkey_{p.pkey:#x}"
-    if name.lower() == "default" and p.pkey != DEFAULT_BASE:
-        name = f"pkey_{p.pkey:#x}"
-    flags = [f"{name}={p.pkey:#x}"]
+    flags = [f"{_name(p)}={p.pkey:#x}"]
     flags += ["indx0"] if p.index0 else []
     flags += ["ipoib"] if p.ip_over_ib else []
     flags += [f"mtu={mtu}", f"sl={sl}"]
-    # UFM's 2.5 Gb/s means that no rate is set; OpenSM's own default is 10 Gb/s.
+    # UFM's 2.5 Gb/s means that no rate is set.
     flags += [f"rate={rate}"] if p.qos.rate != _DEFAULT_RATE else []
     members = [f"ALL={p.everyone}", "SELF=full"] if p.everyone else []
     members += [f"{guid:#018x}={'full' if m.full else 'limited'}" for guid, m in sorted(p.members.items())]
-    return f"{', '.join(flags)} : {', '.join(members)} ;\n"
+    lines = [", ".join(members[i : i + LINE_MEMBERS]) for i in range(0, len(members), LINE_MEMBERS)]
+    return f"{', '.join(flags)} : {f',{chr(10)}  '.join(lines)} ;\n"
+
+
+def _name(p: Partition) -> str:
+    """Return the partition's name where OpenSM can read it: a client's text could end the
+    definition."""
+    if p.pkey == DEFAULT_BASE:
+        return "Default"
+    return p.name if _NAME.fullmatch(p.name) and p.name.lower() != "default" else f"pkey_{p.pkey:#x}"
+
+
+def exported(partitions: Iterable[Partition]) -> str:
+    """Return the file with every partition; comments at its beginning name what it cannot hold."""
+    ordered = sorted(partitions, key=lambda p: p.pkey)
+    return "".join(_not_held(p) for p in ordered) + to_conf(ordered, whole=False)
+
+
+def _not_held(p: Partition) -> str:
+    hosts = sum(bool(m.host) for m in p.members.values())
+    parts = [f"its name {p.name!a}"] if p.pkey != DEFAULT_BASE and _name(p) != p.name else []
+    parts += [f"its tenant {p.tenant!a}"] if p.tenant else []
+    parts += [f"the host's name of {counted(hosts, 'member')}"] if hosts else []
+    return f"# This file cannot hold of {p.pkey:#x}: {', '.join(parts)}\n" if parts else ""
 
 
 def from_conf(text: str, name: str) -> tuple[list[Partition], list[str]]:
-    """The partitions of a file, and a line for each part that the service does not support.
+    """Return the partitions of a file, and a line for each part that the service does not support.
     Raises :class:`InputError` with file and line if it cannot be read."""
-    notes: list[str] = []
-    return [_partition(p, name, notes) for p in parse_partitions(text, name)], notes
+    partitions, notes = parse_changes(text, name), list[str]()
+    default = next((p for p in partitions if p.pkey == DEFAULT_BASE), None)
+    if default is not None:
+        default.members[:0] = BEFORE_FILE
+    else:
+        notes.append(f"{name}: the default partition is not in it and stays as it is; OpenSM makes its members limited")
+    return [_partition(p, name, notes) for p in partitions], notes
+
+
+_NOT_KEPT = {"qkey": "Q_Key", "tclass": "TClass", "flow_label": "FlowLabel"}
 
 
 def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
     members: dict[int, Member] = {}
-    everyone = ""
+    everyone, omitted = "", list[str]()
     for who, bits in p.members:
         full = bool(bits & FULL)
+        if who == "SELF" and p.pkey == DEFAULT_BASE:
+            omitted += [] if full else ["the limited membership of SELF"]
+            continue
         if isinstance(who, int):
             members[who] = Member(full)
         elif who in ("ALL", "ALL_CAS") and p.pkey == DEFAULT_BASE:
             everyone = "full" if full else "limited"
-        elif who != "SELF":
-            notes.append(f"{file}: {p.name or hex(p.pkey)}: {who} is omitted; use GUIDs")
-    group = p.groups[0] if p.groups else None
-    if any(g.mgid for g in p.groups):
-        notes.append(f"{file}: {p.name or hex(p.pkey)}: its multicast groups are omitted")
-    mtu = {code: mtu for mtu, code in MTU_CODES.items()}.get(group.mtu if group else 4)
-    rate = {code: rate for rate, code in RATES.items()}.get(group.rate if group else 2)
-    if mtu is None or rate is None:
-        notes.append(f"{file}: {p.name or hex(p.pkey)}: its MTU or rate is not one of UFM's; the default is used")
+        else:
+            omitted.append(f"{who} (use GUIDs)")
+        if bits == FULL | LIMITED:
+            omitted.append(f"the limited one of both memberships of {who if isinstance(who, str) else guid_text(who)}")
+    mtu = {code: mtu for mtu, code in MTU_CODES.items()}.get(p.stated.get("mtu", MTU_CODES[Qos().mtu]))
+    rate = {code: rate for rate, code in RATES.items()}.get(p.stated.get("rate", RATES[_DEFAULT_RATE]))
+    if p.stated.get("rate") == RATES[_DEFAULT_RATE]:
+        omitted.append("rate=2 (2.5 Gb/s, with which UFM means no rate)")
+    omitted += [f"mtu={p.stated['mtu']} (not an MTU of UFM; 2 KiB is used)"] if mtu is None else []
+    omitted += [f"rate={p.stated['rate']} (not a rate of UFM; none is used)"] if rate is None else []
+    omitted += [flag for name, flag in _NOT_KEPT.items() if name in p.stated]
+    omitted += ["scope"] if any(g.scope != DEFAULT_SCOPE for g in p.groups if not g.mgid) else []
+    omitted += ["its multicast groups"] if any(g.mgid for g in p.groups) else []
+    if omitted:
+        notes.append(f"{file}: {p.name or hex(p.pkey)}: omitted: {', '.join(omitted)}")
     qos = Qos(mtu or Qos().mtu, p.sl, rate or _DEFAULT_RATE)
     title = "management" if p.pkey == DEFAULT_BASE else p.name or f"api_pkey_{p.pkey:#x}"
     return Partition(p.pkey, title, "", p.index0, p.ipoib, everyone, qos, members)
 
 
 def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
-    """The partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises :class:`InputError` for
-    other input."""
+    """Return the partitions of UFM's answer to ``GET resources/pkeys?guids_data=true``. Raises
+    :class:`InputError` for other input."""
     if not isinstance(document, dict):
         raise InputError("content: must be UFM's answer to GET resources/pkeys?guids_data=true, a mapping by P_Key")
-    out = list[Partition]()
+    out: dict[int, Partition] = {}
     for text, given in document.items():
-        pkey = parse_pkey(text)
-        if isinstance(given, dict) and "guids" not in given:
-            raise InputError(f"content: {text[:24]} has no guids; use guids_data=true in the request to UFM")
-        listed = given.get("guids") if isinstance(given, dict) else None
-        if not isinstance(listed, list) or not all(isinstance(g, dict) for g in listed):
-            raise InputError(f"content: {text[:24]}: guids must be a list of mappings")
-        members = {parse_guid(g.get("guid")): Member(g.get("membership", "full") == "full") for g in listed}
-        qos = given.get("qos_conf") or {}
-        try:
-            q = Qos(int(qos.get("mtu_limit", 2)), int(qos.get("service_level", 0)), float(qos.get("rate_limit", 2.5)))
-        except (AttributeError, TypeError, ValueError):
-            raise InputError(
-                f"content: {text[:24]}: qos_conf must be mtu_limit, service_level and rate_limit"
-            ) from None
-        everyone = str(given.get("membership") or "full") if pkey == DEFAULT_BASE else ""
-        name = str(given.get("partition") or f"api_pkey_{pkey:#x}")[:128]
-        index0 = any(g.get("index0") is True for g in listed)
-        out.append(Partition(pkey, name, "", index0, bool(given.get("ip_over_ib", True)), everyone, q, members))
-    return out, []
+        partition = _of_ufm(text, given)
+        if partition.pkey in out:
+            raise InputError(f"content: {text[:24]} comes twice; remove one")
+        out[partition.pkey] = partition
+    return list(out.values()), []
+
+
+def _of_ufm(text: str, given: object) -> Partition:
+    pkey, where = parse_pkey(text), f"content: {text[:24]}"
+    if not isinstance(given, dict):
+        raise InputError(f"{where}: must be a mapping")
+    if "guids" not in given:
+        raise InputError(f"{where} has no guids; use guids_data=true in the request to UFM")
+    listed = given["guids"]
+    if not isinstance(listed, list) or not all(isinstance(g, dict) for g in listed):
+        raise InputError(f"{where}: guids must be a list of mappings")
+    flag = lambda of, key, default: _one_of(of.get(key), (True, False), default, f"{where}: {key}")
+    full = lambda of, key: _one_of(of.get(key), ("full", "limited"), "full", f"{where}: {key}")
+    members = {parse_guid(g.get("guid")): Member(full(g, "membership") == "full") for g in listed}
+    qos = given.get("qos_conf") or {}
+    try:
+        q = Qos(int(qos.get("mtu_limit", 2)), int(qos.get("service_level", 0)), float(qos.get("rate_limit", 2.5)))
+    except (AttributeError, OverflowError, TypeError, ValueError):
+        raise InputError(f"{where}: qos_conf must be mtu_limit, service_level and rate_limit") from None
+    name = given.get("partition") or f"api_pkey_{pkey:#x}"
+    if not isinstance(name, str):
+        raise InputError(f"{where}: partition must be a name")
+    everyone = full(given, "membership") if pkey == DEFAULT_BASE else ""
+    index0 = [flag(g, "index0", False) for g in listed]
+    return Partition(pkey, name[:128], "", any(index0), flag(given, "ip_over_ib", True), everyone, q, members)
+
+
+def _one_of(value: object, possible: tuple[Any, ...], default: Any, where: str) -> Any:
+    if value is None:
+        return default
+    match = next((one for one in possible if one is value or (isinstance(one, str) and one == value)), None)
+    if match is None:
+        raise InputError(f"{where} must be {' or '.join(map(str, possible)).lower()}")
+    return match

@@ -13,10 +13,12 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 
 from softib.errors import PeerError, SoftibError
 from softib.tenants.managers import Manager
+from softib.tenants.mastership import MasterWatch
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
 from softib.tenants.search import Search
 from softib.tenants.state import State
@@ -59,24 +61,29 @@ class Drift:
     port: str
     missing: tuple[int, ...]
     extra: tuple[int, ...]
+    rival: bool = False
+    """Another manager was the master then."""
 
     def __str__(self) -> str:
         keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))
-        parts = [f"lacks {keys(self.missing)}"] * bool(self.missing) + [f"holds {keys(self.extra)}"] * bool(self.extra)
-        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}, which this service did not program"
+        parts = [f"lacks {keys(self.missing)}, which this service programmed"] * bool(self.missing)
+        parts += [f"holds {keys(self.extra)}, which this service did not program"] * bool(self.extra)
+        rival = "; another subnet manager is the master" if self.rival else ""
+        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}{rival}"
 
 
 @dataclass
 class Hooks:
     """The programmer's interface to the service. ``mark``: (revisions, state, detail); ``take_back``: undo a
     revision, with the reason. ``adopt``: enter the partitions of the tables read, if the
-    database is empty; returns whether it did."""
+    database is empty; returns whether it did. ``still``: while it is held, no change enters the state."""
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]
     mark: Callable[[list[int], str, str], None]
     take_back: Callable[[int, str], None]
     adopt: Callable[[], bool]
+    still: AbstractContextManager[object]
 
 
 class Programmer:
@@ -87,6 +94,7 @@ class Programmer:
         self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
         self.drifts: list[Drift] = []
         self.problem = ""
+        self.master = MasterWatch(view, manager)
         self.ready = threading.Event()
         """Set after the first reconciliation."""
         self._waiting: dict[int, Done] = {}
@@ -156,7 +164,7 @@ class Programmer:
                 self._step()
                 if self._keep_s() <= 0:
                     self._keep()
-                self.problem = ""
+                self.problem = self.master.problem
             except SoftibError as error:
                 if str(error) != self.problem:
                     LOG.warning("%s", error)
@@ -168,7 +176,7 @@ class Programmer:
                 self.problem = f"a bug in softib: {type(error).__name__}: {error}"
                 self._wait(RETRY_S)
                 continue
-            self._wait(min(self._rest_s(), self._keep_s()))
+            self._wait(min(self._rest_s(), self._keep_s(), self.master.due_s()))
         if self._search is not None:
             self._search.close()
         if self.manager.is_behind:
@@ -176,7 +184,8 @@ class Programmer:
                 self._keep()
 
     def _keep_s(self) -> float:
-        """Seconds until the manager's file is written again; infinite if it is up to date."""
+        """Return seconds until the manager's file is written again; infinite if it is up to
+        date."""
         return max(0.0, self._kept + KEEP_S - time.monotonic()) if self.manager.is_behind else math.inf
 
     def _keep(self) -> None:
@@ -196,7 +205,9 @@ class Programmer:
         for task in tasks:
             task()
         self._look_around()
-        if batch and self.ready.is_set():
+        if self.ready.is_set() and not self.master.due_s() and self.master.look():
+            self._due = 0.0  # the other manager's tables are compared at once
+        if batch and self.ready.is_set() and not self.master.problem:
             self._program(batch)
 
     def _program(self, batch: list[Done]) -> None:
@@ -211,6 +222,10 @@ class Programmer:
                 self._waiting.pop(one.revision, None)
         wrong = self._verify(guids)
         if wrong and not self._newer(wrong):  # a sweep that reads every table decides
+            self.master.look()
+            if self.master.problem:
+                self.changed(batch)
+                return
             self.manager.program(self.hooks.snapshot())
             wrong = self._verify(set(wrong))
         self._judge(batch, wrong)
@@ -243,7 +258,7 @@ class Programmer:
         """Return whether durable changes of these ports are waiting. Then the tables are judged after
         those."""
         with self._lock:
-            return any(not one.guids.isdisjoint(guids) for one in self._waiting.values())
+            return any(one.everyone or not one.guids.isdisjoint(guids) for one in self._waiting.values())
 
     def _differs(self, state: State, guid: int, held: Held) -> Differences:
         return held.differs(state.wanted(guid, self.view.manager))
@@ -305,7 +320,7 @@ class Programmer:
         return self._search is None and time.monotonic() >= self._searched + self._search_s()
 
     def _rest_s(self) -> float:
-        """Seconds until there may be something to do without a call."""
+        """Return seconds until there may be something to do without a call."""
         now = time.monotonic()
         due = self._searched + self._search_s() if self._pending else self._due
         return self.reconcile_s if self._search is not None else max(0.0, min(due, self._due) - now)
@@ -320,6 +335,7 @@ class Programmer:
             self._searched, self._took = time.monotonic(), search.took_s
             self.view.take(search.view, search.whole, search.programmed)
             if search.whole:
+                self.master.look()
                 self._reconcile(not self.ready.is_set(), search.programmed)
                 self._due = time.monotonic() + self.reconcile_s
                 self.ready.set()
@@ -330,6 +346,8 @@ class Programmer:
 
     def _appeared(self) -> None:
         """Have pending members appeared?"""
+        if self.master.problem:
+            return
         hits = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
         appeared = set().union(*(guids for _, guids in hits))
         wrong = self._verify(appeared) if appeared else {}
@@ -343,16 +361,12 @@ class Programmer:
         ``programmed`` while the tables were read, were made by someone else; the manager programs the tables again."""
         if first and self.hooks.adopt():
             return
-        state = self.hooks.snapshot()
-        with self._lock:
-            busy = self._guids(list(self._waiting.values())) | programmed
-        differ = [g for g, held in self.view.tables.items() if g not in busy and any(self._differs(state, g, held))]
-        drifts = []
-        for guid, table in self.view.read(differ).items():
-            missing, extra = self._differs(state, guid, table)
-            if missing or extra:
-                name = self.view.ports[guid].name
-                drifts.append(Drift(self.hooks.clock(), guid, name, tuple(sorted(missing)), tuple(sorted(extra))))
+        state, tables = self.hooks.snapshot(), self.view.tables
+        suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
+        drifts = self._drifts(state, self.view.read(suspects))
+        if self.master.problem:  # known differences are not repeated every minute
+            known = {(d.guid, d.missing, d.extra) for d in self.drifts if d.rival}
+            drifts = [replace(d, rival=True) for d in drifts if (d.guid, d.missing, d.extra) not in known]
         if not drifts:
             return
         if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
@@ -361,5 +375,20 @@ class Programmer:
             if len(drifts) > LOGGED:
                 LOG.warning("%d more ports differ; GET /tenants/v1/findings lists them", len(drifts) - LOGGED)
             self.drifts = (self.drifts + drifts)[-1000:]
+        if self.master.problem:
+            return
         self.manager.program(state)
         self._verify({d.guid for d in drifts})
+
+    def _drifts(self, state: State, tables: dict[int, Held]) -> list[Drift]:
+        """Return the tables that differ from the state, without the ports of changes that are not
+        programmed yet. A change enters both at one moment, so one that is made meanwhile is no
+        difference."""
+        with self.hooks.still, self._lock:
+            busy = self._guids(list(self._waiting.values())).union(*(silent for _, silent in self._pending.values()))
+            differ = {g: self._differs(state, g, held) for g, held in tables.items() if g not in busy}
+        return [
+            Drift(self.hooks.clock(), guid, self.view.ports[guid].name, tuple(sorted(missing)), tuple(sorted(extra)))
+            for guid, (missing, extra) in differ.items()
+            if missing or extra
+        ]

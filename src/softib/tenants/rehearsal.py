@@ -24,7 +24,7 @@ from softib.iba.sa import JoinState, MCMemberRecord, PathRecord, PortInfoRecord,
 from softib.iba.smp import DATA_AT, LinearForwardingTable, MadHeader, PKeyTable, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_sm.wire import smp_get, smp_set, transact
+from softib.live.umad_client.wire import smp_get, smp_set, transact
 from softib.mad.batch import MadBatch
 from softib.result import Result
 from softib.tenants.administration import ask_administration
@@ -90,11 +90,11 @@ class Stage:
     key: int = field(default=0)
 
     def attack(self, request: MadBatch) -> np.ndarray | None:
-        """The answer to one SMP of the attacker."""
+        """Return the answer to one SMP of the attacker."""
         return transact(self.wires[self.attacker], request)
 
     def truth(self, attr: SmpAttr, lid: int, modifier: int = 0) -> np.ndarray:
-        """An attribute (uint8[64]) as the manager reads it."""
+        """Return an attribute (uint8[64]) as the manager reads it."""
         answer = transact(self.trusted, smp_get(attr, modifier, lid, self.mkey))
         return np.zeros(64, np.uint8) if answer is None else answer
 
@@ -330,7 +330,7 @@ def rehearse(stage: Stage) -> Iterator[Attempt]:
 
 
 def _keys(s: Stage, host: str) -> list[int]:
-    """The first block of the host's P_Key table."""
+    """Return the first block of the host's P_Key table."""
     return [int(k) for k in PKeyTable.pkey.get(s.truth(SmpAttr.PKEY_TABLE, s.lids[host]))]
 
 
@@ -379,7 +379,8 @@ def _write(s: Stage, server: int, client: int) -> bool:
 
 
 def _traps(first: int, master: int, issuer: int) -> MadBatch:
-    """A batch of traps 128 (IBA 14.2.5.1) to LID ``master`` in the name of LID ``issuer``."""
+    """Return a batch of traps 128 (IBA 14.2.5.1) to LID ``master`` in the name of LID
+    ``issuer``."""
     batch = MadBatch.zeros(FLOOD_BATCH)
     notice = Notice.pack(is_generic=1, type=URGENT, producer_type=SWITCH, trap_number=LINK_STATE, issuer_lid=issuer)
     details = TrapLinkState.pack(lid=issuer)

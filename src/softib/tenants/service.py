@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
@@ -57,7 +57,7 @@ class TenantService:
         self.accounts = Accounts(self.store)
         self.view = SubnetView(open_wire)
         self.writer = Writer(self.store, self.state, clock, self._committed)
-        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt)
+        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         if self.programmer is not None:
             self.programmer.start([done_of(r.id, r.detail, r.rows) for r in self.store.unprogrammed()])
@@ -83,10 +83,11 @@ class TenantService:
         return self.writer.submit(request)
 
     def rehearse(self, change: Change) -> Rows:
-        """The effect of ``change``, without making it."""
+        """Return the effect of ``change``, without making it."""
         with self.writer.lock:
             draft = Draft(self.state)
             change(draft)
+            changes.check_tenants(draft, self.store.accounts_of)
             return draft.rows()
 
     def take_back(self, number: int, actor: str) -> Done:
@@ -122,7 +123,8 @@ class TenantService:
             )
 
     def hosts_members(self, names: Iterable[str]) -> dict[int, Member]:
-        """The ports of hosts as members. Raises :class:`NotThere` for a name without a host."""
+        """Return the ports of hosts as members. Raises :class:`NotThere` for a name without a
+        host."""
         out: dict[int, Member] = {}
         for name in names:
             guids = self.view.names.get(name)
@@ -143,7 +145,7 @@ class TenantService:
             opened.close()
 
     def held(self, guid: int) -> Held | None:
-        """The tables of a port as last read."""
+        """Return the tables of a port as last read."""
         return self.view.tables.get(guid)
 
     def programmed(self, partition: Partition, guid: int) -> bool:
@@ -152,14 +154,14 @@ class TenantService:
         return held is not None and key in held.port and (held.leaf is None or key in held.leaf)
 
     def settled(self, number: int, seconds: float) -> Revision | None:
-        """The revision when its state has changed from durable, or after ``seconds``."""
+        """Return the revision when its state has changed from durable, or after ``seconds``."""
         until = time.monotonic() + seconds
         while self.store.state_of(number) == "durable" and time.monotonic() < until:
             time.sleep(0.01)
         return self.store.revision(number)
 
     def findings(self) -> list[Finding]:
-        """Changes by others, and limits that members will meet."""
+        """Return changes by others, and limits that members will meet."""
         out: list[Finding] = []
         if self.programmer is not None:
             if self.programmer.problem:
@@ -193,7 +195,8 @@ class TenantService:
         ]
 
     def _qos(self) -> list[Finding]:
-        """Partitions that need more than a member's port supports: no path or group has that MTU or rate."""
+        """Return partitions that need more than a member's port supports: no path or group has that
+        MTU or rate."""
         out = []
         for partition in list(self.state.partitions.values()):
             mtu = partition.qos.codes[0]
@@ -207,9 +210,9 @@ class TenantService:
         return out
 
     def isolation(self, guids: Iterable[int]) -> list[tuple[int, int, int]]:
-        """Pairs of ports whose tables, read now, let them exchange packets although no partition contains both:
-        (PortGUID, PortGUID, P_Key), for each of ``guids`` and the ports that share a P_Key with it. Empty:
-        isolated, as far as ports answered."""
+        """Return pairs of ports whose tables, read now, let them exchange packets although no
+        partition contains both: (PortGUID, PortGUID, P_Key), for each of ``guids`` and the ports
+        that share a P_Key with it. Empty: isolated, as far as ports answered."""
         if self.programmer is None:
             raise InputError("no subnet is programmed here; start the service on a running fabric or a umad device")
         wanted = set(guids)
@@ -262,14 +265,18 @@ class TenantService:
         return True
 
     def _take_back(self, number: int, where: str) -> None:
-        done = self.take_back(number, "softib")
+        try:
+            done = self.take_back(number, "softib")
+        except InputError as error:  # later changes depend on it
+            self._mark([number], "refused", f"{where}; it cannot be rolled back: {error}")
+            return
         assert self.programmer is not None
         self.programmer.undoes(done.revision)
         self._mark([number], "rolled-back", f"{where}; revision {done.revision} rolls it back")
 
 
 def _common(a: set[int], b: set[int]) -> set[int]:
-    """P_Keys, without the membership bit, with which two ports may exchange packets: one of the ports is a full
-    member (IBA 10.9.3)."""
+    """Return P_Keys, without the membership bit, with which two ports may exchange packets: one of
+    the ports is a full member (IBA 10.9.3)."""
     full = {k & DEFAULT_BASE for k in a if k & 0x8000} & {k & DEFAULT_BASE for k in b}
     return full | ({k & DEFAULT_BASE for k in b if k & 0x8000} & {k & DEFAULT_BASE for k in a})

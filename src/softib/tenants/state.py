@@ -20,13 +20,13 @@ Rows = dict[str, list[list[Any]]]
 
 
 def head_of(partition: Partition) -> list[Any]:
-    """A partition without its members, as a row of the database."""
+    """Return a partition without its members, as a row of the database."""
     p = partition
     return [p.name, p.tenant, int(p.index0), int(p.ip_over_ib), p.everyone, p.qos.mtu, p.qos.sl, p.qos.rate]
 
 
 def partition_of(pkey: int, head: list[Any], members: dict[int, Member]) -> Partition:
-    """The reverse of :func:`head_of`."""
+    """Return the reverse of :func:`head_of`."""
     name, tenant, index0, ip_over_ib, everyone, mtu, sl, rate = head
     return Partition(pkey, name, tenant, bool(index0), bool(ip_over_ib), everyone, Qos(mtu, sl, rate), members)
 
@@ -48,30 +48,31 @@ class State:
         """Every port is a full member of the default partition, which carries IPoIB, as in OpenSM without a file."""
         state = cls()
         state.partitions[DEFAULT_BASE] = Partition(DEFAULT_BASE, "management", everyone="full")
+        state.owned[""] = 1
         return state
 
     def partition(self, pkey: int) -> Partition | None:
-        """The partition of ``pkey``."""
+        """Return the partition of ``pkey``."""
         return self.partitions.get(pkey)
 
     def tenant(self, name: str) -> Tenant | None:
-        """The tenant of that name."""
+        """Return the tenant of that name."""
         return self.tenants.get(name)
 
     def quarantined_until(self, pkey: int) -> float:
-        """Clock time before which ``pkey`` is not assigned; minus infinity: it is free."""
+        """Return clock time before which ``pkey`` is not assigned; minus infinity: it is free."""
         return self.quarantine.get(pkey, -math.inf)
 
     def memberships(self, guid: int) -> frozenset[int]:
-        """P_Keys of the partitions that name ``guid``."""
+        """Return P_Keys of the partitions that name ``guid``."""
         return self.pkeys_of.get(guid, frozenset())
 
     def partitions_of(self, tenant: str) -> int:
-        """The number of partitions of ``tenant``."""
+        """Return the number of partitions of ``tenant``."""
         return self.owned.get(tenant, 0)
 
     def wanted(self, guid: int, manager: int = 0) -> set[int]:
-        """The P_Keys, with their membership bits, that the table of ``guid`` shall hold.
+        """Return the P_Keys, with their membership bits, that the table of ``guid`` shall hold.
         ``manager``: the port of the subnet manager, always a full member of the default
         partition."""
         keys = {p.membership(guid) for k in self.memberships(guid) if (p := self.partitions.get(k)) is not None}
@@ -105,31 +106,31 @@ class Draft:
         self.pkeys_of: dict[int, frozenset[int]] = {}
 
     def partition(self, pkey: int) -> Partition | None:
-        """The partition of ``pkey``."""
+        """Return the partition of ``pkey``."""
         return self.partitions[pkey] if pkey in self.partitions else self.base.partition(pkey)
 
     def tenant(self, name: str) -> Tenant | None:
-        """The tenant of that name."""
+        """Return the tenant of that name."""
         return self.tenants[name] if name in self.tenants else self.base.tenant(name)
 
     def quarantined_until(self, pkey: int) -> float:
-        """Clock time before which ``pkey`` is not assigned."""
+        """Return clock time before which ``pkey`` is not assigned."""
         if pkey in self.quarantine:
             until_s = self.quarantine[pkey]
             return -math.inf if until_s is None else until_s
         return self.base.quarantined_until(pkey)
 
     def memberships(self, guid: int) -> frozenset[int]:
-        """P_Keys of the partitions that name ``guid``."""
+        """Return P_Keys of the partitions that name ``guid``."""
         return self.pkeys_of[guid] if guid in self.pkeys_of else self.base.memberships(guid)
 
     def names(self) -> set[str]:
-        """Names of all tenants."""
+        """Return names of all tenants."""
         base = self.base.names() if isinstance(self.base, Draft) else set(self.base.tenants)
         return {name for name in base | self.tenants.keys() if self.tenant(name) is not None}
 
     def partitions_of(self, tenant: str) -> int:
-        """The number of partitions of ``tenant``."""
+        """Return the number of partitions of ``tenant``."""
         count = self.base.partitions_of(tenant)
         for pkey, partition in self.partitions.items():
             old = self.base.partition(pkey)
@@ -163,7 +164,7 @@ class Draft:
         return self.partitions, self.tenants, self.quarantine, self.pkeys_of
 
     def rows(self) -> Rows:
-        """The rows that it changes, with their previous contents."""
+        """Return the rows that it changes, with their previous contents."""
         partitions, members = list[list[Any]](), list[list[Any]]()
         for pkey, new in self.partitions.items():
             old = self.base.partition(pkey)
@@ -200,8 +201,8 @@ class Draft:
                 self._undo_partition(pkey, heads.get(pkey), changed)
 
     def _given_away(self, left: dict[int, Any], later: Sequence[tuple[int, Rows]]) -> set[int]:
-        """P_Keys whose partition ended, began or got another tenant later, unless it is again as it was. ``left``: the
-        rows of partitions as the change left them."""
+        """Return P_Keys whose partition ended, began or got another tenant later, unless it is
+        again as it was. ``left``: the rows of partitions as the change left them."""
         left, given = dict(left), set[int]()
         for _, rows in later:
             for pkey, before, after in rows.get("partition", []):

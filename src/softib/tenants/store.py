@@ -12,6 +12,7 @@ import os
 import re
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import IO, Any
 
 from softib.errors import InputError, MissingLibrary, SoftibError
 from softib.extras import install_command
-from softib.tenants.model import Member, Tenant
+from softib.tenants.model import Member, Tenant, parse_pkey
 from softib.tenants.state import Rows, State, partition_of
 
 __all__ = ["FILE", "Revision", "Store", "Unavailable"]
@@ -89,16 +90,17 @@ class Store:
     # -- reading, from any thread --
 
     def read(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query over committed data."""
+        """Return the rows of a query over committed data."""
         with self._reads:
             return self._reading.execute(query, values).fetchall()
 
     def state(self) -> State:
-        """The state after the last commit."""
+        """Return the state after the last commit."""
         return _state(self.read)
 
     def state_of_backup(self, name: str) -> State:
-        """The state in a copy that :meth:`backup` made in this folder. Raises :class:`InputError`."""
+        """Return the state in a copy that :meth:`backup` made in this folder. Raises
+        :class:`InputError`."""
         path = self.folder / name
         if not re.fullmatch(r"tenants-\d{1,12}\.db", name) or not path.is_file():
             raise InputError(f"there is no backup {name[:64]!r}; use the file name of an earlier POST backup")
@@ -107,43 +109,51 @@ class Store:
             try:
                 read = lambda query: copy.execute(query).fetchall()
                 if not {version for (version,) in read(VERSION)} <= SAME_STATE:
-                    raise InputError(f"{path}: another version of softib made it; restore it with that version")
-                return _state(read)
+                    raise InputError("another version of softib made it; restore it with that version")
+                state = _state(read)
             finally:
                 copy.close()
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
+        except InputError as error:
+            raise InputError(f"{path}: cannot be restored: {error}") from None
+        return state
 
     def revisions(self, most: int = 100, before: int | None = None) -> list[Revision]:
-        """The newest revisions first, those older than ``before``."""
+        """Return the newest revisions first, those older than ``before``."""
         query = "SELECT * FROM revision WHERE id < ? ORDER BY id DESC LIMIT ?"
         return [_revision(row) for row in self.read(query, (MOST if before is None else _fitting(before), most))]
 
     def revision(self, number: int) -> Revision | None:
-        """One of them."""
+        """Return one of them."""
         return next(
             (_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (_fitting(number),))), None
         )
 
     def state_of(self, number: int) -> str | None:
-        """The state of a revision. Its rows, which may be thousands, are not decoded."""
+        """Return the state of a revision. Its rows, which may be thousands, are not decoded."""
         return next(
             (str(row[0]) for row in self.read("SELECT state FROM revision WHERE id = ?", (_fitting(number),))), None
         )
 
     def of_request(self, owner: str, request_id: str) -> Revision | None:
-        """The revision made by the request of this owner; within a transaction."""
+        """Return the revision made by the request of this owner; within a transaction."""
         query = "SELECT * FROM revision WHERE owner = ? AND request_id = ?"
         row = self.db.execute(query, (owner, request_id)).fetchone()
         return None if row is None else _revision(row)
 
+    def accounts_of(self, tenant: str) -> list[str]:
+        """Names of the accounts of a tenant."""
+        return [name for (name,) in self.read("SELECT name FROM account WHERE tenant = ? ORDER BY name", (tenant,))]
+
     def after(self, number: int) -> list[tuple[int, Rows]]:
-        """Number and rows of the revisions after this one, the oldest first; within a transaction."""
+        """Return number and rows of the revisions after this one, the oldest first; within a
+        transaction."""
         query = "SELECT id, rows FROM revision WHERE id > ? ORDER BY id"
         return [(int(one), json.loads(rows)) for one, rows in self.db.execute(query, (number,))]
 
     def unprogrammed(self) -> list[Revision]:
-        """Revisions that are only durable, or wait for members: the oldest first."""
+        """Return revisions that are only durable, or wait for members: the oldest first."""
         rows = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
         return [_revision(row) for row in rows]
 
@@ -234,15 +244,17 @@ def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
         members.setdefault(pkey, {})[guid] = Member(bool(full), host)
         pkeys.setdefault(guid, set()).add(pkey)
     for pkey, *head in read("SELECT * FROM partition"):
+        parse_pkey(f"{pkey:#x}")
         state.partitions[pkey] = partition_of(pkey, head, members.get(pkey, {}))
-        state.owned[head[1]] = state.owned.get(head[1], 0) + 1
+    state.owned = dict(Counter(p.tenant for p in state.partitions.values()))
     state.pkeys_of = {guid: frozenset(keys) for guid, keys in pkeys.items()}
     state.quarantine = dict(read("SELECT pkey, until_s FROM quarantine"))
     return state
 
 
 def _fitting(number: int) -> int:
-    """The number, or the nearest that SQLite can hold: a client's may be larger than any revision's."""
+    """Return the number, or the nearest that SQLite can hold: a client's may be larger than any
+    revision's."""
     return max(-MOST, min(number, MOST))
 
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.errors import PeerError
-from softib.iba.constants import PKEY_BLOCK
+from softib.iba.constants import PKEY_BLOCK, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
+from softib.live.umad_client.wire import smp_get, transact
 from softib.live.vport_reading import read_vports, vport_pkey_tables
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
@@ -52,7 +53,7 @@ class Held:
     shared: bool = False
 
     def differs(self, wanted: set[int]) -> tuple[set[int], set[int]]:
-        """Missing and extra keys in either table."""
+        """Return missing and extra keys in either table."""
         missing, extra = wanted - set(self.port), set(self.port) - wanted
         if self.leaf is not None:
             missing |= wanted - self.leaf
@@ -77,7 +78,7 @@ class SubnetView:
         """Name of a host → PortGUIDs."""
 
     def room(self, guid: int) -> int:
-        """Entries of the tables for ``guid``; 0 if it was never seen. For any thread."""
+        """Return entries of the tables for ``guid``; 0 if it was never seen. For any thread."""
         port = self.ports.get(guid)
         return 0 if port is None else port.entries
 
@@ -105,9 +106,24 @@ class SubnetView:
                 names.setdefault(port.node, []).append(port.guid)
         self.names = names
         db = reader.subnet.db
-        master = int(PortInfo.master_sm_lid.get(db.port_info[db.sm_port]))
-        self.manager = next((p.guid for p in self.ports.values() if p.lid == master), 0)
+        self._master_of(db.port_info[db.sm_port])
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
+
+    def look_for_master(self) -> None:
+        """Read from the port of this host which port is the master subnet manager's."""
+        if self._opened is None:
+            return
+        try:
+            info = transact(self._opened.wire, smp_get(SmpAttr.PORT_INFO))
+        except PeerError:
+            self.close()
+            raise
+        if info is not None:
+            self._master_of(info)
+
+    def _master_of(self, port_info: np.ndarray) -> None:
+        master = int(PortInfo.master_sm_lid.get(port_info))
+        self.manager = next((p.guid for p in self.ports.values() if p.lid == master), 0)
 
     def _found(self, reader: SubnetReader) -> Iterable[Port]:
         db = reader.subnet.db
@@ -196,8 +212,8 @@ class SubnetView:
 
 
 def partitions_of(tables: Mapping[int, Held], manager: int) -> list[Partition]:
-    """The partitions in the ports' tables: the default one by the membership of most ports, without the
-    ``manager``'s, and each other with the members whose tables have it."""
+    """Return the partitions in the ports' tables: the default one by the membership of most ports,
+    without the ``manager``'s, and each other with the members whose tables have it."""
     members: dict[int, dict[int, Member]] = {}
     first: dict[int, bool] = {}
     for guid, held in sorted(tables.items()):

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from softib.errors import SoftibError
-from softib.tenants.changes import Change, Refused
+from softib.tenants.changes import Change, Refused, check_tenants
 from softib.tenants.state import Draft, Rows, State
 from softib.tenants.store import Store, Unavailable
 
@@ -40,7 +40,7 @@ class Done:
 
 
 def done_of(number: int, text: str, rows: Rows) -> Done:
-    """The durable change of these rows."""
+    """Return the durable change of these rows."""
     members = [(pkey, int(guid, 16)) for (pkey, guid), _, _ in rows.get("member", [])]
     heads = rows.get("partition", [])
     everyone = any((before[4] if before else "") != (after[4] if after else "") for _, before, after in heads)
@@ -79,7 +79,7 @@ class Mark:
 
 
 class Writer:
-    """``committed`` is called, in the writer's thread, with the changes of each commit."""
+    """``committed`` is called, in the writer's thread and with ``lock`` held, with the changes of each commit."""
 
     def __init__(self, store: Store, state: State, clock: Callable[[], float], committed: Callable[[list[Done]], None]):
         self.store, self.state, self.clock, self.committed = store, state, clock, committed
@@ -87,8 +87,8 @@ class Writer:
         self._unmarked: list[Mark] = []
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
         self.lock = threading.Lock()
-        """Held while the state changes; taken by a reader that needs a consistent view of several
-        partitions."""
+        """Held while the state changes and ``committed`` receives the changes; taken by a reader that needs a
+        consistent view of several partitions, or of the state and the changes that are not programmed."""
         self._thread.start()
 
     def submit(self, request: Request) -> Future[Done]:
@@ -138,9 +138,10 @@ class Writer:
                 together[0].answer.set_exception(error)
             return
         self._unmarked.clear()
+        made = [result for _, result in results if isinstance(result, Done) and not result.repeated]
         with self.lock:
             self.state.take(batch)
-        self.committed([result for _, result in results if isinstance(result, Done) and not result.repeated])
+            self.committed(made)
         for request, result in results:
             if isinstance(result, Done):
                 request.answer.set_result(result)
@@ -155,6 +156,7 @@ class Writer:
                 return earlier
             draft = Draft(batch)
             text = request.change(draft)
+            check_tenants(draft, self.store.accounts_of)
         except Unavailable:
             raise
         except Exception as error:

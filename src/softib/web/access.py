@@ -38,7 +38,7 @@ a token in an address to other sites. An answer may have its own policy."""
 
 
 def new_token() -> str:
-    """256 random bits as text."""
+    """Return 256 random bits as text."""
     return secrets.token_urlsafe(32)
 
 
@@ -53,8 +53,8 @@ def is_loopback(host: str) -> bool:
 
 
 def policy_of(page: str) -> str:
-    """The Content-Security-Policy of a softib page with scripts inside: only those may run, identified by their
-    hashes (CSP level 2, hash sources)."""
+    """Return the Content-Security-Policy of a softib page with scripts inside: only those may run,
+    identified by their hashes (CSP level 2, hash sources)."""
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     hashes = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
     return (
@@ -131,7 +131,7 @@ def _tokens(scope: Scope, headers: dict[bytes, str]) -> list[str]:
 
 
 def _name(host: str) -> str:
-    """A Host header without its port."""
+    """Return a Host header without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].lower()

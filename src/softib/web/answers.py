@@ -324,7 +324,7 @@ ANSWERS: dict[str, type[Result]] = {
 
 
 def answers_of(path: str) -> dict[int | str, dict[str, Any]]:
-    """``responses`` of the route ``/api/v1/PATH``: the type of its answer."""
+    """Return ``responses`` of the route ``/api/v1/PATH``: the type of its answer."""
     if path in ANSWERS:
         return {200: {"model": json_type(ANSWERS[path])}}
     row: Any = PAGES[path]

@@ -42,7 +42,7 @@ NodeName = Annotated[str, Query(description="name or GUID of a node; NODE:PORT f
 
 
 def app_of(served: Served) -> FastAPI:
-    """The application; :class:`softib.web.access.Access` decides who may use it."""
+    """Return the application; :class:`softib.web.access.Access` decides who may use it."""
     app = FastAPI(
         title="softib",
         version=__version__,
@@ -74,8 +74,8 @@ class Refusal(BaseModel):
 
 
 async def _one_line(request: Request, error: Exception) -> JSONResponse:
-    """An invalid parameter: its name and the permitted values, in ``detail`` like every other error; the value that
-    was sent is not returned."""
+    """Return an invalid parameter: its name and the permitted values, in ``detail`` like every
+    other error; the value that was sent is not returned."""
     assert isinstance(error, RequestValidationError)
     wrong = "; ".join(f"{e['loc'][-1]}: {broken_rule(e)}" for e in error.errors())
     return JSONResponse({"detail": wrong}, 422)
@@ -352,7 +352,7 @@ def _pages(app: FastAPI, served: Served) -> None:
 
 
 def _rows_of(now: Now, node: str | None) -> np.ndarray:
-    """Port rows of a node, by its number; of all nodes without one."""
+    """Return port rows of a node, by its number; of all nodes without one."""
     f = now.fabric
     if node is None:
         return np.arange(f.sizes.ports)

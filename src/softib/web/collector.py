@@ -65,9 +65,8 @@ class Collector:
         self._changed = True
 
     def step(self) -> Interval | None:
-        """One round; returns the increases in it, None for the first. Raises :class:`SoftibError` if there is no
-        answer; the
-        next call opens the source again."""
+        """Return one round; returns the increases in it, None for the first. Raises
+        :class:`SoftibError` if there is no answer; the next call opens the source again."""
         try:
             if self.watch is None:
                 self._opened = self._open()
@@ -102,7 +101,8 @@ class Collector:
         return since > max(LEAST_REREAD_S, self._read_took / SHARE)
 
     def read(self) -> ReadResult:
-        """Nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` if there is no answer."""
+        """Return nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` if
+        there is no answer."""
         assert self._opened is not None and self.watch is not None
         began = time.monotonic()
         self._changed = False
@@ -126,7 +126,8 @@ class Collector:
 
 
 def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
-    """Counts that grow when the manager of a running fabric sees a change: its traps and sweeps."""
+    """Return counts that grow when the manager of a running fabric sees a change: its traps and
+    sweeps."""
     traps = {name: n for name, n in reported.get("traps", {}).items() if name.startswith("trap_")}
     sweeps = reported.get("sm", {}).get("sweeps")
     return () if not reported else (sorted(traps.items()), sweeps)

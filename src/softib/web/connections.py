@@ -41,7 +41,7 @@ def most_connections() -> int:
 
 
 def bounded_protocol() -> type[asyncio.Protocol]:
-    """uvicorn's protocol with these limits."""
+    """Return uvicorn's protocol with these limits."""
     most = most_connections()
 
     class Protocol(H11Protocol):

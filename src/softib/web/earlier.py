@@ -31,7 +31,7 @@ __all__ = ["Earlier", "counter_findings"]
 
 
 def counter_findings(fabric: Fabric, seen: Observations, jobs: JobsOnMap | None) -> list[Finding]:
-    """Findings of the rules over ``seen``, followed through the tables that were read from
+    """Return findings of the rules over ``seen``, followed through the tables that were read from
     ``fabric``, with the jobs that cross each."""
     tables = tables_of(fabric, seen.ports) if "lfts" in fabric.source.records else None
     return with_bisection(fabric, judge(seen, tables, None, None if jobs is None else jobs.links.crossing))
@@ -86,7 +86,8 @@ class Earlier:
         )
 
     def at(self, at_s: float | None) -> Now:
-        """The state at a clock time; None: now. Raises :class:`SoftibError` if the history does not answer."""
+        """Return the state at a clock time; None: now. Raises :class:`SoftibError` if the history
+        does not answer."""
         served, now = self.served, self.served.now
         began = served.recent.times()[0] if served.recent.samples else now.time_s
         if at_s is None or (served.past is None and served.collector is None):
@@ -115,7 +116,7 @@ class Earlier:
         )
 
     def _before(self, at_s: float, then: PastMap, now: Now) -> Now:
-        """The state in the history, with its cables checked and its counters judged."""
+        """Return the state in the history, with its cables checked and its counters judged."""
         stamp = -1.0 if self.served.jobs is None else JobsOnMap.stamp(self.served.jobs)
         key = at_s, hash((now.drawn, stamp))
         if key not in self._judged:
@@ -149,7 +150,8 @@ class Earlier:
         return self._judged[key]
 
     def _jobs(self, at_s: float, then: PastMap, now: Now) -> tuple[JobsOnMap | None, str]:
-        """The jobs of the file that ran then, on the links by the present tables; and why they are unknown."""
+        """Return the jobs of the file that ran then, on the links by the present tables; and why
+        they are unknown."""
         if self.served.jobs is None or now.jobs is None:
             return None, ""
         try:

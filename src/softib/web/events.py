@@ -29,7 +29,8 @@ MISSING, FELL = "missing-cable", "link-flaps"
 
 
 def says_down(f: Finding) -> Cable | None:
-    """The cable that is down according to ``f``, its smaller end first; None: ``f`` is about something else."""
+    """Return the cable that is down according to ``f``, its smaller end first; None: ``f`` is about
+    something else."""
     ends = sorted((p.guid, p.portnum) for p in f.where if p.portnum is not None)
     if len(f.where) != 2 or len(ends) != 2:
         return None
@@ -37,8 +38,8 @@ def says_down(f: Finding) -> Cable | None:
 
 
 def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Snapshot) -> tuple[Finding, ...]:
-    """``findings`` with one finding for each cable that is down, worst first. A finding of ``before`` stays while its
-    cable is down, unless ``findings`` names both its ends otherwise.
+    """Return ``findings`` with one finding for each cable that is down, worst first. A finding of
+    ``before`` stays while its cable is down, unless ``findings`` names both its ends otherwise.
 
     A cable that was never read comes from the pattern: it is kept while other devices are down, which
     may hide the pattern.
@@ -69,7 +70,7 @@ def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Sn
 
 
 def _is_up(f: Finding) -> Finding:
-    """A link failure that was judged before its link came back."""
+    """Return a link failure that was judged before its link came back."""
     return replace(f, message=f.message.removesuffix(", and is down"), evidence={**f.evidence, "down": False})
 
 
@@ -138,7 +139,7 @@ class Events:
         """Called with each event that is kept."""
 
     def all(self) -> list[Event]:
-        """The newest first."""
+        """Return the newest first."""
         events = [event for kept in list(self._kept.values()) for event in list(kept)]
         return sorted(events, key=lambda e: -e.time_s)
 
@@ -228,7 +229,7 @@ class Events:
         self._add(sorted(new - came), lambda key: _port(at_s, key, name, "info", "link is up"))
 
     def _recovered(self, one: Interval, up: np.ndarray) -> list[tuple[int, int]]:
-        """Ports that were down and are ``up`` (bool[n]), in the order of their GUIDs."""
+        """Return ports that were down and are ``up`` (bool[n]), in the order of their GUIDs."""
         if not self._down or not len(one.guid):
             return []
         keys = sorted(self._down)
@@ -308,12 +309,13 @@ def _guids(one: Snapshot) -> set[int]:
 
 
 def _keys(one: Interval, rows: np.ndarray) -> list[tuple[int, int]]:
-    """NodeGUID and portnum of ``rows``."""
+    """Return NodeGUID and portnum of ``rows``."""
     return list(zip(one.guid[rows].tolist(), one.portnum[rows].tolist(), strict=True))
 
 
 def _rates(before: Interval, one: Interval) -> list[tuple[int, float, float]]:
-    """(row, rate before, rate now) of ports whose rate is another one, both known and above 0."""
+    """Return (row, rate before, rate now) of ports whose rate is another one, both known and above
+    0."""
     name = "rate_gbps"
     if name not in before.level or name not in one.level or not len(before.guid):
         return []

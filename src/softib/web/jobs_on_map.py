@@ -57,8 +57,8 @@ class JobsOnMap:
         return cls._drawn(links, tuple(links.to_json()), seen, drawn)
 
     def on(self, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """The same jobs on another map: ports are looked up by NodeGUID and portnum, and those that are
-        not on the map are omitted."""
+        """Return the same jobs on another map: ports are looked up by NodeGUID and portnum, and
+        those that are not on the map are omitted."""
         return self._drawn(self.links, self.table, seen, drawn)
 
     @classmethod
@@ -86,8 +86,8 @@ class JobsOnMap:
         return names.index(name)
 
     def colours(self, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """(uint8[edges], uint8[nodes]): 0 no job, the job's colour, :data:`SHARED`. ``only`` this job: its shared
-        edges are SHARED, edges of others are 0."""
+        """Return (uint8[edges], uint8[nodes]): 0 no job, the job's colour, :data:`SHARED`. ``only``
+        this job: its shared edges are SHARED, edges of others are 0."""
         count = self.uses.sum(axis=0)
         value = np.zeros(self.uses.shape[1], np.uint8)
         for j in range(len(self.uses)):
@@ -100,7 +100,8 @@ class JobsOnMap:
         return value, node
 
     def shared(self) -> list[dict[str, Any]]:
-        """Links (each direction of a cable is one) that two or more jobs may use, those of most jobs first."""
+        """Return links (each direction of a cable is one) that two or more jobs may use, those of
+        most jobs first."""
         channels = np.flatnonzero(self.links.shared > 1)
         channels = channels[np.lexsort((self.links.port[channels], -self.links.shared[channels]))]
         f, names = self.links.fabric, [j.job.name for j in self.links.jobs]

@@ -37,7 +37,7 @@ class Groups:
 
 
 def groups_of(fabric: Fabric, drawn: Map) -> tuple[Groups, Groups, Groups]:
-    """Levels 1 to 3 of ``drawn``. Near-linear in nodes."""
+    """Return levels 1 to 3 of ``drawn``. Near-linear in nodes."""
     n = fabric.sizes.nodes
     racks = drawn.leaf.astype(np.int64)
     # A block's tier; the top tier has no blocks, its switches are grouped by their tile.
@@ -59,7 +59,7 @@ def groups_of(fabric: Fabric, drawn: Map) -> tuple[Groups, Groups, Groups]:
 
 
 def _tiles(drawn: Map) -> np.ndarray:
-    """The tile of each node, int64[nodes]."""
+    """Return the tile of each node, int64[nodes]."""
     if not len(drawn.x):
         return np.zeros(0, np.int64)
     side = max(float(np.ptp(drawn.x)), float(np.ptp(drawn.y)), 1.0) / TILES
@@ -116,8 +116,8 @@ REMOVED = 4
 
 
 def map_document(now: Now) -> dict[str, Any]:
-    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and position; edges
-    as pairs of node rows; ``level``: the groups of each level of detail
+    """Return columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and
+    position; edges as pairs of node rows; ``level``: the groups of each level of detail
     (:mod:`softib.web.map_json`), null for the nodes themselves."""
     f, m = now.seen.fabric, now.map
     kind = np.where(f.is_switch, 0, np.where(f.node_type == NodeType.ROUTER, 2, 1))
@@ -146,11 +146,12 @@ def _level(g: Groups) -> dict[str, Any]:
 
 
 def values_document(now: Now, sample: Sample | None, by: By, job: str | None = None) -> dict[str, Any]:
-    """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 = the
-    link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale of the largest;
-    ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's number, 255
-    several (only of ``job`` if it is given). ``down``: 1 for edges without any remaining cable.
-    ``node``: the worst finding of each node, 4 if it is missing; its job with ``by=jobs``."""
+    """Return ``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port,
+    255 = the link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale of the
+    largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's
+    number, 255 several (only of ``job`` if it is given). ``down``: 1 for edges without any
+    remaining cable. ``node``: the worst finding of each node, 4 if it is missing; its job with
+    ``by=jobs``."""
     value, node = np.zeros(len(now.map.edge)), _of_nodes(now)
     scale: float | None = None
     if by == "findings":
@@ -174,8 +175,8 @@ def values_document(now: Now, sample: Sample | None, by: By, job: str | None = N
 
 
 def down_document(now: Now) -> list[dict[str, Any]]:
-    """Missing cables and nodes that were seen before, the newest first. ``named``: a
-    finding names both ends of the cable, or a node at an end is in the list."""
+    """Return missing cables and nodes that were seen before, the newest first. ``named``: a finding
+    names both ends of the cable, or a node at an end is in the list."""
     at: dict[tuple[int, int | None], set[int]] = {}
     for i, finding in enumerate(now.findings):
         for p in finding.where:
@@ -223,7 +224,7 @@ def _of_ports(now: Now, sample: Sample, by: str) -> tuple[np.ndarray, float]:
 
 
 def _down(now: Now) -> np.ndarray:
-    """bool[edges]: all cables of the edge are down."""
+    """Return bool[edges]: all cables of the edge are down."""
     f, m = now.seen.fabric, now.map
     lost = [end for cable in now.seen.down for end in cable]
     lost_ports = np.zeros(f.sizes.ports, bool)

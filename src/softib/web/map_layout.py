@@ -43,7 +43,7 @@ class Map:
 
 
 def map_of(fabric: Fabric) -> Map:
-    """The map of ``fabric``. Near-linear in ports."""
+    """Return the map of ``fabric``. Near-linear in ports."""
     structure = recognise(fabric)
     tier = structure.rank.astype(np.int8)
     edge, edge_of_port = _edges(fabric)
@@ -73,7 +73,7 @@ def _leaves(f: Fabric, edge: np.ndarray) -> np.ndarray:
 
 
 def _parts(f: Fabric, s: Structure, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(block of each node: the smallest switch in it, or -1; bool of the top tier)."""
+    """Return (block of each node: the smallest switch in it, or -1; bool of the top tier)."""
     rank = s.rank.astype(np.int64)
     top = int(rank.max(initial=0))
     switch = f.is_switch & (rank > 0)
@@ -136,7 +136,8 @@ def _blocks(
 
 
 def _across(blocks: int, width: float, height: float) -> int:
-    """Blocks side by side so that the whole is about as wide as a screen, and its last row is not nearly empty."""
+    """Return blocks side by side so that the whole is about as wide as a screen, and its last row
+    is not nearly empty."""
     n = np.arange(1, blocks + 1)
     rows = -(-blocks // n)
     return int(n[np.argmin(np.abs(np.log(n * width / (rows * height) / ASPECT)) + 0.5 * (rows * n - blocks) / n)])

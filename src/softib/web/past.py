@@ -34,10 +34,10 @@ class KeptTopologies(Protocol):
     """The source of topologies."""
 
     def topologies(self) -> list[float]:
-        """Clock times from which each was valid, oldest first."""
+        """Return clock times from which each was valid, oldest first."""
 
     def ports_of(self, since_s: float) -> ObservedPorts:
-        """The ports with a cable from then on."""
+        """Return the ports with a cable from then on."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _rows(ports: ObservedPorts) -> dict[tuple[int, int], int]:
 
 
 def _cables(ports: ObservedPorts) -> frozenset[Cable]:
-    """Its cables, in the form of :mod:`softib.web.remembered`."""
+    """Return its cables, in the form of :mod:`softib.web.remembered`."""
     rows = np.flatnonzero(ports.peer > np.arange(len(ports)))
     peer = ports.peer[rows]
     a = zip(ports.node_guid[rows].tolist(), ports.portnum[rows].tolist(), strict=True)
@@ -166,11 +166,11 @@ class Past:
         self.times()
 
     def times(self) -> list[float]:
-        """Clock times of its rounds, oldest first."""
+        """Return clock times of its rounds, oldest first."""
         return [t / 1e9 for t in self.history.times().tolist()]
 
     def at(self, time_s: float) -> Sample | None:
-        """The round nearest to ``time_s``."""
+        """Return the round nearest to ``time_s``."""
         times = self.history.times()
         if not len(times):
             return None
@@ -199,16 +199,16 @@ class Past:
         return self.history.observations(int(times[max(first, last + 1 - max(1, ROWS // ports))]), int(times[last]))
 
     def topologies(self) -> list[float]:
-        """Clock times from which each kept topology was valid, oldest first."""
+        """Return clock times from which each kept topology was valid, oldest first."""
         return [t / 1e9 for t in self.history.topologies().tolist()]
 
     def ports_of(self, since_s: float) -> ObservedPorts:
-        """The ports with a cable of the topology whose time is nearest."""
+        """Return the ports with a cable of the topology whose time is nearest."""
         stamps = self.history.topologies()
         return self.history.ports_of(int(stamps[int(np.argmin(np.abs(stamps - np.int64(since_s * 1e9))))]))
 
     def of_port(self, guid: int, portnum: int, since_s: float, until_s: float) -> list[tuple[float, float, float, int]]:
-        """(time, load, wait, errors) of one port at each round between two clock times."""
+        """Return (time, load, wait, errors) of one port at each round between two clock times."""
         one = self.history.of_port(guid, portnum, int(since_s * 1e9), min(2**63 - 1, int(until_s * 1e9)))
         s = sample_of(one)
         return [

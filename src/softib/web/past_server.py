@@ -64,7 +64,7 @@ class PastServer:
             )
 
     def times(self) -> list[float]:
-        """Clock times of its data, at most :data:`POINTS` of them, oldest first."""
+        """Return clock times of its data, at most :data:`POINTS` of them, oldest first."""
         now = self.clock()
         if now - self._times[0] > KNOWN_S:
             times = self._times[1]
@@ -86,7 +86,7 @@ class PastServer:
         return sorted({t for one in ask_range(self.url, ALIVE, since_s, until_s, step) for t, _ in one.samples})
 
     def at(self, time_s: float) -> Sample | None:
-        """The rates of ports in the five minutes before the nearest time."""
+        """Return the rates of ports in the five minutes before the nearest time."""
         times = self.times()
         if not times:
             return None
@@ -120,8 +120,8 @@ class PastServer:
         return values
 
     def _errors(self, when: float) -> dict[Key, int]:
-        """The increases of error counters above 0, from the first to the last time at which they are. A counter
-        that fell was cleared: its increase is unknown."""
+        """Return the increases of error counters above 0, from the first to the last time at which
+        they are. A counter that fell was cleared: its increase is unknown."""
         rose: dict[Target, dict[Key, int]] = {}
         for one in ask(self.url, f"({error_metrics()} > 0)[{RATE_S}s:15s]", when):
             values, key = [v for _, v in one.samples], key_of(one.labels)
@@ -134,7 +134,7 @@ class PastServer:
         return most
 
     def of_port(self, guid: int, portnum: int, since_s: float, until_s: float) -> list[tuple[float, float, float, int]]:
-        """(time, load, wait, errors: unknown) of one port between two clock times."""
+        """Return (time, load, wait, errors: unknown) of one port between two clock times."""
         times = [t for t in self.times() if since_s <= t <= until_s]
         if len(times) < 2:
             return []
@@ -170,7 +170,8 @@ class PastServer:
             return None
 
     def topology_at(self, time_s: float) -> ObservedPorts:
-        """The ports with a cable at a time, by their NodeGUIDs if the present fabric has them."""
+        """Return the ports with a cable at a time, by their NodeGUIDs if the present fabric has
+        them."""
         ports = ports_at(self.url, time_s)
         whose = self._whose()
         guid = np.array([whose.get(g, g) for g in ports.node_guid.tolist()], np.uint64)

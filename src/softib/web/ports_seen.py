@@ -43,7 +43,7 @@ class PortsSeen:
     over: Observations | None = None
 
     def aligned(self) -> Reading:
-        """The reading, with a row for each of ``ports``."""
+        """Return the reading, with a row for each of ``ports``."""
         p, r = self.ports, self.reading
         aligned = Reading.empty(p.node_guid, p.portnum)
         if r is None or not len(r) or not len(p):
@@ -57,8 +57,8 @@ class PortsSeen:
 
 
 def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """One row for each port with a cable, the worst first: bit error ratios beyond their limits, then errors that
-    increased in the last minutes, errors in all, bit error ratios.
+    """Return one row for each port with a cable, the worst first: bit error ratios beyond their
+    limits, then errors that increased in the last minutes, errors in all, bit error ratios.
 
     ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: their increase in
     ``observed_s`` seconds; ``per_hour``: the same as a rate, from
@@ -100,8 +100,8 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
 
 
 def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Ports with a bit error ratio beyond its limit (bool[n]): before FEC, as errors are many, at once; the others
-    if :data:`RATE_S` or a file give them, or several errors."""
+    """Return ports with a bit error ratio beyond its limit (bool[n]): before FEC, as errors are
+    many, at once; the others if :data:`RATE_S` or a file give them, or several errors."""
     limits = shipped()
     sure = (seconds >= RATE_S) | (seconds == 0) | (rose >= limits["symbol_errors_least"])
     worst = np.fmax(np.nan_to_num(ber["symbol"]), np.nan_to_num(ber["effective"]))
@@ -128,9 +128,9 @@ def _rises(
 
 
 def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """One row for each port with known data of its module or cable: vendor, part and serial number, kind and length
-    of the cable, the module's measurements (of its lanes the weakest). None where
-    unknown."""
+    """Return one row for each port with known data of its module or cable: vendor, part and serial
+    number, kind and length of the cable, the module's measurements (of its lanes the weakest). None
+    where unknown."""
     p, level = seen.ports, seen.aligned().level
     empty, unknown = np.full(len(p), "", object), np.full(len(p), np.nan)
     texts = {name: p.text.get(of, empty) for name, of in MODULE_TEXTS.items()}
@@ -149,7 +149,7 @@ def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
 
 
 def _locations(p: ObservedPorts, f: Fabric, rows: np.ndarray) -> dict[str, list[Any]]:
-    """Node, its GUID and port of ``rows``, and the port at the other end."""
+    """Return node, its GUID and port of ``rows``, and the port at the other end."""
     shown = dict(zip(f.node_guid.tolist(), distinct_names(f), strict=True))
     guid, number, peer = p.node_guid.tolist(), p.portnum.tolist(), p.peer.tolist()
     names = [shown.get(g, name) for g, name in zip(guid, p.node, strict=True)]
@@ -163,12 +163,13 @@ def _locations(p: ObservedPorts, f: Fabric, rows: np.ndarray) -> dict[str, list[
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Four digits of each; None for a value that is not a number, or that JSON cannot express."""
+    """Return four digits of each; None for a value that is not a number, or that JSON cannot
+    express."""
     return [float(f"{v:.4g}") if math.isfinite(v) else None for v in values.tolist()]
 
 
 def _by_name(values: dict[str, np.ndarray], rows: np.ndarray) -> list[dict[str, int]]:
-    """Counters that are not 0, by name, for each of ``rows``."""
+    """Return counters that are not 0, by name, for each of ``rows``."""
     counts: list[dict[str, int]] = [{} for _ in rows]
     for name, column in values.items():
         chosen = column[rows]

@@ -32,7 +32,7 @@ class Sample:
 
 
 def sample_of(one: Interval) -> Sample:
-    """The data of an interval."""
+    """Return the data of an interval."""
     errors = np.zeros(len(one.guid), np.uint64)
     for name in ERRORS:
         if name in one.increase:
@@ -50,7 +50,7 @@ def sample_of(one: Interval) -> Sample:
 
 
 def port_rows(f: Fabric, guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
-    """Rows in ``f`` of ports by NodeGUID and portnum; -1 if it has none. int64[n]"""
+    """Return rows in ``f`` of ports by NodeGUID and portnum; -1 if it has none. int64[n]"""
     if not f.sizes.nodes:
         return np.full(len(guid), -1, np.int64)
     order = np.argsort(f.node_guid, kind="stable")
@@ -72,11 +72,11 @@ class Recent:
             self.samples.append(sample)
 
     def times(self) -> list[float]:
-        """Clock times of the samples, oldest first."""
+        """Return clock times of the samples, oldest first."""
         return [s.time_s for s in list(self.samples)]
 
     def at(self, time_s: float | None) -> Sample | None:
-        """The sample nearest to ``time_s``; None: the newest. None if there is none yet."""
+        """Return the sample nearest to ``time_s``; None: the newest. None if there is none yet."""
         samples = list(self.samples)
         if not samples:
             return None

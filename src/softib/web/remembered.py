@@ -45,9 +45,8 @@ class Remembered:
         self._cables, self.now = cables_of(f), kept
 
     def take(self, f: Fabric, time_s: float) -> bool:
-        """A reading of ``time_s``; returns whether there is another map to draw. If one end of a cable has another
-        cable now, it
-        was moved, not lost."""
+        """Return a reading of ``time_s``; returns whether there is another map to draw. If one end
+        of a cable has another cable now, it was moved, not lost."""
         cables = cables_of(f)
         used = {end for cable in cables for end in cable}
         last = self.now
@@ -93,7 +92,7 @@ def cables_of(f: Fabric) -> frozenset[Cable]:
 
 
 def _union(f: Fabric, old: Fabric | None, lost: set[Cable], removed: set[int]) -> Fabric:
-    """``f`` with the nodes and cables that it no longer has."""
+    """Return ``f`` with the nodes and cables that it no longer has."""
     assert old is not None
     b = FabricBuilder(f.name)
     old_row = {g: i for i, g in enumerate(old.node_guid.tolist())}

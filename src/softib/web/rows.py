@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 
 def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
-    """Oldest first. From the server's first round on, its own rounds count; while the history cannot be read, only
-    they do."""
+    """Return oldest first. From the server's first round on, its own rounds count; while the
+    history cannot be read, only they do."""
     of_rounds, before = served.recent.times(), []
     if served.past is not None:
         with contextlib.suppress(SoftibError):
@@ -44,7 +44,7 @@ def thinned(values: Sequence[T], most: int) -> list[T]:
 
 
 def port_history(served: Served, guid: int, portnum: int, since_s: float, until_s: float, most: int) -> dict[str, Any]:
-    """Columns of one port over time."""
+    """Return columns of one port over time."""
     samples = list(served.recent.samples)
     began = samples[0].time_s if samples else until_s
     points = (
@@ -76,15 +76,16 @@ MOST = 1000
 
 
 def page(columns: Mapping[str, Any], rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
-    """``{"total", "offset", "rows"}`` of the chosen ``rows`` of ``columns``, at most :data:`MOST`."""
+    """Return ``{"total", "offset", "rows"}`` of the chosen ``rows`` of ``columns``, at most
+    :data:`MOST`."""
     names = list(columns)
     lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()]
     return page_of(rows.tolist(), offset, limit, lambda i: dict(zip(names, (c[i] for c in lists), strict=True)))
 
 
 def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndarray:
-    """Rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``: the largest first;
-    unknown values last), or in their own order ("").
+    """Return rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``:
+    the largest first; unknown values last), or in their own order ("").
 
     Raises :class:`UnknownName` for a column that does not exist, or has no order.
     """
@@ -111,7 +112,7 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
 def page_of(
     all_of: Sequence[Any], offset: int, limit: int, row: Callable[[Any], Any] = lambda one: one
 ) -> dict[str, Any]:
-    """The same for a list; ``row`` makes an object of an element."""
+    """Return the same for a list; ``row`` makes an object of an element."""
     return {
         "total": len(all_of),
         "offset": offset,
@@ -120,8 +121,8 @@ def page_of(
 
 
 def counters_of(f: Fabric, reading: Reading | None, rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
-    """Counters of the port rows ``rows`` of ``f`` with the clock time at which they were read.
-    ``reading``: the last round, null for unanswered counters; None: a file's."""
+    """Return counters of the port rows ``rows`` of ``f`` with the clock time at which they were
+    read. ``reading``: the last round, null for unanswered counters; None: a file's."""
     chosen = rows[offset : offset + min(limit, MOST)]
     table: dict[str, list[Any]] = {
         "node": [f.node_name(n) for n in f.port_node[chosen].tolist()],

@@ -102,7 +102,7 @@ class Served:
         return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:
-        """The fabric as it was read last; None before."""
+        """Return the fabric as it was read last; None before."""
         return None if self._now is None else self._now.fabric
 
     @property
@@ -132,17 +132,18 @@ class Served:
         return self.past.at(times[-1] if at_s is None else at_s) if times else one
 
     def then(self, at_s: float | None) -> Now:
-        """The state at a kept time; None: now. Raises :class:`SoftibError` if the history does not answer."""
+        """Return the state at a kept time; None: now. Raises :class:`SoftibError` if the history
+        does not answer."""
         return self._earlier.at(at_s)
 
     def result(self) -> ReadResult:
-        """The last reading, to bring up and route: a copy."""
+        """Return the last reading, to bring up and route: a copy."""
         now = self.now
         return replace(self._result, fabric=now.fabric.copy())
 
     def refresh(self) -> Now:
-        """One round, or one reading. Raises the errors of the reader the first time; later the previous state
-        stays, with the reason."""
+        """Return one round, or one reading. Raises the errors of the reader the first time; later
+        the previous state stays, with the reason."""
         before = self._now
         try:
             if self.collector is None:
@@ -277,7 +278,7 @@ class Served:
         self._now, self._result = now, result
 
     def _stated_of(self, result: ReadResult) -> Callable[[], PortsSeen | None]:
-        """The data of ports in a file, read once, on request."""
+        """Return the data of ports in a file, read once, on request."""
         stated = self.stated
         if stated is None:
             return lambda: None

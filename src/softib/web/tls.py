@@ -27,19 +27,21 @@ class Tls:
     client_ca: str | None = None
 
     def options(self) -> dict[str, Any]:
-        """The arguments of uvicorn's configuration."""
+        """Return the arguments of uvicorn's configuration."""
         out: dict[str, Any] = {"ssl_certfile": self.certificate}
         if self.client_ca is not None:
             out |= {"ssl_ca_certs": self.client_ca, "ssl_cert_reqs": ssl.CERT_OPTIONAL}
         return out
 
     def protocol(self, base: type) -> type:
-        """uvicorn's protocol ``base``; with client certificates, a protocol that names their owners."""
+        """Return uvicorn's protocol ``base``; with client certificates, a protocol that names their
+        owners."""
         return base if self.client_ca is None else _naming(base)
 
 
 def tls_of(certificate: str | os.PathLike[str], client_ca: str | os.PathLike[str] | None) -> Tls:
-    """The files, after they were read in the same way as by the server. Raises :class:`InputError`."""
+    """Return the files, after they were read in the same way as by the server. Raises
+    :class:`InputError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate)
@@ -95,8 +97,8 @@ def _make(path: Path, host: str) -> None:
 
 
 def _naming(base: Any) -> type:
-    """A protocol that puts the common name of the client's certificate into the state of each
-    request: ASGI has no place for it."""
+    """Return a protocol that puts the common name of the client's certificate into the state of
+    each request: ASGI has no place for it."""
     from softib.web.ufm.gate import CERTIFICATE
 
     class Protocol(base):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,6 +53,14 @@ class Hosts:
         base = PROFILES["EDR"] if self.fabric is None else profile_of(self.fabric)
         return base.but(**host_figures(self.costs))
 
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        """The rows of each name."""
+        rows: dict[str, list[int]] = {}
+        for i, name in enumerate(self.name):
+            rows.setdefault(name, []).append(i)
+        return rows
+
     def __len__(self) -> int:
         return len(self.name)
 
@@ -71,7 +80,7 @@ class Hosts:
         return rows[0]
 
     def _rows(self, text: str) -> list[int]:
-        rows = [i for i, name in enumerate(self.name) if name == text]
+        rows = self._by_name.get(text, [])
         if not rows and (hit := _RANGE.fullmatch(text)):
             low, high = int(hit[1]), int(hit[2] or hit[1])
             if low > high or high >= len(self):
@@ -101,7 +110,7 @@ def hosts_of(fabric: Fabric, costs: Mapping[str, Any] | None = None) -> Hosts:
     node = fabric.port_node[ends]
     rows = np.flatnonzero((fabric.port_num[ends] > 0) & fabric.is_host[node])
     names = [fabric.node_name(int(n)) for n in node[rows]]
-    several = {n for n in names if names.count(n) > 1} if len(set(names)) < len(names) else set()
+    several = {name for name, n in Counter(names).items() if n > 1}
     names = [fabric.port_name(int(ends[r])) if n in several else n for r, n in zip(rows, names, strict=True)]
     order = sorted(range(len(names)), key=lambda i: (natural_key(names[i]), int(rows[i])))
     rows = rows[order]

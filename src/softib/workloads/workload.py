@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Workload", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
-TRACES = (".goal", ".bin", ".et")
+TRACES = (".goal", ".bin", ".et", ".sqlite")
 OF_HOSTS = ("hosts", "targets")
 """Options that are lists of hosts."""
 _LINE = re.compile(r"[a-z][a-z0-9-]*[:,][^/]*=")
@@ -48,12 +48,12 @@ class Workload:
 
     @classmethod
     def of(cls, source: Any, *, name: str | None = None) -> Workload:
-        """The workload ``source``: ``"permutation:2MB"``; the path of a workload file or a trace; a
-        dict in the form of a workload file (``{"jobs": […]}``) or of one job (``{"pattern": "incast",
-        "size": "64KB"}``); a list of jobs; traffic: ``{(source, destination): bytes}``, ``{source:
-        {destination: bytes}}``, rows, a DataFrame of pandas or polars with columns source,
-        destination, bytes, or a square array over all hosts; or a list of the Node messages of each
-        rank of a Chakra trace. ``name``: in results.
+        """Return the workload ``source``: ``"permutation:2MB"``; the path of a workload file or a
+        trace; a dict in the form of a workload file (``{"jobs": […]}``) or of one job
+        (``{"pattern": "incast", "size": "64KB"}``); a list of jobs; traffic: ``{(source,
+        destination): bytes}``, ``{source: {destination: bytes}}``, rows, a DataFrame of pandas or
+        polars with columns source, destination, bytes, or a square array over all hosts; or a list
+        of the Node messages of each rank of a Chakra trace. ``name``: in results.
 
         Raises :class:`UnknownName` and :class:`InputError`, one line each.
 
@@ -123,6 +123,21 @@ class Workload:
             return self
         placed = (
             job.model_copy(update={"machine": path}) if isinstance(job, Gpus) and job.machine is None else job
+            for job in self.jobs
+        )
+        return replace(self, jobs=tuple(placed))
+
+    def on_assumed_machines(self, hosts: Hosts) -> Workload:
+        """Return the workload with GPU jobs that name no machine on the one assumed for the links of
+        ``hosts``: it stays when links change."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import assumed_machine
+        from softib.workloads.nccl_jobs import Gpus
+
+        placed = (
+            job.model_copy(update={"machine": assumed_machine(hosts.gbps, rows_of(job, hosts)).name})
+            if isinstance(job, Gpus) and job.machine is None
+            else job
             for job in self.jobs
         )
         return replace(self, jobs=tuple(placed))

@@ -33,14 +33,29 @@ def test_a_set_of_ar_info_keeps_what_is_settable_and_no_capability(lab):
     assert status == 0 and not f.ar_info.any()
     can = ar.ARInfo.unpack(got)
     assert (can["group_cap"], can["ar_version_cap"], can["by_sl_cap"], can["ar_enabled"]) == (ar.AR_GROUPS, 1, 1, 0)
-    wanted = ar.ARInfo.pack(ar_enabled=1, by_sl_en=1, enable_by_sl_mask=0xFFF0, group_top=7, fr_enabled=1, fr_supported=1,
-                            group_cap=1, ageing_time_value=30, by_transport_disable=ar.UD)  # fmt: skip
+    wanted = ar.ARInfo.pack(
+        ar_enabled=1,
+        by_sl_en=1,
+        enable_by_sl_mask=0xFFF0,
+        group_top=7,
+        fr_enabled=1,
+        fr_supported=1,
+        group_cap=1,
+        ageing_time_value=30,
+        by_transport_disable=ar.UD,
+    )
     status, got = talk(lab, 0xFF20, SET, data=wanted)
     now = ar.ARInfo.unpack(got)
     assert status == 0 and now == ar.ARInfo.unpack(talk(lab, 0xFF20)[1])
     assert {k for k in now if now[k] != can[k]} == {
-        "ar_enabled", "fr_enabled", "by_sl_en", "enable_by_sl_mask", "group_top", "ageing_time_value", "by_transport_disable"
-    }  # fmt: skip
+        "ar_enabled",
+        "fr_enabled",
+        "by_sl_en",
+        "enable_by_sl_mask",
+        "group_top",
+        "ageing_time_value",
+        "by_transport_disable",
+    }
     assert ar.ARInfo.enable_by_sl_mask.get(f.ar_info).tolist() == [0xFFF0, 0], "the other switch is as it was"
 
 

@@ -24,16 +24,29 @@ def lab():
 def talk(lab, struct, dlid, method=GET, mod=0, now=0, key=0, **fields):
     _f, plane, sm, *_ = lab
     data = struct.pack(**fields)[:192]
-    got = ask(plane, sm, klass=0x21, version=2, attr=struct.attr, dlid=dlid, method=method, mod=mod, now=now, data=data,
-              cc_key=key)  # fmt: skip
+    got = ask(
+        plane,
+        sm,
+        klass=0x21,
+        version=2,
+        attr=struct.attr,
+        dlid=dlid,
+        method=method,
+        mod=mod,
+        now=now,
+        data=data,
+        cc_key=key,
+    )
     return got if got is None else (got[0], struct.unpack(got[1][: struct.size].tobytes()))
 
 
 def test_switches_and_cas_have_what_is_theirs(lab):
     for struct, switch, ca in (
-        (cc.SwitchCongestionSetting, 0, 0x0C), (cc.SwitchPortCongestionSetting, 0, 0x0C),
-        (cc.CACongestionSetting, 0x0C, 0), (cc.CongestionControlTable, 0x0C, 0),
-    ):  # fmt: skip
+        (cc.SwitchCongestionSetting, 0, 0x0C),
+        (cc.SwitchPortCongestionSetting, 0, 0x0C),
+        (cc.CACongestionSetting, 0x0C, 0),
+        (cc.CongestionControlTable, 0x0C, 0),
+    ):
         assert talk(lab, struct, SWITCH)[0] == switch and talk(lab, struct, CA)[0] == ca, struct
     for struct in (cc.CongestionInfo, cc.TimeStamp):
         assert talk(lab, struct, SWITCH)[0] == talk(lab, struct, CA)[0] == 0
@@ -42,10 +55,22 @@ def test_switches_and_cas_have_what_is_theirs(lab):
 
 @pytest.mark.parametrize("bit", range(5))
 def test_the_control_map_chooses_what_a_switch_takes_over(lab, bit):
-    parts = [{"victim_mask"}, {"credit_mask"}, {"threshold", "packet_size"}, {"cs_threshold", "cs_return_delay"},
-             {"marking_rate"}]  # fmt: skip
-    everything = {"victim_mask": [7] * 32, "credit_mask": [9] * 32, "threshold": 5, "packet_size": 6, "cs_threshold": 3,
-                  "cs_return_delay": 4, "marking_rate": 2}  # fmt: skip
+    parts = [
+        {"victim_mask"},
+        {"credit_mask"},
+        {"threshold", "packet_size"},
+        {"cs_threshold", "cs_return_delay"},
+        {"marking_rate"},
+    ]
+    everything = {
+        "victim_mask": [7] * 32,
+        "credit_mask": [9] * 32,
+        "threshold": 5,
+        "packet_size": 6,
+        "cs_threshold": 3,
+        "cs_return_delay": 4,
+        "marking_rate": 2,
+    }
     status, got = talk(lab, cc.SwitchCongestionSetting, SWITCH, SET, control_map=1 << bit, **everything)
     assert status == 0 and {n for n in everything if np.any(got[n])} == parts[bit]
     assert all(got[n] == everything[n] for n in parts[bit]) and got["control_map"] == 1 << bit

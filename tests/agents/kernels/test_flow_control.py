@@ -30,9 +30,16 @@ def test_runs_of_six_lost_updates_are_as_frequent_as_in_a_drawn_sequence(lost):
     assert expiries(slots, 1.0) == slots / 6 and expiries(slots, 0.0) == 0.0
 
 
-@pytest.mark.parametrize(("generation", "ber", "least", "most"), [
-    ("QDR", 1e-2, 1, 10**9), ("QDR", 1e-4, 0, 0), ("HDR", 3e-3, 1, 10**9), ("HDR", 1e-4, 0, 0), ("EDR", 3e-2, 1, 10**9),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("generation", "ber", "least", "most"),
+    [
+        ("QDR", 1e-2, 1, 10**9),
+        ("QDR", 1e-4, 0, 0),
+        ("HDR", 3e-3, 1, 10**9),
+        ("HDR", 1e-4, 0, 0),
+        ("EDR", 3e-2, 1, 10**9),
+    ],
+)
 def test_late_updates_count_at_both_ends_and_raise_131(generation, ber, least, most):
     f, plane = powered(generation)
     PortInfo.master_sm_lid.set(f.port_info, 1)

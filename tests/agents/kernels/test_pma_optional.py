@@ -115,11 +115,15 @@ def test_what_is_advertised(more):
 
 
 BY_GENERATION = {
-    ("DDR", "ca"): (0x0100, 0), ("DDR", "switch"): (0x0100, 0),
-    ("FDR", "ca"): (0x1300, 0), ("FDR", "switch"): (0x1300, 0),
+    ("DDR", "ca"): (0x0100, 0),
+    ("DDR", "switch"): (0x0100, 0),
+    ("FDR", "ca"): (0x1300, 0),
+    ("FDR", "switch"): (0x1300, 0),
     # perfquery -x of an EDR cluster, see counter_profiles
-    ("EDR", "ca"): (0x5A00, 0), ("EDR", "switch"): (0x5300, 2), ("NDR", "switch"): (0x5300, 2),
-}  # fmt: skip
+    ("EDR", "ca"): (0x5A00, 0),
+    ("EDR", "switch"): (0x5300, 2),
+    ("NDR", "switch"): (0x5300, 2),
+}
 
 
 @pytest.mark.parametrize(("generation", "kind"), BY_GENERATION)

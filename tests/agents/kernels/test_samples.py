@@ -35,8 +35,9 @@ def result(plane, sm, now):
 
 
 def arm(plane, sm, now=0, start=1_000_000, interval=2_000_000, tag=0xBEEF, **kw):
-    status, got = control(plane, sm, now, SET, sample_start=start, sample_interval=interval, tag=tag,
-                          counter_select=SELECT, **kw)  # fmt: skip
+    status, got = control(
+        plane, sm, now, SET, sample_start=start, sample_interval=interval, tag=tag, counter_select=SELECT, **kw
+    )
     assert status == 0
     return got
 

@@ -91,12 +91,17 @@ def test_a_disabled_port_cuts_the_link_until_it_polls_again(lab):
 @pytest.mark.parametrize(
     ("fields", "number"),
     [
-        ({"lid": 0xC000}, 0), ({"master_sm_lid": 0xC000}, 0),
-        ({"neighbor_mtu": 6}, 7), ({"operational_vls": 5}, 7), ({"link_width_enabled": 8}, 7),
-        ({"link_speed_ext_enabled": 4}, 7), ({"port_phys_state": 5, "port_state": 1}, 7),
-        ({"port_phys_state": 3, "port_state": 3}, 7), ({"link_down_default_state": 3}, 7),
+        ({"lid": 0xC000}, 0),
+        ({"master_sm_lid": 0xC000}, 0),
+        ({"neighbor_mtu": 6}, 7),
+        ({"operational_vls": 5}, 7),
+        ({"link_width_enabled": 8}, 7),
+        ({"link_speed_ext_enabled": 4}, 7),
+        ({"port_phys_state": 5, "port_state": 1}, 7),
+        ({"port_phys_state": 3, "port_state": 3}, 7),
+        ({"link_down_default_state": 3}, 7),
     ],
-)  # fmt: skip
+)
 def test_refused_requests_change_nothing(lab, fields, number):
     f, plane, sm, *_ = lab
     before = snapshot(f)
@@ -106,13 +111,41 @@ def test_refused_requests_change_nothing(lab, fields, number):
 
 def test_writable_fields_read_back_and_others_stay(lab):
     f, plane, sm, _s, h = lab
-    end = {"mkey": 0, "gid_prefix": 0xFEC0000000000001, "lid": 77, "master_sm_lid": 3, "mkey_lease_period": 9,
-           "mkey_protect": 2, "lmc": 2, "master_sm_sl": 4, "subnet_timeout": 11}  # fmt: skip
-    link = {"neighbor_mtu": 4, "vl_high_limit": 200, "vl_stall_count": 5, "hoq_life": 13, "operational_vls": 3,
-            "local_phy_errors": 2, "overrun_errors": 1}  # fmt: skip
-    fixed = {"cap_mask": 0xFFFFFFFF, "diag_code": 0xFFFF, "link_width_supported": 0xFF, "link_width_active": 1,
-             "link_speed_active": 1, "vl_cap": 5, "mtu_cap": 5, "guid_cap": 255, "resp_time_value": 1,
-             "link_speed_ext_active": 8, "cap_mask2": 0xFFFF, "max_credit_hint": 5, "local_port_num": 99}  # fmt: skip
+    end = {
+        "mkey": 0,
+        "gid_prefix": 0xFEC0000000000001,
+        "lid": 77,
+        "master_sm_lid": 3,
+        "mkey_lease_period": 9,
+        "mkey_protect": 2,
+        "lmc": 2,
+        "master_sm_sl": 4,
+        "subnet_timeout": 11,
+    }
+    link = {
+        "neighbor_mtu": 4,
+        "vl_high_limit": 200,
+        "vl_stall_count": 5,
+        "hoq_life": 13,
+        "operational_vls": 3,
+        "local_phy_errors": 2,
+        "overrun_errors": 1,
+    }
+    fixed = {
+        "cap_mask": 0xFFFFFFFF,
+        "diag_code": 0xFFFF,
+        "link_width_supported": 0xFF,
+        "link_width_active": 1,
+        "link_speed_active": 1,
+        "vl_cap": 5,
+        "mtu_cap": 5,
+        "guid_cap": 255,
+        "resp_time_value": 1,
+        "link_speed_ext_active": 8,
+        "cap_mask2": 0xFFFF,
+        "max_credit_hint": 5,
+        "local_port_num": 99,
+    }
     before = PortInfo.unpack(f.port_info[int(f.port(h[0], 1))].tobytes())
     status, data = set_port(plane, sm, 1, [], **end, **link, **fixed)
     assert status == 0
@@ -147,8 +180,10 @@ def test_a_link_trains_to_what_both_ends_enable(lab):
 
     def active():
         info = f.port_info[rows]
-        got = [x.get(info).tolist() for x in (PortInfo.link_width_active, PortInfo.link_speed_active,
-                                              PortInfo.link_speed_ext_active)]  # fmt: skip
+        got = [
+            x.get(info).tolist()
+            for x in (PortInfo.link_width_active, PortInfo.link_speed_active, PortInfo.link_speed_ext_active)
+        ]
         assert all(a == b for a, b in got), "both ends read the same"
         return tuple(a for a, _ in got)
 
@@ -225,10 +260,14 @@ def test_tables_by_block(lab):
     rng = np.random.default_rng(5)
     cap = int(SwitchInfo.linear_fdb_cap.get(f.switch_info[0]))
     cases = [
-        (0x19, 0, f.lft[0, :64]), (0x19, cap // 64 - 1, f.lft[0, cap - 64 : cap]),
-        (0x16, 7 << 16, None), (0x18, (1 << 16) | 7, None), (0x18, (3 << 16) | 7, None),
-        (0x17, (8 << 8) | 7, None), (0x1B, 31, f.mft[0, 992:, 0]),
-    ]  # fmt: skip
+        (0x19, 0, f.lft[0, :64]),
+        (0x19, cap // 64 - 1, f.lft[0, cap - 64 : cap]),
+        (0x16, 7 << 16, None),
+        (0x18, (1 << 16) | 7, None),
+        (0x18, (3 << 16) | 7, None),
+        (0x17, (8 << 8) | 7, None),
+        (0x1B, 31, f.mft[0, 992:, 0]),
+    ]
     for attr, mod, view in cases:
         data = rng.integers(0, 256, 64, dtype=np.uint8)
         status, said = ask(plane, sm, method=SET, attr=attr, mod=mod, path=TO_SWITCH, data=data)
@@ -239,8 +278,20 @@ def test_tables_by_block(lab):
         assert (read[:held] == data[:held]).all() and not read[held:64].any()
         if view is not None:
             assert view.astype(view.dtype.newbyteorder(">")).tobytes() == data.tobytes()
-    for attr, mod in ((0x19, cap // 64), (0x16, 1), (0x16, 9 << 16), (0x18, 0), (0x18, 5 << 16), (0x18, 2 << 16 | 7),
-                      (0x17, 9), (0x17, 9 << 8), (0x17, 0x30000), (0x1B, 32), (0x1B, 1 << 28), (0x14, 1)):  # fmt: skip
+    for attr, mod in (
+        (0x19, cap // 64),
+        (0x16, 1),
+        (0x16, 9 << 16),
+        (0x18, 0),
+        (0x18, 5 << 16),
+        (0x18, 2 << 16 | 7),
+        (0x17, 9),
+        (0x17, 9 << 8),
+        (0x17, 0x30000),
+        (0x1B, 32),
+        (0x1B, 1 << 28),
+        (0x14, 1),
+    ):
         before = snapshot(f)
         assert ask(plane, sm, attr=attr, mod=mod, path=TO_SWITCH)[0] == BAD_FIELD, (hex(attr), hex(mod))
         assert changed(f, before) == []
@@ -306,9 +357,17 @@ def test_mkey_lease_ends_the_protection(lab):
 
 @pytest.mark.parametrize(
     ("lid", "lmc", "sm_lid", "status"),
-    [(0, 0, 1, 0x1C), (0xC000, 0, 1, 0x1C), (0xFFFF, 0, 1, 0x1C), (0xBFFF, 0, 1, 0), (5, 0, 0, 0x1C), (5, 0, 0xC000, 0x1C),
-     (0xBFFE, 1, 1, 0), (13, 2, 1, 0)],
-)  # fmt: skip
+    [
+        (0, 0, 1, 0x1C),
+        (0xC000, 0, 1, 0x1C),
+        (0xFFFF, 0, 1, 0x1C),
+        (0xBFFF, 0, 1, 0),
+        (5, 0, 0, 0x1C),
+        (5, 0, 0xC000, 0x1C),
+        (0xBFFE, 1, 1, 0),
+        (13, 2, 1, 0),
+    ],
+)
 def test_a_lid_is_unicast(lid, lmc, sm_lid, status):
     """0 and multicast LIDs are refused once a port has one, as SMAs do; bits below the LMC do not count."""
     f, _s, h = line(2)

@@ -67,8 +67,13 @@ class Lab:
                 odd = np.where(rng.random(len(one)) < HICCUPS, rng.exponential(0.3, len(one)), 0.0)
                 noise = 1 + np.abs(rng.normal(0, NOISE, len(one))) + odd
                 value = expected[name] * share * noise if test.latency else expected[name] * share / noise
-                for key, column in (("test", np.array([name] * len(one), object)), ("round", np.full(len(one), one.number)),
-                                    ("source", one.source), ("target", one.target), ("value", value)):  # fmt: skip
+                for key, column in (
+                    ("test", np.array([name] * len(one), object)),
+                    ("round", np.full(len(one), one.number)),
+                    ("source", one.source),
+                    ("target", one.target),
+                    ("value", value),
+                ):
                     columns[key].append(column)
         return Measurements(self.ends, **{k: np.concatenate(v) for k, v in columns.items()})
 
@@ -91,8 +96,10 @@ class Lab:
 
     def crossed(self, port: int) -> int:
         """Measured pairs whose data takes the cable of this port, in either direction."""
-        return sum(int(self._hit(Planted("cable", port, 1.0), one, there, back).sum())
-                   for one, (there, back, _) in zip(self.rounds, self._of, strict=True))  # fmt: skip
+        return sum(
+            int(self._hit(Planted("cable", port, 1.0), one, there, back).sum())
+            for one, (there, back, _) in zip(self.rounds, self._of, strict=True)
+        )
 
     def draw(self, rng: np.random.Generator, kinds: Sequence[str]) -> list[Planted]:
         """One of each kind, losses 10 to 60 %; cables that some pair takes."""

@@ -131,8 +131,11 @@ def test_expected_latency_is_the_law_of_simulate(tree):
 def test_who_failed_is_named_with_the_reason(tree):
     from softib.analysis.acceptance.findings import judge
 
-    failures = [Failure(0, "bandwidth", 0, 1, 0, "Permission denied (publickey)"), Failure(1, "latency", 2, 0, 0, "Permission denied (publickey)"),
-                Failure(1, "latency", 5, 6, -1, "not finished after 60 s")]  # fmt: skip
+    failures = [
+        Failure(0, "bandwidth", 0, 1, 0, "Permission denied (publickey)"),
+        Failure(1, "latency", 2, 0, 0, "Permission denied (publickey)"),
+        Failure(1, "latency", 5, 6, -1, "not finished after 60 s"),
+    ]
     found = judge(Measurements.of(tree.ends, [], failures), tree.expectation, SIZES).findings
     assert [f.code for f in found] == ["host-unmeasured", "pair-unmeasured"]
     assert found[0].message == f"{tree.ends.host[0]}: Permission denied (publickey)"
@@ -146,9 +149,16 @@ def test_hosts_without_a_fabric_are_named_too():
     ends = ends_of_hosts([f"node{i:02}" for i in range(24)])
     rng = np.random.default_rng(0)
     rows = [
-        {"test": "bandwidth", "round": one.number, "source": a, "target": b, "value": (60 if 7 in (a, b) else 100) * rng.uniform(0.98, 1)}
-        for one in rounds_of(ends, 8) for a, b in zip(one.source.tolist(), one.target.tolist(), strict=True)
-    ]  # fmt: skip
+        {
+            "test": "bandwidth",
+            "round": one.number,
+            "source": a,
+            "target": b,
+            "value": (60 if 7 in (a, b) else 100) * rng.uniform(0.98, 1),
+        }
+        for one in rounds_of(ends, 8)
+        for a, b in zip(one.source.tolist(), one.target.tolist(), strict=True)
+    ]
     found = judge(Measurements.of(ends, rows), None, SIZES).findings
     assert [(f.code, f.where[0].node) for f in found] == [("slow-host", "node07")]
 
@@ -171,9 +181,11 @@ def test_latency_beside_bandwidth_waits_where_paths_meet_the_load(tree):
     x, y = np.concatenate([one.source[load], one.target[load]]), np.concatenate([one.target[load], one.source[load]])
     begin = np.tile(SETTLED_PS + np.arange(PROBES) * EVERY_PS, len(a))
     sent = messages(
-        e.row[np.concatenate([np.repeat(a, PROBES), x])], e.row[np.concatenate([np.repeat(b, PROBES), y])],
-        np.concatenate([np.full(len(begin), 2), np.full(len(x), 1 << 21)]), start_ps=np.concatenate([begin, np.zeros(len(x), np.int64)]),
-    )  # fmt: skip
+        e.row[np.concatenate([np.repeat(a, PROBES), x])],
+        e.row[np.concatenate([np.repeat(b, PROBES), y])],
+        np.concatenate([np.full(len(begin), 2), np.full(len(x), 1 << 21)]),
+        start_ps=np.concatenate([begin, np.zeros(len(x), np.int64)]),
+    )
     took = packet.run(tree.fabric, sent, PacketOptions(until_ps=END_PS)).arrived_ps[: len(begin)] - begin
     middle = np.median(took.reshape(-1, PROBES), axis=1) / 1e6
     assert found[mine] == pytest.approx((middle[: mine.sum()] + middle[mine.sum() :]) / 2, abs=0.08)

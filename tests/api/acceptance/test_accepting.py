@@ -69,8 +69,14 @@ def test_unmodified_perftest_measures_latency_beside_bandwidth(paced, stock, tmp
     stock("ib_write_lat")
     hosts = [f"host-{i:04}" for i in (1, 2, 5, 6, 9, 10, 13, 14)]
     found = softib.accept(
-        paced, hosts=hosts, tests=["latency-with-bandwidth"], seconds=0.2, rounds=1, base_port=27515, journal=tmp_path / "run.jsonl"
-    )  # fmt: skip
+        paced,
+        hosts=hosts,
+        tests=["latency-with-bandwidth"],
+        seconds=0.2,
+        rounds=1,
+        base_port=27515,
+        journal=tmp_path / "run.jsonl",
+    )
     assert not found.failures and len(found.measurements) == 8, found.failures
     assert [e["loads"] for e in read_journal(tmp_path / "run.jsonl")[1]] == [[3, 3]] * 8
     model, value = (np.array(found.table()[name].to_list()) for name in ("expected", "value"))
@@ -215,10 +221,18 @@ def test_latency_beside_bandwidth_that_drifted_is_told_apart_from_latency_alone(
 
 def test_errors_firmware_and_cables_that_changed_are_listed():
     key, guid = "0x0000000000000005:1", "0x0000000000000005"
-    before = made("friday", errors={key: {"symbol_error_counter": (2, 3600.0)}}, firmware={guid: "28.39.1002"},
-                  modules={key: {"module_serial": "MT1", "length_m": 3.0}})  # fmt: skip
-    after = made("monday", errors={key: {"symbol_error_counter": (40, 3600.0)}}, firmware={guid: "28.43.1014"},
-                 modules={key: {"module_serial": "MT2", "length_m": 5.0}})  # fmt: skip
+    before = made(
+        "friday",
+        errors={key: {"symbol_error_counter": (2, 3600.0)}},
+        firmware={guid: "28.39.1002"},
+        modules={key: {"module_serial": "MT1", "length_m": 3.0}},
+    )
+    after = made(
+        "monday",
+        errors={key: {"symbol_error_counter": (40, 3600.0)}},
+        firmware={guid: "28.43.1014"},
+        modules={key: {"module_serial": "MT2", "length_m": 5.0}},
+    )
     assert sorted(f.code for f in before.compare(after)) == [
         "cable-replaced",
         "errors-since-baseline",
@@ -280,13 +294,13 @@ def test_baselines_of_different_fabrics_are_one_line():
 def test_what_cannot_be_measured_is_one_line(tmp_path):
     tree = softib.generate("fat-tree", radix=4, levels=2)
     for arguments, message in (
-        ({"launcher": "local"}, "not a running fabric"), ({"launcher": "rsh"}, "no launcher named"), ({"program": "atomic"}, (
-            "perftest has"
-        )),
-        ({"tests": ["bandwidths"]}, "did you mean bandwidth"), ({"hosts": "nobody"}, "no host named"), ({"hosts": ["host-0001"]}, (
-            "a pair needs two"
-        )),
-    ):  # fmt: skip
+        ({"launcher": "local"}, "not a running fabric"),
+        ({"launcher": "rsh"}, "no launcher named"),
+        ({"program": "atomic"}, ("perftest has")),
+        ({"tests": ["bandwidths"]}, "did you mean bandwidth"),
+        ({"hosts": "nobody"}, "no host named"),
+        ({"hosts": ["host-0001"]}, ("a pair needs two")),
+    ):
         with pytest.raises(softib.InputError, match=message):
             softib.accept(tree, **{"launcher": "ssh", **arguments})
 

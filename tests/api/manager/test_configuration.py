@@ -34,10 +34,14 @@ def test_options_and_the_files_that_they_name(tmp_path, monkeypatch, capsys):
     )
     assert command(["conf"], standalone_mode=False) == 1
     said = capsys.readouterr().out
-    for part in ("conf: opensm.conf; OpenSM 3.3.23 does not use all of it", (
-        "3: lmc '9' is out of range; OpenSM takes 0"
-    ), "hm_num_traps: OpenSM 3.3.23 has no such option",
-                 "torus-2QoS is rejected without qos TRUE", "seed 1 has no xm_link", "scatter_ports is not used"):  # fmt: skip
+    for part in (
+        "conf: opensm.conf; OpenSM 3.3.23 does not use all of it",
+        ("3: lmc '9' is out of range; OpenSM takes 0"),
+        "hm_num_traps: OpenSM 3.3.23 has no such option",
+        "torus-2QoS is rejected without qos TRUE",
+        "seed 1 has no xm_link",
+        "scatter_ports is not used",
+    ):
         assert part in said, said
     command(["conf", "--json"], standalone_mode=False)
     assert check("sm-config", json.loads(capsys.readouterr().out))["good"] is False
@@ -48,21 +52,22 @@ def test_options_and_the_files_that_they_name(tmp_path, monkeypatch, capsys):
 
 
 KINDS = {
-    "opensm.conf": "sm_priority 5\n", "torus-2QoS.conf": "torus 4 4 1\n", "partitions.conf": (
-        "Default=0x7fff, ipoib : ALL=full;\n"
-    ),
-    "qos-policy.conf": "# levels\nqos-ulps\n default : 0\nend-qos-ulps\n", "prefix-routes.conf": (
-        "* 0x0002c90300000001\n"
-    ),
-    "GUID file": "0x0002c90300000001\n0x0002c90300000002 # two\n", "node-name-map": '0x0002c90300000001 "leaf-1"\n',
-}  # fmt: skip
+    "opensm.conf": "sm_priority 5\n",
+    "torus-2QoS.conf": "torus 4 4 1\n",
+    "partitions.conf": ("Default=0x7fff, ipoib : ALL=full;\n"),
+    "qos-policy.conf": "# levels\nqos-ulps\n default : 0\nend-qos-ulps\n",
+    "prefix-routes.conf": ("* 0x0002c90300000001\n"),
+    "GUID file": "0x0002c90300000001\n0x0002c90300000002 # two\n",
+    "node-name-map": '0x0002c90300000001 "leaf-1"\n',
+}
 """Kind → a file as OpenSM's documents show it (opensm(8), partition-config.txt,
 QoS_management_in_OpenSM.txt, ibnetdiscover(8))."""
 BROKEN = {
-    "partitions.conf": "Default=0x7fff : ALL=entire;\n", "qos-policy.conf": "qos-ulps\n default : nine\nend-qos-ulps\n",
+    "partitions.conf": "Default=0x7fff : ALL=entire;\n",
+    "qos-policy.conf": "qos-ulps\n default : nine\nend-qos-ulps\n",
     "opensm.conf": "sm_priorty 5\n",
     "torus-2QoS.conf": "torus 4 4\n",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

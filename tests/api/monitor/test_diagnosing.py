@@ -32,9 +32,14 @@ def squeue(nodes: Any, state: Any = ("RUNNING",)) -> dict[str, Any]:
 # Published examples of Slurm's hostlist expressions (scontrol(1), "show hostnames").
 @pytest.mark.parametrize(
     ("text", "hosts"),
-    [("tux[1-3]", ["tux1", "tux2", "tux3"]), ("lx[15,18,32-33]", ["lx15", "lx18", "lx32", "lx33"]), ("n[008-010]", ["n008", "n009", "n010"]),
-     ("r[1-2]n[1-2],login", ["r1n1", "r1n2", "r2n1", "r2n2", "login"]), ("one", ["one"])],
-)  # fmt: skip
+    [
+        ("tux[1-3]", ["tux1", "tux2", "tux3"]),
+        ("lx[15,18,32-33]", ["lx15", "lx18", "lx32", "lx33"]),
+        ("n[008-010]", ["n008", "n009", "n010"]),
+        ("r[1-2]n[1-2],login", ["r1n1", "r1n2", "r2n1", "r2n2", "login"]),
+        ("one", ["one"]),
+    ],
+)
 def test_hostlists_are_slurms(text: str, hosts: list[str]) -> None:
     assert list(expand_hostlist(text)) == hosts
 
@@ -86,8 +91,13 @@ def test_pods_of_one_owner_are_one_job() -> None:
         }
 
     label = {"batch.kubernetes.io/job-name": "train"}
-    items = [pod("n1", label), pod("n2", label), pod("n3", {}, ownerReferences=[{"kind": "StatefulSet", "name": "db"}]), pod("n4", label, "Pending"),
-             {"metadata": {"name": "none"}, "spec": {}, "status": {}}]  # fmt: skip
+    items = [
+        pod("n1", label),
+        pod("n2", label),
+        pod("n3", {}, ownerReferences=[{"kind": "StatefulSet", "name": "db"}]),
+        pod("n4", label, "Pending"),
+        {"metadata": {"name": "none"}, "spec": {}, "status": {}},
+    ]
     jobs = read_jobs({"kind": "PodList", "items": items})
     assert [(j.name, j.hosts, j.user) for j in jobs] == [("train", ("n1", "n2"), "ml"), ("db", ("n3",), "ml")]
 
@@ -206,7 +216,7 @@ SLURMS = {
     "24.11": {"job_state": ["RUNNING"], "start_time": {"set": True, "infinite": False, "number": 1000},
               "job_resources": {"nodes": {"count": 2, "allocation": [{"index": 0, "name": "host-0001"}, {"index": 1, "name": "host-0002"}]}}},
     "sacct": {"state": {"current": ["RUNNING"], "reason": "None"}, "nodes": "host-[0001-0002]", "time": {"start": 1000, "end": 0}, "user": "ada"},
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 
 
 @pytest.mark.parametrize("version", SLURMS)
@@ -224,8 +234,15 @@ def test_jobs_that_have_ended_ran_from_their_start_to_their_end() -> None:
     told = {"jobs": [ended, soon, unknown]}
     assert [[j.name for j in read_jobs(told, t)] for t in (99.0, 150.0, 200.0)] == [[], ["a (1)"], []]
     assert read_jobs(told) == []
-    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n1"}, "status": {
-        "phase": "Succeeded", "startTime": "1970-01-01T00:01:40Z", "containerStatuses": [{"state": {"terminated": {"finishedAt": "1970-01-01T00:03:20Z"}}}]}}  # fmt: skip
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "n1"},
+        "status": {
+            "phase": "Succeeded",
+            "startTime": "1970-01-01T00:01:40Z",
+            "containerStatuses": [{"state": {"terminated": {"finishedAt": "1970-01-01T00:03:20Z"}}}],
+        },
+    }
     assert [len(read_jobs({"items": [pod]}, t)) for t in (99.0, 150.0, 200.0)] == [0, 1, 0]
 
 
@@ -249,12 +266,22 @@ def test_a_time_that_is_none_is_unknown(number: Any) -> None:
     assert len(read_jobs({"jobs": [job]}, 50.0)) == 1
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ('{"jobs": [], "errors": [{"description": "Unable to contact\\nslurm controller", "error_number": 1}]}', "Unable to contact slurm controller"),
-    ('{"kind": "List", "items": [{"kind": "Job", "metadata": {"name": "x"}}]}', "no pods in it, but Job"),
-    ('{"jobs": [{"nodes": "n[' + "9" * 5000 + '-7]"}]}', "digits"), ("[" * 100_000, "jobs.yaml"), ('{"a": ' * 50_000, "jobs.yaml"), ("\0", "jobs.yaml"),
-    ('{"jobs": [{"nodes": "n[1"}]}', "bracket"), ('{"jobs": [' + ", ".join(['{"nodes": "n[1-90]"}'] * 3) + "]}", "more than 200 hosts"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            '{"jobs": [], "errors": [{"description": "Unable to contact\\nslurm controller", "error_number": 1}]}',
+            "Unable to contact slurm controller",
+        ),
+        ('{"kind": "List", "items": [{"kind": "Job", "metadata": {"name": "x"}}]}', "no pods in it, but Job"),
+        ('{"jobs": [{"nodes": "n[' + "9" * 5000 + '-7]"}]}', "digits"),
+        ("[" * 100_000, "jobs.yaml"),
+        ('{"a": ' * 50_000, "jobs.yaml"),
+        ("\0", "jobs.yaml"),
+        ('{"jobs": [{"nodes": "n[1"}]}', "bracket"),
+        ('{"jobs": [' + ", ".join(['{"nodes": "n[1-90]"}'] * 3) + "]}", "more than 200 hosts"),
+    ],
+)
 def test_hostile_files_of_jobs_are_one_line(tmp_path: Path, monkeypatch, text: str, says: str) -> None:
     monkeypatch.setattr(job_files, "MOST_IN_ALL", 200)
     file = tmp_path / "jobs.yaml"
@@ -267,9 +294,15 @@ def test_hostile_files_of_jobs_are_one_line(tmp_path: Path, monkeypatch, text: s
 def test_odd_pods_are_left_out() -> None:
     odd: list[Any] = [
         {"metadata": [], "spec": {"nodeName": "n1"}, "status": "x"},
-        {"metadata": {"name": "p", "labels": [1], "ownerReferences": [3]}, "spec": {"nodeName": "n2"}, "status": {"phase": "Running", "startTime": 7, "containerStatuses": 3}},
-        {"spec": None}, 5, {"metadata": {"name": "q"}, "spec": {"nodeName": "n3"}, "status": {"phase": ["Running"]}},
-    ]  # fmt: skip
+        {
+            "metadata": {"name": "p", "labels": [1], "ownerReferences": [3]},
+            "spec": {"nodeName": "n2"},
+            "status": {"phase": "Running", "startTime": 7, "containerStatuses": 3},
+        },
+        {"spec": None},
+        5,
+        {"metadata": {"name": "q"}, "spec": {"nodeName": "n3"}, "status": {"phase": ["Running"]}},
+    ]
     assert [(j.name, j.hosts) for j in read_jobs({"items": odd})] == [("pod", ("n1",)), ("p", ("n2",))]
     alone = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
     assert [(j.name, j.hosts) for j in read_jobs(alone)] == [("p", ("n1",))]

@@ -129,6 +129,16 @@ def test_a_storage_fabric_is_saved_beside_the_designs(tmp_path):
     assert (compute.hosts, storage.hosts, storage.name) == (8, 12, "design-storage")
 
 
+def test_ports_that_a_design_adds_are_named(capsys):
+    """A unit of 31 hosts and UFM in the free slot: 4 ports more than the demand's; a full unit has none."""
+    for hosts, added in ((31, 4), (32, 0)):
+        designs = softib.plan_design(softib.Demand(hosts, 8))
+        (row,) = (r for r in designs.rows() if r.kind == "rail-optimized")
+        assert row.host_ports == hosts * 8 + added and row.note.count("2 UFM hosts with 2 ports each") == bool(added)
+    designs.print()
+    assert "counted only: in no fabric.yaml, bill or rack; price unknown" in capsys.readouterr().out
+
+
 def test_unpriced_networks_are_named():
     own, other = softib.plan_cost(softib.generate("fat-tree", levels=1, hosts=4, generation="HDR"), FLOOR).networks
     assert own.price is other.price is None and "ethernet-200 adapter" in other.price_missing

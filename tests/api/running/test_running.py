@@ -63,8 +63,17 @@ def test_its_documents_are_what_their_schemas_say(fabric):
         "version"
     ] == softib.__version__
     check("sm", command("sm", "sweep", "--json").json())
-    orders = ("link-down leaf-1[3]", "link-up leaf-1[3]", "ber leaf-1[3] 1e-9", "switch-down spine-1", "switch-up spine-1",
-              "flap leaf-1[3]", "sys-guid leaf-2 --guid 0x1234", "list", "clear")  # fmt: skip
+    orders = (
+        "link-down leaf-1[3]",
+        "link-up leaf-1[3]",
+        "ber leaf-1[3] 1e-9",
+        "switch-down spine-1",
+        "switch-up spine-1",
+        "flap leaf-1[3]",
+        "sys-guid leaf-2 --guid 0x1234",
+        "list",
+        "clear",
+    )
     for order in orders:
         check("fault", command("fault", *order.split(), "--json").json())
 

@@ -15,8 +15,12 @@ SHIFT = "num_ranks 16\n" + "".join(
 
 @pytest.mark.parametrize(
     ("program", "spines", "verdict"),
-    [(INCAST, 4, "depends on bandwidth most"), (SHIFT, 4, "depends on bandwidth most"), (SHIFT, 1, "depends on congestion most")],
-)  # fmt: skip
+    [
+        (INCAST, 4, "depends on bandwidth most"),
+        (SHIFT, 4, "depends on bandwidth most"),
+        (SHIFT, 1, "depends on congestion most"),
+    ],
+)
 def test_congestion_is_named_where_less_of_it_would_help(tmp_path, capsys, program, spines, verdict):
     """The last link of an incast, and full links everywhere: wider links between switches gain nothing, so it is not congestion. One spine for four hosts a leaf: it is."""
     (tmp_path / "x.goal").write_text(program)

@@ -199,7 +199,7 @@ def test_progress_reaches_the_end(tree):
         ({"record": softib.Record(trace="host-0001->host-0002#2"), "layer": "packet"}, "there is no number 2"),
         ({"what_if": "vl=each"}, "no value of vl"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_wish_is_one_line(tree, options, said):
     with pytest.raises((InputError, UnknownName), match=said) as error:
         softib.simulate(tree, "shift:1MB", **options)

@@ -50,8 +50,11 @@ def test_options_of_runs_reach_the_run(tree):
         "parameters": {"layer": ["packet"], "network": ["infiniband", "roce,pfc=off"], "generation": ["NDR", "XDR"]}
     }
     rows = softib.sweep(tree, "shift:64KiB", grid, workers=1).rows()
-    times = [softib.simulate(tree, "shift:64KiB", layer="packet", network=n, what_if=f"generation={g}").what_if.simulated_us
-             for n in ("infiniband", "roce,pfc=off") for g in ("NDR", "XDR")]  # fmt: skip
+    times = [
+        softib.simulate(tree, "shift:64KiB", layer="packet", network=n, what_if=f"generation={g}").what_if.simulated_us
+        for n in ("infiniband", "roce,pfc=off")
+        for g in ("NDR", "XDR")
+    ]
     assert [r["simulated_us"] for r in rows] == times and times[0] > times[1]
 
 
@@ -139,7 +142,7 @@ def test_what_one_point_cannot_run_is_in_its_row(tree):
         ({"seeds": True}, "use a number"),
         ({"parameters": {"size": list(range(1, 2001)), "senders": list(range(1, 2001))}}, "at most 1,000,000"),
     ],
-)  # fmt: skip
+)
 def test_a_grid_that_is_wrong_is_one_line_before_anything_runs(tree, grid, said):
     with pytest.raises((InputError, LimitError)) as error:
         softib.sweep(tree, WORK, grid, workers=1, progress=lambda *a: pytest.fail("it ran"))
@@ -162,10 +165,12 @@ def test_on_the_command_line(tmp_path):
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(("--html", "x"), "--html is for a single run"), (("--what-if", "ar=on"), "--what-if is for a single run"), (("--parquet", "/nowhere/x"), (
-        "there is no folder /nowhere"
-    ))],
-)  # fmt: skip
+    [
+        (("--html", "x"), "--html is for a single run"),
+        (("--what-if", "ar=on"), "--what-if is for a single run"),
+        (("--parquet", "/nowhere/x"), ("there is no folder /nowhere")),
+    ],
+)
 def test_options_of_one_run_do_not_go_with_a_sweep(tmp_path, more, said):
     (tmp_path / "tree.yaml").write_text("topology: {kind: fat-tree, radix: 4, levels: 2}\n")
     (tmp_path / "grid.yaml").write_text("seeds: 1\n")
@@ -194,8 +199,20 @@ def test_a_sweep_that_was_killed_goes_on(tmp_path):
     pytest.importorskip("joblib")
     (tmp_path / "grid.yaml").write_text("parameters:\n  size: [64KiB, 256KiB, 1MiB]\n  layer: [packet]\nseeds: 12\n")
     journal = tmp_path / "out.parquet.rows"
-    command = [sys.executable, "-m", "softib", "simulate", "examples/cluster.yaml", "permutation:1MB", "--sweep", str(tmp_path / "grid.yaml"),
-               "--workers", "2", "--parquet", str(tmp_path / "out.parquet")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "softib",
+        "simulate",
+        "examples/cluster.yaml",
+        "permutation:1MB",
+        "--sweep",
+        str(tmp_path / "grid.yaml"),
+        "--workers",
+        "2",
+        "--parquet",
+        str(tmp_path / "out.parquet"),
+    ]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     until = time.monotonic() + 500
     while time.monotonic() < until and not (journal.exists() and journal.read_text().count("\n") >= 3):

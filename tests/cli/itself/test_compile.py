@@ -58,8 +58,21 @@ def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
 def test_status_says_how_kernels_are_compiled_where_something_is_missing(kernels, shown, capsys) -> None:
     from softib.cli.run.status import _print
 
-    one = {"name": "f", "ready": True, "pid": 1, "uptime_s": 1.0, "source": "s", "switches": 1, "cas": 1, "links": 1,
-           "port_states": {"active": 2}, "sm": {"kind": "none"}, "clients": [], "bugs": 0, "kernels": kernels,
-           "mads": {"answered": 0, "forwarded": 0, "timed_out": 0}}  # fmt: skip
+    one = {
+        "name": "f",
+        "ready": True,
+        "pid": 1,
+        "uptime_s": 1.0,
+        "source": "s",
+        "switches": 1,
+        "cas": 1,
+        "links": 1,
+        "port_states": {"active": 2},
+        "sm": {"kind": "none"},
+        "clients": [],
+        "bugs": 0,
+        "kernels": kernels,
+        "mads": {"answered": 0, "forwarded": 0, "timed_out": 0},
+    }
     _print(one)
     assert ("compiled kernels: plain (no name)" in capsys.readouterr().out) is shown

@@ -89,9 +89,13 @@ def test_a_log_of_a_known_law_gives_its_constants_back(tmp_path):
     assert (trust["verdict"], trust["nearest"]) == ("measured", "a.log")
 
 
-@pytest.mark.parametrize(("node", "nics", "more", "measured"), [
-    ("anode", 4, "cpu=intel", 77.92), pytest.param("vnode", 2, "gpudirect=phb", 81.6, marks=pytest.mark.slow),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("node", "nics", "more", "measured"),
+    [
+        ("anode", 4, "cpu=intel", 77.92),
+        pytest.param("vnode", 2, "gpudirect=phb", 81.6, marks=pytest.mark.slow),
+    ],
+)
 def test_the_rate_between_gpus_and_adapters_is_what_another_program_measured(shared_data, node, nics, more, measured):
     """osu_mbw_mr between GPUs of ABCI's nodes; the log is NCCL's alone."""
     log = next(shared_data.glob(f"abci2/allreduce__inter_{node}__job04.*.nccl"))
@@ -145,7 +149,7 @@ TWO = {8: 30.0, 1024: 31.0}
     ("nothing at all\n", (), "neither a log of nccl-tests"),
     ("\x00\xff" * 50, (), "neither a log of nccl-tests"),
     (HEAD, (), "has no rows"),
-])  # fmt: skip
+])  # fmt: skip # a packed list of short values
 def test_a_log_that_tells_nothing_is_one_line(tmp_path, text, options, message):
     (tmp_path / "a.log").write_text(text)
     (tmp_path / "pair.yaml").write_text(PAIR)
@@ -153,10 +157,16 @@ def test_a_log_that_tells_nothing_is_one_line(tmp_path, text, options, message):
     assert message in one_line(softib("calibrate", tmp_path / "a.log", *given))
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("gpu: A1\n", "GPU of the machine"), ("gpus: 8\nnccl: {lunch: 3}\n", "no parameter lunch"), ("ncl: {}\n", "key of a machine file"),
-    ("hosts: {program: 3}\n", "key of hosts"), ("gpus: many\n", "m.yaml:1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gpu: A1\n", "GPU of the machine"),
+        ("gpus: 8\nnccl: {lunch: 3}\n", "no parameter lunch"),
+        ("ncl: {}\n", "key of a machine file"),
+        ("hosts: {program: 3}\n", "key of hosts"),
+        ("gpus: many\n", "m.yaml:1"),
+    ],
+)
 def test_a_wrong_machine_file_is_one_line(tmp_path, text, message):
     (tmp_path / "m.yaml").write_text(text)
     (tmp_path / "f.yaml").write_text(RAILS)

@@ -64,6 +64,10 @@ def test_the_html_report_has_the_same_sum(files, tmp_path) -> None:
     )
     assert ran.exception is None
     card = page.read_text().partition('id="plan">')[2].partition("</section>")[0]
-    for name, value in (("rows", "169 in 2 files, of 97 cables; 72 rows repeat a cable (from its other end)"),
-                        ("as planned", "95  97.9 %"), ("missing", "1"), ("not found by name", "1  1 unknown device")):  # fmt: skip
+    for name, value in (
+        ("rows", "169 in 2 files, of 97 cables; 72 rows repeat a cable (from its other end)"),
+        ("as planned", "95  97.9 %"),
+        ("missing", "1"),
+        ("not found by name", "1  1 unknown device"),
+    ):
         assert f"<dt>{name}</dt><dd>{value}</dd>" in card

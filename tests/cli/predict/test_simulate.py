@@ -68,9 +68,16 @@ def test_a_trace_a_capture_and_counters(tree, tmp_path):
 
 @pytest.mark.parametrize(
     "more",
-    [("--pcap", "x.pcapng"), ("--port", "leaf-1:1"), ("--trace", "0"), ("--sample", "soon"), ("--counters", "leaf-77:1"),
-     ("--layer", "packet", "--pcap", "/nowhere/x", "--port", "leaf-1:1"), ("--layer", "packet", "--pcap", "x", "--port", "leaf-1:0")],
-)  # fmt: skip
+    [
+        ("--pcap", "x.pcapng"),
+        ("--port", "leaf-1:1"),
+        ("--trace", "0"),
+        ("--sample", "soon"),
+        ("--counters", "leaf-77:1"),
+        ("--layer", "packet", "--pcap", "/nowhere/x", "--port", "leaf-1:1"),
+        ("--layer", "packet", "--pcap", "x", "--port", "leaf-1:0"),
+    ],
+)
 def test_a_wrong_wish_ends_with_2(tree, more, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run("simulate", tree, "shift:64KB", *more)

@@ -88,14 +88,20 @@ def test_sizes(text, octets):
 @pytest.mark.parametrize(
     ("text", "line", "hint"),
     [
-        ("", 0, "source,destination,bytes"), ("host-0001,host-0002\n", 1, "2 cells"), ("host-0001,host-0002,3,4\n", 1, "4 cells"),
+        ("", 0, "source,destination,bytes"),
+        ("host-0001,host-0002\n", 1, "2 cells"),
+        ("host-0001,host-0002,3,4\n", 1, "4 cells"),
         ("host-0001,host-0002,3\nhost-0001,host-2,3\n", 2, "did you mean host-0002"),
         ("source,destination,bytes\nhost-9,host-0001,3\n", 2, "no host 'host-9'"),
-        ("host-0001,host-0002,-3\n", 1, "'-3'"), ("host-0001,host-0002,nan\n", 1, "'nan'"), ("host-0001,host-0002,1iB\n", 1, "'1iB'"),
-        (",host-0001,host-2\nhost-0003,1,2\n", 1, "host-0002"), (",host-0001,host-0002\nhost-0003,1\n", 2, "2 cells"),
-        (",host-0001,host-0002\n", 1, "without bytes"), ("\0\n", 0, "binary data"),
+        ("host-0001,host-0002,-3\n", 1, "'-3'"),
+        ("host-0001,host-0002,nan\n", 1, "'nan'"),
+        ("host-0001,host-0002,1iB\n", 1, "'1iB'"),
+        (",host-0001,host-2\nhost-0003,1,2\n", 1, "host-0002"),
+        (",host-0001,host-0002\nhost-0003,1\n", 2, "2 cells"),
+        (",host-0001,host-0002\n", 1, "without bytes"),
+        ("\0\n", 0, "binary data"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_one_line_with_file_and_line(tree, tmp_path, text, line, hint):
     path = tmp_path / "m.csv"
     path.write_text(text)

@@ -25,8 +25,17 @@ def test_verbs_and_options(monkeypatch):
     assert completed(monkeypatch, "nosuchverb", "") is not None
 
 
-@pytest.mark.parametrize("words", [("up", "x"), ("check", "a", "--plan", "p"), ("diff", "a", "b"), ("convert", "a", "b"),
-                                   ("up", "a", "--partitions", ""), ("report", "a", "--html", "r")])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("up", "x"),
+        ("check", "a", "--plan", "p"),
+        ("diff", "a", "b"),
+        ("convert", "a", "b"),
+        ("up", "a", "--partitions", ""),
+        ("report", "a", "--html", "r"),
+    ],
+)
 def test_files(monkeypatch, words, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert completed(monkeypatch, *words)[-1].startswith("file,")

@@ -91,7 +91,7 @@ COMMANDS = [
     "stack EVIL", "stack --ssh EVIL", "stack --matrix bad.yaml",
     "lab EVIL", "down EVIL", "status EVIL", "run --fabric EVIL -- true", "shell --fabric EVIL", "fault EVIL x", "fault link-down EVIL --fabric EVIL", "nvme list EVIL",
     "target EVIL", "compile EVIL", "doctor EVIL", "completion EVIL", "--EVIL", "check F --EVIL",
-]  # fmt: skip
+]  # fmt: skip # a packed list of short values
 
 
 def test_every_verb_is_asked():

@@ -20,8 +20,8 @@ TYPES = (InputFile, InputFolder, OutputFile, OutputFolder)
 
 
 def commands(words: tuple[str, ...], command: click.Command):
+    yield words, command
     if not isinstance(command, click.Group):
-        yield words, command
         return
     context = click.Context(command)
     for name in command.list_commands(context):

@@ -24,8 +24,13 @@ SLOW = [{"LC_ALL": "POSIX"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING":
 @pytest.mark.parametrize("told", [{"LANG": "C"}, *(pytest.param(t, marks=pytest.mark.slow) for t in SLOW)], ids=str)
 def test_every_octet_can_be_shown(tmp_path, told):
     (tmp_path / "t.yaml").write_text(FAULTY)
-    ran = subprocess.run([sys.executable, "-m", "softib", "check", "t.yaml"], env={**BARE, **told}, cwd=tmp_path,
-                         capture_output=True, timeout=400)  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "-m", "softib", "check", "t.yaml"],
+        env={**BARE, **told},
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=400,
+    )
     assert ran.returncode == 1, ran.stderr
     said = ran.stdout + ran.stderr
     assert b"link-slow" in said and b"<->" in said and b"\\u" not in said
@@ -46,12 +51,16 @@ def test_the_help_and_errors_too(tmp_path, told):
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({}, False), ({"LANG": "C"}, True), ({"LANG": "C.UTF-8"}, False), ({"LANG": "en_US.UTF-8", "LC_ALL": "C"}, True),
+        ({}, False),
+        ({"LANG": "C"}, True),
+        ({"LANG": "C.UTF-8"}, False),
+        ({"LANG": "en_US.UTF-8", "LC_ALL": "C"}, True),
         ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, True),  # the second is Python's own (PEP 538)
-        ({"LANG": "C", "LC_CTYPE": "en_US.UTF-8"}, False), ({"LANG": "C", "PYTHONIOENCODING": "utf-8"}, False),
+        ({"LANG": "C", "LC_CTYPE": "en_US.UTF-8"}, False),
+        ({"LANG": "C", "PYTHONIOENCODING": "utf-8"}, False),
         ({"LANG": "C", "PYTHONUTF8": "1"}, False),
     ],
-)  # fmt: skip
+)
 def test_who_asks_for_ascii(environment, expected):
     assert wants_ascii(environment) is expected
 

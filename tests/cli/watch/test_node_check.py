@@ -37,10 +37,17 @@ def test_a_recorded_host_is_as_expected_until_something_changes(tmp_path):
 def test_events_have_nvsentinels_fields(tmp_path):
     root = trees.host(tmp_path / "h", state="1: DOWN")
     event = command("node-check", "--root", root, "--json").json()["events"][0]
-    assert {k: event[k] for k in ("version", "componentClass", "checkName", "isFatal", "isHealthy", "nodeName", "errorCode")} == {
-        "version": 1, "componentClass": "NIC", "checkName": "port-state", "isFatal": True, "isHealthy": False, "nodeName": "gpu-17",
+    assert {
+        k: event[k] for k in ("version", "componentClass", "checkName", "isFatal", "isHealthy", "nodeName", "errorCode")
+    } == {
+        "version": 1,
+        "componentClass": "NIC",
+        "checkName": "port-state",
+        "isFatal": True,
+        "isHealthy": False,
+        "nodeName": "gpu-17",
         "errorCode": ["port-state"],
-    }  # fmt: skip
+    }
     assert event["entitiesImpacted"] == [
         {"entityType": "NIC", "entityValue": "mlx5_10"},
         {"entityType": "NICPort", "entityValue": "mlx5_10/1"},
@@ -72,9 +79,11 @@ def test_drain_calls_scontrol_with_the_reason(tmp_path, monkeypatch):
     ran = command("node-check", "--root", trees.host(tmp_path / "b", current_link_width=8), "--drain")
     assert ran.code == 1
     assert (tmp_path / "called").read_text().splitlines() == [
-        "update", "nodename=gpu-17", "state=drain",
+        "update",
+        "nodename=gpu-17",
+        "state=drain",
         "reason=softib node-check: mlx5_10: pcie: 32 GT/s x8; expected 32 GT/s x16",
-    ]  # fmt: skip
+    ]
     program.write_text("#!/bin/sh\necho 'slurm_update error: Invalid node name specified' >&2; exit 1\n")
     ran = command("node-check", "--root", tmp_path / "b", "--drain", "--node", "nope")
     assert ran.code == 2 and "Invalid node name" in ran.err and "Traceback" not in ran.err

@@ -16,8 +16,14 @@ NODES = {
     "leaf-1": (11, True),
     "spine": (20, True),
 }
-CABLES = [("h0[1]", "leaf-0[1]"), ("h1[1]", "leaf-0[2]"), ("h2[1]", "leaf-1[1]"), ("h3[1]", "leaf-1[2]"), ("leaf-0[3]", "spine[1]"),
-          ("leaf-1[3]", "spine[2]")]  # fmt: skip
+CABLES = [
+    ("h0[1]", "leaf-0[1]"),
+    ("h1[1]", "leaf-0[2]"),
+    ("h2[1]", "leaf-1[1]"),
+    ("h3[1]", "leaf-1[2]"),
+    ("leaf-0[3]", "spine[1]"),
+    ("leaf-1[3]", "spine[2]"),
+]
 LID = {"h0": 1, "h1": 2, "h2": 3, "h3": 4, "leaf-0": 5, "leaf-1": 6, "spine": 7}
 
 
@@ -47,15 +53,24 @@ def ports(gbps: float = 400.0, **text: dict[str, str]) -> ObservedPorts:
             columns[what][row(place)] = value
     guid = [g for g, _ in KEYS]
     return ObservedPorts(
-        np.array(guid, np.uint64), np.array([p for _, p in KEYS], np.int32), np.array([NODES[NAMES[g]][1] for g in guid]),
-        tuple(NAMES[g] for g in guid), np.array([LID[NAMES[g]] for g in guid], np.int32), peer, np.full(len(KEYS), gbps), columns,
-    )  # fmt: skip
+        np.array(guid, np.uint64),
+        np.array([p for _, p in KEYS], np.int32),
+        np.array([NODES[NAMES[g]][1] for g in guid]),
+        tuple(NAMES[g] for g in guid),
+        np.array([LID[NAMES[g]] for g in guid], np.int32),
+        peer,
+        np.full(len(KEYS), gbps),
+        columns,
+    )
 
 
 def observed(
-    seconds: float, *rounds: dict[str, dict[str, float]], of: ObservedPorts | None = None, level: dict[str, list[dict[str, float]]] | None = None,
+    seconds: float,
+    *rounds: dict[str, dict[str, float]],
+    of: ObservedPorts | None = None,
+    level: dict[str, list[dict[str, float]]] | None = None,
     unknown: tuple[tuple[int, str], ...] = (),
-) -> Observations:  # fmt: skip
+) -> Observations:
     """``rounds``: of each interval of ``seconds``, counter -> place -> increase; ``level`` likewise; ``unknown``: (interval, place) of which nothing is
     known."""
     made = of or ports()

@@ -23,8 +23,16 @@ def dump(path: Path, section: str, seconds: float) -> Observations:
     at[rows] = np.arange(len(rows))
     node, called = f.port_node[rows], f.node_names()
     firmware = np.array([".".join(map(str, v)) if any(v) else "" for v in f.node_firmware.tolist()], object)[node]
-    ports = ObservedPorts(f.node_guid[node], f.port_num[rows].astype(np.int32), f.is_switch[node], tuple(called[n] for n in node.tolist()),
-                          f.lid[rows].astype(np.int32), at[f.port_peer[rows]], port_gbps(f, rows), {"firmware": firmware})  # fmt: skip
+    ports = ObservedPorts(
+        f.node_guid[node],
+        f.port_num[rows].astype(np.int32),
+        f.is_switch[node],
+        tuple(called[n] for n in node.tolist()),
+        f.lid[rows].astype(np.int32),
+        at[f.port_peer[rows]],
+        port_gbps(f, rows),
+        {"firmware": firmware},
+    )
     quiet = Problems("")
     sections, _ = read_sections(
         read_lines(path, quiet), lambda name: name in (section, "PM_PORT_SAMPLES_CONTROL"), quiet
@@ -44,8 +52,12 @@ def dump(path: Path, section: str, seconds: float) -> Observations:
         increase[name], known[name] = best, there
     ticks = sections["PM_PORT_SAMPLES_CONTROL"]
     tick = np.full((1, len(rows)), np.nan)
-    for g, p, t in zip(ticks.column("NodeGUID", quiet, np.uint64).tolist(), ticks.column("PortNumber", quiet).tolist(),
-                       ticks.column("Tick", quiet).tolist(), strict=True):  # fmt: skip
+    for g, p, t in zip(
+        ticks.column("NodeGUID", quiet, np.uint64).tolist(),
+        ticks.column("PortNumber", quiet).tolist(),
+        ticks.column("Tick", quiet).tolist(),
+        strict=True,
+    ):
         if (g, p) in place:
             tick[0, place[g, p]] = t + 1.0
     begin = np.zeros((1, len(rows)), np.int64)

@@ -45,10 +45,22 @@ FABRICS: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 KINDS = ("ber", "flap", "slow-port", "half-dead-switch", "hot-spot", "miscabling", "downgrade", "several")
 EXTENDED = (
-    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors", "port_xmit_discards",
-    "local_link_integrity_errors", "excessive_buffer_overrun_errors", "vl15_dropped", "port_xmit_wait", "port_xmit_data", "port_rcv_data",
-    "port_rcv_pkts", "port_xmit_pkts", "port_rcv_constraint_errors", "port_xmit_constraint_errors",
-)  # fmt: skip
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "vl15_dropped",
+    "port_xmit_wait",
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_rcv_pkts",
+    "port_xmit_pkts",
+    "port_rcv_constraint_errors",
+    "port_xmit_constraint_errors",
+)
 DETAILS = (
     "port_inactive_discards",
     "port_sw_hoq_lifetime_limit_discards",
@@ -307,8 +319,13 @@ class World:
         else:
             size_of, start = np.where(np.arange(len(src)) < len(senders), size, size // 3), np.zeros(len(src))
         faults = [TimedFault(0, "slow-port", f.port_name(port), {"gbps": gbps})] if slow else []
-        run = run_failures(f.copy(), messages(src, dst, size_of, start_ps=start.astype(np.int64)), faults, PacketOptions(until_ps=WINDOW_PS),
-                           ManagerSettings(config=None))  # fmt: skip
+        run = run_failures(
+            f.copy(),
+            messages(src, dst, size_of, start_ps=start.astype(np.int64)),
+            faults,
+            PacketOptions(until_ps=WINDOW_PS),
+            ManagerSettings(config=None),
+        )
         span = min(run.outcome.end_ps, WINDOW_PS)
         self.wait.append((begin, run.outcome.counters.copy()))
         self.window_ps = max(span, 1)
@@ -408,25 +425,42 @@ class World:
         at[rows] = np.arange(len(rows))
         names, node = f.node_names(), f.port_node[rows]
         ports = ObservedPorts(
-            f.node_guid[node], f.port_num[rows].astype(np.int32), f.is_switch[node], tuple(names[n] for n in node.tolist()),
-            f.lid[rows].astype(np.int32), at[f.port_peer[rows]], port_gbps(f, rows),
-        )  # fmt: skip
+            f.node_guid[node],
+            f.port_num[rows].astype(np.int32),
+            f.is_switch[node],
+            tuple(names[n] for n in node.tolist()),
+            f.lid[rows].astype(np.int32),
+            at[f.port_peer[rows]],
+            port_gbps(f, rows),
+        )
         pairs = list(zip(self.readings[:-1], self.readings[1:], strict=True))
         counters = (*EXTENDED, *DETAILS, *LANES)
         usable = np.array([~np.any([b[1][n] < a[1][n] for n in counters], axis=0) & a[2] & b[2] for a, b in pairs])
-        increase = {n: np.array([np.where(ok, b[1][n] - a[1][n], 0) for (a, b), ok in zip(pairs, usable, strict=True)], np.uint64)
-                    for n in counters}  # fmt: skip
+        increase = {
+            n: np.array(
+                [np.where(ok, b[1][n] - a[1][n], 0) for (a, b), ok in zip(pairs, usable, strict=True)], np.uint64
+            )
+            for n in counters
+        }
         begin, end = (np.array([[p[i][0] // 1000] * len(rows) for p in pairs], np.int64) for i in (0, 1))
         end = np.where(np.array([b[2] for _, b in pairs]), end, begin)
-        level = {"state": np.array([np.where(b[2], b[1]["state"], np.nan) for _, b in pairs]),
-                 "rate_gbps": np.array([np.where(b[2] & (b[1]["rate"] > 0), b[1]["rate"] / 1000, np.nan) for _, b in pairs])}  # fmt: skip
+        level = {
+            "state": np.array([np.where(b[2], b[1]["state"], np.nan) for _, b in pairs]),
+            "rate_gbps": np.array([np.where(b[2] & (b[1]["rate"] > 0), b[1]["rate"] / 1000, np.nan) for _, b in pairs]),
+        }
         return Observations(ports, begin, end, increase, dict.fromkeys(counters, usable), level)
 
 
 def upto(o: Observations, k: int) -> Observations:
     """The first ``k`` intervals."""
-    return Observations(o.ports, o.begin_ns[:k], o.end_ns[:k], {n: c[:k] for n, c in o.increase.items()}, {n: c[:k] for n, c in o.known.items()},
-                        {n: c[:k] for n, c in o.level.items()})  # fmt: skip
+    return Observations(
+        o.ports,
+        o.begin_ns[:k],
+        o.end_ns[:k],
+        {n: c[:k] for n, c in o.increase.items()},
+        {n: c[:k] for n, c in o.known.items()},
+        {n: c[:k] for n, c in o.level.items()},
+    )
 
 
 @dataclass

@@ -57,8 +57,16 @@ def history(
     counts = rng.poisson(ratio * GBPS * 1e9 * 3600)
     n = 2 * links
     peer = np.arange(n) ^ 1
-    ports = ObservedPorts(np.arange(1, n + 1, dtype=np.uint64), np.ones(n, np.int32), np.ones(n, bool), tuple(f"s{i}" for i in range(n)),
-                          np.arange(1, n + 1, dtype=np.int32), peer.astype(np.int32), np.full(n, GBPS), {})  # fmt: skip
+    ports = ObservedPorts(
+        np.arange(1, n + 1, dtype=np.uint64),
+        np.ones(n, np.int32),
+        np.ones(n, bool),
+        tuple(f"s{i}" for i in range(n)),
+        np.arange(1, n + 1, dtype=np.int32),
+        peer.astype(np.int32),
+        np.full(n, GBPS),
+        {},
+    )
     begin = (np.arange(hours, dtype=np.int64) * 3_600_000_000_000 + 10**18)[:, None] + np.zeros(n, np.int64)
     increase = np.zeros((hours, n), np.uint64)
     increase[:, ::2] = counts

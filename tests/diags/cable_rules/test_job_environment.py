@@ -48,7 +48,11 @@ def test_variables_that_do_not(environment):
 
 
 def test_processes_are_told_by_variable():
-    found = explained([
-        JobProcess("b", 7, "train", {"NCCL_IB_DISABLE": "1"}), JobProcess("a", 9, "train", {"NCCL_IB_DISABLE": "1"}), JobProcess("a", 8, "sh", {}),
-    ])  # fmt: skip
+    found = explained(
+        [
+            JobProcess("b", 7, "train", {"NCCL_IB_DISABLE": "1"}),
+            JobProcess("a", 9, "train", {"NCCL_IB_DISABLE": "1"}),
+            JobProcess("a", 8, "sh", {}),
+        ]
+    )
     assert found == {"NCCL_IB_DISABLE=1": ["a: train (9)", "b: train (7)"]}

@@ -69,10 +69,15 @@ def test_background_of_hosts_without_a_job_is_no_traffic_of_one():
 def test_packets_like_ipoib_are_called_that_and_no_more():
     data, packets = 4e6, 4e6 * 4 / 2000
     places = [f"{h}[1]" for h in ("h0", "h1")]
-    seen = observed(120.0, {
-        "port_xmit_data": dict.fromkeys(places, data), "port_rcv_data": dict.fromkeys(places, data),
-        "port_xmit_pkts": dict.fromkeys(places, packets), "port_multicast_xmit_pkts": dict.fromkeys(places, 3.0),
-    })  # fmt: skip
+    seen = observed(
+        120.0,
+        {
+            "port_xmit_data": dict.fromkeys(places, data),
+            "port_rcv_data": dict.fromkeys(places, data),
+            "port_xmit_pkts": dict.fromkeys(places, packets),
+            "port_multicast_xmit_pkts": dict.fromkeys(places, 3.0),
+        },
+    )
     one = found(seen, job("a", "h0", "h1"), job_still=1e6)
     assert "looks like IPoIB" in one[0].message and "do not know the transport" in one[0].message
     assert one[0].evidence["octets_per_packet"] == 2000
@@ -112,8 +117,12 @@ def test_an_interface_in_the_environment_makes_it_a_warning():
 
 @pytest.mark.parametrize(
     ("octets", "multicasts"),
-    [({"gloo": 4100.0, "verbs": 4100.0}, 3.0), ({"gloo": 1990.0, "verbs": 1990.0}, 3.0), ({"gloo": 1990.0, "verbs": 4100.0}, 0.0)],
+    [
+        ({"gloo": 4100.0, "verbs": 4100.0}, 3.0),
+        ({"gloo": 1990.0, "verbs": 1990.0}, 3.0),
+        ({"gloo": 1990.0, "verbs": 4100.0}, 0.0),
+    ],
     ids=["both send large packets", "both send small ones: the MTU may be 2,048", "no ARP: nobody sends a multicast"],
-)  # fmt: skip
+)
 def test_packets_that_tell_nothing_accuse_nobody(octets, multicasts):
     assert found(two_jobs(octets, multicasts), *JOBS) == []

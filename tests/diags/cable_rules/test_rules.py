@@ -159,8 +159,11 @@ def test_fec_margin_of_a_counter_that_is_full() -> None:
 
 def test_packets_marked_bad_further_back_accuse_nobody_here() -> None:
     """PortRcvRemotePhysicalErrors: the packet came with the bad-packet delimiter (IBA 16.1.3.5)."""
-    rounds = {"port_rcv_errors": {"leaf-0[3]": 50}, "port_rcv_pkts": {"leaf-0[3]": 10**7, "h2[1]": 10**7},
-              "port_rcv_remote_physical_errors": {"h2[1]": 50}}  # fmt: skip
+    rounds = {
+        "port_rcv_errors": {"leaf-0[3]": 50},
+        "port_rcv_pkts": {"leaf-0[3]": 10**7, "h2[1]": 10**7},
+        "port_rcv_remote_physical_errors": {"h2[1]": 50},
+    }
     found = judge(observed(HOUR, rounds))
     assert codes(found) == ["link-packet-errors"] and str(found[0].where[0]) == "leaf-0[3]"
 
@@ -177,8 +180,10 @@ def test_overruns_accuse_the_receiver() -> None:
 
 def waiting(shares: dict[str, float], busy: dict[str, float], seconds: float = 60.0) -> dict[str, dict[str, float]]:
     """Counters of an interval."""
-    return {"port_xmit_wait": {p: s * TICKS * seconds for p, s in shares.items()},
-            "port_xmit_data": {p: words(s, seconds) for p, s in busy.items()}}  # fmt: skip
+    return {
+        "port_xmit_wait": {p: s * TICKS * seconds for p, s in shares.items()},
+        "port_xmit_data": {p: words(s, seconds) for p, s in busy.items()},
+    }
 
 
 def test_waiting_is_followed_to_the_host_that_drains_slowly() -> None:
@@ -267,7 +272,9 @@ def test_a_port_whose_link_fell_says_nothing_of_the_whole_interval() -> None:
 @pytest.mark.parametrize(("waits", "named"), [(0.045, []), (0.005, ["spine[1]"])])
 def test_a_port_that_sends_and_waits_in_bursts_is_what_others_wait_for(waits: float, named: list[str]) -> None:
     """spine[2] has something to send for as long as leaf-0[3] waits, partly sending and partly waiting below the limit: traffic. Where it has not, spine[1] drains nothing."""
-    found = judge(observed(60, waiting({"leaf-0[3]": 0.08, "spine[2]": waits}, {"leaf-0[3]": 0.03, "spine[2]": 0.06})), tables())  # fmt: skip
+    found = judge(
+        observed(60, waiting({"leaf-0[3]": 0.08, "spine[2]": waits}, {"leaf-0[3]": 0.03, "spine[2]": 0.06})), tables()
+    )
     assert [str(f.where[0]) for f in found if f.code == "slow-receiver"] == named
 
 

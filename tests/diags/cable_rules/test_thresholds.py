@@ -26,9 +26,15 @@ def test_a_file_overrides_some(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "error"),
-    [("ber_flor: 1e-14", UnknownName), ("ber_floor: much", InputError), ("ber_floor: -1", InputError), ("- 1", UnreadableFile),
-     ("a: [", UnreadableFile), ("ber_floor: true", InputError)],
-)  # fmt: skip
+    [
+        ("ber_flor: 1e-14", UnknownName),
+        ("ber_floor: much", InputError),
+        ("ber_floor: -1", InputError),
+        ("- 1", UnreadableFile),
+        ("a: [", UnreadableFile),
+        ("ber_floor: true", InputError),
+    ],
+)
 def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, error: type[Exception]) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text(text)

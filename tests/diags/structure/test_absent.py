@@ -18,11 +18,18 @@ from tests.diags.planting import BUILT, FAULTS, GENERATED, REAL, ground, measure
 from tests.fabric.subset import without_nodes
 
 QUICK = [
-    ("tree-2", "leaf absent"), ("tree-2", "spine absent"), ("tree-2", "host absent"), ("superpod", "adapter absent"),
-    ("superpod", "host absent"), ("director", "uplink removed"), ("director-shuffled", "uplink removed"),
-    ("director", "leaf and core cable of a spine removed"), ("tree-2", "duplicate node GUID"),
-    ("tree-2", "duplicate description"), ("tree-2", "4e9 symbol errors"),
-]  # fmt: skip
+    ("tree-2", "leaf absent"),
+    ("tree-2", "spine absent"),
+    ("tree-2", "host absent"),
+    ("superpod", "adapter absent"),
+    ("superpod", "host absent"),
+    ("director", "uplink removed"),
+    ("director-shuffled", "uplink removed"),
+    ("director", "leaf and core cable of a spine removed"),
+    ("tree-2", "duplicate node GUID"),
+    ("tree-2", "duplicate description"),
+    ("tree-2", "4e9 symbol errors"),
+]
 SEEDS = {"tree-2": 100, "tree-2-half": 100, "superpod": 50, "tree-3": 25, "Topo.5": 4}
 """Of each fault; 12 of the other fabrics. A check of Topo.5 takes half a second to a second of processor time, one of tree-2 20 ms: all
 cells of the table together some minutes."""

@@ -22,15 +22,26 @@ SWAP_CODES = {"swapped-cables", "crossed-rails"}
 
 TREES = st.one_of(
     st.builds(
-        lambda radix, levels, cut: ("fat-tree", {"radix": 2 * radix, "levels": levels, "hosts": _some(radix, levels, cut)}),
-        st.integers(4, 8), st.integers(2, 3), st.floats(0.6, 1.0),
+        lambda radix, levels, cut: (
+            "fat-tree",
+            {"radix": 2 * radix, "levels": levels, "hosts": _some(radix, levels, cut)},
+        ),
+        st.integers(4, 8),
+        st.integers(2, 3),
+        st.floats(0.6, 1.0),
     ),
-    st.builds(lambda r, p: ("fat-tree", {"radix": 4 * r, "levels": 2, "parallel": p}), st.integers(3, 6), st.sampled_from([1, 2])),
+    st.builds(
+        lambda r, p: ("fat-tree", {"radix": 4 * r, "levels": 2, "parallel": p}),
+        st.integers(3, 6),
+        st.sampled_from([1, 2]),
+    ),
     st.builds(
         lambda nodes, rails, radix: ("rail-optimized", {"nodes": nodes, "rails": rails, "radix": radix}),
-        st.integers(20, 60), st.sampled_from([4, 8]), st.sampled_from([16, 32]),
+        st.integers(20, 60),
+        st.sampled_from([4, 8]),
+        st.sampled_from([16, 32]),
     ),
-)  # fmt: skip
+)
 DIRECT = st.one_of(
     st.builds(lambda a, b: ("torus", {"dims": [a, b]}), st.integers(4, 6), st.integers(4, 6)),
     st.builds(lambda a: ("torus", {"dims": [a, 4, 3]}), st.integers(4, 5)),

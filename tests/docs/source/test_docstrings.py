@@ -27,8 +27,15 @@ def broken(lines: list[str]) -> list[int]:
             item = indent(line)
         elif item is not None and indent(line) <= item and text != '"""':
             rows.append(row)
-        if (len(text) < 30 and indent(line) == indent(following) and len(following.strip()) > 70 and not text.endswith((":", "."))
-                and text and not NO_TEXT.match(text) and not re.match(r"(\*|-|\d+\.|``|>>>|\.\.\.)", following.strip())):  # fmt: skip
+        if (
+            len(text) < 30
+            and indent(line) == indent(following)
+            and len(following.strip()) > 70
+            and not text.endswith((":", "."))
+            and text
+            and not NO_TEXT.match(text)
+            and not re.match(r"(\*|-|\d+\.|``|>>>|\.\.\.)", following.strip())
+        ):
             rows.append(row)
     return rows
 

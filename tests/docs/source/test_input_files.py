@@ -77,7 +77,7 @@ OF_SOFTIB = {
     "live/launch/executable.py": (1, "the first bytes of a program"),
     "live/launch/preload.py": (1, "a program"),
     "live/umad_client/libc.py": (1, "/sys"),
-}  # fmt: skip
+}
 """Module → how often it opens another file than a user's input, and what."""
 
 

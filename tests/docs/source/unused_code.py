@@ -10,12 +10,25 @@ import ast
 from pathlib import Path
 
 import softib
-from softib.result import DOCUMENTS
+from softib.cli.documents import DOCUMENTS
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src" / "softib"
 KINDS = ("function", "class", "method", "property")
-DECORATORS = ["@click.*", "@check*", "@rule*", "@*validator*", "@app.*", "@*.get*", "@*.post*", "@kernel*", "@inner*", "@intrinsic*", "@overload*", "@also*"]  # fmt: skip
+DECORATORS = [
+    "@click.*",
+    "@check*",
+    "@rule*",
+    "@*validator*",
+    "@app.*",
+    "@*.get*",
+    "@*.post*",
+    "@kernel*",
+    "@inner*",
+    "@intrinsic*",
+    "@overload*",
+    "@also*",
+]
 """A decorated function of these is called by what decorates it."""
 
 

@@ -52,9 +52,29 @@ RETIRED = {
 """Word → what to say instead. A name is split at underscores and capitals; its words are compared in small letters."""
 
 COINAGES = {
-    "board", "switchboard", "desk", "office", "door", "doors", "errand", "errands", "cargo", "seat", "seats", "knock",
-    "spoiled", "dice", "leg", "legs", "track", "bereaved", "leftovers", "mishap", "unasked", "lane",
-}  # fmt: skip
+    "board",
+    "switchboard",
+    "desk",
+    "office",
+    "door",
+    "doors",
+    "errand",
+    "errands",
+    "cargo",
+    "seat",
+    "seats",
+    "knock",
+    "spoiled",
+    "dice",
+    "leg",
+    "legs",
+    "track",
+    "bereaved",
+    "leftovers",
+    "mishap",
+    "unasked",
+    "lane",
+}
 """Those of them that named parts of softib: no name of a test, a bench or a script of the pages either. (What a test ``said`` or
 ``told`` is everyday English there.)"""
 

@@ -27,10 +27,14 @@ def rows(path: Path, section: str) -> list[dict[str, str]]:
 DATA = find_shared_data()
 
 SMALL = [
-    "jabl-tests/3.topo", "hk-creditloop/ibnetdiscover_manually_created.txt", "ibsim-net/net.2sw2path4hca", "qnib-net/netlist.clos5",
-    "superbench-logs/ib_traffic_topo_aware_ibnetdiscover.txt", "ufm-small-lab/small_topo_file",
+    "jabl-tests/3.topo",
+    "hk-creditloop/ibnetdiscover_manually_created.txt",
+    "ibsim-net/net.2sw2path4hca",
+    "qnib-net/netlist.clos5",
+    "superbench-logs/ib_traffic_topo_aware_ibnetdiscover.txt",
+    "ufm-small-lab/small_topo_file",
     "treydock-fixtures/collectors__fixtures__ibnetdiscover__test.out",
-]  # fmt: skip
+]
 
 
 def real(name: str) -> bytes:

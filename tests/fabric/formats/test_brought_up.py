@@ -72,7 +72,7 @@ HOSTILE = {
     "NODES": {"PartitionCap": "0 1 65535", "DeviceID": "0 65535", "VendorID": "0 16777215", "SystemImageGUID": "0x0"},
     "SWITCHES": {"LinearFDBCap": "0 65535", "MCastFDBCap": "0 65535", "PartEnfCap": "0 1 65535", "LidsPerPort": "65535",
                  "OptimizedSLVLMapping": "0", "DefPort": "255", "RandomFDBCap": "65535", "PortStateChange": "1"},
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 """Section → column → values that no device, or hardly any, reads."""
 
 

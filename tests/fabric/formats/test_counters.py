@@ -53,8 +53,13 @@ def test_counters_of_both_forms_of_one_run(result: ReadResult, shared_data: Path
     other = registry.read(shared_data / f"{FILE}.lst", counters=[shared_data / f"{FILE}.pm"])
     assert other.problems == [] and "counters" in other.fabric.source.records & result.fabric.source.records
     for names, column in ((COUNTER_NAMES, "counters"), (DETAIL_COUNTERS.names, "detail_counters")):
-        a, b = ({(int(f.node_guid[f.port_node[p]]), int(f.port_num[p])): getattr(f, column)[p].tolist()
-                 for p in np.flatnonzero(f.linked)} for f in (result.fabric, other.fabric))  # fmt: skip
+        a, b = (
+            {
+                (int(f.node_guid[f.port_node[p]]), int(f.port_num[p])): getattr(f, column)[p].tolist()
+                for p in np.flatnonzero(f.linked)
+            }
+            for f in (result.fabric, other.fabric)
+        )
         assert a == b and len(a) == 542 and names
 
 
@@ -77,10 +82,18 @@ def test_every_counter_of_pm_info(result: ReadResult, shared_data: Path) -> None
     assert sorted(grown["port_xmit_data"][f.linked].tolist()) == sorted(told)
 
 
-@pytest.mark.parametrize(("told", "plain", "want"), [
-    ("4000000000", "0", 4_000_000_000), ("0xffffffffffffffff", "0", 2**64 - 1), ("0", "65535", 65535), ("N/A", "17", 17), ("-1", "9", 9),
-    ("18446744073709551616", "3", 3), ("x", "3", 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("told", "plain", "want"),
+    [
+        ("4000000000", "0", 4_000_000_000),
+        ("0xffffffffffffffff", "0", 2**64 - 1),
+        ("0", "65535", 65535),
+        ("N/A", "17", 17),
+        ("-1", "9", 9),
+        ("18446744073709551616", "3", 3),
+        ("x", "3", 3),
+    ],
+)
 def test_a_counter_is_64_bits_wide_or_the_narrow_one(
     told: str, plain: str, want: int, shared_data: Path, tmp_path: Path
 ) -> None:
@@ -248,15 +261,30 @@ def test_counters_are_no_fabric_and_belong_to_one(shared_data: Path, tmp_path: P
 
 
 @settings(max_examples=examples(30), deadline=None)
-@given(lines=st.lists(st.sampled_from([
-    "Port=1 Lid=0x0007 GUID=0x2c90300000010 Device=1", "# Port counters: Lid 9 port 2 (", (
-        "   GUID 0x2c90300000020 port 2: [PortRcvErrors == 3"
-    ),
-    "   GUID 0x2c90300000020 port ALL: [PortRcvErrors == 3]", "# Port counters: Lid 9 port 255", (
-        "# Port counters: Lid 65535 port 300"
-    ),
-    "port_rcv_errors=0xffffffffffffffff", "PortRcvErrors:....99999999999999999999", "PortRcvErrors:..-1", "symbol_error_counter=NA", "",
-    "Port=255 Lid=0x0 GUID=0x0", "=", "[", "PortXmitWait:" + "." * 4000 + "x"]), max_size=25))  # fmt: skip
+@given(
+    lines=st.lists(
+        st.sampled_from(
+            [
+                "Port=1 Lid=0x0007 GUID=0x2c90300000010 Device=1",
+                "# Port counters: Lid 9 port 2 (",
+                ("   GUID 0x2c90300000020 port 2: [PortRcvErrors == 3"),
+                "   GUID 0x2c90300000020 port ALL: [PortRcvErrors == 3]",
+                "# Port counters: Lid 9 port 255",
+                ("# Port counters: Lid 65535 port 300"),
+                "port_rcv_errors=0xffffffffffffffff",
+                "PortRcvErrors:....99999999999999999999",
+                "PortRcvErrors:..-1",
+                "symbol_error_counter=NA",
+                "",
+                "Port=255 Lid=0x0 GUID=0x0",
+                "=",
+                "[",
+                "PortXmitWait:" + "." * 4000 + "x",
+            ]
+        ),
+        max_size=25,
+    )
+)
 def test_hostile_counters(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("c")
     (folder / "f").write_text(PAIR)

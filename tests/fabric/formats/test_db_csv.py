@@ -76,8 +76,17 @@ def test_switch_info_sms_pkeys_counters_and_labels(result: ReadResult, path: Pat
     ]
     assert f.source.sms == [{"node": 0, "portnum": 0, "priority": 12, "state": 3}]
     assert f.source.records == {
-        "lids", "lmcs", "states", "speeds", "capabilities", "sm", "counters", "temperatures", "fec", "firmware"
-    }  # fmt: skip
+        "lids",
+        "lmcs",
+        "states",
+        "speeds",
+        "capabilities",
+        "sm",
+        "counters",
+        "temperatures",
+        "fec",
+        "firmware",
+    }
     pkeys = rows(path, "PKEY")
     assert int((f.pkeys == 0xFFFF).sum()) >= sum(r["PKey"] == "0x7fff" and r["Membership"] == "1" for r in pkeys)
     told = rows(path, "PM_INFO")

@@ -30,9 +30,12 @@ from tests.fabric.formats.lab import PAIR, SMALL, mutated, read_or_refuse, real
 
 PACK = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 READ = [
-    "jabl-tests/3.topo", "ibsim-net/net.2sw2path4hca", "ibutils-clusters/subnet.lst", "ibutils-demo/network.topo",
+    "jabl-tests/3.topo",
+    "ibsim-net/net.2sw2path4hca",
+    "ibutils-clusters/subnet.lst",
+    "ibutils-demo/network.topo",
     "treydock-fixtures/collectors__fixtures__ibnetdiscover__test.out",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("packer", PACK)

@@ -47,7 +47,7 @@ def test_random_bytes(content: bytes, tmp_path_factory: pytest.TempPathFactory) 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(pieces=st.lists(st.sampled_from([*"[]()\"#= \t-:{},'0123456789abcdefx\nlp?", "Switch 3 ", "Ca 2 ", '"S-1"', f'"S-{SW}"', "[1]", "lid ",
-                                        "4xHDR", "# ", "lmc 0", "(2c9)", "switchguid=0x7\n", "CA 1 2 0x3 4x EDR - "]), max_size=120))  # fmt: skip
+                                        "4xHDR", "# ", "lmc 0", "(2c9)", "switchguid=0x7\n", "CA 1 2 0x3 4x EDR - "]), max_size=120))  # fmt: skip # a packed list of short values
 def test_lines_of_the_right_pieces(pieces: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     line = "".join(pieces)
     read_or_refuse(tmp_path_factory.mktemp("l") / "f", (PAIR + line + "\n" + PAIR).encode())
@@ -108,12 +108,17 @@ def test_every_cut_of_a_real_dump_is_survived(path: Path) -> None:
 
 HUNDRED_MB = 100_000_000
 NOTHING = {
-    "random": random.Random(1).randbytes(1 << 20) * 100, "letters": b"a" * HUNDRED_MB, "blanks": b" " * HUNDRED_MB,
-    "brackets": b"[" * HUNDRED_MB, "digits": b"1 " * (HUNDRED_MB // 2), "quotes": b'"' * HUNDRED_MB, "arrows": (
-        b" a -"
-    ) * (HUNDRED_MB // 4),
-    "short lines": b"[1]\n" * 2_000_000, "line ends": b"\n" * HUNDRED_MB, "commas": b"x," * (HUNDRED_MB // 2),
-}  # fmt: skip
+    "random": random.Random(1).randbytes(1 << 20) * 100,
+    "letters": b"a" * HUNDRED_MB,
+    "blanks": b" " * HUNDRED_MB,
+    "brackets": b"[" * HUNDRED_MB,
+    "digits": b"1 " * (HUNDRED_MB // 2),
+    "quotes": b'"' * HUNDRED_MB,
+    "arrows": (b" a -") * (HUNDRED_MB // 4),
+    "short lines": b"[1]\n" * 2_000_000,
+    "line ends": b"\n" * HUNDRED_MB,
+    "commas": b"x," * (HUNDRED_MB // 2),
+}
 
 
 @pytest.mark.parametrize("kind", list(NOTHING))
@@ -178,9 +183,10 @@ def test_a_program_is_no_fabric(tmp_path: Path) -> None:
     NUL bytes."""
     elf = Path(sys.executable).read_bytes()[: 1 << 20]
     for name, content in (
-        ("elf", elf), ("with a cable", elf[:5000] + b"\n" + TOPO_LINE.encode() + elf[5000:]),
+        ("elf", elf),
+        ("with a cable", elf[:5000] + b"\n" + TOPO_LINE.encode() + elf[5000:]),
         ("without NULs", elf.replace(b"\0", b"\n").replace(b"\x1b", b"") + b"\n" + TOPO_LINE.encode()),
-    ):  # fmt: skip
+    ):
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(UnknownFormat):

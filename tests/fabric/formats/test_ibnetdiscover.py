@@ -72,17 +72,21 @@ def test_every_field_of_a_plain_record(read) -> None:
     assert f.source.records == {"lids", "lmcs", "speeds"}
 
 
-@pytest.mark.parametrize("wrap", [
-    lambda t: t.replace("\t", ""),
-    lambda t: t.replace("\t", "        "),
-    lambda t: t.replace("\n", "\r\n"),
-    lambda t: t.replace("\n", "\r"),
-    lambda t: "\ufeff" + t,
-    lambda t: t.encode("utf-16"),
-    lambda t: t.rstrip("\n"),
-    lambda t: "\n".join(f"\x1b[0m{line}\x1b[K" for line in t.split("\n")),
-    lambda t: t.replace("\n", " \n"),
-], ids=["tabs lost", "tabs to blanks", "CRLF", "CR", "BOM", "UTF-16", "no line end", "colours", "blank at line end"])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda t: t.replace("\t", ""),
+        lambda t: t.replace("\t", "        "),
+        lambda t: t.replace("\n", "\r\n"),
+        lambda t: t.replace("\n", "\r"),
+        lambda t: "\ufeff" + t,
+        lambda t: t.encode("utf-16"),
+        lambda t: t.rstrip("\n"),
+        lambda t: "\n".join(f"\x1b[0m{line}\x1b[K" for line in t.split("\n")),
+        lambda t: t.replace("\n", " \n"),
+    ],
+    ids=["tabs lost", "tabs to blanks", "CRLF", "CR", "BOM", "UTF-16", "no line end", "colours", "blank at line end"],
+)
 def test_what_terminals_and_editors_do_to_text(read, wrap) -> None:
     plain, odd = read(PAIR), read(wrap(PAIR))
     assert reasons(odd) == []
@@ -98,9 +102,15 @@ def test_prompts_and_messages_around_the_text_are_one_problem_each(read) -> None
     assert result.counts["links"] == 1
 
 
-@pytest.mark.parametrize(("own", "peer", "label"), [
-    ("[3](1/1/1)", "", "1/1/1"), ("[3](3)", "", "3"), ("[3][ext 7]", "", "7"), ("[3]", "[ext 2] ", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("own", "peer", "label"),
+    [
+        ("[3](1/1/1)", "", "1/1/1"),
+        ("[3](3)", "", "3"),
+        ("[3][ext 7]", "", "7"),
+        ("[3]", "[ext 2] ", ""),
+    ],
+)
 def test_labels_on_ports(read, own: str, peer: str, label: str) -> None:
     text = PAIR.replace("[3]\t", f"{own} ").replace('[2](2c90300000099) \t"', '[2](B23D0F0/0/0/1)(2c90300000099) "')
     text = text.replace('"[3]\t\t#', f'"[3]{peer}\t\t#')
@@ -118,8 +128,19 @@ def test_empty_lid_fields(read) -> None:
     )
 
 
-@pytest.mark.parametrize(("lid", "wrong"), [("0", False), ("1", False), ("49151", False), ("49152", False),
-                                            ("65535", False), ("65536", True), ("99999999999999999999", True), ("x12", True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lid", "wrong"),
+    [
+        ("0", False),
+        ("1", False),
+        ("49151", False),
+        ("49152", False),
+        ("65535", False),
+        ("65536", True),
+        ("99999999999999999999", True),
+        ("x12", True),
+    ],
+)
 def test_lids_at_the_edges(read, lid: str, wrong: bool) -> None:
     result = read(PAIR.replace("lid 9 ", f"lid {lid} "))
     assert bool(reasons(result)) == wrong and all("LID" in r for _, r in reasons(result))
@@ -205,9 +226,11 @@ Switch 8 "b"
 
 
 def test_port_told_twice_and_ports_beyond_the_node(read) -> None:
-    result = read('Switch 2 "a"\n[1] "b"[1]\n[1] "c"[1]\n[9] "b"[2]\n[0] "b"[3]\n[999] "b"[4]\n\nSwitch 0 "b"\n[1] '
-    '"a"[1]\n'
-                  '[2] "a"[9]\n\nCa 1 "c"\n')  # fmt: skip
+    result = read(
+        'Switch 2 "a"\n[1] "b"[1]\n[1] "c"[1]\n[9] "b"[2]\n[0] "b"[3]\n[999] "b"[4]\n\nSwitch 0 "b"\n[1] '
+        '"a"[1]\n'
+        '[2] "a"[9]\n\nCa 1 "c"\n'
+    )
     told = dict(reasons(result))
     assert (
         "line 2" in told[3]
@@ -220,13 +243,26 @@ def test_port_told_twice_and_ports_beyond_the_node(read) -> None:
     assert result.fabric.node_nports.tolist() == [2, 2, 1] and result.counts["links"] == 2
 
 
-@pytest.mark.parametrize(("rate", "want"), [
-    ("4xSDR", "4xSDR"), ("1xSDR", "1xSDR"), ("4xFDR10", "4xFDR10"), ("12xQDR", "12xQDR"), ("8xDDR", "8xDDR"), ("4xXDR", "4xXDR"),
-    ("4x5.0 Gbps", "4x DDR"), ("4x10.0 Gbps", "4xQDR"), ("4x14.0625", "4xFDR"), ("4x25.78125 Gbps", "4xEDR"), ((
-        "4x 2.5 Gbps"
-    ), "4xSDR"),
-    ("4xHDR s=4 w=2 v=4 e=4", "4xHDR"), ("4xNDR (scp)", "4xNDR"), ("4xHDR slot 3", "4xHDR"), ("4xHDR speed=NDR", "4xNDR"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rate", "want"),
+    [
+        ("4xSDR", "4xSDR"),
+        ("1xSDR", "1xSDR"),
+        ("4xFDR10", "4xFDR10"),
+        ("12xQDR", "12xQDR"),
+        ("8xDDR", "8xDDR"),
+        ("4xXDR", "4xXDR"),
+        ("4x5.0 Gbps", "4x DDR"),
+        ("4x10.0 Gbps", "4xQDR"),
+        ("4x14.0625", "4xFDR"),
+        ("4x25.78125 Gbps", "4xEDR"),
+        (("4x 2.5 Gbps"), "4xSDR"),
+        ("4xHDR s=4 w=2 v=4 e=4", "4xHDR"),
+        ("4xNDR (scp)", "4xNDR"),
+        ("4xHDR slot 3", "4xHDR"),
+        ("4xHDR speed=NDR", "4xNDR"),
+    ],
+)
 def test_forms_of_speed(read, rate: str, want: str) -> None:
     result = read(PAIR.replace("2xHDR", rate))
     assert reasons(result) == [] and rates(result) == [want.replace(" ", "")] * 2
@@ -350,7 +386,7 @@ def test_a_real_director_has_no_problem(shared_data: Path) -> None:
     ("text", "name"),
     [("2.5", "SDR"), ("5", "DDR"), ("10", "QDR"), ("10.3125", "FDR10"), ("14", "FDR"), ("14.0625", "FDR"), ("25", "EDR"), ("25.78125", "EDR"),
      ("50", "HDR"), ("53.125", "HDR"), ("100", "NDR"), ("106.25", "NDR"), ("200", "XDR"), ("212.5", "XDR"), ("0", ""), ("nan", ""), ("3", "")],
-)  # fmt: skip
+)  # fmt: skip # a packed list of short values
 def test_speeds_as_tools_print_them(text: str, name: str) -> None:
     """As they are, or as Linux rounds them."""
     code = speed_of_gbps(text)

@@ -104,10 +104,15 @@ def test_programs_on_a_running_netlist(stock, softib: Softib) -> None:  # noqa: 
     """ibv_devinfo, ibstat, saquery, vendstat and the files of sysfs: nothing that no device reads."""
     (softib.folder / "one.net").write_text(NETLIST)
     softib.start(str(softib.folder / "one.net"), "--name", "one")
-    programs = " && ".join([
-        f"{stock('ibv_devinfo')} -v", f"{stock('saquery')} NR", stock("ibstat"), f"{stock('vendstat')} -N 1",
-        "cd /sys/class/infiniband/* && grep -H . board_id hca_type fw_ver node_guid sys_image_guid",
-    ])  # fmt: skip
+    programs = " && ".join(
+        [
+            f"{stock('ibv_devinfo')} -v",
+            f"{stock('saquery')} NR",
+            stock("ibstat"),
+            f"{stock('vendstat')} -N 1",
+            "cd /sys/class/infiniband/* && grep -H . board_id hca_type fw_ver node_guid sys_image_guid",
+        ]
+    )
     shown = softib("run", "--fabric", "one", "--node", "a", "--", "sh", "-c", programs)
     info, nodes = shown.split("NodeRecord dump", 1)
     said = dict(re.findall(r"^\s*(\w+):\s+(\S+)", info, re.M))

@@ -52,10 +52,13 @@ def printed(tmp_path_factory: pytest.TempPathFactory, stock) -> dict[str, Path]:
     bring_up(f)
     served = Serving(f)
     commands = {
-        "ibnetdiscover": ("ibnetdiscover",), "blocks": ("iblinkinfo",), "lines": ("iblinkinfo", "-l"),
-        "settings": ("iblinkinfo", "-p"), "switches": ("iblinkinfo", "--switches-only"),
+        "ibnetdiscover": ("ibnetdiscover",),
+        "blocks": ("iblinkinfo",),
+        "lines": ("iblinkinfo", "-l"),
+        "settings": ("iblinkinfo", "-p"),
+        "switches": ("iblinkinfo", "--switches-only"),
         **{name: (name,) for name in ("ibswitches", "ibhosts", "ibnodes", "sminfo")},
-    }  # fmt: skip
+    }
     made = {}
     try:
         for name, (program, *options) in commands.items():
@@ -129,10 +132,13 @@ def test_a_damaged_table_keeps_what_can_be_read(tmp_path: Path, shared_data: Pat
 LEAVES = {0xA0001: 'leaf "A" ==( 4X )==> x', 0xA0002: "MF0;ib-l2:MQM8700/U1"}
 SPINE = (0xB0001, "spine (core) #1")
 CABLES = [  # node, port, peer, peer's port, width, rate: adapters at half and quarter width, one with two ports, names of any form
-    (0xA0001, 1, 0xC0010, 1, "4x", "50"), (0xA0001, 2, 0xC0020, 1, "2x", "50"), (0xA0001, 3, 0xC0030, 1, "4x", "25"),
-    (0xA0002, 4, 0xC0040, 1, "1x", "50"), (0xA0002, 9, 0xC0010, 2, "4x", "50"),
+    (0xA0001, 1, 0xC0010, 1, "4x", "50"),
+    (0xA0001, 2, 0xC0020, 1, "2x", "50"),
+    (0xA0001, 3, 0xC0030, 1, "4x", "25"),
+    (0xA0002, 4, 0xC0040, 1, "1x", "50"),
+    (0xA0002, 9, 0xC0010, 2, "4x", "50"),
     *[(leaf, 20 + j, SPINE[0], 1 + 10 * k + j, "4x", "50") for k, leaf in enumerate(LEAVES) for j in range(3)],
-]  # fmt: skip
+]
 NAMES = {
     **LEAVES,
     SPINE[0]: SPINE[1],

@@ -12,8 +12,10 @@ from softib.iba.smp import PortInfo
 
 
 def end(kind: str, ports: str, guid: str, device: str, name: str, lid: str, num: str) -> str:
-    return (f"{{ {kind} Ports:{ports} SystemGUID:{guid} NodeGUID:{guid} PortGUID:{guid} VenID:000002C9 DevID:{device} "
-            f"Rev:000000A1 {{{name}}} LID:{lid} PN:{num} }}")  # fmt: skip
+    return (
+        f"{{ {kind} Ports:{ports} SystemGUID:{guid} NodeGUID:{guid} PortGUID:{guid} VenID:000002C9 DevID:{device} "
+        f"Rev:000000A1 {{{name}}} LID:{lid} PN:{num} }}"
+    )
 
 
 SW = ("SW", "41", "0002c90300000010", "d2f2", "leaf {1}", "00ff", "1a")
@@ -63,8 +65,11 @@ def test_a_switch_listed_as_ca_is_told(tmp_path: Path) -> None:
 
 def test_contradictions_are_told(tmp_path: Path) -> None:
     other = ("SW", "40", *SW[2:5], "00fe", "1b")
-    result = read(tmp_path, f"{end(*CA)} {end(*SW)} PHY=4x LOG=ACT SPD=100",
-                  f"{end('CA', '01', '0002c90300000030', *CA[3:])} {end(*other)} PHY=3x LOG=UP SPD=7")  # fmt: skip
+    result = read(
+        tmp_path,
+        f"{end(*CA)} {end(*SW)} PHY=4x LOG=ACT SPD=100",
+        f"{end('CA', '01', '0002c90300000030', *CA[3:])} {end(*other)} PHY=3x LOG=UP SPD=7",
+    )
     reasons = " | ".join(p.reason for p in result.problems if p.line == 2)
     for told in ("64 ports here", "unknown width", "unknown speed", "unknown port state", "LID 254"):
         assert told in reasons, reasons

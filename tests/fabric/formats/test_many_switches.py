@@ -15,9 +15,11 @@ def test_many_small_switches_without_links(tmp_path):
     netlist.write_text("".join(f'Switch 4 "S{i}"\n\n' for i in range(SWITCHES)))
     done = subprocess.run(
         [sys.executable, "-m", "softib", "convert", str(netlist), str(tmp_path / "again.net")],
-        capture_output=True, text=True, timeout=300,
+        capture_output=True,
+        text=True,
+        timeout=300,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS)),
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"{SWITCHES:,} switches, 0 channel adapters, 0 cables" in done.stdout + done.stderr
     assert (tmp_path / "again.net").read_text().count("\nSwitch") >= SWITCHES - 1

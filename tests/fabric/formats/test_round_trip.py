@@ -30,8 +30,12 @@ def assert_same(a: Fabric, b: Fabric, without: tuple[str, ...] = ()) -> None:
     for field in (PortInfo.lid, PortInfo.lmc):
         own = ~a.is_switch[a.port_node] & a.linked | (a.is_switch[a.port_node] & (a.port_num == 0))
         assert (field.get(a.port_info) == field.get(b.port_info))[own].all(), field.name
-    for field in (PortInfo.link_width_active, PortInfo.link_speed_active, PortInfo.link_speed_ext_active,
-                  PortInfo.link_speed_ext2_active):  # fmt: skip
+    for field in (
+        PortInfo.link_width_active,
+        PortInfo.link_speed_active,
+        PortInfo.link_speed_ext_active,
+        PortInfo.link_speed_ext2_active,
+    ):
         assert (field.get(a.port_info) == field.get(b.port_info))[a.linked].all(), field.name
     assert (a.port_mlnx_speed[:, 2] == b.port_mlnx_speed[:, 2])[a.linked].all()
     assert (SwitchInfo.enhanced_port0.get(a.switch_info) == SwitchInfo.enhanced_port0.get(b.switch_info)).all()

@@ -65,10 +65,13 @@ def test_stock_tools_find_what_we_read(name: str, shared_data: Path, tmp_path: P
 
 
 @pytest.mark.stock
-@pytest.mark.parametrize(("name", "note"), [
-    ("hk-examples/Topo.6_CS8500.txt", ""),
-    ("superbench-logs/ib_traffic_topo_aware_ibnetdiscover.txt", "unknown peer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("hk-examples/Topo.6_CS8500.txt", ""),
+        ("superbench-logs/ib_traffic_topo_aware_ibnetdiscover.txt", "unknown peer"),
+    ],
+)
 def test_what_kills_ibsim_is_changed_and_told(name: str, note: str, shared_data: Path, tmp_path: Path, stock) -> None:
     result = registry.read(shared_data / name)
     raw = tmp_path / "raw.net"
@@ -80,9 +83,18 @@ def test_what_kills_ibsim_is_changed_and_told(name: str, note: str, shared_data:
 
 
 HOSTILE = (
-    'node "in" quotes', "w=9 lid 3 #x", "has = many w= s= e=", "", "x" * 64, "with @ and # signs", "tab\tand\x07bell", "Zürich",
-    "lid 5 4xEDR", " base port 0 lid 3", "[1] (2)",
-)  # fmt: skip
+    'node "in" quotes',
+    "w=9 lid 3 #x",
+    "has = many w= s= e=",
+    "",
+    "x" * 64,
+    "with @ and # signs",
+    "tab\tand\x07bell",
+    "Zürich",
+    "lid 5 4xEDR",
+    " base port 0 lid 3",
+    "[1] (2)",
+)
 
 
 def hostile_fabric() -> Fabric:

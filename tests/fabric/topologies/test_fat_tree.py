@@ -20,9 +20,18 @@ from .graphs import adjacency, check_wiring, degrees, fingerprint, level, switch
 @pytest.mark.parametrize(
     ("radix", "levels", "hosts", "switches"),
     # Sizes that vendors' manuals print for maximal trees; 36 ports 3 levels is the issue's, 24 ports "3,456 nodes".
-    [(36, 3, 11664, 1620), (24, 3, 3456, 720), (36, 2, 648, 54), (24, 2, 288, 36), (40, 2, 800, 60), (64, 2, 2048, 96),
-     (8, 3, 128, 80), (4, 4, 32, 56), (36, 1, 36, 1)],
-)  # fmt: skip
+    [
+        (36, 3, 11664, 1620),
+        (24, 3, 3456, 720),
+        (36, 2, 648, 54),
+        (24, 2, 288, 36),
+        (40, 2, 800, 60),
+        (64, 2, 2048, 96),
+        (8, 3, 128, 80),
+        (4, 4, 32, 56),
+        (36, 1, 36, 1),
+    ],
+)
 def test_full_trees_have_the_published_sizes(radix, levels, hosts, switches):
     f = generate("fat-tree", radix=radix, levels=levels)
     assert (len(f.cas), f.sizes.switches) == (hosts, switches)
@@ -145,9 +154,12 @@ def test_parallel_cables():
 
 @settings(max_examples=examples(60), deadline=None)
 @given(
-    half=st.integers(1, 8), levels=st.sampled_from([None, 1, 2, 3]), hosts=st.integers(1, 400),
-    ratio=st.sampled_from([1, 2, 3, 1.5]), parallel=st.sampled_from([None, 1, 2]),
-)  # fmt: skip
+    half=st.integers(1, 8),
+    levels=st.sampled_from([None, 1, 2, 3]),
+    hosts=st.integers(1, 400),
+    ratio=st.sampled_from([1, 2, 3, 1.5]),
+    parallel=st.sampled_from([None, 1, 2]),
+)
 def test_partial_trees_keep_the_laws(half, levels, hosts, ratio, parallel):
     radix = 2 * half
     try:

@@ -31,8 +31,12 @@ def pod():
 
 def changed(a, b):
     """Names of the columns that differ."""
-    return {c.name for c in COLUMNS if getattr(a, c.name).shape != getattr(b, c.name).shape
-            or getattr(a, c.name).tobytes() != getattr(b, c.name).tobytes()}  # fmt: skip
+    return {
+        c.name
+        for c in COLUMNS
+        if getattr(a, c.name).shape != getattr(b, c.name).shape
+        or getattr(a, c.name).tobytes() != getattr(b, c.name).tobytes()
+    }
 
 
 def check_cables(f):

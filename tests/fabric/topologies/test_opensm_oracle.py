@@ -68,8 +68,13 @@ def opensm(stock, tmp_path):
             "OSM_TMP_DIR": str(tmp_path),
             "OSM_CACHE_DIR": str(tmp_path),
         }
-        sim = subprocess.Popen([ibsim, "-s", str(tmp_path / "f.net")], stdin=subprocess.PIPE, env=env,
-                               stdout=(tmp_path / "ibsim.log").open("wb"), stderr=subprocess.STDOUT)  # fmt: skip
+        sim = subprocess.Popen(
+            [ibsim, "-s", str(tmp_path / "f.net")],
+            stdin=subprocess.PIPE,
+            env=env,
+            stdout=(tmp_path / "ibsim.log").open("wb"),
+            stderr=subprocess.STDOUT,
+        )
         running.append(sim)
         assert wait_for(lambda: f"@{env['IBSIM_SOCKNAME']}:ctl" in Path("/proc/net/unix").read_text())
         host = f.node_name(int(f.cas[0])).replace(" ", "_")
@@ -77,9 +82,15 @@ def opensm(stock, tmp_path):
         if engine == "torus-2QoS":
             (tmp_path / "torus.conf").write_text(torus_conf(f))
             more = ["-Q", "--torus_config", str(tmp_path / "torus.conf")]
-        subprocess.run([program, "-o", "-R", engine, "-f", str(log), *more], timeout=240, check=False, cwd=tmp_path,
-                       env={**env, "LD_PRELOAD": str(UMAD2SIM), "SIM_HOST": host},
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        subprocess.run(
+            [program, "-o", "-R", engine, "-f", str(log), *more],
+            timeout=240,
+            check=False,
+            cwd=tmp_path,
+            env={**env, "LD_PRELOAD": str(UMAD2SIM), "SIM_HOST": host},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         text = log.read_text(errors="replace")
         assert "SUBNET UP" in text, text[-2000:]
         return re.findall(r"(\S+) tables configured on all switches", text)[-1], text

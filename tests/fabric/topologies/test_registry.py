@@ -23,10 +23,15 @@ from .graphs import check_wiring
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = {
-    "fat-tree": {"radix": 8, "hosts": 50}, "rail-optimized": {"nodes": 9, "rails": 4, "radix": 8},
-    "dragonfly": {"p": 2, "a": 4, "h": 2, "g": 6}, "dragonfly+": {"radix": 8, "g": 5}, "torus": {"dims": [4, 3]},
-    "mesh": {"dims": [3, 2, 2]}, "hyperx": {"dims": [3, 3]}, "ring": {"switches": 5},
-}  # fmt: skip
+    "fat-tree": {"radix": 8, "hosts": 50},
+    "rail-optimized": {"nodes": 9, "rails": 4, "radix": 8},
+    "dragonfly": {"p": 2, "a": 4, "h": 2, "g": 6},
+    "dragonfly+": {"radix": 8, "g": 5},
+    "torus": {"dims": [4, 3]},
+    "mesh": {"dims": [3, 2, 2]},
+    "hyperx": {"dims": [3, 3]},
+    "ring": {"switches": 5},
+}
 
 
 def test_every_kind_has_a_small_example():
@@ -84,8 +89,11 @@ def test_65536_hosts_in_10_seconds_and_4_gb():
     """The issue's figure: a 3-level tree of 64-port switches, in a process of its own."""
     out = subprocess.run(
         [sys.executable, str(ROOT / "bench" / "build_fabric.py"), "--kind", "fat-tree", "radix=64", "levels=3"],
-        capture_output=True, text=True, check=True, timeout=240,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
+    ).stdout
     figures = json.loads(out)
     assert (figures["cas"], figures["switches"], figures["cables"]) == (65536, 5120, 3 * 65536)
     assert figures["first_s"] < 10
@@ -93,8 +101,10 @@ def test_65536_hosts_in_10_seconds_and_4_gb():
 
 
 def test_registry_loads_neither_numba_nor_pydantic():
-    code = "import sys, softib.fabric.topologies.registry, softib.fabric.topologies.spec; " \
-           "print([m for m in ('numba', 'pydantic', 'yaml') if m in sys.modules])"  # fmt: skip
+    code = (
+        "import sys, softib.fabric.topologies.registry, softib.fabric.topologies.spec; "
+        "print([m for m in ('numba', 'pydantic', 'yaml') if m in sys.modules])"
+    )
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )

@@ -86,8 +86,11 @@ def test_lengths_by_tier_and_named_medium(tmp_path):
 
 def test_yaml_has_no_traps(tmp_path):
     """Unquoted 2:1 is a ratio (YAML 1.1: 121), 1e-9 a number (1.1: text), a date is a name."""
-    f = load(tmp_path, "name: 2026-11-21\ntopology: {kind: fat-tree, radix: 36, levels: 2, oversubscription: 2:1}\n"
-                       "faults: [{cable: 'leaf-1[1]', ber: 1e-9}]").fabric  # fmt: skip
+    f = load(
+        tmp_path,
+        "name: 2026-11-21\ntopology: {kind: fat-tree, radix: 36, levels: 2, oversubscription: 2:1}\n"
+        "faults: [{cable: 'leaf-1[1]', ber: 1e-9}]",
+    ).fabric
     assert f.name == "2026-11-21"
     assert len(f.cas) == 864
     assert f.cable_ber.max() == 1e-9
@@ -124,9 +127,11 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("topology: {kind: ring, switches: 3}\ncables: {length_m: 9000}\n", 2, "reaches 2000 m"),
         ("topology: {kind: ring, switches: 3}\ncables: {medium: copper}\n", 2, "cable medium"),
         ("topology: {kind: ring, switches: 3}\ncables: {length_m: {leaf-spine: 3}}\n", 2, "no tier"),
-        ("topology: {kind: ring, switches: 3}\nfaults:\n - {kind: lid-0, port: 'switch-1[0]'}\n - {kind: nope}\n", 4, (
-            "no fault named"
-        )),
+        (
+            "topology: {kind: ring, switches: 3}\nfaults:\n - {kind: lid-0, port: 'switch-1[0]'}\n - {kind: nope}\n",
+            4,
+            ("no fault named"),
+        ),
         ("topology: {kind: ring, switches: 3}\nfaults:\n - x\n", 3, "must be a mapping"),
         ("topology: {import: nowhere.ibnetdiscover}\n", 1, "No such file"),
         ("import: nowhere.ibnetdiscover\n", 1, "No such file"),
@@ -151,7 +156,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("name: \x07\n", 0, "not text"),
         (b"#" * (1 << 20), 0, "more than 256 KiB"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_one_line_with_file_and_line(tmp_path, text, line, says):
     with pytest.raises(SoftibError) as caught:
         load(tmp_path, text)
@@ -171,8 +176,11 @@ def test_missing_file_and_directory(tmp_path):
 GOOD = (EXAMPLES / "superpod-127-faults.yaml").read_bytes()
 for _old, _new in (
     (b"nodes: 127, rails: 8, radix: 64", b"nodes: 9, rails: 2, radix: 8"),
-    (b"leaf-3[40]", b"leaf-3[5]"), (b"leaf-12[45]", b"leaf-4[6]"), (b"leaf-7[50]", b"leaf-1[7]"), (b"leaf-20[33]", b"leaf-2[5]"),
-):  # fmt: skip
+    (b"leaf-3[40]", b"leaf-3[5]"),
+    (b"leaf-12[45]", b"leaf-4[6]"),
+    (b"leaf-7[50]", b"leaf-1[7]"),
+    (b"leaf-20[33]", b"leaf-2[5]"),
+):
     GOOD = GOOD.replace(_old, _new)
 
 

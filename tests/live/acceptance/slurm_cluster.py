@@ -75,14 +75,30 @@ class SlurmCluster:
         self._prolog(fabric)
         ports = _free_ports(len(nodes) + 1)
         machine = os.uname().nodename
-        (self.folder / "slurm.conf").write_text(CONFIG.format(
-            machine=machine, port=ports.pop(), folder=self.folder,
-            nodes="\n".join(f"NodeName={n} NodeHostname={machine} NodeAddr=127.0.0.1 Port={ports.pop()} CPUs=64 RealMemory=100" for n in nodes)))  # fmt: skip
+        (self.folder / "slurm.conf").write_text(
+            CONFIG.format(
+                machine=machine,
+                port=ports.pop(),
+                folder=self.folder,
+                nodes="\n".join(
+                    f"NodeName={n} NodeHostname={machine} NodeAddr=127.0.0.1 Port={ports.pop()} CPUs=64 RealMemory=100"
+                    for n in nodes
+                ),
+            )
+        )
         key = self.folder / "munge.key"
         key.touch(0o600)
         key.write_bytes(os.urandom(1024))
-        files = [f"--{what}={self.folder}/munge.{end}" for what, end in (
-            ("socket", "socket"), ("key-file", "key"), ("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed"))]  # fmt: skip
+        files = [
+            f"--{what}={self.folder}/munge.{end}"
+            for what, end in (
+                ("socket", "socket"),
+                ("key-file", "key"),
+                ("pid-file", "pid"),
+                ("log-file", "log"),
+                ("seed-file", "seed"),
+            )
+        ]
         try:
             self._begin("munged", ["munged", "-F", "--force", *files])
             self._until(lambda: (self.folder / "munge.socket").exists(), 20)

@@ -62,16 +62,21 @@ class SshdCluster:
         (self.folder / "no-keys").touch()
         attached = [sys.executable, "-m", "softib", "run", "--fabric", fabric, "--node"]
         self.address = {
-            n: subprocess.run([*attached, n, "--", "printenv", "SOFTIB_ADDRESS"], check=True, capture_output=True, text=True).stdout.strip()
+            n: subprocess.run(
+                [*attached, n, "--", "printenv", "SOFTIB_ADDRESS"], check=True, capture_output=True, text=True
+            ).stdout.strip()
             for n in nodes
-        }  # fmt: skip
+        }
         self.port = _free_port()
         (self.folder / "hosts").write_text(
             "127.0.0.1 localhost\n" + "".join(f"{a} {n}\n" for n, a in self.address.items())
         )
         self.config = self.folder / "config"
-        self.config.write_text("".join(
-            CLIENT.format(node=n, address=a, port=self.port, folder=self.folder) for n, a in self.address.items()))  # fmt: skip
+        self.config.write_text(
+            "".join(
+                CLIENT.format(node=n, address=a, port=self.port, folder=self.folder) for n, a in self.address.items()
+            )
+        )
         bare = self.folder / "bare"
         bare.mkdir()
         for program in ("sh", "timeout", "env"):
@@ -94,9 +99,16 @@ class SshdCluster:
         elif sick == "stuck":
             command = "exec sleep 600"
         config = self.folder / f"{node}.conf"
-        config.write_text(CONFIG.format(
-            address=self.address[node], port=self.port, folder=self.folder, keys="no-keys" if sick == "no key" else "keys",
-            runtime=os.environ["XDG_RUNTIME_DIR"], command=command))  # fmt: skip
+        config.write_text(
+            CONFIG.format(
+                address=self.address[node],
+                port=self.port,
+                folder=self.folder,
+                keys="no-keys" if sick == "no key" else "keys",
+                runtime=os.environ["XDG_RUNTIME_DIR"],
+                command=command,
+            )
+        )
         sshd = shutil.which("sshd", path="/usr/sbin:/usr/bin")
         script = f"mount --bind {self.folder}/hosts /etc/hosts && exec {sshd} -D -e -f {config}"
         with (self.folder / f"{node}.log").open("wb") as log:

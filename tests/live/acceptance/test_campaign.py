@@ -102,8 +102,24 @@ def test_the_reason_is_the_line_that_says_why():
 def test_arguments_are_perftests():
     run = Run("write", False, True, 65536, 100, 18515)
     assert arguments(run, "mlx5_1", 2, "node-2") == (
-        ["ib_write_bw", "-F", "-s", "65536", "-n", "100", "-p", "18515", "-d", "mlx5_1", "-i", "2", "--report_gbits", "-b", "node-2"]
-    )  # fmt: skip
+        [
+            "ib_write_bw",
+            "-F",
+            "-s",
+            "65536",
+            "-n",
+            "100",
+            "-p",
+            "18515",
+            "-d",
+            "mlx5_1",
+            "-i",
+            "2",
+            "--report_gbits",
+            "-b",
+            "node-2",
+        ]
+    )
     assert arguments(Run("send", True, False, 2, 100, 1), "", 1, None) == [
         "ib_send_lat",
         "-F",

@@ -105,8 +105,27 @@ def test_hosts_that_fail_are_named_and_the_rest_goes_on(fabric, cluster, tmp_pat
 def test_a_run_that_is_killed_leaves_nothing_on_the_hosts(fabric, cluster, tmp_path):
     """SIGKILL: nobody tells the hosts, their connections end. ``--resume`` goes on."""
     journal = tmp_path / "journal"
-    arguments = [sys.executable, "-m", "softib", "accept", "sshd", "--launcher", "ssh", "--ssh-config", str(cluster.config), "--test", "bandwidth",
-                 "--rounds", "0", "--seconds", "2", "--journal", str(journal), "--base-port", "29000"]  # fmt: skip
+    arguments = [
+        sys.executable,
+        "-m",
+        "softib",
+        "accept",
+        "sshd",
+        "--launcher",
+        "ssh",
+        "--ssh-config",
+        str(cluster.config),
+        "--test",
+        "bandwidth",
+        "--rounds",
+        "0",
+        "--seconds",
+        "2",
+        "--journal",
+        str(journal),
+        "--base-port",
+        "29000",
+    ]
     run = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     end = time.monotonic() + 90
     while not (any("ib_write_bw" in c for c in cluster.sessions()) and len(journal.read_text().splitlines()) > 2):

@@ -253,7 +253,7 @@ BAD = [
     ("downgrade", {"speed": "EDRR"}, "EDR"), ("downgrade", {"speed": "NDR"}, "reach EDR"), ("switch-up", {}, "leaf-1"),
     ("switch-down", {"where": "host-0001"}, "not a switch"), ("switch-down", {"where": 5}, "needs a place"),
     ("link-down", {"where": None}, "needs a place"), ("nova", {}, "nova"), (None, {}, "None"), (["x"], {}, "x"),
-]  # fmt: skip
+]  # fmt: skip # a packed list of short values
 
 
 @pytest.mark.parametrize(("kind", "options", "what"), BAD)
@@ -305,9 +305,18 @@ def test_the_command_line_end_to_end(softib):
     assert guid in softib("fault", "sys-guid", "leaf-2", "--guid", guid) and guid in softib("fault", "list")
     assert int(f.sys_guid[f.node_names().index("leaf-2")]) == int(guid, 16)
     assert "sys-guid" in softib("fault", "clear", "leaf-2")
-    for words in (("sys-guid", "leaf-2"), ("sys-guid", "leaf-2", guid),
-                  ("ber", LINK), ("ber", LINK, "2"), ("link-down", LINK, "1"), ("list", LINK), ("downgrade", LINK),
-                  ("downgrade", LINK, "--speed", "foo"), ("flap", LINK, "--period", "0"), ("switch-down", LINK)):  # fmt: skip
+    for words in (
+        ("sys-guid", "leaf-2"),
+        ("sys-guid", "leaf-2", guid),
+        ("ber", LINK),
+        ("ber", LINK, "2"),
+        ("link-down", LINK, "1"),
+        ("list", LINK),
+        ("downgrade", LINK),
+        ("downgrade", LINK, "--speed", "foo"),
+        ("flap", LINK, "--period", "0"),
+        ("switch-down", LINK),
+    ):
         softib("fault", *words, code=2)
     assert softib.status()[0]["bugs"] == 0
     softib("down")

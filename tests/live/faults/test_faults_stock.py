@@ -26,8 +26,13 @@ def test_opensm_sweeps_around_a_dead_switch_and_takes_it_back(stock, softib):
     f = SharedFabric.open(Path(softib.status()[0]["shared_fabric"])).fabric
     log = softib.folder / "opensm.log"
     env = {**softib.env, "OSM_CACHE_DIR": str(softib.folder), "OSM_TMP_DIR": str(softib.folder)}
-    sm = subprocess.Popen(softib.words("run", "--", opensm, "-f", str(log)), env=env, cwd=softib.folder,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    sm = subprocess.Popen(
+        softib.words("run", "--", opensm, "-f", str(log)),
+        env=env,
+        cwd=softib.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     softib.started.append(sm)
     linked = f.port_peer >= 0
 

@@ -174,9 +174,15 @@ class Device:
         self.handle = int(told["value"])
         self.agents = {}
         for klass, version in ((0x81, 1), (0x01, 1), (0x04, 1), (0x21, 2), (0x0A, 1), (0x03, 2), (0x32, 1)):
-            _, told = self.ask(op=constant("REGISTER"), handle=self.handle, qpn=int(klass not in (0x81, 0x01)), mgmt_class=klass,
-                               mgmt_class_version=version, oui=0x2C9 if klass == 0x32 else 0,
-                               method_mask=TRAPS if klass == 0x01 else NOTHING)  # fmt: skip
+            _, told = self.ask(
+                op=constant("REGISTER"),
+                handle=self.handle,
+                qpn=int(klass not in (0x81, 0x01)),
+                mgmt_class=klass,
+                mgmt_class_version=version,
+                oui=0x2C9 if klass == 0x32 else 0,
+                method_mask=TRAPS if klass == 0x01 else NOTHING,
+            )
             if not told["error"]:
                 self.agents[klass] = int(told["value"])
         self.waiting: dict[int, str] = {}
@@ -281,7 +287,7 @@ def lines(running: Running, total: int, seed: int) -> int:
     """Lines to the control door: operations with values of any type, and no JSON at all. Each line has one answer."""
     rng = np.random.default_rng(seed)
     values = [None, True, -1, 0, 1, 2**70, 1.5, float("nan"), "", "leaf-1[1]", "leaf-1[1", "host-0001", "\0", "x" * 3000, [], [1], {}, {"a": []},
-              "link-down", "link-up", "\ud800", "../../etc", "leaf-9[99]"]  # fmt: skip
+              "link-down", "link-up", "\ud800", "../../etc", "leaf-9[99]"]  # fmt: skip # a packed list of short values
     keys = ["op", "kind", "where", "node", "port", "fabric", "extra", ""]
     ops = [op for op in running.daemon_.control.operations if op != "down"]
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -28,8 +28,12 @@ class Tools:
         program, *rest = words
         done = subprocess.run(
             self.softib.words("run", "--node", node, *self.options, "--", self.stock(program), *rest),
-            env=self.softib.env, cwd=self.softib.folder, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+            env=self.softib.env,
+            cwd=self.softib.folder,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         return done.returncode == 0, done.stdout + done.stderr
 
     def fabric(self) -> Fabric:

@@ -10,7 +10,7 @@ from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 from tests.live.serving import (
     Serving,
-)  # fmt: skip
+)
 
 TIMED_OUT = 110
 

@@ -86,8 +86,15 @@ class Program:
         folder.mkdir(parents=True, exist_ok=True)
         self.kind, self.node, self.command, self.out = kind, node, command, folder / "out"
         with self.out.open("w") as file:
-            self.process = subprocess.Popen(command, env=s.env(kind, node), cwd=folder, stdin=subprocess.DEVNULL, stdout=file,
-                                            stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+            self.process = subprocess.Popen(
+                command,
+                env=s.env(kind, node),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def kill(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
@@ -116,10 +123,13 @@ def tools(s: Crowd, stock) -> list[tuple[str, ...]]:
     """Programs that print the same on a fabric where nothing changes."""
     leaf = str(int(s.fabric.lid[s.fabric.node_base[s.fabric.switch_node[0]]]))
     return [
-        (stock("ibnetdiscover"), *PATIENT), (stock("iblinkinfo"), *PATIENT, "-l"), (stock("smpquery"), *PATIENT, "portinfo", lid(s, 3), "1"),
-        (stock("ibtracert"), *PATIENT, lid(s, 1), lid(s, 30)), (stock("smpquery"), *PATIENT, "-D", "nodeinfo", "0,1,5"),
+        (stock("ibnetdiscover"), *PATIENT),
+        (stock("iblinkinfo"), *PATIENT, "-l"),
+        (stock("smpquery"), *PATIENT, "portinfo", lid(s, 3), "1"),
+        (stock("ibtracert"), *PATIENT, lid(s, 1), lid(s, 30)),
+        (stock("smpquery"), *PATIENT, "-D", "nodeinfo", "0,1,5"),
         (stock("smpquery"), *PATIENT, "switchinfo", leaf),
-    ]  # fmt: skip
+    ]
 
 
 def plays(s: Crowd, stock, folder: Path, times: int, kills: int, seed: int = 1) -> None:
@@ -200,9 +210,12 @@ def ping_by_hand(hand: Raw, dlid: str, number: int) -> bytes:
 def victim(s: Crowd, folder: Path, rng: random.Random, node: list[str], ping: str, stock) -> Program:
     """A server, a flood of requests, or a loop of discoveries, on a host that nobody examines."""
     command = rng.choice(
-        [(ping, "-S"), (ping, "-f", "-c", "1000000", lid(s, rng.randrange(10))),
-         ("sh", "-c", f"while :; do {stock('ibnetdiscover')} > /dev/null; done")]
-    )  # fmt: skip
+        [
+            (ping, "-S"),
+            (ping, "-f", "-c", "1000000", lid(s, rng.randrange(10))),
+            ("sh", "-c", f"while :; do {stock('ibnetdiscover')} > /dev/null; done"),
+        ]
+    )
     return Program(s, folder, rng.choice(KINDS), node[20 + rng.randrange(12)], *command)
 
 

@@ -44,10 +44,16 @@ def frames_from(rng: np.random.Generator, lids: np.ndarray) -> np.ndarray:
     n = int(rng.integers(1, BATCH + 1))
     frames = np.zeros((n, 288), np.uint8)
     for i in range(n):
-        m = mad(int(rng.choice(CLASSES)), int(rng.choice(METHODS)), int(rng.choice(ATTRIBUTES)),
-                int(rng.choice((0, 1, 3, 255, 0x10000, 0x30000, 0xFFFFFFFF, int(rng.integers(0, 1 << 32))))),
-                int(rng.integers(0, 1 << 62)), rng.integers(0, 6, int(rng.integers(0, 5))).tolist(),
-                int(rng.choice((1, 2, 0))), rng.integers(0, 256, 64, np.uint8).tobytes())  # fmt: skip
+        m = mad(
+            int(rng.choice(CLASSES)),
+            int(rng.choice(METHODS)),
+            int(rng.choice(ATTRIBUTES)),
+            int(rng.choice((0, 1, 3, 255, 0x10000, 0x30000, 0xFFFFFFFF, int(rng.integers(0, 1 << 32))))),
+            int(rng.integers(0, 1 << 62)),
+            rng.integers(0, 6, int(rng.integers(0, 5))).tolist(),
+            int(rng.choice((1, 2, 0))),
+            rng.integers(0, 256, 64, np.uint8).tobytes(),
+        )
         for _ in range(int(rng.integers(0, 4))):
             m[rng.integers(0, 256)] = rng.integers(0, 256)
         if rng.random() < 0.05:

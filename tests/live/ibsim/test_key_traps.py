@@ -33,20 +33,40 @@ class Manager:
 
     def __init__(self, fabric: Applications, opensm: str, enforce: str):
         folder = fabric.folder
-        told = [subprocess.run(fabric.on(node, "ibstat", "-p"), env=fabric.env, capture_output=True, text=True, check=True)
-                for node in (B, C)]  # fmt: skip
+        told = [
+            subprocess.run(fabric.on(node, "ibstat", "-p"), env=fabric.env, capture_output=True, text=True, check=True)
+            for node in (B, C)
+        ]
         guids = [one.stdout.split()[0].removeprefix("0x") for one in told]
         (folder / "partitions.conf").write_text(RULES.format(*guids))
         self.log = folder / "opensm.log"
         words = fabric.arguments(
-            "run", "--node", A, "--stock-preload", "--", opensm, "-f", str(self.log), "-D", "0x7", "-d2", "-Z", enforce,
-            "-P", str(folder / "partitions.conf"),
-        )  # fmt: skip
+            "run",
+            "--node",
+            A,
+            "--stock-preload",
+            "--",
+            opensm,
+            "-f",
+            str(self.log),
+            "-D",
+            "0x7",
+            "-d2",
+            "-Z",
+            enforce,
+            "-P",
+            str(folder / "partitions.conf"),
+        )
         scratch = {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
         self.program = subprocess.Popen(
-            words, env=fabric.env | scratch, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            words,
+            env=fabric.env | scratch,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         assert wait_for(lambda: "SUBNET UP" in self.text()), self.text()[-2000:]
 
     def text(self) -> str:
@@ -89,9 +109,15 @@ def enforced():
 def served(fabric: Applications, node: str) -> Iterator[tuple[str, str]]:
     """LID and number of a UD queue pair on ``node``, default partition, Q_Key 0x2222."""
     server = subprocess.Popen(
-        fabric.on(node, PYTHON, "-I", PROGRAM, "serve", "0x2222"), env=fabric.env, cwd=fabric.folder, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+        fabric.on(node, PYTHON, "-I", PROGRAM, "serve", "0x2222"),
+        env=fabric.env,
+        cwd=fabric.folder,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
     try:
         lid, qpn = server.stdout.readline().split()
         yield lid, qpn

@@ -45,8 +45,15 @@ class Partitions(Tools):
     def serve(self, *nodes: str) -> None:
         for node in nodes:
             words = self.softib.words("run", "--node", node, "--", self.stock("ibping"), "-S")
-            self.servers.append(subprocess.Popen(words, env=self.softib.env, cwd=self.softib.folder,
-                                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
+            self.servers.append(
+                subprocess.Popen(
+                    words,
+                    env=self.softib.env,
+                    cwd=self.softib.folder,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
         assert wait_for(lambda: {c["node"] for c in self.softib.status()[0]["clients"]} >= set(nodes))
         for node in nodes:  # ibping registers its class behind opening the device
             assert wait_for(lambda node=node: self.ping(A if node != A else "host-0002", node, 1000) > 0)
@@ -63,8 +70,11 @@ class Partitions(Tools):
         told = self("perfquery", str(int(f.lid[f.node_base[leaf]])), portnum)[1]
         ends = self("smpquery", "portinfo", self.lid[node], "1")[1]
         read = lambda name, text: int(re.search(rf"^{name}:\.*(\d+)", text, re.M)[1])
-        return {SWITCH_IN: read("PortRcvConstraintErrors", told), SWITCH_OUT: read("PortXmitConstraintErrors", told),
-                HOST: read("PkeyViolations", ends)}  # fmt: skip
+        return {
+            SWITCH_IN: read("PortRcvConstraintErrors", told),
+            SWITCH_OUT: read("PortXmitConstraintErrors", told),
+            HOST: read("PkeyViolations", ends),
+        }
 
     def stop(self) -> None:
         for server in self.servers:
@@ -88,9 +98,15 @@ def partitions(softib, stock):
 slow = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("enforce", "where"), [
-    pytest.param("both", SWITCH_OUT, marks=slow), pytest.param("out", SWITCH_OUT, marks=slow), pytest.param("in", HOST, marks=slow), pytest.param("off", HOST, marks=slow),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("enforce", "where"),
+    [
+        pytest.param("both", SWITCH_OUT, marks=slow),
+        pytest.param("out", SWITCH_OUT, marks=slow),
+        pytest.param("in", HOST, marks=slow),
+        pytest.param("off", HOST, marks=slow),
+    ],
+)
 def test_limited_members_cannot_talk(partitions, enforce, where):
     """IBA 10.9.1.2. A limited member's packets come into its switch (the partition is there), and do not go out to another
     limited one; without enforcement on the way out, the other's host refuses them."""
@@ -160,8 +176,9 @@ def test_a_manager_without_the_key_changes_nothing(softib, stock, level):
     assert (PortInfo.mkey_protect.get(f.port_info[ends]) == level).all()
     other = ("lmc 1", "reassign_lids TRUE", "routing_engine updn", "subnet_prefix 0xfec0000000000001")
     words = softib.words("run", "--node", "host-0001", "--", *manager("stranger", *other))
-    stranger = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stdout=subprocess.DEVNULL,
-                                stderr=subprocess.DEVNULL)  # fmt: skip
+    stranger = subprocess.Popen(
+        words, env=softib.env, cwd=softib.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:  # at some levels it gives up, at others it tries again and again
         assert wait_for(lambda: violations() > 3 or stranger.poll() is not None) and violations()
     finally:

@@ -30,7 +30,7 @@ from tests.live.serving import (
     mad,
     tid_of,
     wait_for,
-)  # fmt: skip
+)
 
 # -- control --
 
@@ -67,9 +67,15 @@ def test_node_ids(up):
     guid = int(f.node_guid[f.port_node[port]])
     switch = f.node_name(int(f.switch_node[0]))
     for asked, where in (
-        (name, port), (f"{guid:#x}", port), (f"H-{guid:016x}", port), (f"{name}:1", port), (f"{guid:#x}:1", port),
-        ("", host(up, 0)[1]), (switch, int(f.node_base[f.switch_node[0]])), (f"{switch}:0", int(f.node_base[f.switch_node[0]])),
-    ):  # fmt: skip
+        (name, port),
+        (f"{guid:#x}", port),
+        (f"H-{guid:016x}", port),
+        (f"{name}:1", port),
+        (f"{guid:#x}:1", port),
+        ("", host(up, 0)[1]),
+        (switch, int(f.node_base[f.switch_node[0]])),
+        (f"{switch}:0", int(f.node_base[f.switch_node[0]])),
+    ):
         c = Raw(up.base, asked)
         assert up.server.clients[c.number].port == where, asked
         c.close()
@@ -159,10 +165,15 @@ def test_lid_routed_answer_swaps_lids_and_qps(up):
 
 
 BOUNCED = {
-    "no such hop": mad(path=[9]), "beyond the fabric": mad(path=[1, 1, 1]), "hop count 64": mad(path=[1] * 63) ,
-    "class nobody has": mad(0x55), "SA without a manager": mad(0x03), "SMInfo without a manager": mad(attr=0x20),
-    "base version 2": mad(), "trap to nobody": mad(0x01, 5, 2),
-}  # fmt: skip
+    "no such hop": mad(path=[9]),
+    "beyond the fabric": mad(path=[1, 1, 1]),
+    "hop count 64": mad(path=[1] * 63),
+    "class nobody has": mad(0x55),
+    "SA without a manager": mad(0x03),
+    "SMInfo without a manager": mad(attr=0x20),
+    "base version 2": mad(),
+    "trap to nobody": mad(0x01, 5, 2),
+}
 BOUNCED["base version 2"][0] = 2
 BOUNCED["hop count 64"][7] = 64
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
+import selectors
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -11,7 +15,9 @@ import sys
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
-from softib.live.ibsim.sockets import UdpSockets
+from softib.live.ibsim.client import PAUSE_AT
+from softib.live.ibsim.sockets import BUFFER_BYTES, UdpSockets
+from softib.live.mad_router import BATCH
 from tests.live.ibsim.protocol_lab import host
 from tests.live.serving import (
     CONNECT,
@@ -21,7 +27,7 @@ from tests.live.serving import (
     mad,
     tid_of,
     wait_for,
-)  # fmt: skip
+)
 
 
 def test_thirty_two_clients_at_once(up):
@@ -36,20 +42,35 @@ def test_thirty_two_clients_at_once(up):
         c.close()
 
 
+def room() -> int:
+    """How many datagrams wait on their way to a program that does not read: at least one more than fit into the server's buffer."""
+    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, two:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        one.setblocking(False)
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                sent += one.send(bytes(288)) // 288
+        return sent + 1
+
+
 def test_a_client_that_does_not_read_disturbs_nobody(served):
-    """Its queue of 10 fills, the server keeps the rest; every one of its requests is answered when it reads."""
+    """Its queue fills, and the server keeps the rest: from :data:`PAUSE_AT` answers on it reads no more requests, so the queue of the
+    client's own requests fills, too. All of them are answered when it reads. How many fit depends on the machine (its
+    ``net.unix.max_dgram_qlen``, or the bytes of a socket's buffer)."""
     slow, other = Raw(served.base), Raw(served.base)
-    slow.data.settimeout(0.3)
-    sent = refused = 0
-    while sent < 2000 and refused < 2:
-        try:
-            slow.send(mad(tid=sent))
-            sent, refused = sent + 1, 0
-        except TimeoutError:
-            refused += 1
-            other.send(mad(tid=1))  # the server takes its turns and serves others
-            other.receive()
-    assert 100 < sent < 2000, "the server stops reading of it"
+    client = served.server.clients[slow.number]
+    most = 2 * room() + PAUSE_AT + BATCH
+    reads = lambda: bool(served.server.selector.get_key(client.sock).events & selectors.EVENT_READ)
+    takes = lambda: bool(select.select([], [slow.data], [], 0)[1])
+    sent = 0
+    while sent < most and wait_for(lambda: takes() or not reads()) and takes():
+        slow.send(mad(tid=sent))
+        sent += 1
+    assert PAUSE_AT < sent < most and not reads()
+    other.send(mad(tid=1))
+    other.receive()
     assert [tid_of(slow.receive()[1]) & 0xFFFF for _ in range(sent)] == list(range(sent))
     slow.send(mad(tid=7))
     assert tid_of(slow.receive()[1]) & 0xFFFF == 7

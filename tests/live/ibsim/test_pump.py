@@ -67,8 +67,15 @@ class One:
     def state(self) -> list:
         """What the MADs left behind in the fabric, and what the router counted."""
         router = self.router
-        return [self.fabric.port_info.tobytes(), self.fabric.lft.tobytes(), self.router.plane.tables.counters.tobytes(),
-                router.answered, router.bounced, router.forwarded, router.epoch > 0]  # fmt: skip
+        return [
+            self.fabric.port_info.tobytes(),
+            self.fabric.lft.tobytes(),
+            self.router.plane.tables.counters.tobytes(),
+            router.answered,
+            router.bounced,
+            router.forwarded,
+            router.epoch > 0,
+        ]
 
     def close(self) -> None:
         self.ours.close()
@@ -110,9 +117,15 @@ def test_umad_programs() -> None:
     for one in both:
         requests: list[UmadRequests] = []
         file = UmadFile(
-            one.fabric, 1, one.port, one.ours, "test", 0, selectors.DefaultSelector(),
+            one.fabric,
+            1,
+            one.port,
+            one.ours,
+            "test",
+            0,
+            selectors.DefaultSelector(),
             lambda requests=requests: requests[0].ancillary,
-        )  # fmt: skip
+        )
         requests.append(UmadRequests(one.router, {1: file}))
         assert file.table.add(Agent(0, 0, 0, 0, 0, False), 0, ()) == (0, 0)
         one.router.join(file)

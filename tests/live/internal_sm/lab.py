@@ -25,5 +25,8 @@ def torus_config(f: Fabric) -> str:
     tier = f.source.generator["node_coordinates"].tolist()
     at = {tuple(c): int(f.node_guid[n]) for n, c in enumerate(tier) if f.is_switch[n]}
     dims = [max(c[k] for c in at) + 1 for k in range(3)]
-    links = [f"{axis}p_link {at[0, 0, 0]:#x} {at[to]:#x}" for axis, to in (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1)))]  # fmt: skip
+    links = [
+        f"{axis}p_link {at[0, 0, 0]:#x} {at[to]:#x}"
+        for axis, to in (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1)))
+    ]
     return "\n".join([f"torus {dims[0]} {dims[1]} {dims[2]}", *links]) + "\n"

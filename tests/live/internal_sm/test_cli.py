@@ -44,8 +44,14 @@ class Manager:
         (self.folder / "conf").write_text(CONFIG)
         env = {**s.env, "OSM_CACHE_DIR": str(self.folder), "OSM_TMP_DIR": str(self.folder)}
         words = [*options, "--node", node, "--", opensm, "-F", "conf", "-f", "log", "-D", "0x3", "-d2", *more]
-        self.process = subprocess.Popen(s.words("run", *words), env=env, cwd=self.folder, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        self.process = subprocess.Popen(
+            s.words("run", *words),
+            env=env,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         s.started.append(self.process)
 
     @property

@@ -47,8 +47,11 @@ def managers(stock, tmp_path):
         (folder / "conf").write_text(CONFIG)
         env = {**s.environment(node), "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
         words = [stock("opensm"), "-F", str(folder / "conf"), "-f", str(folder / "log"), "-d2", *options]
-        running.append(subprocess.Popen(words, env=env, cwd=folder, stdin=subprocess.PIPE,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
+        running.append(
+            subprocess.Popen(
+                words, env=env, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        )
         return running[-1], folder / "log"
 
     yield start

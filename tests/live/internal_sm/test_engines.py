@@ -27,16 +27,25 @@ TORUS = ("torus", {"dims": [3, 3, 3], "hosts_per_switch": 1})
 MESH = ("mesh", {"dims": [3, 3], "hosts_per_switch": 1})
 QOS = ("-Q",)
 ON = {
-    "minhop": (TREE, ()), "updn": (TREE, ()), "dnup": (TREE, ()), "ftree": (TREE, ()), "lash": (TORUS, QOS),
-    "dor": (MESH, ()), "dfsssp": (TORUS, QOS), "sssp": (TREE, ()), "nue": (TREE, ()),
-}  # fmt: skip
+    "minhop": (TREE, ()),
+    "updn": (TREE, ()),
+    "dnup": (TREE, ()),
+    "ftree": (TREE, ()),
+    "lash": (TORUS, QOS),
+    "dor": (MESH, ()),
+    "dfsssp": (TORUS, QOS),
+    "sssp": (TREE, ()),
+    "nue": (TREE, ()),
+}
 """Engine → a topology that it supports, and what else it needs."""
 BY_SL = ("dfsssp", "torus-2QoS")
 """Engines whose tables alone have cycles: SLs and VLs break them."""
 QUICK = {("minhop", 2), ("updn", 0), ("ftree", 0), ("lash", 1), ("dor", 3), ("nue", 0)}
 CASES = [
-    pytest.param(engine, lmc, marks=() if (engine, lmc) in QUICK else pytest.mark.slow) for engine in ON for lmc in range(4)
-]  # fmt: skip
+    pytest.param(engine, lmc, marks=() if (engine, lmc) in QUICK else pytest.mark.slow)
+    for engine in ON
+    for lmc in range(4)
+]
 
 
 @pytest.mark.parametrize(("engine", "lmc"), CASES)
@@ -68,8 +77,12 @@ def test_torus_2qos_with_its_config(lmc, stock, tmp_path):
     told = programmed < 255
     assert (held[told] == programmed[told]).all() and len(set(held[told].tolist())) == 8
     external = np.arange(held.shape[1]) > 0
-    linked = np.array([[f.linked[f.node_base[n] + p] if p <= f.node_nports[n] else False for p in range(held.shape[1])]
-                       for n in f.switch_node])  # fmt: skip
+    linked = np.array(
+        [
+            [f.linked[f.node_base[n] + p] if p <= f.node_nports[n] else False for p in range(held.shape[1])]
+            for n in f.switch_node
+        ]
+    )
     assert told[:, :, linked.any(axis=0) & external].any() and told[linked].any()
 
 
@@ -166,8 +179,14 @@ def test_what_the_sa_tells_and_the_switches_hold_cannot_deadlock(engine, own_lib
     s = UmadServing(f, own_library)
     log = tmp_path / "log"
     env = {**s.environment(), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
-    sm = subprocess.Popen([stock("opensm"), "-f", str(log), "-d2", *words], env=env, cwd=tmp_path,
-                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    sm = subprocess.Popen(
+        [stock("opensm"), "-f", str(log), "-d2", *words],
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(), SECONDS)
         code, said = run(tmp_path, s.environment(f.node_name(int(f.cas[-1]))), stock("saquery"), "-p")

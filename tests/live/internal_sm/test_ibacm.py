@@ -42,8 +42,13 @@ def acm(s, number: int, ask: str) -> subprocess.Popen:
     (folder / f"addr-{host}").write_text(f"{host} mlx5_0 1 default\n10.0.0.{number} mlx5_0 1 default\n")
     (folder / f"opts-{host}").write_text(OPTIONS.format(folder=folder, host=host, providers=PROVIDERS))
     (folder / f"go-{host}").write_text(SCRIPT.format(host=host, ask=ask))
-    one = subprocess.Popen(s.words("run", "--node", host, "--", "unshare", "-m", "sh", f"go-{host}"), env=s.env, cwd=folder,
-                           stdout=(folder / f"out-{host}").open("w"), stderr=subprocess.STDOUT)  # fmt: skip
+    one = subprocess.Popen(
+        s.words("run", "--node", host, "--", "unshare", "-m", "sh", f"go-{host}"),
+        env=s.env,
+        cwd=folder,
+        stdout=(folder / f"out-{host}").open("w"),
+        stderr=subprocess.STDOUT,
+    )
     s.started.append(one)
     return one
 

@@ -75,11 +75,26 @@ def test_sm_run_strict_fails_with_the_names(softib):
     for words in (("--once",), ()):
         done = subprocess.run(
             softib.words(
-                "run", "--fabric", "dup", "--node", "host-0004", "--", sys.executable, "-m", "softib", "sm", "run",
-                "--strict", *words,
+                "run",
+                "--fabric",
+                "dup",
+                "--node",
+                "host-0004",
+                "--",
+                sys.executable,
+                "-m",
+                "softib",
+                "sm",
+                "run",
+                "--strict",
+                *words,
             ),
-            env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=100,
-        )  # fmt: skip
+            env=softib.env,
+            cwd=softib.folder,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
         assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
         assert done.stderr.count("is on two devices") == 1, done.stderr
     done = softib(

@@ -93,8 +93,13 @@ def test_partitions(stock, tmp_path):
         f"tenant=0x8034 : {guid[1]:#x}=full, {guid[3]:#x}=limited ;\n"
     )
     wanted = [
-        {0xFFFF, 0x8012}, {0x7FFF, 0x0012, 0x8034}, {0x7FFF, 0x8012}, {0x7FFF, 0x0034}, {0x7FFF}, {0xFFFF},
-    ]  # fmt: skip
+        {0xFFFF, 0x8012},
+        {0x7FFF, 0x0012, 0x8034},
+        {0x7FFF, 0x8012},
+        {0x7FFF, 0x0034},
+        {0x7FFF},
+        {0xFFFF},
+    ]
     theirs_said: list[str] = []
 
     def look(ours, theirs, host):

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.stock
 
 DEFAULT = "Default=0x7fff, ipoib : ALL=full;\n"
 FILES = {
-    "as documented": DEFAULT + "store=0x8010, ipoib, rate=6, mtu=4, defmember=full :\n  ALL, SELF ;\nstore=0x10 : ALL_CAS=limited;\n",
+    "as documented": DEFAULT
+    + "store=0x8010, ipoib, rate=6, mtu=4, defmember=full :\n  ALL, SELF ;\nstore=0x10 : ALL_CAS=limited;\n",
     "a member that is no GUID": DEFAULT + "A=0x13 : ALL=full, nonsense=full;\nB=70000 : ALL;\n",
     "no ; in the middle": DEFAULT + "B=0x3:ALL=full\nC=0x4:ALL=full;\n",
     "no ; at the end": DEFAULT + "A=0x8002,ipoib:ALL=full,SELF=both;\n#c\nB=0x3:ALL=both",
@@ -45,9 +46,19 @@ FILES = {
     "not a multicast GID": DEFAULT + "A=0x34 : ALL=full\n mgid=fe80::1\n;\n",
     "a ; of its own below a longer line": DEFAULT + "A=0x35 : ALL=full\n;\nB=0x36 : ALL ;\n",
     "a comment only": "# nothing : here ;\n",
-}  # fmt: skip
-QUICK = ["as documented", "a member that is no GUID", "no ; in the middle", "no ; at the end", "a P_Key of 17 bits", "a rate that there is not",
-         "an MTU in octets", "CR LF", "two semicolons", "a group ends the line"]  # fmt: skip
+}
+QUICK = [
+    "as documented",
+    "a member that is no GUID",
+    "no ; in the middle",
+    "no ; at the end",
+    "a P_Key of 17 bits",
+    "a rate that there is not",
+    "an MTU in octets",
+    "CR LF",
+    "two semicolons",
+    "a group ends the line",
+]
 EACH = """for f in f*.conf; do opensm -o -P $f -f $f.log > $f.out 2>&1; for lid in 1 2 3 4; do smpquery pkeys $lid; done > $f.pkeys 2>&1; done"""
 
 

@@ -39,7 +39,7 @@ FILES = {
         mgid=ff12:401b:0:0:0:0:e000:1
         mgid=ff18::77,scope=3,mtu=1
         {0}=full, {1} ;""",
-}  # fmt: skip
+}
 HOSTS = 6
 
 

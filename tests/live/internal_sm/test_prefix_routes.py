@@ -69,8 +69,13 @@ def test_paths_lead_to_opensms_routers(which, stock, own_library, tmp_path):  # 
                 here = gid(PREFIX, int(fabric.port_guid[source]))
                 _, said = run(tmp_path, env, stock("saquery"), "PR", "--sgid-to-dgid", f"{here}-{gid(prefix, 0x1234)}")
                 theirs = {int(lid) for lid in re.findall(r"dlid\.+(\d+)", said)}
-                status, records = ours.ask(PathRecord, SaMethod.GET_TABLE, frm=source, sgid=ours.gid(source),
-                                           dgid=np.array([prefix, 0x1234], np.uint64))  # fmt: skip
+                status, records = ours.ask(
+                    PathRecord,
+                    SaMethod.GET_TABLE,
+                    frm=source,
+                    sgid=ours.gid(source),
+                    dgid=np.array([prefix, 0x1234], np.uint64),
+                )
                 found = set(PathRecord.dlid.get(records).tolist()) if not status and len(records) else set()
                 guids = lambda f, lids: {int(f.port_guid[p]) for p in f.end_ports().tolist() if int(f.lid[p]) in lids}
                 assert guids(ours.fabric, found) == guids(fabric, theirs), (hex(prefix), said[-300:])

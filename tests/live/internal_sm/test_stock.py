@@ -36,8 +36,15 @@ def softib(tmp_path, own_library):  # noqa: F811
 
 def on(s: Softib, *words: str, node: str = "host-0002", seconds: float = 240) -> tuple[int, str]:
     """A program on a host: (its exit code, what it said)."""
-    done = subprocess.run(s.words("run", "--node", node, "--", *words), env=s.env, cwd=s.folder, capture_output=True, text=True,
-                          timeout=seconds, errors="replace")  # fmt: skip
+    done = subprocess.run(
+        s.words("run", "--node", node, "--", *words),
+        env=s.env,
+        cwd=s.folder,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        errors="replace",
+    )
     return done.returncode, done.stdout + done.stderr
 
 

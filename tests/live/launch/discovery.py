@@ -34,10 +34,16 @@ for address in sorted(os.listdir(BUS)):
     )
     if alias is None or alias[3] != NETWORK or not os.path.isdir(f"{BUS}/{address}/infiniband"):
         continue
-    devices.append({
-        "address": address, "vendor": alias[1].lower(), "device": alias[2].lower(), "revision": read(f"{BUS}/{address}/revision"),
-        "numa": read(f"{BUS}/{address}/numa_node"), "driver": os.path.basename(os.readlink(f"{BUS}/{address}/driver")),
-        "interfaces": os.listdir(f"{BUS}/{address}/net"),
-        "files": [f for name in os.listdir(f"{BUS}/{address}/infiniband") for f in characters(name)],
-    })  # fmt: skip
+    devices.append(
+        {
+            "address": address,
+            "vendor": alias[1].lower(),
+            "device": alias[2].lower(),
+            "revision": read(f"{BUS}/{address}/revision"),
+            "numa": read(f"{BUS}/{address}/numa_node"),
+            "driver": os.path.basename(os.readlink(f"{BUS}/{address}/driver")),
+            "interfaces": os.listdir(f"{BUS}/{address}/net"),
+            "files": [f for name in os.listdir(f"{BUS}/{address}/infiniband") for f in characters(name)],
+        }
+    )
 print(json.dumps(devices))

@@ -57,8 +57,17 @@ class CmServing(UmadServing):
         """PathRecord between two nodes as the subnet's tables have it, in hexadecimal."""
         assert self.cm
         a, one, two = self.cm.addresses, self.port(source), self.port(target)
-        made = IbPath.of_fields(sgid=a.gid_of(one), dgid=a.gid_of(two), slid=a.lid_of(one), dlid=a.lid_of(two), pkey=pkey,
-                           sl=0, mtu=5, rate=16, life_time=18)  # fmt: skip
+        made = IbPath.of_fields(
+            sgid=a.gid_of(one),
+            dgid=a.gid_of(two),
+            slid=a.lid_of(one),
+            dlid=a.lid_of(two),
+            pkey=pkey,
+            sl=0,
+            mtu=5,
+            rate=16,
+            life_time=18,
+        )
         return made.octets.hex()
 
     def launch(self, node: str, script: str, **words: object) -> subprocess.Popen:
@@ -67,9 +76,13 @@ class CmServing(UmadServing):
         lines += [f"{name} = {value!r}" for name, value in words.items()]
         text = "\n".join(lines) + "\n" + textwrap.dedent(script)
         return subprocess.Popen(
-            [sys.executable, "-I", "-u", "-c", text], env=self.environment(node), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            [sys.executable, "-I", "-u", "-c", text],
+            env=self.environment(node),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def play(self, node: str, script: str, **words: object) -> str:
         """As :meth:`launch`; its asserts are the test's."""

@@ -18,9 +18,19 @@ from tests.preload.verbs.applications import A, B, ended, stop, wait_for_listene
 pytestmark = [pytest.mark.stock, pytest.mark.slow]
 
 QPERF = (
-    "rc_lat", "rc_bw", "rc_bi_bw", "uc_lat", "ud_lat", "ud_bw", "rc_rdma_read_bw", "rc_rdma_write_poll_lat",
-    "uc_rdma_write_lat", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add",
-)  # fmt: skip
+    "rc_lat",
+    "rc_bw",
+    "rc_bi_bw",
+    "uc_lat",
+    "ud_lat",
+    "ud_bw",
+    "rc_rdma_read_bw",
+    "rc_rdma_write_poll_lat",
+    "uc_rdma_write_lat",
+    "rc_fetch_add_mr",
+    "ver_rc_compare_swap",
+    "ver_rc_fetch_add",
+)
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,9 @@ def served(cm_library, own_library):
 
 
 def test_ids_of_one_port(served):
-    out = served.play(A, """
+    out = served.play(
+        A,
+        """
 u = Ucm()
 for n, (first, second, error) in enumerate(pairs):
     ids = []
@@ -56,13 +58,18 @@ for n, (first, second, error) in enumerate(pairs):
     print(n, seen)
     for i in ids:
         u.destroy(i)
-""", pairs=PAIRS, own=served.ip(A))  # fmt: skip
+""",
+        pairs=PAIRS,
+        own=served.ip(A),
+    )
     assert [int(w) for w in out.split()[1::2]] == [error for _, _, error in PAIRS]
 
 
 def test_options_by_state(served):
     """rdma_set_afonly: before and after binding, not of an id that listens. rdma_set_reuseaddr: cleared before binding alone."""
-    served.play(A, """
+    served.play(
+        A,
+        """
 import errno
 u = Ucm()
 def fails(f, *a):
@@ -83,12 +90,15 @@ d = u.create()
 u.set_option(d, REUSEADDR, 1)
 u.bind(d, "0.0.0.0", 7350)
 u.listen(d)
-""")  # fmt: skip
+""",
+    )
 
 
 def test_ids_that_reuse_an_address(served):
     """Two may be bound; while both are, neither listens, and beside a listener none is bound."""
-    out = served.play(A, """
+    out = served.play(
+        A,
+        """
 u = Ucm()
 ids = [u.create() for _ in range(3)]
 for i in ids:
@@ -105,13 +115,17 @@ told(u.listen, ids[0])
 u.destroy(ids[1])
 told(u.listen, ids[0])
 told(u.bind, ids[2], own, 7360)
-""", own=served.ip(A))  # fmt: skip
+""",
+        own=served.ip(A),
+    )
     assert [int(w) for w in out.split()] == [0, 0, errno.EADDRINUSE, 0, errno.EADDRINUSE]
 
 
 def test_requests_find_the_listener_of_their_family(served):
     """Of two listeners the IPv4 one, though ``::`` was bound first, as tgtd does with its portals."""
-    one = served.launch(B, """
+    one = served.launch(
+        B,
+        """
 u = Ucm()
 for ip, uid in (("::", 66), ("0.0.0.0", 44)):
     l = u.create(uid=uid)
@@ -121,7 +135,10 @@ for ip, uid in (("::", 66), ("0.0.0.0", 44)):
 print("ready")
 e = u.expect(CONNECT_REQUEST)
 assert e.uid == 44, e
-""" + ACCEPTS, port=7370)  # fmt: skip
+"""
+        + ACCEPTS,
+        port=7370,
+    )
     assert line(one) == "ready"
     two = served.launch(
         A, CLIENT + "u.expect(CONNECT_RESPONSE); u.ready(c)", port=7370, ip=served.ip(B), path=served.path(A, B)
@@ -131,7 +148,9 @@ assert e.uid == 44, e
 
 
 def test_an_ipv6_listener_takes_no_ipv4_request(served):
-    one = served.launch(B, """
+    one = served.launch(
+        B,
+        """
 u = Ucm()
 l = u.create()
 u.set_option(l, AFONLY, 1)
@@ -139,7 +158,9 @@ u.bind(l, "::", port)
 u.listen(l)
 print("ready", flush=True)
 time.sleep(60)
-""", port=7380)  # fmt: skip
+""",
+        port=7380,
+    )
     assert line(one) == "ready"
     two = served.launch(
         A, CLIENT + "e = u.expect(REJECTED); print(e.status)", port=7380, ip=served.ip(B), path=served.path(A, B)

@@ -32,7 +32,9 @@ def pair(served, server: str, client: str, port: int):
 
 def test_a_connection(served):
     one, two = pair(
-        served, ACCEPTS + """
+        served,
+        ACCEPTS
+        + """
 for state, mask in ((1, 0x39), (2, 0x129181), (3, 0x12e01)):
     a = u.attr(e.id, state)
     assert struct.unpack_from("=II", a) == (mask, state), a
@@ -43,7 +45,8 @@ assert portnum == 1 and source[:2] == b"\\2\\0" and target[4:6] == b"\\x7f\\x40"
 u.expect(DISCONNECTED)
 u.disconnect(e.id)
 assert u.destroy(e.id) == 2 and u.destroy(l) == 1
-""", """
+""",
+        """
 e = u.expect(CONNECT_RESPONSE)
 assert (e.uid, e.qpn, e.private[:3], len(e.private)) == (7, 0x22, b"yes", 196), e
 assert struct.unpack_from("=I", u.attr(c, 2), 32)[0] == 0x22
@@ -51,16 +54,23 @@ u.ready(c)
 u.disconnect(c)
 u.expect(DISCONNECTED)
 assert u.destroy(c) == 4
-""", 7001)  # fmt: skip
+""",
+        7001,
+    )
     ended(two)
     ended(one)
 
 
 def test_a_refusal(served):
-    one, two = pair(served, 'u.reject(e.id, b"go away")', """
+    one, two = pair(
+        served,
+        'u.reject(e.id, b"go away")',
+        """
 e = u.expect(REJECTED)
 assert (e.status, e.private[:7], len(e.private)) == (28, b"go away", 148), e
-""", 7002)  # fmt: skip
+""",
+        7002,
+    )
     ended(two)
     ended(one)
 
@@ -74,13 +84,18 @@ def test_nobody_listens(served):
 
 @pytest.mark.parametrize("dies", ["server", "client"])
 def test_sigkill_disconnects_the_other_side_at_once(served, dies):
-    one, two = pair(served, ACCEPTS + "u.expect(DISCONNECTED); print(time.time())", """
+    one, two = pair(
+        served,
+        ACCEPTS + "u.expect(DISCONNECTED); print(time.time())",
+        """
 u.expect(CONNECT_RESPONSE)
 u.ready(c)
 print("established")
 u.expect(DISCONNECTED)
 print(time.time())
-""", 7004 if dies == "server" else 7005)  # fmt: skip
+""",
+        7004 if dies == "server" else 7005,
+    )
     assert line(one) == line(two) == "established"
     victim, other = (one, two) if dies == "server" else (two, one)
     killed = time.time()
@@ -96,7 +111,9 @@ print(time.time())
 
 def test_a_channel_closed_under_a_waiting_thread(served):
     """A kernel's call holds the file: no error comes when another thread closes it (rping's client relies on it)."""
-    out = served.play(A, """
+    out = served.play(
+        A,
+        """
 import threading
 errors, waiting = [], []
 def wait(u):
@@ -124,7 +141,9 @@ for n in range(50):
 time.sleep(0.3)
 print(len(errors), sum(t.is_alive() for t in waiting) > 0, flush=True)
 os._exit(0)
-""", ip=served.ip(B))  # fmt: skip
+""",
+        ip=served.ip(B),
+    )
     assert out.split() == ["0", "True"]
 
 
@@ -138,7 +157,9 @@ def test_killed_before_it_answered(served):
 
 def test_what_no_device_does(served):
     """Garbage, addresses that are nowhere, ids that are not there: an errno each, as the kernel's."""
-    served.play(A, """
+    served.play(
+        A,
+        """
 import errno, random
 u = Ucm()
 def fails(error, f, *a):
@@ -191,12 +212,15 @@ for i in range(20000):
         os.write(u.fd, octets + random.randbytes(n))
     except OSError:
         pass
-""")  # fmt: skip
+""",
+    )
     assert served.is_alive()
 
 
 def test_a_descriptor_like_any_other(served):
-    served.play(A, """
+    served.play(
+        A,
+        """
 import fcntl, select, stat
 u = Ucm(os.O_NONBLOCK)
 assert stat.S_ISCHR(os.fstat(u.fd).st_mode)
@@ -218,12 +242,16 @@ u.fd = twin
 assert u.expect(ADDR_RESOLVED).uid == 3
 assert u.destroy(c) == 1
 assert select.select([twin], [], [], 0) == ([], [], [])
-""", ip=served.ip(B))  # fmt: skip
+""",
+        ip=served.ip(B),
+    )
 
 
 def test_events_of_a_destroyed_id_are_never_seen(served):
     """uid is a pointer in the program: after DESTROY_ID it may be free memory."""
-    served.play(A, """
+    served.play(
+        A,
+        """
 import select
 u = Ucm(os.O_NONBLOCK)
 ids = [u.create(uid=i + 1) for i in range(20)]
@@ -243,11 +271,15 @@ try:
 except BlockingIOError:
     pass
 assert seen == [i + 1 for i in ids[1::2]], seen
-""", ip=served.ip(B))  # fmt: skip
+""",
+        ip=served.ip(B),
+    )
 
 
 def test_an_id_moves_with_its_events(served):
-    served.play(A, """
+    served.play(
+        A,
+        """
 import select
 u, v = Ucm(os.O_NONBLOCK), Ucm(os.O_NONBLOCK)
 a, b = u.create(uid=1), u.create(uid=2)
@@ -270,11 +302,17 @@ try:
     u.destroy(a)
 except FileNotFoundError:
     pass
-""", ip=served.ip(B))  # fmt: skip
+""",
+        ip=served.ip(B),
+    )
 
 
 def test_without_a_fabric_there_is_no_device(cm_library):
     env = {k: v for k, v in os.environ.items() if not k.startswith("SOFTIB")} | {"LD_PRELOAD": str(cm_library)}
-    done = subprocess.run(["python3", "-c", "import os; os.open('/dev/infiniband/rdma_cm', os.O_RDWR)"], env=env,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        ["python3", "-c", "import os; os.open('/dev/infiniband/rdma_cm', os.O_RDWR)"],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
     assert errno.ENOENT and ("No such file" in done.stderr or os.path.exists("/dev/infiniband/rdma_cm"))

@@ -30,8 +30,9 @@ def test_nobody_connects_into_another_partition(served):
     before = int(PortInfo.pkey_violations.get(info))
     one = served.launch(B, SERVER, port=7)
     assert line(one) == "ready"
-    out = served.play(A, CLIENT + "print(*u.expect(UNREACHABLE)[2:4])", port=7, ip=served.ip(B),
-                      path=served.path(A, B, 0x8001))  # fmt: skip
+    out = served.play(
+        A, CLIENT + "print(*u.expect(UNREACHABLE)[2:4])", port=7, ip=served.ip(B), path=served.path(A, B, 0x8001)
+    )
     assert out.split() == ["7", str(-errno.ETIMEDOUT)]
     assert int(PortInfo.pkey_violations.get(info)) > before
     assert one.poll() is None, "the listener heard something"
@@ -48,12 +49,19 @@ def test_members_of_one_partition_connect(served, mine, theirs):
         B, SERVER + ACCEPTS + "print(struct.unpack_from('=H', u.attr(e.id, 1), 40 + 64 + 20)[0])", port=8
     )
     assert line(one) == "ready"
-    two = served.launch(A, CLIENT + """
+    two = served.launch(
+        A,
+        CLIENT
+        + """
 u.expect(CONNECT_RESPONSE)
 assert struct.unpack_from("=H", u.attr(c, 1), 40 + 64 + 20)[0] == 1
 u.ready(c)
 sys.stdin.readline()
-""", port=8, ip=served.ip(B), path=served.path(A, B, 0x8001))  # fmt: skip
+""",
+        port=8,
+        ip=served.ip(B),
+        path=served.path(A, B, 0x8001),
+    )
     assert ended(one).split() == ["established", "2"]
     ended(two)
 
@@ -61,20 +69,26 @@ sys.stdin.readline()
 def test_two_limited_members_do_not(served):
     for node in (A, B):
         set_pkeys(served, node, 0x7FFF, 0x0001)
-    out = served.play(A, CLIENT + "print(u.expect(UNREACHABLE).status)", port=9, ip=served.ip(B),
-                      path=served.path(A, B, 0x8001))  # fmt: skip
+    out = served.play(
+        A, CLIENT + "print(u.expect(UNREACHABLE).status)", port=9, ip=served.ip(B), path=served.path(A, B, 0x8001)
+    )
     assert out.split() == [str(-errno.ETIMEDOUT)]
 
 
 def test_a_path_in_a_partition_that_the_port_is_not_in(served):
-    out = served.play(A, """
+    out = served.play(
+        A,
+        """
 u = Ucm()
 c = u.create()
 try:
     u.route_by(c, ip, 1, path)
 except AssertionError as e:
     print("ROUTE_ERROR" if "event=3" in str(e) else e)
-""", ip=served.ip(B), path=served.path(A, B, 0x8077))  # fmt: skip
+""",
+        ip=served.ip(B),
+        path=served.path(A, B, 0x8077),
+    )
     assert out.split() == ["ROUTE_ERROR"]
 
 
@@ -82,7 +96,10 @@ def test_a_pulled_cable(served):
     """Whoever connects over it is unreachable; an idle connection hears nothing, and ends by its own release's retries."""
     one = served.launch(B, SERVER + ACCEPTS + "time.sleep(60)", port=10)
     assert line(one) == "ready"
-    two = served.launch(A, CLIENT + """
+    two = served.launch(
+        A,
+        CLIENT
+        + """
 u.expect(CONNECT_RESPONSE)
 u.ready(c)
 print("connected")
@@ -94,7 +111,11 @@ assert u.expect(UNREACHABLE).uid == 8
 u.disconnect(c)
 e = u.expect(DISCONNECTED)
 print(e.uid, e.status)
-""", port=10, ip=served.ip(B), path=served.path(A, B))  # fmt: skip
+""",
+        port=10,
+        ip=served.ip(B),
+        path=served.path(A, B),
+    )
     assert line(two) == "connected" and line(one) == "established"
     served.do(lambda: served.router.set_link(served.port(B), False, clock_ps()))
     two.stdin.write("now\n")
@@ -110,7 +131,9 @@ def test_the_subnet_manager_is_killed(served, stock, tmp_path):
     sm = opensm(served, stock, tmp_path, "host-0003")
     one = served.launch(B, SERVER + ACCEPTS + "print(u.expect(DISCONNECTED).uid); u.disconnect(e.id)", port=11)
     assert line(one) == "ready"
-    two = served.launch(A, """
+    two = served.launch(
+        A,
+        """
 u = Ucm()
 c = u.create(uid=7)
 u.route(c, ip, port)
@@ -128,7 +151,10 @@ e = u.expect(ROUTE_ERROR)
 print(e.uid, e.status, 0.3 < time.time() - began)
 u.disconnect(c)
 print(u.expect(DISCONNECTED).status)
-""", port=11, ip=served.ip(B))  # fmt: skip
+""",
+        port=11,
+        ip=served.ip(B),
+    )
     assert line(two) == "connected"
     os.kill(sm.pid, signal.SIGKILL)
     sm.wait()

@@ -59,8 +59,9 @@ def test_only_its_user_may_open_it(served):
     assert stat.S_IMODE(os.stat(served.cm.path).st_mode) == 0o600
 
 
-@pytest.mark.parametrize("words", [{"magic": 1}, {"version": 99}, {"kind": 77}, {"view": b"nobody", "kind": 1},
-                                   {"kind": 2, "process": 4711}])  # fmt: skip
+@pytest.mark.parametrize(
+    "words", [{"magic": 1}, {"version": 99}, {"kind": 77}, {"view": b"nobody", "kind": 1}, {"kind": 2, "process": 4711}]
+)
 def test_wrong_greetings_are_refused(served, words):
     assert Raw(served).greet(**words)[0] != 0
     still_works(served)
@@ -75,20 +76,37 @@ def test_any_questions(served, seed):
     error, mine = channel.greet(kind=constant("CHANNEL"), process=number)
     assert not error
     channel.sock.setblocking(False)
-    addresses = [b"\2\0\0\7" + socket.inet_aton(ip) for ip in (served.ip(A), served.ip(B), "127.0.0.1", "0.0.0.0",
-                                                               "239.1.2.3", "8.8.8.8")]  # fmt: skip
+    addresses = [
+        b"\2\0\0\7" + socket.inet_aton(ip)
+        for ip in (served.ip(A), served.ip(B), "127.0.0.1", "0.0.0.0", "239.1.2.3", "8.8.8.8")
+    ]
     path = bytes.fromhex(served.path(A, B))
     for _ in range(3000):
         chance = lambda *known, bits=32: rng.choice([*known, rng.getrandbits(bits)])
         octets = lambda *known: rng.choice([*known, rng.randbytes(48)])
-        raw.sock.send(layout("ask").pack({
-            "op": rng.randrange(0, 18), "answer": 0, "number": rng.choice([1, 2, 3, 4, 0x80000001, 0x80000002]),
-            "channel": chance(mine), "other": chance(1, 2, mine), "timeout_ms": chance(1, 100), "qpn": chance(5),
-            "psn": chance(1), "ps": chance(0x0106, 0x0111, 2, 0x013F, bits=16), "qp_type": chance(2, 3, 4, 10, bits=8),
-            "flags": rng.randrange(4), "private_length": chance(0, 56, bits=16), "join_state": rng.choice([1, 8, 0, 255]),
-            "source": octets(*addresses), "target": octets(*addresses), "path": rng.choice([path, rng.randbytes(64)]),
-            "private_data": rng.randbytes(256),
-        }))  # fmt: skip
+        raw.sock.send(
+            layout("ask").pack(
+                {
+                    "op": rng.randrange(0, 18),
+                    "answer": 0,
+                    "number": rng.choice([1, 2, 3, 4, 0x80000001, 0x80000002]),
+                    "channel": chance(mine),
+                    "other": chance(1, 2, mine),
+                    "timeout_ms": chance(1, 100),
+                    "qpn": chance(5),
+                    "psn": chance(1),
+                    "ps": chance(0x0106, 0x0111, 2, 0x013F, bits=16),
+                    "qp_type": chance(2, 3, 4, 10, bits=8),
+                    "flags": rng.randrange(4),
+                    "private_length": chance(0, 56, bits=16),
+                    "join_state": rng.choice([1, 8, 0, 255]),
+                    "source": octets(*addresses),
+                    "target": octets(*addresses),
+                    "path": rng.choice([path, rng.randbytes(64)]),
+                    "private_data": rng.randbytes(256),
+                }
+            )
+        )
         with contextlib.suppress(BlockingIOError):
             channel.sock.recv(4096)
     still_works(served)

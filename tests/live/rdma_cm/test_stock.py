@@ -23,8 +23,11 @@ def served(cm_library, own_library, stock, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stand-in")
     made = folder / "libstandin.so"
     source = Path(__file__).with_name("stand_in_verbs.c")
-    done = subprocess.run([build.compiler() or "cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", str(made),
-                           str(source)], capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [build.compiler() or "cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", str(made), str(source)],
+        capture_output=True,
+        text=True,
+    )
     if "infiniband/verbs.h" in done.stderr:
         pytest.skip("libibverbs-dev is not installed")
     assert done.returncode == 0, done.stderr
@@ -38,8 +41,9 @@ def served(cm_library, own_library, stock, tmp_path_factory):
 
 
 def begin(served, node: str, *words: str) -> subprocess.Popen:
-    return subprocess.Popen(words, env=served.environment(node), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True)  # fmt: skip
+    return subprocess.Popen(
+        words, env=served.environment(node), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def listening(served, service_id: int) -> bool:

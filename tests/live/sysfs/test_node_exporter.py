@@ -14,11 +14,13 @@ from tests.live.umad.lab import needs_namespace
 
 NODE, OTHER = "host-0002", "host-0003"
 COUNTERS = {
-    "PortXmitData": ("port_data_transmitted_bytes_total", 4), "PortRcvData": ("port_data_received_bytes_total", 4),
-    "PortXmitPkts": ("port_packets_transmitted_total", 1), "PortRcvPkts": ("port_packets_received_total", 1),
+    "PortXmitData": ("port_data_transmitted_bytes_total", 4),
+    "PortRcvData": ("port_data_received_bytes_total", 4),
+    "PortXmitPkts": ("port_packets_transmitted_total", 1),
+    "PortRcvPkts": ("port_packets_received_total", 1),
     "PortUnicastXmitPkts": ("unicast_packets_transmitted_total", 1),
     "PortMulticastRcvPkts": ("multicast_packets_received_total", 1),
-}  # fmt: skip
+}
 """What perfquery -x calls it, what node_exporter does, and octets in one."""
 
 
@@ -50,8 +52,9 @@ def test_its_metrics_are_those_of_perfquery(softib, stock, way):
         options.append("--ns")
     else:
         words.append(f"--path.sysfs={softib('run', '--node', NODE, '--sysfs').strip()}")
-    one = subprocess.Popen(softib.words("run", *options, "--", *words), env=softib.env, cwd=softib.folder,
-                           stderr=subprocess.DEVNULL)  # fmt: skip
+    one = subprocess.Popen(
+        softib.words("run", *options, "--", *words), env=softib.env, cwd=softib.folder, stderr=subprocess.DEVNULL
+    )
     try:
         assert wait_for(lambda: bool(scrape(port)))
         before = scrape(port)

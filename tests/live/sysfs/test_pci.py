@@ -28,8 +28,13 @@ def rails():
 
 
 def said(rails, *words: str, how: tuple[str, ...] = (), **env: str) -> str:
-    done = subprocess.run(rails.arguments("run", "--node", NODE, *how, "--", "env", "-u", "PYTHONPATH", *words),
-                          env={**rails.env, **env}, capture_output=True, text=True, timeout=120)  # fmt: skip
+    done = subprocess.run(
+        rails.arguments("run", "--node", NODE, *how, "--", "env", "-u", "PYTHONPATH", *words),
+        env={**rails.env, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -118,8 +123,13 @@ def paths_of(fabric, stock, node: str = "node-001", how: tuple[str, ...] = ()) -
         "--whole-io",
         "-",
     )
-    done = subprocess.run(fabric.arguments("run", "--node", node, *how, "--", *words),
-                          env=fabric.env, capture_output=True, text=True, timeout=120)  # fmt: skip
+    done = subprocess.run(
+        fabric.arguments("run", "--node", node, *how, "--", *words),
+        env=fabric.env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     found = {}
 
@@ -168,9 +178,14 @@ def test_a_namespace_shows_the_same_machine(machine, stock):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("machine", "near"), [
-    ("phb", {"adapter": [0, 1], "GPU": [0, 0, 1, 1]}), ("sys", {"adapter": [0, 0], "GPU": [1, 1, 1, 1]}),
-], indirect=["machine"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("machine", "near"),
+    [
+        ("phb", {"adapter": [0, 1], "GPU": [0, 0, 1, 1]}),
+        ("sys", {"adapter": [0, 0], "GPU": [1, 1, 1, 1]}),
+    ],
+    indirect=["machine"],
+)
 def test_hwloc_shows_other_paths_between_gpu_and_adapter(machine, near, stock):
     """NCCL's PHB: a path through a host bridge; SYS: between NUMA nodes. There is no switch: each is behind its root port."""
     found = paths_of(machine, stock)
@@ -178,10 +193,13 @@ def test_hwloc_shows_other_paths_between_gpu_and_adapter(machine, near, stock):
     assert all(len(path) == 2 for path, _ in found.values())
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("gpu: H100\ngpus: 64\nnics: 1\n", "64 GPUs share an adapter; a running fabric shows at most 12 for each"),
-    ("hosts: {program_ns: 860}\n", "the machine has no key gpu"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gpu: H100\ngpus: 64\nnics: 1\n", "64 GPUs share an adapter; a running fabric shows at most 12 for each"),
+        ("hosts: {program_ns: 860}\n", "the machine has no key gpu"),
+    ],
+)
 def test_a_machine_that_cannot_be_shown_is_refused(tmp_path, text, message):
     (tmp_path / "f.yaml").write_text(FABRIC)
     (tmp_path / "machine.yaml").write_text(text)

@@ -48,14 +48,29 @@ class Port:
         if pkey:
             fcntl.ioctl(self.fd, ENABLE_PKEY, 0)
 
-    def register(self, klass: int, qpn: int = 1, version: int = 1, methods: bytes = bytes(16), rmpp: int = 0,
-                 oui: bytes = bytes(3)) -> int:  # fmt: skip
+    def register(
+        self,
+        klass: int,
+        qpn: int = 1,
+        version: int = 1,
+        methods: bytes = bytes(16),
+        rmpp: int = 0,
+        oui: bytes = bytes(3),
+    ) -> int:
         asked = bytearray(REQUEST.pack(0, methods, qpn, klass, version, oui, rmpp))
         fcntl.ioctl(self.fd, REGISTER, asked)
         return REQUEST.unpack(asked)[0]
 
-    def register2(self, klass: int, qpn: int = 1, version: int = 1, flags: int = 0, methods: bytes = bytes(16),
-                  oui: int = 0, rmpp: int = 0) -> int:  # fmt: skip
+    def register2(
+        self,
+        klass: int,
+        qpn: int = 1,
+        version: int = 1,
+        flags: int = 0,
+        methods: bytes = bytes(16),
+        oui: int = 0,
+        rmpp: int = 0,
+    ) -> int:
         asked = bytearray(REQUEST2.pack(0, qpn, klass, version, 0, flags, methods, oui, rmpp))
         try:
             fcntl.ioctl(self.fd, REGISTER2, asked)
@@ -69,8 +84,25 @@ class Port:
     def write(
         self, agent: int, mad: bytes, lid: int = 0xFFFF, qpn: int = 0, timeout_ms: int = 1000, retries: int = 0
     ) -> int:
-        head = HEAD.pack(agent, 0, timeout_ms, retries, 0, struct.pack(">I", qpn), b"\x80\x01\0\0" if qpn else bytes(4),
-                         struct.pack(">H", lid), 0, 0, 0, 0, 0, 0, bytes(16), bytes(4), 0)  # fmt: skip
+        head = HEAD.pack(
+            agent,
+            0,
+            timeout_ms,
+            retries,
+            0,
+            struct.pack(">I", qpn),
+            b"\x80\x01\0\0" if qpn else bytes(4),
+            struct.pack(">H", lid),
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            bytes(16),
+            bytes(4),
+            0,
+        )
         return os.write(self.fd, head[: self.head] + mad)
 
     def read(self, room: int = 256) -> tuple[dict, bytes]:
@@ -312,7 +344,16 @@ def subscriber() -> None:
     # MCMemberRecord: MGID, PortGID, …, scope and JoinState at 48; InformInfo; ServiceRecord with a name at 48.
     member = mgid + gid + bytes(16) + bytes((0x21,)) + bytes(7)
     inform = bytes(16) + b"\xff\xff" + bytes(4) + b"\1\1" + b"\xff\xff" * 2 + bytes(3) + b"\x13" + b"\0\xff\xff\xff"
-    service = (0x1000BEEF).to_bytes(8, "big") + gid + b"\xff\xff" + bytes(2) + b"\xff" * 4 + bytes(16) + b"softib".ljust(64, b"\0") + bytes(64)  # fmt: skip
+    service = (
+        (0x1000BEEF).to_bytes(8, "big")
+        + gid
+        + b"\xff\xff"
+        + bytes(2)
+        + b"\xff" * 4
+        + bytes(16)
+        + b"softib".ljust(64, b"\0")
+        + bytes(64)
+    )
     p = Port(0)
     agent = p.register(0x03, version=2, rmpp=1)
     for tid, (attr, mask, record) in enumerate(((0x38, 0x10003, member), (3, 0, inform), (0x31, 0x77, service)), 1):

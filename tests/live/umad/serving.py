@@ -61,7 +61,10 @@ class UmadServing(Serving):
         """Play ``scene`` of program.py on ``node``; its asserts are the test's."""
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), scene, *args],
-            env=self.environment(node, **more), capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+            env=self.environment(node, **more),
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -46,9 +46,11 @@ def test_a_killed_program_leaves_nothing(served):
     issm = lambda: bool(int(PortInfo.cap_mask.get(served.fabric.port_info[port])) & CapMask.IS_SM)
     for _ in range(3):
         one = subprocess.Popen(
-            [sys.executable, "-I", str(PROGRAM), "hold"], env=served.environment("node-001"),
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, "-I", str(PROGRAM), "hold"],
+            env=served.environment("node-001"),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert one.stdout.readline() == "holding\n" and issm()
         assert len(served.umads.files) == 2
         os.kill(one.pid, signal.SIGKILL)
@@ -70,8 +72,13 @@ def test_views_are_hosts_adapters_and_ports(served):
 
 def test_requests_of_a_dead_daemon_come_back(own_library):
     s = UmadServing(generate("fat-tree", radix=4, levels=2), own_library)
-    one = subprocess.Popen([sys.executable, "-I", str(PROGRAM), "orphaned"], env=s.environment(), stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True)  # fmt: skip
+    one = subprocess.Popen(
+        [sys.executable, "-I", str(PROGRAM), "orphaned"],
+        env=s.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert one.stdout.readline() == "asked\n", one.stderr.read()
         s.stop()

@@ -206,10 +206,13 @@ def test_a_daemon_that_answers_anything(seed, sanitized, prodder):
         liar = Liar(folder, seed)
         (folder / "hosts" / "x").mkdir(parents=True)
         env = {
-            **os.environ, "LD_PRELOAD": f"{asan} {library}", "SOFTIB_UMAD": str(folder / "umad"),
-            "SOFTIB_VIEW": str(folder / "hosts" / "x"), "ASAN_OPTIONS": "detect_leaks=1",
+            **os.environ,
+            "LD_PRELOAD": f"{asan} {library}",
+            "SOFTIB_UMAD": str(folder / "umad"),
+            "SOFTIB_VIEW": str(folder / "hosts" / "x"),
+            "ASAN_OPTIONS": "detect_leaks=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
-        }  # fmt: skip
+        }
         try:
             done = subprocess.run([prodder, "50"], env=env, capture_output=True, text=True, timeout=240)
         finally:

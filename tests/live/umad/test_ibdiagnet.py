@@ -56,9 +56,19 @@ class Said:
 
 
 CLEAN = [
-    (), ("-c", "30"), ("-pm",), ("-pc",), ("-P", "all=1"), ("-lw", "4x", "-ls", "10"), ("-v",), ("-csv",),
-    ("-r", "-u"), ("-i", "1", "-p", "1"), ("-skip", "all"), ("-skip", "pm"),
-]  # fmt: skip
+    (),
+    ("-c", "30"),
+    ("-pm",),
+    ("-pc",),
+    ("-P", "all=1"),
+    ("-lw", "4x", "-ls", "10"),
+    ("-v",),
+    ("-csv",),
+    ("-r", "-u"),
+    ("-i", "1", "-p", "1"),
+    ("-skip", "all"),
+    ("-skip", "pm"),
+]
 
 
 @pytest.mark.slow
@@ -124,11 +134,15 @@ def with_lid(f, of: str) -> None:
         (lambda f: with_lid(f, "host-0003"), (), "Bad GUIDs/LIDs Check", "host-0007"),
         (lambda f: with_lid(f, ""), (), "Bad GUIDs/LIDs Check", ""),
         (lambda f: inactive_link(f, "leaf-2[3]"), (), "Link State Active Check", LEAF),
-        (lambda f: f.counters["symbol_error_counter"].__setitem__(f.port(find_node(f, "leaf-2"), 3), 5000), ("-P", "all=100"),
-         "Performance Counters Report", "symbol_error_counter            : 0x1388"),
+        (
+            lambda f: f.counters["symbol_error_counter"].__setitem__(f.port(find_node(f, "leaf-2"), 3), 5000),
+            ("-P", "all=100"),
+            "Performance Counters Report",
+            "symbol_error_counter            : 0x1388",
+        ),
     ],
     ids=["speed", "width", "guid", "lid", "no-lid", "init", "errors"],
-)  # fmt: skip
+)
 def test_what_is_planted_is_found(plant, options, stage, says, served, stock, tmp_path):
     served.do(lambda: plant(served.fabric))
     said = Said(served, stock, tmp_path / "out", *options)

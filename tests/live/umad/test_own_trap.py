@@ -43,8 +43,14 @@ def test_a_request_whose_trap_comes_back_to_its_sender_times_out(running, monkey
     assert PortInfo.master_sm_lid.get(f.port_info)[port] == PortInfo.lid.get(f.port_info)[port]
     device = Device(running, daemon.umads.views.show(f.node_name(node), port).folder.name, np.random.default_rng(0))
     _, told = device.ask(op=constant("UNREGISTER"), handle=device.handle, agent=device.agents[0x01])
-    _, told = device.ask(op=constant("REGISTER"), handle=device.handle, qpn=0, mgmt_class=0x01, mgmt_class_version=1,
-                         method_mask=np.array(TRAP_TAKER, np.uint64))  # fmt: skip
+    _, told = device.ask(
+        op=constant("REGISTER"),
+        handle=device.handle,
+        qpn=0,
+        mgmt_class=0x01,
+        mgmt_class_version=1,
+        method_mask=np.array(TRAP_TAKER, np.uint64),
+    )
     assert told["error"] == 0
     head = np.zeros(1, types()["softib_umad_head"])
     head["id"], head["timeout_ms"], head["length"], head["lid"] = device.agents[0x81], 100, 320, 0xFFFF

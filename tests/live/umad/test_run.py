@@ -90,9 +90,13 @@ def test_a_static_program_sees_a_tree_that_lives(one, static_reader, stock):
     fabric = shared.fabric
     port = int(fabric.ports_of(int(fabric.cas[0]))[0])
     reader = subprocess.Popen(
-        one.words("run", "--ns", "--refresh", "0.2", "--", str(static_reader), "again"), env=one.env, cwd=one.folder,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        one.words("run", "--ns", "--refresh", "0.2", "--", str(static_reader), "again"),
+        env=one.env,
+        cwd=one.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert [reader.stdout.readline() for _ in range(2)] == ["4: ACTIVE\n", "200 Gb/sec (4X HDR)\n"]
     first = int(reader.stdout.readline())
     one("run", "--", stock("ibnetdiscover"))
@@ -137,9 +141,12 @@ def test_a_namespace_without_privilege(one, static_reader):
     try:
         done = subprocess.run(
             [python, "-c", words, str(folder / "tree"), str(folder / "reader")],
-            env={"PYTHONPATH": str(folder), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}, cwd="/",
-            capture_output=True, text=True, **other,
-        )  # fmt: skip
+            env={"PYTHONPATH": str(folder), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd="/",
+            capture_output=True,
+            text=True,
+            **other,
+        )
     finally:
         shutil.rmtree(folder)
     assert done.stdout.startswith("4: ACTIVE\n200 Gb/sec (4X HDR)\n"), done.stderr
@@ -153,8 +160,11 @@ def test_where_namespaces_are_not_permitted(one, static_reader):
     script = 'for k in mnt user; do echo 0 > /proc/sys/user/max_${k}_namespaces; done || exit 77; exec "$@"'
     done = subprocess.run(
         ["unshare", "-Ur", "sh", "-c", script, "sh", *one.words("run", "--ns", "--", str(static_reader))],
-        env=one.env, cwd=one.folder, capture_output=True, text=True,
-    )  # fmt: skip
+        env=one.env,
+        cwd=one.folder,
+        capture_output=True,
+        text=True,
+    )
     if done.returncode == 77:
         pytest.skip("limits of namespaces cannot be set here")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
@@ -218,9 +228,13 @@ def test_killed_stock_programs_leave_no_folders(one, stock):
         f"cd sub; {stock('opensm')} -f osm2.log >/dev/null & b=$!; cd sub; {seen}; sleep 1.5; kill -9 $b; kill -9 $$"
     )
     done = subprocess.run(
-        one.words("run", "--stock-preload", "--", "sh", "-c", script), env=one.env, cwd=one.folder,
-        capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        one.words("run", "--stock-preload", "--", "sh", "-c", script),
+        env=one.env,
+        cwd=one.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 137 and len(re.findall(r"^sys-\d+$", done.stdout, re.MULTILINE)) == 2, done
     left = [str(p) for folder in (one.folder, sub) for p in folder.glob("sys-*")]
     assert left == [str(own)] and (own / "letter").read_text() == "mine"

@@ -136,10 +136,13 @@ def test_what_programs_told_the_administrator(sm, softib, stock):
     held = [
         subprocess.Popen(
             softib.words("run", "--node", f"node-00{i}", "--", sys.executable, "-I", str(PROGRAM), "subscriber"),
-            env=softib.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=softib.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for i in (2, 5)
-    ]  # fmt: skip
+    ]
     try:
         assert [p.stdout.readline() for p in held] == ["holding\n"] * 2
         assert records(a.ask("-S"), "ServiceRecord") == 2 and a.ask("-S").count("softib") == 2

@@ -255,10 +255,15 @@ def test_seen_without_a_daemon(own_library, stock, tmp_path):
 def test_rates_are_the_kernels():
     """``<Gb/s> Gb/sec (<lanes>X <speed>)`` for every generation, as the kernel prints them."""
     known = {
-        "SDR": "10 Gb/sec (4X SDR)", "DDR": "20 Gb/sec (4X DDR)", "QDR": "40 Gb/sec (4X QDR)", "FDR": "56 Gb/sec (4X FDR)",
-        "EDR": "100 Gb/sec (4X EDR)", "HDR": "200 Gb/sec (4X HDR)", "NDR": "400 Gb/sec (4X NDR)",
+        "SDR": "10 Gb/sec (4X SDR)",
+        "DDR": "20 Gb/sec (4X DDR)",
+        "QDR": "40 Gb/sec (4X QDR)",
+        "FDR": "56 Gb/sec (4X FDR)",
+        "EDR": "100 Gb/sec (4X EDR)",
+        "HDR": "200 Gb/sec (4X HDR)",
+        "NDR": "400 Gb/sec (4X NDR)",
         "XDR": "800 Gb/sec (4X XDR)",
-    }  # fmt: skip
+    }
     for speed, text in known.items():
         f = generate("fat-tree", radix=4, levels=2, generation=speed)
         ports = np.flatnonzero(f.linked)

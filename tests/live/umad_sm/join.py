@@ -15,7 +15,7 @@ from softib.live.clock import clock_ps
 from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_sm.wire import smp_get, transact
+from softib.live.umad_client.wire import smp_get, transact
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 
@@ -58,6 +58,6 @@ codes = [
     ask(sa.ServiceRecord, SaMethod.SET, service_id=device.guid & 0xFFFF, service_gid=gid, service_pkey=0xFFFF),
     ask(sa.InformInfo, SaMethod.SET, lid_range_begin=0xFFFF, is_generic=1, subscribe=1, type=0xFFFF, trap_number=0xFFFF,
         producer_type=0xFFFFFF),
-]  # fmt: skip
+]  # fmt: skip # a table, its columns aligned
 port.close()
 sys.exit(min(255, max(codes)))

@@ -18,8 +18,14 @@ from tests.live.lab import Softib
 def own(s: Softib, *words: str, node: str = "", code: int | None = 0) -> str:
     """Our command line under ``softib run`` on ``node``; what it printed. ``code`` None: it may fail."""
     at = ("--node", node) if node else ()
-    done = subprocess.run(s.words("run", *at, "--", sys.executable, "-m", "softib.cli.main", *words), env=s.env, cwd=s.folder,
-                          capture_output=True, text=True, timeout=240)  # fmt: skip
+    done = subprocess.run(
+        s.words("run", *at, "--", sys.executable, "-m", "softib.cli.main", *words),
+        env=s.env,
+        cwd=s.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert code in (None, done.returncode), (words, done.stdout[-500:], done.stderr[-1500:])
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr

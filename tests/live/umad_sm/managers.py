@@ -30,14 +30,34 @@ class Managers:
     def start(self, node: str) -> None:
         s = self.s
         if self.programs[node] == "softib":
-            command = [sys.executable, "-m", "softib.cli.main", "sm", "run", "--priority", "3", "--sm-config", "conf", "--sweep", "2",
-                       "--guid2lid", f"lids-{node}", "--log-file", f"log-{node}"]  # fmt: skip
+            command = [
+                sys.executable,
+                "-m",
+                "softib.cli.main",
+                "sm",
+                "run",
+                "--priority",
+                "3",
+                "--sm-config",
+                "conf",
+                "--sweep",
+                "2",
+                "--guid2lid",
+                f"lids-{node}",
+                "--log-file",
+                f"log-{node}",
+            ]
         else:
             command = [self.stock("opensm"), "-p", "3", "-F", "conf", "-s", "2", "-f", "osm.log"]
         env = {**s.env, "OSM_CACHE_DIR": str(s.folder), "OSM_TMP_DIR": str(s.folder), "PYTHONFAULTHANDLER": "1"}
         with (s.folder / f"stderr-{node}").open("a") as err:
-            self.running[node] = subprocess.Popen(s.words("run", "--node", node, "--", *command), env=env, cwd=s.folder,
-                                                  stdout=subprocess.DEVNULL, stderr=err)  # fmt: skip
+            self.running[node] = subprocess.Popen(
+                s.words("run", "--node", node, "--", *command),
+                env=env,
+                cwd=s.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=err,
+            )
         s.started.append(self.running[node])
 
     def kill(self, node: str) -> float:

@@ -15,10 +15,12 @@ from tests.live.umad_sm.lab import fabric_of, is_up
 from tests.live.umad_sm.managers import wait
 
 HALVES = "".join(
-    f'Switch 8 "leaf-{x}"\n' + "".join(f'[{i}] "{x}{i}"[1]\n' for i in (1, 2, 3, 4)) + f'[8] "leaf-{y}"[8]\n\n'
+    f'Switch 8 "leaf-{x}"\n'
+    + "".join(f'[{i}] "{x}{i}"[1]\n' for i in (1, 2, 3, 4))
+    + f'[8] "leaf-{y}"[8]\n\n'
     + "".join(f'Hca 1 "{x}{i}"\n[1] "leaf-{x}"[{i}]\n\n' for i in (1, 2, 3, 4))
     for x, y in ("ab", "ba")
-)  # fmt: skip
+)
 SM_INFO, SWITCH_INFO, SET = 0x20, 0x12, 2
 
 
@@ -31,8 +33,15 @@ def start(s, stock, program: str, node: str, priority: int) -> None:
     env = {**s.env, "OSM_CACHE_DIR": str(s.folder / f"cache-{node}"), "OSM_TMP_DIR": str(s.folder)}
     (s.folder / f"cache-{node}").mkdir()
     with (s.folder / f"stderr-{node}").open("a") as err:
-        s.started.append(subprocess.Popen(s.words("run", "--node", node, "--", *command), env=env, cwd=s.folder,
-                                          stdout=subprocess.DEVNULL, stderr=err))  # fmt: skip
+        s.started.append(
+            subprocess.Popen(
+                s.words("run", "--node", node, "--", *command),
+                env=env,
+                cwd=s.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=err,
+            )
+        )
 
 
 def sets(s) -> list[int]:
@@ -67,8 +76,16 @@ def test_a_transfer_of_the_winners_subnet_goes_on(softib, stock, winner, loser):
     ]
     ends = []
     for node, command in zip(("a2", "a3"), pair, strict=True):
-        ends.append(subprocess.Popen(softib.words("run", "--node", node, "--", *command), env=softib.env, cwd=softib.folder,
-                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))  # fmt: skip
+        ends.append(
+            subprocess.Popen(
+                softib.words("run", "--node", node, "--", *command),
+                env=softib.env,
+                cwd=softib.folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
         softib.started.append(ends[-1])
         time.sleep(2)
     before = len(sets(softib))

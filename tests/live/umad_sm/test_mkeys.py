@@ -77,8 +77,20 @@ def test_what_hides_its_key_is_said_once_with_what_to_do(softib):
     softib("up", "net.yaml", "--sm", "external", "--detach")
     ours(softib, options(softib, "a.conf", A, 1))
     os.unlink(softib.folder / "guid2mkey")
-    said = own(softib, "sm", "run", "--once", "--priority", "3", "--sm-config", options(softib, "b.conf", B, 1),
-               "--guid2lid", "guid2lid", "--log-file", "log")  # fmt: skip
+    said = own(
+        softib,
+        "sm",
+        "run",
+        "--once",
+        "--priority",
+        "3",
+        "--sm-config",
+        options(softib, "b.conf", B, 1),
+        "--guid2lid",
+        "guid2lid",
+        "--log-file",
+        "log",
+    )
     assert keys(softib) == {A} and "holds an M_Key unknown to this manager" in said
     log = (softib.folder / "log").read_text().splitlines()
     named = [line for line in log if "M_Key" in line]

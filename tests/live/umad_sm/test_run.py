@@ -86,8 +86,21 @@ def test_what_stands_as_wanted_shows_no_difference(softib):
 def test_sighup_reads_its_files_and_a_pulled_cable_is_routed_around(softib):
     softib("up", "net.yaml", "--sm", "external", "--detach")
     (softib.folder / "partitions").write_text("Default=0x7fff, ipoib: ALL=full;\n")
-    words = softib.words("run", "--", sys.executable, "-m", "softib.cli.main", "sm", "run", "--log-file", "log",
-                         "--Pconfig", "partitions", "--sweep", "1")  # fmt: skip
+    words = softib.words(
+        "run",
+        "--",
+        sys.executable,
+        "-m",
+        "softib.cli.main",
+        "sm",
+        "run",
+        "--log-file",
+        "log",
+        "--Pconfig",
+        "partitions",
+        "--sweep",
+        "1",
+    )
     manager = subprocess.Popen(words, env=softib.env, cwd=softib.folder)
     softib.started.append(manager)
     wait_for(lambda: is_up(fabric_of(softib)))
@@ -168,8 +181,14 @@ def test_two_hosts_that_a_cable_joins_have_lids_and_no_tables(softib, stock):
     said = own(softib, "sm", "run", "--once", "umad0")
     assert "tables by" not in said and "make no tree" not in said and "2 CAs, 1 cable" in said
     for route, lid in (("0", 1), ("0,1", 2)):
-        done = subprocess.run(softib.words("run", "--", stock("smpquery"), "-D", "portinfo", route), env=softib.env, cwd=softib.folder,
-                              capture_output=True, text=True, timeout=60)  # fmt: skip
+        done = subprocess.run(
+            softib.words("run", "--", stock("smpquery"), "-D", "portinfo", route),
+            env=softib.env,
+            cwd=softib.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert re.search(rf"^Lid:\.*{lid}$", done.stdout, re.M), done
     done = subprocess.run(
         softib.words("route", "pair"), env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=60
@@ -191,7 +210,14 @@ def test_a_first_run_on_a_small_subnet_compiles_three_kernels(softib):
     )
     (softib.folder / "count.py").write_text(count)
     softib.env["SOFTIB_CACHE_DIR"] = str(softib.folder / "no-kernels")
-    done = subprocess.run(softib.words("run", "--fabric", "small", "--", sys.executable, "count.py"), env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=240)  # fmt: skip
+    done = subprocess.run(
+        softib.words("run", "--fabric", "small", "--", sys.executable, "count.py"),
+        env=softib.env,
+        cwd=softib.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("compiled", "modules")))
     assert done.returncode == 0 and "MASTER" in done.stderr, done
     assert lines["compiled"] == "compose exchange parse"

@@ -54,8 +54,14 @@ def _sweeps(softib, umad: str) -> int:
 
 def _nodes(softib, stock, port: int) -> set[str]:
     """What stock saquery says that there is, asked from host-1's ``port``."""
-    done = subprocess.run(softib.words("run", "--", stock("saquery"), "-P", str(port)), env=softib.env, cwd=softib.folder,
-                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        softib.words("run", "--", stock("saquery"), "-P", str(port)),
+        env=softib.env,
+        cwd=softib.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     return set(re.findall(r"NodeDescription\.+(\S+)", done.stdout))
 
 
@@ -63,8 +69,22 @@ def test_two_subnets_of_one_process(softib, stock):
     (softib.folder / "rails.net").write_text(RAILS)
     (softib.folder / "b.conf").write_text("subnet_prefix 0xfe80000000000002\n")
     softib("up", "rails.net", "--sm", "external", "--detach")
-    words = softib.words("run", "--", sys.executable, "-m", "softib.cli.main", "sm", "run", "umad0", "umad1=b.conf", "umad2",
-                         "--sweep", "1", "--log-file", "log")  # fmt: skip
+    words = softib.words(
+        "run",
+        "--",
+        sys.executable,
+        "-m",
+        "softib.cli.main",
+        "sm",
+        "run",
+        "umad0",
+        "umad1=b.conf",
+        "umad2",
+        "--sweep",
+        "1",
+        "--log-file",
+        "log",
+    )
     process = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stderr=subprocess.PIPE, text=True)
     softib.started.append(process)
     assert wait_for(lambda: _swept(softib, "umad1") and any(e["event"] == "manager ended" for e in _events(softib))), (
@@ -197,8 +217,14 @@ def test_every_verb_judges_each_subnet_or_names_it(softib, stock):
         path = _printed(softib, "path", "two", a, b, "--json")
         assert (path["a"], path["b"]) == (f"{a}[{port}]", f"{b}[{1 if b != 'host-1' else port}]")
         assert (path["slid"], path["dlid"]) == (lids[path["a"]], lids[path["b"]])
-        traced = subprocess.run(softib.words("run", "--", stock("ibtracert"), "-P", str(port), str(path["slid"]), str(path["dlid"])),
-                                env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=60).stdout  # fmt: skip
+        traced = subprocess.run(
+            softib.words("run", "--", stock("ibtracert"), "-P", str(port), str(path["slid"]), str(path["dlid"])),
+            env=softib.env,
+            cwd=softib.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        ).stdout
         assert f'"{switch}"' in traced and f'"{b}"' in traced
         assert [hop["node"] for hop in path["hops"]] == [a, switch] and "stated by" in path["sl_source"]
     assert "two subnets" in _printed(softib, "path", "two", "host-3", "host-4", code=1)["stdout"]

@@ -64,9 +64,7 @@ class Traffic:
         self.s, self.program, self.running = s, program, []
 
     def words(self, node: str, port: int, *more: str) -> list[str]:
-        return self.s.words(
-            "run", "--node", node, "--", self.program, "-F", "-s", "4096", "-p", str(port), *more
-        )  # fmt: skip
+        return self.s.words("run", "--node", node, "--", self.program, "-F", "-s", "4096", "-p", str(port), *more)
 
     def start(self, seconds: int) -> None:
         port = free_port()
@@ -99,8 +97,25 @@ class Traffic:
 
 
 def manager(s, node: str) -> subprocess.Popen:
-    words = s.words("run", "--node", node, "--", sys.executable, "-m", "softib.cli.main", "sm", "run", "--sweep", "1", "--priority", "3",
-                    "--sm-config", "conf", "--log-file", f"log-{node}")  # fmt: skip
+    words = s.words(
+        "run",
+        "--node",
+        node,
+        "--",
+        sys.executable,
+        "-m",
+        "softib.cli.main",
+        "sm",
+        "run",
+        "--sweep",
+        "1",
+        "--priority",
+        "3",
+        "--sm-config",
+        "conf",
+        "--log-file",
+        f"log-{node}",
+    )
     with (s.folder / "stderr").open("a") as err:
         return subprocess.Popen(words, env=s.env, cwd=s.folder, stdout=subprocess.DEVNULL, stderr=err)
 

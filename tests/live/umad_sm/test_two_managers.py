@@ -117,5 +117,13 @@ def test_hosts_do_not_notice_a_take_over(softib, stock):
 
 
 def rows(softib) -> list[list[str]]:
-    return [r[1:] for r in columns(softib.folder / "all.pcap", "infiniband.mad.mgmtclass", "infiniband.mad.method",
-                                   "infiniband.mad.attributeid") if r[0] and int(r[0], 0) in (0x01, 0x81)]  # fmt: skip
+    return [
+        r[1:]
+        for r in columns(
+            softib.folder / "all.pcap",
+            "infiniband.mad.mgmtclass",
+            "infiniband.mad.method",
+            "infiniband.mad.attributeid",
+        )
+        if r[0] and int(r[0], 0) in (0x01, 0x81)
+    ]

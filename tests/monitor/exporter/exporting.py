@@ -8,6 +8,9 @@ import numpy as np
 
 from softib.monitor.opening import Opened
 from softib.monitor.perfmgr import Pace
+from tests.monitor.lab import port_of
+
+FALLS = "link_downed_counter"
 
 
 def address_of(exporter: subprocess.Popen[str]) -> str:
@@ -31,3 +34,10 @@ def take_out(wire, fabric, name):
     for port in np.flatnonzero(fabric.port_node == node).tolist():
         if fabric.port_peer[port] >= 0 and fabric.port_num[port]:
             wire.plane.set_link(port, False, 0)
+
+
+def fall(fabric, name: str, portnum: int, times: int = 1) -> None:
+    """Both ends of the cable count it."""
+    port = port_of(fabric, name, portnum)
+    for end in (port, int(fabric.port_peer[port])):
+        fabric.counters[FALLS][end] += times

@@ -8,7 +8,7 @@ import pytest
 from softib.errors import PeerError
 from softib.iba.constants import PhysState
 from softib.iba.smp import PortInfo
-from softib.live.umad_sm.wire import KeyedWire
+from softib.live.umad_client.wire import KeyedWire
 from softib.monitor.isolation import ports
 from softib.sm.config import SmConfig
 from tests.monitor.lab import Wire, fabric_up, port_of

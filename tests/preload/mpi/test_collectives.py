@@ -14,9 +14,24 @@ from softib.preload import build
 
 SOURCE = Path(__file__).with_name("collectives.c")
 OCTETS = {
-    "Barrier": 0, "Bcast": 64, "Reduce": 24, "Allreduce": 24, "Scan": 24, "Exscan": 24, "Reduce_scatter": 0, "Reduce_scatter_block": 24, "Allgather": 24,
-    "Allgatherv": 24, "Gather": 24, "Gatherv": 24, "Scatter": 24, "Scatterv": 24, "Alltoall": 24, "Alltoallv": 0, "Alltoallw": 0,
-}  # fmt: skip
+    "Barrier": 0,
+    "Bcast": 64,
+    "Reduce": 24,
+    "Allreduce": 24,
+    "Scan": 24,
+    "Exscan": 24,
+    "Reduce_scatter": 0,
+    "Reduce_scatter_block": 24,
+    "Allgather": 24,
+    "Allgatherv": 24,
+    "Gather": 24,
+    "Gatherv": 24,
+    "Scatter": 24,
+    "Scatterv": 24,
+    "Alltoall": 24,
+    "Alltoallv": 0,
+    "Alltoallw": 0,
+}
 """What the calls of ``collectives.c`` say of their sizes, in their order: 3 doubles, 4 pairs; 0 where an array of counts does."""
 IN_PLACE = ("Allreduce", "Allgather", "Gather", "Scatter")
 
@@ -32,8 +47,14 @@ def output(folder: Path, compiler: str, preload: list[str], **more: str) -> str:
         pytest.skip(f"no {compiler} here")
     program = folder / "collectives"
     subprocess.run([compiler, "-O1", "-rdynamic", SOURCE, "-o", program], check=True)
-    env = {**os.environ, "LD_PRELOAD": ":".join(preload), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-           "OMPI_MCA_plm_rsh_agent": "", **more}  # fmt: skip
+    env = {
+        **os.environ,
+        "LD_PRELOAD": ":".join(preload),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_plm_rsh_agent": "",
+        **more,
+    }
     done = subprocess.run([program], env=env, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

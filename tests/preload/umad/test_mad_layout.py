@@ -14,10 +14,17 @@ from softib.preload import build
 
 R = RmppHeader
 OFFSETS = {
-    "CLASS_AT": MadHeader.mgmt_class.byte, "METHOD_AT": MadHeader.method.byte, "TID_LOW_AT": MadHeader.tid.byte + 4, "MAD_HEADER": MadHeader.size,
-    "RMPP_VERSION_AT": RMPP_HEADER + R.version.byte, "RMPP_TYPE_AT": RMPP_HEADER + R.type.byte, "RMPP_FLAGS_AT": RMPP_HEADER + R.flags.byte,
-    "RMPP_STATUS_AT": RMPP_HEADER + R.status.byte, "RMPP_SEGMENT_AT": RMPP_HEADER + R.segment.byte, "RMPP_PAYLOAD_AT": RMPP_HEADER + R.length.byte,
-}  # fmt: skip
+    "CLASS_AT": MadHeader.mgmt_class.byte,
+    "METHOD_AT": MadHeader.method.byte,
+    "TID_LOW_AT": MadHeader.tid.byte + 4,
+    "MAD_HEADER": MadHeader.size,
+    "RMPP_VERSION_AT": RMPP_HEADER + R.version.byte,
+    "RMPP_TYPE_AT": RMPP_HEADER + R.type.byte,
+    "RMPP_FLAGS_AT": RMPP_HEADER + R.flags.byte,
+    "RMPP_STATUS_AT": RMPP_HEADER + R.status.byte,
+    "RMPP_SEGMENT_AT": RMPP_HEADER + R.segment.byte,
+    "RMPP_PAYLOAD_AT": RMPP_HEADER + R.length.byte,
+}
 
 
 def test_every_offset_is_that_of_the_declaration():
@@ -29,8 +36,13 @@ def test_the_compiler_sees_the_numbers_of_python():
     cc = build.compiler()
     if cc is None:
         pytest.skip("no C compiler")
-    wanted = {"RESPONSE_BIT": c.RESPONSE_BIT, "TRAP_REPRESS": c.Method.TRAP_REPRESS, "SUBN_ADM": c.MgmtClass.SUBN_ADM,
-              "VENDOR2_FIRST": c.VENDOR2_CLASSES.start, "VENDOR2_LAST": c.VENDOR2_CLASSES.stop - 1}  # fmt: skip
+    wanted = {
+        "RESPONSE_BIT": c.RESPONSE_BIT,
+        "TRAP_REPRESS": c.Method.TRAP_REPRESS,
+        "SUBN_ADM": c.MgmtClass.SUBN_ADM,
+        "VENDOR2_FIRST": c.VENDOR2_CLASSES.start,
+        "VENDOR2_LAST": c.VENDOR2_CLASSES.stop - 1,
+    }
     checks = "".join(f'_Static_assert({name} == {int(number)}, "{name}");\n' for name, number in wanted.items())
     command = [*cc.split(), "-std=gnu11", "-Werror", *build.include_flags(), "-fsyntax-only", "-x", "c", "-"]
     done = subprocess.run(command, input='#include "management.h"\n' + checks, capture_output=True, text=True)

@@ -76,16 +76,32 @@ class Applications:
         return self.arguments("run", "--node", node, "--", "env", "-u", "PYTHONPATH", *arguments)
 
     def begin(self, node: str, *arguments: str, **env: str) -> subprocess.Popen:
-        return subprocess.Popen(self.on(node, *arguments), env={**self.env, **env}, cwd=self.folder, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, start_new_session=True)  # fmt: skip
+        return subprocess.Popen(
+            self.on(node, *arguments),
+            env={**self.env, **env},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
 
     def address(self, node: str) -> str:
         """What rdma_cm calls its first port."""
-        return subprocess.run(self.on(node, "printenv", "SOFTIB_ADDRESS"), env=self.env, capture_output=True, text=True,
-                              check=True).stdout.split()[0]  # fmt: skip
+        return subprocess.run(
+            self.on(node, "printenv", "SOFTIB_ADDRESS"), env=self.env, capture_output=True, text=True, check=True
+        ).stdout.split()[0]
 
-    def pair(self, server: Sequence[str], client: Sequence[str], tcp: int = 0, ready: str = "", limit_s: float = 240,
-             nodes: tuple[str, str] = (A, B), **env: str) -> tuple[str, str]:  # fmt: skip
+    def pair(
+        self,
+        server: Sequence[str],
+        client: Sequence[str],
+        tcp: int = 0,
+        ready: str = "",
+        limit_s: float = 240,
+        nodes: tuple[str, str] = (A, B),
+        **env: str,
+    ) -> tuple[str, str]:
         """Both programs to their end, which must be 0: what the server and the client said. The client begins when the
         server listens on ``tcp``; where it uses rdma_cm (``tcp`` 0) it begins anew until it is not refused any more."""
         for _ in range(10):

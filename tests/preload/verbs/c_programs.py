@@ -25,8 +25,11 @@ def program(name: str, folder: Path = PROGRAMS) -> str:
     if cc is None or build.missing_headers():
         pytest.skip("no C compiler, or libibverbs-dev is not installed")
     to = scratch("softib-programs-") / name
-    done = subprocess.run([*cc.split(), *FLAGS, "-o", str(to), str(folder / f"{name}.c"), "-libverbs", "-lpthread"],
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [*cc.split(), *FLAGS, "-o", str(to), str(folder / f"{name}.c"), "-libverbs", "-lpthread"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return str(to)
 

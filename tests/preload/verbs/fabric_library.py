@@ -21,24 +21,40 @@ REASONS = ("ok", "not active", "link down", "no route", "loop", "no vl", "mtu", 
 
 class RouteKey(ct.Structure):
     _fields_ = [
-        ("port", ct.c_uint32), ("dlid", ct.c_uint16), ("pkey", ct.c_uint16), ("dest_pkey", ct.c_uint16),
-        ("sl", ct.c_uint8), ("mtu", ct.c_uint8), ("is_global", ct.c_bool), ("dgid", ct.c_uint8 * 16),
-    ]  # fmt: skip
+        ("port", ct.c_uint32),
+        ("dlid", ct.c_uint16),
+        ("pkey", ct.c_uint16),
+        ("dest_pkey", ct.c_uint16),
+        ("sl", ct.c_uint8),
+        ("mtu", ct.c_uint8),
+        ("is_global", ct.c_bool),
+        ("dgid", ct.c_uint8 * 16),
+    ]
 
 
 class Path_(ct.Structure):
     _fields_ = [
-        ("epoch", ct.c_uint64), ("reason", ct.c_int), ("dest", ct.c_uint32), ("drop", ct.c_uint32),
-        ("counter", ct.c_uint8), ("mtu", ct.c_uint8), ("vl", ct.c_uint8), ("links", ct.c_uint16),
+        ("epoch", ct.c_uint64),
+        ("reason", ct.c_int),
+        ("dest", ct.c_uint32),
+        ("drop", ct.c_uint32),
+        ("counter", ct.c_uint8),
+        ("mtu", ct.c_uint8),
+        ("vl", ct.c_uint8),
+        ("links", ct.c_uint16),
         ("egress", ct.c_uint32 * LINKS),
-    ]  # fmt: skip
+    ]
 
 
 class Tree(ct.Structure):
     _fields_ = [
-        ("epoch", ct.c_uint64), ("reason", ct.c_int), ("dests_n", ct.c_uint32), ("links_n", ct.c_uint32),
-        ("dests", ct.POINTER(ct.c_uint32)), ("egress", ct.POINTER(ct.c_uint32)),
-    ]  # fmt: skip
+        ("epoch", ct.c_uint64),
+        ("reason", ct.c_int),
+        ("dests_n", ct.c_uint32),
+        ("links_n", ct.c_uint32),
+        ("dests", ct.POINTER(ct.c_uint32)),
+        ("egress", ct.POINTER(ct.c_uint32)),
+    ]
 
 
 class Direction(ct.Structure):
@@ -46,8 +62,14 @@ class Direction(ct.Structure):
 
 
 class Label(ct.Structure):
-    _fields_ = [("key", ct.c_uint32), ("qp", ct.c_uint32 * 2), ("slid", ct.c_uint16), ("dlid", ct.c_uint16),
-                ("sl", ct.c_uint8), ("multicast", ct.c_bool)]  # fmt: skip
+    _fields_ = [
+        ("key", ct.c_uint32),
+        ("qp", ct.c_uint32 * 2),
+        ("slid", ct.c_uint16),
+        ("dlid", ct.c_uint16),
+        ("sl", ct.c_uint8),
+        ("multicast", ct.c_bool),
+    ]
 
 
 class WireSize(ct.Structure):
@@ -55,9 +77,16 @@ class WireSize(ct.Structure):
 
 
 class Flow(ct.Structure):
-    _fields_ = [("epoch", ct.c_uint64), ("dest", ct.c_uint32), ("reason", ct.c_uint8 * 2), ("mtu", ct.c_uint8),
-                ("vl", ct.c_uint8), ("links", ct.c_uint16 * 2), ("cell", ct.c_void_p),
-                ("loss", ct.c_double * 4)]  # fmt: skip
+    _fields_ = [
+        ("epoch", ct.c_uint64),
+        ("dest", ct.c_uint32),
+        ("reason", ct.c_uint8 * 2),
+        ("mtu", ct.c_uint8),
+        ("vl", ct.c_uint8),
+        ("links", ct.c_uint16 * 2),
+        ("cell", ct.c_void_p),
+        ("loss", ct.c_double * 4),
+    ]
 
 
 @functools.cache
@@ -70,9 +99,21 @@ def library_path() -> Path:
     sources = [str(p) for p in sorted(SOURCES.glob("*.c"))]
     probe = Path(__file__).with_name("fabric_probe.c")
     done = subprocess.run(
-        [*cc.split(), *FLAGS, *build.include_flags(), "-I", str(SOURCES), "-o", str(to), *sources, str(probe), "-lpthread"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            *cc.split(),
+            *FLAGS,
+            *build.include_flags(),
+            "-I",
+            str(SOURCES),
+            "-o",
+            str(to),
+            *sources,
+            str(probe),
+            "-lpthread",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return to
 
@@ -130,18 +171,42 @@ def egress(path: Path_) -> list[int]:
 
 class Device(ct.Structure):
     _fields_ = [
-        ("name", ct.c_char * 64), ("node", ct.c_uint32), ("node_guid", ct.c_uint64), ("sys_image_guid", ct.c_uint64),
-        ("vendor_id", ct.c_uint32), ("vendor_part_id", ct.c_uint32), ("hw_ver", ct.c_uint32), ("fw", ct.c_char * 64),
-        ("desc", ct.c_char * 65), ("node_type", ct.c_uint8), ("ports", ct.c_uint8), ("portnums", ct.c_uint8 * 256),
+        ("name", ct.c_char * 64),
+        ("node", ct.c_uint32),
+        ("node_guid", ct.c_uint64),
+        ("sys_image_guid", ct.c_uint64),
+        ("vendor_id", ct.c_uint32),
+        ("vendor_part_id", ct.c_uint32),
+        ("hw_ver", ct.c_uint32),
+        ("fw", ct.c_char * 64),
+        ("desc", ct.c_char * 65),
+        ("node_type", ct.c_uint8),
+        ("ports", ct.c_uint8),
+        ("portnums", ct.c_uint8 * 256),
         ("portnums_n", ct.c_uint),
-    ]  # fmt: skip
+    ]
 
 
 class Port(ct.Structure):
     _fields_ = [
         *((n, ct.c_uint16) for n in ("lid", "sm_lid", "pkey_tbl_len", "gid_tbl_len", "bad_pkeys", "bad_qkeys")),
-        ("cap_mask", ct.c_uint32), ("cap_mask2", ct.c_uint16),
-        *((n, ct.c_uint8) for n in ("state", "phys_state", "lmc", "sm_sl", "subnet_timeout", "init_type_reply",
-                                    "max_vl_num", "max_mtu", "active_mtu", "active_width")),
-        ("is_ethernet", ct.c_bool), ("active_speed", ct.c_uint32),
-    ]  # fmt: skip
+        ("cap_mask", ct.c_uint32),
+        ("cap_mask2", ct.c_uint16),
+        *(
+            (n, ct.c_uint8)
+            for n in (
+                "state",
+                "phys_state",
+                "lmc",
+                "sm_sl",
+                "subnet_timeout",
+                "init_type_reply",
+                "max_vl_num",
+                "max_mtu",
+                "active_mtu",
+                "active_width",
+            )
+        ),
+        ("is_ethernet", ct.c_bool),
+        ("active_speed", ct.c_uint32),
+    ]

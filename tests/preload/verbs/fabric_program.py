@@ -23,12 +23,31 @@ def devices(f, at):
             pkeys = [pkey.value for i in range(port.pkey_tbl_len) if f.sv_port_pkey(row, i, ct.byref(pkey)) == 0]
             beyond = f.sv_port_gid(row, port.gid_tbl_len, gid), f.sv_port_pkey(row, port.pkey_tbl_len, ct.byref(pkey))
             address = f.sv_addr_of_port(row)
-            ports.append({n: getattr(port, n) for n, _ in Port._fields_} | {
-                "portnum": portnum, "row": row, "gids": gids, "pkeys": pkeys, "beyond": beyond, "address": address,
-                "port_of_address": f.sv_port_of_addr(address),
-            })  # fmt: skip
-        plain = {n: getattr(d, n) for n in ("node", "node_guid", "sys_image_guid", "vendor_id", "vendor_part_id",
-                                            "hw_ver", "node_type", "ports")}  # fmt: skip
+            ports.append(
+                {n: getattr(port, n) for n, _ in Port._fields_}
+                | {
+                    "portnum": portnum,
+                    "row": row,
+                    "gids": gids,
+                    "pkeys": pkeys,
+                    "beyond": beyond,
+                    "address": address,
+                    "port_of_address": f.sv_port_of_addr(address),
+                }
+            )
+        plain = {
+            n: getattr(d, n)
+            for n in (
+                "node",
+                "node_guid",
+                "sys_image_guid",
+                "vendor_id",
+                "vendor_part_id",
+                "hw_ver",
+                "node_type",
+                "ports",
+            )
+        }
         stated.append(plain | {n: getattr(d, n).decode() for n in ("name", "fw", "desc")} | {"list": ports})
     print(json.dumps({"process": f.sv_fabric_process(), "devices": stated}), flush=True)
 

@@ -108,9 +108,13 @@ class FabricUp:
         path = json.dumps([str(ROOT), str(ROOT / "src")])
         more = {**os.environ, **self.environment(node), "TEST_PATH": path, **env}
         program = subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(library_path()), scene, json.dumps(at or {})], env=more, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, str(PROGRAM), str(library_path()), scene, json.dumps(at or {})],
+            env=more,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self.programs.append(program)
         return program
 

@@ -33,11 +33,11 @@ class Clocks:
         self.c.sv_link_gbps.restype = ct.c_double
         assert self.c.probe_link_clocks(self.shared.memory, str(folder / "traffic").encode()) == 0
 
-    def timed(self, src, dst):
+    def timed(self, src, dst, sl=0):
         f = self.fabric
         path = self.shared.walk(port_of(f, src), f.lid[port_of(f, dst)])
         rows, timed = egress(path), TimedPath()
-        assert self.c.sv_timed_path_lay(ct.byref(timed), (ct.c_uint32 * len(rows))(*rows), len(rows))
+        assert self.c.sv_timed_path_lay(ct.byref(timed), (ct.c_uint32 * len(rows))(*rows), len(rows), sl)
         return timed
 
     def send(self, timed, octets, at=START):

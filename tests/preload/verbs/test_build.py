@@ -37,8 +37,14 @@ def complaints(cc: str, *flags: str) -> str:
     if build.missing_headers():
         pytest.skip("libibverbs-dev and librdmacm-dev are not installed")
     with ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda s: subprocess.run([cc, *build.FLAGS, *build.include_flags(), *STRICT, *flags, str(s)], capture_output=True, text=True).stderr,
-                        sources())  # fmt: skip
+        done = pool.map(
+            lambda s: (
+                subprocess.run(
+                    [cc, *build.FLAGS, *build.include_flags(), *STRICT, *flags, str(s)], capture_output=True, text=True
+                ).stderr
+            ),
+            sources(),
+        )
         return "".join(done)
 
 
@@ -153,8 +159,12 @@ def test_what_a_program_without_the_umad_library_gets(tmp_path, monkeypatch):
 
 
 def test_the_build_says_what_lacks_and_fails(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "softib.preload.build"], capture_output=True, text=True,
-                          env={**os.environ, "PATH": str(tmp_path), "CC": ""})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "softib.preload.build"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": str(tmp_path), "CC": ""},
+    )
     assert done.returncode == 1 and done.stderr.count("is not built: no C compiler; install gcc") == 5, done
     assert "libsoftib-verbs.so is not built" in done.stderr
 

@@ -32,8 +32,11 @@ def told(paced, *words: str) -> tuple[float, float, int]:
     reads; the word that was moved."""
     done = subprocess.run(
         paced.arguments("run", "--node", "node-001", "--", program("fence"), *words),
-        env=paced.env, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        env=paced.env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     read, meanwhile, word = done.stdout.split()
     return float(read), float(meanwhile), int(word)

@@ -58,8 +58,10 @@ def test_a_connection_migrates_to_its_alternate_path(tmp_path):
             there[1] != back[1]
         )  # of the target's LID that is reached through the spine that leads back to the source
         cable = links(fabric, source, target + bit)[0]
-        ends = [fabric.begin(node, apm, str(tmp_path), name, str(of)) for node, name, of in
-                ((A, "first", 0), (B, "second", bit))]  # fmt: skip
+        ends = [
+            fabric.begin(node, apm, str(tmp_path), name, str(of))
+            for node, name, of in ((A, "first", 0), (B, "second", bit))
+        ]
         try:
             assert ends[0].stdout.readline() == "armed\n", [output(end) for end in ends]
             fabric("fault", "link-down", cable)
@@ -78,8 +80,9 @@ def test_a_connection_migrates_to_its_alternate_path(tmp_path):
 
 def links(fabric, source: int, target: int) -> tuple[str, str]:
     """The port by which the leaf of ``source`` sends to ``target``, ``leaf-1[3]``, and the spine behind it."""
-    route = subprocess.run(fabric.on(A, "ibtracert", str(source), str(target)), env=fabric.env, capture_output=True,
-                           text=True)  # fmt: skip
+    route = subprocess.run(
+        fabric.on(A, "ibtracert", str(source), str(target)), env=fabric.env, capture_output=True, text=True
+    )
     hops = re.findall(r'^\[(\d+)\] -> switch port \{0x\w+\}\[\d+\] lid [\d-]+ "(\S+)"', route.stdout, re.M)
     return (f"{hops[0][1]}[{hops[1][0]}]", hops[1][1]) if len(hops) == 3 else ("", "")
 
@@ -122,8 +125,9 @@ def test_a_thousand_objects_leave_no_memory(apps):
     """QPs, CQs and regions of programs that destroy them, that end, and that are killed."""
     run(apps, A, "sh", "-c", f"yes | {program('many')} 1")
     before = heap(apps)
-    one = subprocess.Popen(apps.on(A, program("many"), "1000"), env=apps.env, stdin=subprocess.PIPE,
-                           stdout=subprocess.PIPE, text=True)  # fmt: skip
+    one = subprocess.Popen(
+        apps.on(A, program("many"), "1000"), env=apps.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert one.stdout.readline() == "made\n" and heap(apps)[0] > before[0] + 8_000_000
     one.stdin.write("\n")
     one.stdin.flush()

@@ -67,9 +67,11 @@ def test_words_and_rates_are_those_of_stock_libibverbs(stock, ours):
         assert [getattr(other, name)(v) for v in values] == [getattr(one, name)(v) for v in values], name
     mbps = [int(one.ibv_rate_to_mbps(code)) for code in range(64)]
     ranges = {
-        "ibv_rate_to_mult": range(-3, 64), "ibv_rate_to_mbps": range(-3, 64), "mult_to_ibv_rate": range(-3, 1000),
+        "ibv_rate_to_mult": range(-3, 64),
+        "ibv_rate_to_mbps": range(-3, 64),
+        "mult_to_ibv_rate": range(-3, 1000),
         "mbps_to_ibv_rate": [v + d for v in mbps for d in (-1, 0, 1)],
-    }  # fmt: skip
+    }
     for name, values in ranges.items():
         assert [getattr(other, name)(v) for v in values] == [getattr(one, name)(v) for v in values], name
 
@@ -160,9 +162,17 @@ def test_providers_and_librdmacm_open_on_it(apps):
 
 def test_a_provider_of_an_rdma_core_to_come_loads(ours, tmp_path):
     """A library and a program of another number of IBVERBS_PRIVATE_* and a later public version, linked as distributions link (BIND_NOW)."""
-    (tmp_path / "map").write_text("IBVERBS_1.19 { global: ibv_later; };\nIBVERBS_PRIVATE_77 { global: verbs_set_ops; verbs_register_driver_77; };\n")  # fmt: skip
-    fake = compiled(tmp_path / "libibverbs.so.1", "void verbs_set_ops(void) {} void verbs_register_driver_77(void) {} void ibv_later(void) {}",
-                    "-shared", "-fPIC", "-Wl,-soname,libibverbs.so.1", f"-Wl,--version-script={tmp_path / 'map'}")  # fmt: skip
+    (tmp_path / "map").write_text(
+        "IBVERBS_1.19 { global: ibv_later; };\nIBVERBS_PRIVATE_77 { global: verbs_set_ops; verbs_register_driver_77; };\n"
+    )
+    fake = compiled(
+        tmp_path / "libibverbs.so.1",
+        "void verbs_set_ops(void) {} void verbs_register_driver_77(void) {} void ibv_later(void) {}",
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libibverbs.so.1",
+        f"-Wl,--version-script={tmp_path / 'map'}",
+    )
     calls = "void verbs_set_ops(void); void verbs_register_driver_77(void); {}int main(void) {{ verbs_register_driver_77(); verbs_set_ops(); {}return 0; }}"
     program = compiled(tmp_path / "p", calls.format("", ""), str(fake), "-Wl,-z,now")
     done = preloaded(program, ours=ours)
@@ -174,7 +184,9 @@ def test_a_provider_of_an_rdma_core_to_come_loads(ours, tmp_path):
 
 def test_the_folder_of_names_goes_first_once_and_not_to_the_stock_library(apps):
     def path(*words: str, **env: str) -> str:
-        done = subprocess.run(apps.arguments("run", *words), env={**apps.env, **env}, cwd=apps.folder, capture_output=True, text=True)  # fmt: skip
+        done = subprocess.run(
+            apps.arguments("run", *words), env={**apps.env, **env}, cwd=apps.folder, capture_output=True, text=True
+        )
         return done.stdout.strip() if not done.returncode else f"rc {done.returncode}: {done.stderr}"
 
     folder, shown = str(build.OPENED_AS.parent), ("--", "printenv", "LD_LIBRARY_PATH")

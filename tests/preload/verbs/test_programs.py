@@ -44,15 +44,30 @@ def test_rc_pingpong_options(apps, stock, more):
 
 
 PERFTEST = [
-    f"{op}_{what} -c {c}" for op in ("ib_write", "ib_send", "ib_read", "ib_atomic") for what in ("lat", "bw")
+    f"{op}_{what} -c {c}"
+    for op in ("ib_write", "ib_send", "ib_read", "ib_atomic")
+    for what in ("lat", "bw")
     for c in {"ib_write": ("RC", "UC", "XRC"), "ib_send": ("RC", "UC", "UD", "XRC")}.get(op, ("RC", "XRC"))
-]  # fmt: skip
+]
 """Every operation on every transport that has it."""
 OPTIONS = [
-    "ib_write_bw -a", "ib_write_bw -b", "ib_write_bw -q 8", "ib_send_bw -e", "ib_send_lat -e", "ib_send_bw --use-srq -q 4",
-    "ib_send_bw -c UD -g", "ib_read_bw -o 4", "ib_atomic_bw -A CMP_AND_SWAP", "ib_write_bw -s 2 -I 2", "ib_send_bw -b -e",
-    "ib_write_lat -a", "ib_write_bw -Q 1", "ib_write_bw -s 1048576 -D 1", "ib_write_bw -x 0", "ib_write_bw -l 8",
-]  # fmt: skip
+    "ib_write_bw -a",
+    "ib_write_bw -b",
+    "ib_write_bw -q 8",
+    "ib_send_bw -e",
+    "ib_send_lat -e",
+    "ib_send_bw --use-srq -q 4",
+    "ib_send_bw -c UD -g",
+    "ib_read_bw -o 4",
+    "ib_atomic_bw -A CMP_AND_SWAP",
+    "ib_write_bw -s 2 -I 2",
+    "ib_send_bw -b -e",
+    "ib_write_lat -a",
+    "ib_write_bw -Q 1",
+    "ib_write_bw -s 1048576 -D 1",
+    "ib_write_bw -x 0",
+    "ib_write_bw -l 8",
+]
 
 
 def perftest(apps, stock, line: str, *more: str, address: str = "127.0.0.1", tcp: bool = True) -> str:
@@ -92,8 +107,9 @@ def test_perftest_over_rdma_cm(apps, stock, line):
 @pytest.mark.slow
 def test_rping_and_the_like(apps, stock):
     ip = apps.address(A)
-    server, client = apps.pair((stock("rping"), "-s", "-a", ip, "-C", "5", "-V"), (stock("rping"), "-c", "-a", ip, "-C", "5",
-                                                                                  "-v", "-V"))  # fmt: skip
+    server, client = apps.pair(
+        (stock("rping"), "-s", "-a", ip, "-C", "5", "-V"), (stock("rping"), "-c", "-a", ip, "-C", "5", "-v", "-V")
+    )
     assert "ping data: rdma-ping-4" in client
     for program in ("ucmatose", "udaddy"):
         server, client = apps.pair((stock(program),), (stock(program), "-s", ip))
@@ -126,13 +142,17 @@ UCX = [
     pytest.param(transport, test, marks=() if test == "tag_lat" else pytest.mark.slow) for transport in ("rc_v", "ud_v")
     for test in ("tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "stream_bw", "stream_lat", "ucp_put_lat", "ucp_put_bw",
                  "ucp_get", "ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap", "ucp_am_lat", "ucp_am_bw")
-]  # fmt: skip
+]  # fmt: skip # a packed list of short values
 """All that ucx_perftest has."""
-UCT = [
-    ("rc_verbs", f"{test} -D {how}") for test in ("am_lat", "am_bw", "put_lat", "put_bw", "get") for how in ("bcopy", "zcopy")
-] + [("rc_verbs", test) for test in ("am_lat", "put_lat", "add_lat", "fadd", "cswap", "am_bw", "put_bw", "add_mr")] + [
-    ("ud_verbs", f"{test}{how}") for test in ("am_lat", "am_bw") for how in ("", " -D bcopy", " -D zcopy")
-]  # fmt: skip
+UCT = (
+    [
+        ("rc_verbs", f"{test} -D {how}")
+        for test in ("am_lat", "am_bw", "put_lat", "put_bw", "get")
+        for how in ("bcopy", "zcopy")
+    ]
+    + [("rc_verbs", test) for test in ("am_lat", "put_lat", "add_lat", "fadd", "cswap", "am_bw", "put_bw", "add_mr")]
+    + [("ud_verbs", f"{test}{how}") for test in ("am_lat", "am_bw") for how in ("", " -D bcopy", " -D zcopy")]
+)
 """The transports alone. The others end with "does not support": RC has no swap and no short get, UD only active messages."""
 
 
@@ -141,8 +161,23 @@ UCT = [
 def test_uct(apps, stock, transport, line):
     port = next(apps.ports)
     size = "1024" if "copy" in line else "8"
-    arguments = (stock("ucx_perftest"), "-t", *line.split(), "-x", transport, "-d", "mlx5_0:1", "-s", size, "-n", "500", "-w", "10",
-             "-p", str(port))  # fmt: skip
+    arguments = (
+        stock("ucx_perftest"),
+        "-t",
+        *line.split(),
+        "-x",
+        transport,
+        "-d",
+        "mlx5_0:1",
+        "-s",
+        size,
+        "-n",
+        "500",
+        "-w",
+        "10",
+        "-p",
+        str(port),
+    )
     _, client = apps.pair(arguments, (*arguments, "127.0.0.1"), tcp=port)
     assert re.search(r"Final: +500", client), client
 
@@ -152,14 +187,20 @@ def test_ucx(apps, stock, transport, test):
     port = next(apps.ports)
     size = "8" if test in ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap") else "65536"
     arguments = (stock("ucx_perftest"), "-t", test, "-s", size, "-n", "500", "-w", "10", "-p", str(port))
-    _, client = apps.pair(arguments, (*arguments, "127.0.0.1"), tcp=port, UCX_TLS=f"{transport},self",
-                               UCX_NET_DEVICES="mlx5_0:1")  # fmt: skip
+    _, client = apps.pair(
+        arguments, (*arguments, "127.0.0.1"), tcp=port, UCX_TLS=f"{transport},self", UCX_NET_DEVICES="mlx5_0:1"
+    )
     assert re.search(r"Final: +500", client), client
 
 
-@pytest.mark.parametrize("provider", [
-    "verbs -e msg", "verbs;ofi_rxd -e rdm", pytest.param("verbs;ofi_rxm -e rdm", marks=pytest.mark.slow),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "provider",
+    [
+        "verbs -e msg",
+        "verbs;ofi_rxd -e rdm",
+        pytest.param("verbs;ofi_rxm -e rdm", marks=pytest.mark.slow),
+    ],
+)
 def test_libfabric(apps, stock, provider):
     """Data checked at both ends. Who ends with 0 has the other's last word, which comes after its last check. Over ofi_rxm the
     other may not end by itself (docs/verbs.md): it is not waited for long."""

@@ -60,8 +60,13 @@ def mpi_program(folder: Path) -> Path:
 def recorded(apps: Applications, name: str, script: str) -> tuple[Schedule, str]:
     """The schedule of the shell's ``script`` under one recording, and what was said."""
     done = subprocess.run(
-        apps.arguments("run", "--record", name, "--", "env", "-u", "PYTHONPATH", "sh", "-c", script), env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240
-    )  # fmt: skip
+        apps.arguments("run", "--record", name, "--", "env", "-u", "PYTHONPATH", "sh", "-c", script),
+        env=apps.env,
+        cwd=apps.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not list(apps.folder.glob("*.parts")), "the threads' files are gone"
     return read_trace(apps.folder / name), done.stdout + done.stderr
@@ -242,8 +247,13 @@ def test_what_a_killed_rank_and_its_neighbours_did_is_recorded_and_said(apps):
     left = apps.folder / "fails.goal.999999999.parts"
     left.mkdir()
     done = subprocess.run(
-        [*MPIRUN[:-1], "3", *apps.arguments("run", "--record", "fails.goal", "--"), apps.folder / "fails"], env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240
-    )  # fmt: skip
+        [*MPIRUN[:-1], "3", *apps.arguments("run", "--record", "fails.goal", "--"), apps.folder / "fails"],
+        env=apps.env,
+        cwd=apps.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     said = [line for line in done.stderr.splitlines() if "fails.goal" in line]
     assert done.returncode == 137
     assert len(said) == 1 and said[0].endswith("rank 1 of 3 was ended by SIGKILL: what all ranks had done until then")

@@ -116,9 +116,16 @@ def test_addresses_that_do_not_work_on_hardware_either(apps, stock, name):
 
 
 PERFTEST = [
-    "ib_write_bw -x 3", "ib_send_lat -x 1", "ib_read_bw -x 2", "ib_atomic_lat -x 3", "ib_send_bw -c UD -x 3", "ib_write_lat",
-    "ib_write_bw -R", "ib_send_bw -c UC -x 3", "ib_write_bw -c XRC -x 3",
-]  # fmt: skip
+    "ib_write_bw -x 3",
+    "ib_send_lat -x 1",
+    "ib_read_bw -x 2",
+    "ib_atomic_lat -x 3",
+    "ib_send_bw -c UD -x 3",
+    "ib_write_lat",
+    "ib_write_bw -R",
+    "ib_send_bw -c UC -x 3",
+    "ib_write_bw -c XRC -x 3",
+]
 
 
 @pytest.mark.slow
@@ -184,8 +191,10 @@ def test_nccl(apps, tmp_path):
     place = re.search(r"^(\w+) d ncclNetIb$", names, re.M) or pytest.skip("this libnccl.so.2 has no names of its own")
     words = [program("nccl_net", EXAMPLES), str(library), place[1]]
     env = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_DEBUG": "INFO"}
-    ends = [apps.begin(node, *words, role, str(tmp_path / "handle"), "4", **env)
-            for node, role in ((A, "server"), (B, "client"))]  # fmt: skip
+    ends = [
+        apps.begin(node, *words, role, str(tmp_path / "handle"), "4", **env)
+        for node, role in ((A, "server"), (B, "client"))
+    ]
     output = [p.communicate(timeout=120)[0] for p in ends]
     assert all(re.search(r"^rounds 60 bytes \d+ bad 0$", text, re.M) for text in output), output
     assert "/RoCE" in output[0] + output[1]

@@ -15,8 +15,13 @@ from tests.preload.verbs.foreign.pyverbs_suite import PASSED, PYTHON, RUNNER, su
 
 pytestmark = pytest.mark.stock
 
-SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1",
-            "-Wno-format-truncation")  # fmt: skip
+SANITIZE = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+    "-fno-omit-frame-pointer",
+    "-O1",
+    "-Wno-format-truncation",
+)
 """Without the warning that instrumented code gives where the plain one does not."""
 
 
@@ -25,15 +30,21 @@ class Sanitized:
 
     def __init__(self, apps, folder):
         self.apps, self.folder = apps, folder
-        libraries = [build.compile_library(folder / "libsoftib-umad.so", SANITIZE),
-                     build.compile_verbs(folder / "libsoftib-verbs.so", SANITIZE)]  # fmt: skip
+        libraries = [
+            build.compile_library(folder / "libsoftib-umad.so", SANITIZE),
+            build.compile_verbs(folder / "libsoftib-verbs.so", SANITIZE),
+        ]
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
         self.preload = ":".join([asan.stdout.strip(), *map(str, libraries)])
 
     def arguments(self, *arguments: str, **more: str) -> list[str]:
         """A program under them. Leaks are the programs' own matter: stock ones free little before they end."""
-        options = {"LD_PRELOAD": self.preload, "UBSAN_OPTIONS": "print_stacktrace=1",
-                   "ASAN_OPTIONS": f"detect_leaks=0:log_path={self.folder}/said", **more}  # fmt: skip
+        options = {
+            "LD_PRELOAD": self.preload,
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+            "ASAN_OPTIONS": f"detect_leaks=0:log_path={self.folder}/said",
+            **more,
+        }
         return ["env", *(f"{name}={value}" for name, value in options.items()), *arguments]
 
     def output(self) -> str:
@@ -65,8 +76,12 @@ def pair(apps, sanitized, stock, line: str) -> None:
 @pytest.mark.slow
 def test_it_would_speak(apps, sanitized):
     """The sanitizer is in the program: it answers."""
-    done = subprocess.run(apps.on(A, *sanitized.arguments("ibv_devices", ASAN_OPTIONS="help=1")), env=apps.env,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        apps.on(A, *sanitized.arguments("ibv_devices", ASAN_OPTIONS="help=1")),
+        env=apps.env,
+        capture_output=True,
+        text=True,
+    )
     assert "Available flags for AddressSanitizer" in done.stdout + done.stderr
 
 
@@ -94,8 +109,17 @@ def test_rdma_cm(apps, sanitized, stock):
 
 UCX = (("rc_v", "tag_bw"), ("ud_v", "stream_lat"), ("rc_v", "ucp_put_bw"), ("ud_v", "ucp_get"), ("rc_v", "ucp_cswap"))
 PROGRAMS = (
-    "batch", "refused", "dereg 5", "buffers", "many 500", "rings", "async_events 20", "reply_order rc 500", "statuses bounds", "reports errors",
-)  # fmt: skip
+    "batch",
+    "refused",
+    "dereg 5",
+    "buffers",
+    "many 500",
+    "rings",
+    "async_events 20",
+    "reply_order rc 500",
+    "statuses bounds",
+    "reports errors",
+)
 """Of this project, which do what stock programs seldom do: wrong requests, many objects, queues that go round, ends out of order."""
 
 
@@ -141,8 +165,14 @@ def test_all_at_once(apps, sanitized, stock):
 def test_the_suite(apps, sanitized, tmp_path):
     """All of rdma-core's own tests."""
     folder = suite_in(tmp_path)
-    done = subprocess.run(apps.on(A, *sanitized.arguments(PYTHON, str(RUNNER))), env=apps.env, cwd=folder, capture_output=True,
-                          text=True, timeout=1000)  # fmt: skip
+    done = subprocess.run(
+        apps.on(A, *sanitized.arguments(PYTHON, str(RUNNER))),
+        env=apps.env,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=1000,
+    )
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["tests.')]
     assert not sanitized.output()
     assert not [row for row in rows if row[1] == "failed"], done.stderr

@@ -14,15 +14,22 @@ pytestmark = pytest.mark.stock
 
 BITES = ("reuse", "read_early", "error_fields", "srq_order")
 REPORTED = {
-    "unsignalled": "the last 16 requests", "no_room": "ibv_post_recv: queue full: its 16 receives wait",
+    "unsignalled": "the last 16 requests",
+    "no_room": "ibv_post_recv: queue full: its 16 receives wait",
     "attributes": "missing: IBV_QP_ACCESS_FLAGS; not allowed: IBV_QP_TIMEOUT",
-    "without_reads": "max_dest_rd_atomic is 0", "nearly_full": "close to overrun",
-    "dereg_posted": "ibv_dereg_mr: 1 requests or receives", "destroy_unpolled": "completions that were not polled",
-    "extended_field": "ibv_wc_read_byte_len of a completion with status 10", "wrong_qkey": "its Q_Key is 0x2222, the QP's is 0x1111",
-    "no_grh_room": "no room for the 40 bytes of the GRH", "never_ready": "rnr_retry 7 waits for ever",
-    "cut_off": "truncated: min_rnr_timer 40 to 8", "not_polled": "16 of its 16 receives have completed, but were not polled",
-    "inline_too_long": "65 bytes inline, QP", "overrun": "has overrun",
-}  # fmt: skip
+    "without_reads": "max_dest_rd_atomic is 0",
+    "nearly_full": "close to overrun",
+    "dereg_posted": "ibv_dereg_mr: 1 requests or receives",
+    "destroy_unpolled": "completions that were not polled",
+    "extended_field": "ibv_wc_read_byte_len of a completion with status 10",
+    "wrong_qkey": "its Q_Key is 0x2222, the QP's is 0x1111",
+    "no_grh_room": "no room for the 40 bytes of the GRH",
+    "never_ready": "rnr_retry 7 waits for ever",
+    "cut_off": "truncated: min_rnr_timer 40 to 8",
+    "not_polled": "16 of its 16 receives have completed, but were not polled",
+    "inline_too_long": "65 bytes inline, QP",
+    "overrun": "has overrun",
+}
 """What strict mode says, by bug."""
 
 
@@ -30,8 +37,11 @@ REPORTED = {
 def bugs() -> Path:
     to = scratch("softib-bugs-") / "strict_bugs"
     source = Path(__file__).with_name("strict_bugs.c")
-    done = subprocess.run(["gcc", "-O1", "-g", "-rdynamic", "-Wall", "-Wextra", "-Werror", "-o", str(to), str(source), "-libverbs"],
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        ["gcc", "-O1", "-g", "-rdynamic", "-Wall", "-Wextra", "-Werror", "-o", str(to), str(source), "-libverbs"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return to
 

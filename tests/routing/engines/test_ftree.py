@@ -129,12 +129,18 @@ def test_loads_of_a_full_tree_are_even_at_every_level():
     [
         (lambda: wire(1, [], [(0, 1), (0, 2)]), "make no tree"),
         (lambda: ring(4), "every switch has compute nodes"),
-        (lambda: wire(3, [(0, 1, 2, 1), (1, 1, 2, 2), (0, 2, 1, 2), (0, 3, 2, 3)], [(0, 5), (1, 5)]), "differ in parallel cables up"),
+        (
+            lambda: wire(3, [(0, 1, 2, 1), (1, 1, 2, 2), (0, 2, 1, 2), (0, 3, 2, 3)], [(0, 5), (1, 5)]),
+            "differ in parallel cables up",
+        ),
         (lambda: wire(4, [(0, 1, 2, 1), (0, 2, 3, 1), (1, 1, 2, 2)], [(0, 5), (1, 5)]), "differ in their links"),
-        (lambda: wire(4, [(0, 1, 2, 1), (1, 1, 2, 2), (2, 3, 3, 1)], [(0, 5), (1, 5), (2, 9)]), "compute nodes are on switches of ranks"),
+        (
+            lambda: wire(4, [(0, 1, 2, 1), (1, 1, 2, 2), (2, 3, 3, 1)], [(0, 5), (1, 5), (2, 9)]),
+            "compute nodes are on switches of ranks",
+        ),
         (lambda: wire(4, [(0, 1, 2, 1), (1, 1, 3, 1)], [(0, 5), (1, 5), (3, 5)]), "no path to a top switch"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_pure_tree_says_so_in_one_line(make, reason):
     """Routed by minhop as OpenSM does, or as the tree it still is."""
     g = make()
@@ -200,13 +206,20 @@ def test_a_tree_with_missing_cables_stays_a_tree(share, seed):
 
 IMPERFECT = {
     "two cables here, one there": lambda: wire(
-        6, [(leaf, 1 + c, 4 + s, 1 + 2 * leaf + c - s) for leaf in range(4) for s in range(2) for c in range(2 * s, 2 + s)],
-        [(leaf, 9 + h) for leaf in range(4) for h in range(3)]),
+        6,
+        [
+            (leaf, 1 + c, 4 + s, 1 + 2 * leaf + c - s)
+            for leaf in range(4)
+            for s in range(2)
+            for c in range(2 * s, 2 + s)
+        ],
+        [(leaf, 9 + h) for leaf in range(4) for h in range(3)],
+    ),
     "a management switch on a core": lambda: changed(kary_tree(3, 3, True), hung=[(36, 1)]),
     "a management switch below a leaf": lambda: changed(kary_tree(3, 3, True), hung=[(0, 2)]),
     "a leaf without hosts": lambda: changed(kary_tree(3, 3, True), empty=(2,)),
     "storage on a core": lambda: changed(kary_tree(3, 3, True), hosts=(37,)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", IMPERFECT)

@@ -77,8 +77,13 @@ def odd_tree(seed: int):
     g = base[int(rng.integers(len(base)))]
     n_cables = len(g.peer) // 2
     some = lambda most: rng.integers(0, most, int(rng.choice([0, 0, 0, 1, 2]))).tolist()
-    return changed(g, cut=some(n_cables), empty=some(g.n_switches),
-                   hung=[(s, int(rng.integers(0, 3))) for s in some(g.n_switches)], hosts=some(g.n_switches))  # fmt: skip
+    return changed(
+        g,
+        cut=some(n_cables),
+        empty=some(g.n_switches),
+        hung=[(s, int(rng.integers(0, 3))) for s in some(g.n_switches)],
+        hosts=some(g.n_switches),
+    )
 
 
 def test_what_opensms_rules_call_no_tree_is_none_here():
@@ -114,9 +119,12 @@ STOCK = {
     "a leaf without hosts": (lambda: changed(kary_tree(2, 3, True), empty=(0,)), False),
     "hosts at two ranks": (lambda: changed(kary_tree(2, 3), hosts=(4, 5, 6, 7)), None),
     "all hosts on one leaf": (lambda: changed(clos(3, 2, 3), empty=(1, 2)), False),
-    "a leaf below one spine alone": (lambda: wire(4, [(0, 1, 2, 1), (1, 1, 2, 2), (2, 3, 3, 1)], [(0, 5), (1, 5)]), True),
+    "a leaf below one spine alone": (
+        lambda: wire(4, [(0, 1, 2, 1), (1, 1, 2, 2), (2, 3, 3, 1)], [(0, 5), (1, 5)]),
+        True,
+    ),
     "ring": (lambda: ring(5), False),
-}  # fmt: skip
+}
 """Graph → whether OpenSM takes it (None: whatever the log says)."""
 
 
@@ -162,8 +170,10 @@ def test_a_list_takes_the_first_engine_that_reaches_every_pair():
     sources = np.flatnonzero(~two_halves.end_is_switch)
     by_hand = sum(
         walk(two_halves, alone.lft, int(two_halves.end_switch[a]), int(two_halves.end_lid[b]))[0] != b
-        for a in sources for b in range(len(two_halves.end_lid)) if a != b
-    )  # fmt: skip
+        for a in sources
+        for b in range(len(two_halves.end_lid))
+        if a != b
+    )
     assert lost == by_hand
     chosen = route(two_halves, "ftree,minhop", options)
     assert (chosen.engine == "ftree") == (lost == 0)

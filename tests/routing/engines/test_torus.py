@@ -97,10 +97,13 @@ def test_a_broken_ring_is_taken_the_other_way_with_the_same_sl():
     assert (a.path_sl == b.path_sl).all() and proof(broken, b).ok
 
 
-@pytest.mark.parametrize("missing, around", [
-    ([(3, 1, 0)], [(1, 1, 0), (2, 1, 0), (2, 2, 0), (3, 2, 0), (3, 3, 0)]),
-    ([(3, 1, 0), (3, 2, 0)], [(1, 1, 0), (2, 1, 0), (2, 2, 0), (2, 3, 0), (3, 3, 0), (3, 4, 0)]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "missing, around",
+    [
+        ([(3, 1, 0)], [(1, 1, 0), (2, 1, 0), (2, 2, 0), (3, 2, 0), (3, 3, 0)]),
+        ([(3, 1, 0), (3, 2, 0)], [(1, 1, 0), (2, 1, 0), (2, 2, 0), (2, 3, 0), (3, 3, 0), (3, 4, 0)]),
+    ],
+)
 def test_a_missing_switch_is_passed_by_an_early_turn(missing, around):
     """The manual's examples S-n-I-r-D and S-n-q-I-u-D."""
     lab = Lab(6, 6, 1, missing=missing)
@@ -150,13 +153,23 @@ def test_the_first_seed_that_is_whole_is_taken():
     assert route(lab.graph, "torus-2QoS", RouteOptions(torus_config=text)).engine == "torus-2QoS"
 
 
-@pytest.mark.parametrize("text, reason", [
-    ("", "no torus-2QoS.conf is given"), ("# nothing\n", "names no torus or mesh"), ("torus 3 4\n", "line 1: a word is missing"),
-    ("xp_link 1 2\n", "names no torus or mesh"), ("torus 3 x 1\n", "names no torus or mesh of three radixes"), ("torus 3 3 1\n\nxq_link 1 2\n", "line 3: unknown keyword"),
-    ("torus 3 3 1\nxp_link 1\n", "line 2: a word is missing"), ("torus 3 3 1\nxp_link 1 0x%s\n", "seed 1 has no link along y"), ("torus 3 3 1\nxp_link 1 2\nyp_link 2 3\n", "should begin at one switch"),
-    ("torus 0 3 1\n", "names no torus or mesh of three radixes"), ("torus 6 5 1\nxp_link 1 6\n", "no link along y"),
-    ("torus 3 5 1\nxp_link 1 6\nyp_link 1 2\n", "have no position"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("", "no torus-2QoS.conf is given"),
+        ("# nothing\n", "names no torus or mesh"),
+        ("torus 3 4\n", "line 1: a word is missing"),
+        ("xp_link 1 2\n", "names no torus or mesh"),
+        ("torus 3 x 1\n", "names no torus or mesh of three radixes"),
+        ("torus 3 3 1\n\nxq_link 1 2\n", "line 3: unknown keyword"),
+        ("torus 3 3 1\nxp_link 1\n", "line 2: a word is missing"),
+        ("torus 3 3 1\nxp_link 1 0x%s\n", "seed 1 has no link along y"),
+        ("torus 3 3 1\nxp_link 1 2\nyp_link 2 3\n", "should begin at one switch"),
+        ("torus 0 3 1\n", "names no torus or mesh of three radixes"),
+        ("torus 6 5 1\nxp_link 1 6\n", "no link along y"),
+        ("torus 3 5 1\nxp_link 1 6\nyp_link 1 2\n", "have no position"),
+    ],
+)
 def test_what_is_wrong_with_a_configuration_is_told_in_one_line(text, reason):
     import re
 

@@ -10,7 +10,7 @@ __all__ = ["MUTANTS", "TORI", "verdicts"]
 
 TORI = {"4x3x1": Lab(4, 3, 1), "3x3x3": Lab(3, 3, 3)}
 KEYWORDS = ("torus", "mesh", "xp_link", "xm_link", "yp_link", "zm_link", "x_dateline", "y_dateline", "z_dateline", "port_order", "next_seed",
-            "max_changes", "portgroup_max_ports", "xq_link", "Torus", "#torus")  # fmt: skip
+            "max_changes", "portgroup_max_ports", "xq_link", "Torus", "#torus")  # fmt: skip # a packed list of short values
 
 
 def _by_hand(lab: Lab) -> list[str]:
@@ -28,7 +28,7 @@ def _by_hand(lab: Lab) -> list[str]:
         text(size, *links, "port_order 1 2 99"), text(size, *links, "port_order 2 1"), text(size, *links, "port_order"),
         text(size, *links, "max_changes"), text(size, *links, "max_changes x"), text(size, *links, "portgroup_max_ports 1"), text(size, *links, "x_dateline x"),
         text(size + " # racks", *links), text(size, *(line.replace("_", "-") for line in links)),
-    ]  # fmt: skip
+    ]  # fmt: skip # a packed list of short values
 
 
 def _by_chance(lab: Lab, rng: random.Random) -> str:

@@ -19,10 +19,23 @@ from tests.sim.packet.groups import datagrams, grouped
 from tests.sim.packet.traffic import mixture
 
 FIELDS = (
-    "frame.interface_name", "frame.packet_flags_direction", "frame.time_epoch", "infiniband.lrh.slid", "infiniband.lrh.dlid",
-    "infiniband.lrh.sl", "infiniband.lrh.vl", "infiniband.lrh.pktlen", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.a",
-    "infiniband.bth.psn", "infiniband.bth.padcnt", "infiniband.reth.dmalen", "infiniband.aeth.syndrome.opcode", "infiniband.aeth.msn",
-)  # fmt: skip
+    "frame.interface_name",
+    "frame.packet_flags_direction",
+    "frame.time_epoch",
+    "infiniband.lrh.slid",
+    "infiniband.lrh.dlid",
+    "infiniband.lrh.sl",
+    "infiniband.lrh.vl",
+    "infiniband.lrh.pktlen",
+    "infiniband.bth.opcode",
+    "infiniband.bth.destqp",
+    "infiniband.bth.a",
+    "infiniband.bth.psn",
+    "infiniband.bth.padcnt",
+    "infiniband.reth.dmalen",
+    "infiniband.aeth.syndrome.opcode",
+    "infiniband.aeth.msn",
+)
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 FIRST_OF, ONLY_OF = {6, 0, 0x26, 0x20}, {10, 4, 0x2A, 0x24, 0x64}
 LAST_OF = {8, 2, 0x28, 0x22}

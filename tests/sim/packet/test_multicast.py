@@ -58,7 +58,9 @@ def test_octets_in_times_fan_out_are_octets_out_and_credits_come_back():
         mask = fabric.mft[int(fabric.switch_of_node[node]), group.mlid - 0xC000]
         entry = ports[s.port["rcv_octets"][ports] > 0]
         assert len(entry) == 1, "the group's tree"
-        fan_out = sum(bin(int(word)).count("1") for word in mask) - (int(mask[int(fabric.port_num[entry[0]]) >> 4]) >> (int(fabric.port_num[entry[0]]) & 15) & 1)  # fmt: skip
+        fan_out = sum(bin(int(word)).count("1") for word in mask) - (
+            int(mask[int(fabric.port_num[entry[0]]) >> 4]) >> (int(fabric.port_num[entry[0]]) & 15) & 1
+        )
         assert into == 25 * octets and outof == into * fan_out
     linked = np.flatnonzero(net.port["peer"] >= 0)
     assert np.array_equal(drained(net, s)[linked], net.rare["blocks"][net.port["peer"][linked]])
@@ -79,9 +81,15 @@ def test_one_slow_member_slows_the_group():
     def rate(extra):
         sent = datagrams(group, [0], n, size=size)
         if extra:
-            both = messages(np.append(sent.src, np.full(900, 2)), np.append(sent.dst, np.full(900, 9)),
-                            np.append(sent.size, np.full(900, 65536)), qp=np.append(sent.qp, np.full(900, 50)),
-                            transport=np.append(sent.transport, np.zeros(900, int)), group=np.append(sent.group, np.zeros(900, int)), groups=[group])  # fmt: skip
+            both = messages(
+                np.append(sent.src, np.full(900, 2)),
+                np.append(sent.dst, np.full(900, 9)),
+                np.append(sent.size, np.full(900, 65536)),
+                qp=np.append(sent.qp, np.full(900, 50)),
+                transport=np.append(sent.transport, np.zeros(900, int)),
+                group=np.append(sent.group, np.zeros(900, int)),
+                groups=[group],
+            )
             sent = both
         net, s, _, _ = execute(fabric, sent, replace(options, until_ps=300 * 10**6))
         got = [deliveries_of(net, s, i) for i in range(n)]
@@ -102,8 +110,16 @@ def test_programs_that_wait_for_a_datagram_go_on_when_their_own_copy_is_there():
     """Each member answers by a WRITE to the source: a collect after a broadcast."""
     members = [0, 1, 5, 9]
     fabric, ends, group = grouped(members, [0])
-    answer = messages([0, 1, 5, 9], [1, 0, 0, 0], [2048, 64, 64, 64], transport=[Transport.UD, 0, 0, 0], group=[1, 0, 0, 0],
-                      groups=[group], first=[0, 0, 1, 2, 3], needs=[0, 0, 0])  # fmt: skip
+    answer = messages(
+        [0, 1, 5, 9],
+        [1, 0, 0, 0],
+        [2048, 64, 64, 64],
+        transport=[Transport.UD, 0, 0, 0],
+        group=[1, 0, 0, 0],
+        groups=[group],
+        first=[0, 0, 1, 2, 3],
+        needs=[0, 0, 0],
+    )
     net, s, _, _ = execute(fabric, answer, PacketOptions())
     ports, when, _ = deliveries_of(net, s, 0)
     at = dict(zip(ports.tolist(), when.tolist(), strict=True))

@@ -56,10 +56,18 @@ def streams(ends: int, seed: int):
     needs = rng.integers(0, np.maximum(np.arange(n * parts), 1))[waits]
     start = rng.integers(0, 5 * 10**7, n) * (seed % 2)
     return messages(
-        each(src), each(dst), each(size), opcode=each(opcode), transport=each(transport), rate_gbps=each(rate),
-        qp=each(np.arange(n)), start_ps=each(start), delay_ps=rng.integers(0, 10**7, n * parts),
-        first=np.concatenate([[0], np.cumsum(waits)]), needs=needs,
-    )  # fmt: skip
+        each(src),
+        each(dst),
+        each(size),
+        opcode=each(opcode),
+        transport=each(transport),
+        rate_gbps=each(rate),
+        qp=each(np.arange(n)),
+        start_ps=each(start),
+        delay_ps=rng.integers(0, 10**7, n * parts),
+        first=np.concatenate([[0], np.cumsum(waits)]),
+        needs=needs,
+    )
 
 
 def fabric_of(seed: int):
@@ -175,8 +183,10 @@ def test_nothing_is_skipped_where_chance_or_a_fault_decides(seed):
     if seed % 3 == 2:
         at = int(rng.integers(10**7, 10**8))
         faults = [TimedFault(at, "link-down", where), TimedFault(at + 10**7, "link-up", where)]
-        made = [run_failures(fabric.copy(), sent, faults, PacketOptions(skip=skip), ManagerSettings(None)).outcome
-                for skip in (True, False)]  # fmt: skip
+        made = [
+            run_failures(fabric.copy(), sent, faults, PacketOptions(skip=skip), ManagerSettings(None)).outcome
+            for skip in (True, False)
+        ]
     else:
         made = [run(fabric, sent, PacketOptions(seed=seed, skip=skip, **options)) for skip in (True, False)]
     same(*made)

@@ -22,6 +22,15 @@ def mixture(ends: int, n: int, seed: int):
     needs = rng.integers(0, np.maximum(np.arange(n), 1))[waits]
     pair = (src * ends + dst) * 3 + transport
     return messages(
-        src, dst, size, opcode=opcode, transport=transport, start_ps=rng.integers(0, 10**6, n), qp=pair,
-        sl=0, first=np.concatenate([[0], np.cumsum(waits)]), needs=needs, delay_ps=rng.integers(0, 10**5, n),
-    )  # fmt: skip
+        src,
+        dst,
+        size,
+        opcode=opcode,
+        transport=transport,
+        start_ps=rng.integers(0, 10**6, n),
+        qp=pair,
+        sl=0,
+        first=np.concatenate([[0], np.cumsum(waits)]),
+        needs=needs,
+        delay_ps=rng.integers(0, 10**5, n),
+    )

@@ -30,8 +30,14 @@ def babble(wire: HostileWire, lid: int, trap: int, portnum: int, times: int, eve
         batch = MadBatch.zeros(1)
         batch.slid[:] = lid
         details = TrapPortThreshold.pack(lid=lid, portnum=portnum)
-        head = MadHeader.pack(base_version=1, mgmt_class=int(MgmtClass.SUBN_LID), class_version=1, method=int(Method.TRAP),
-                              tid=i + 1, attr_id=int(SmpAttr.NOTICE))  # fmt: skip
+        head = MadHeader.pack(
+            base_version=1,
+            mgmt_class=int(MgmtClass.SUBN_LID),
+            class_version=1,
+            method=int(Method.TRAP),
+            tid=i + 1,
+            attr_id=int(SmpAttr.NOTICE),
+        )
         batch.mad[0, : MadHeader.size] = head
         batch.mad[0, DATA_AT : DATA_AT + 64] = Notice.pack(
             is_generic=1, type=1, producer_type=1, trap_number=trap, issuer_lid=lid, data_details=details

@@ -119,8 +119,9 @@ def test_a_device_that_stops_answering_in_the_middle_is_asked_again():
     plane.set_link(cable, True, wire.now_ps)
     deaf = {int(SmpAttr.PORT_INFO)}
     send = plane.send
-    plane.send = lambda batch, port, now: (lambda a: a[np.array(
-        [wire.end(m) != silent or int(MadHeader.attr_id.get(m)) not in deaf for m in a.mad], bool)])(send(batch, port, now))  # fmt: skip
+    plane.send = lambda batch, port, now: (
+        lambda a: a[np.array([wire.end(m) != silent or int(MadHeader.attr_id.get(m)) not in deaf for m in a.mad], bool)]
+    )(send(batch, port, now))
     wire.sm.request_sweep()
     wire.settle()
     assert wire.sm.report.problems and wire.sm.report.nodes == f.sizes.nodes

@@ -143,10 +143,13 @@ def test_switched_off_it_stops():
     assert ARInfo.ar_enabled.get(f.ar_info).all()
 
 
-@pytest.mark.parametrize(("fabric", "engine", "says"), [
-    (lambda: tree(), "minhop", "minhop ranks no switches"),
-    (lambda: tree(generation="QDR"), "updn", "no switch here supports it"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fabric", "engine", "says"),
+    [
+        (lambda: tree(), "minhop", "minhop ranks no switches"),
+        (lambda: tree(generation="QDR"), "updn", "no switch here supports it"),
+    ],
+)
 def test_where_it_cannot_be_it_says_why_and_writes_nothing(fabric, engine, says):
     f = fabric()
     sm, *_ = managed(f, f"adaptive_routing free\nrouting_engine {engine}\n")

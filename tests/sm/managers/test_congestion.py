@@ -72,8 +72,13 @@ def test_our_tables_are_those_of_stock_opensm(name, stock, tmp_path):
     (tmp_path / "conf").write_text(FILES[name])
     serving = Serving(theirs)
     try:
-        done = one_pass(stock("opensm"), serving.environment(theirs.node_name(int(theirs.cas[0]))), tmp_path / "osm",
-                        "-F", str(tmp_path / "conf"))  # fmt: skip
+        done = one_pass(
+            stock("opensm"),
+            serving.environment(theirs.node_name(int(theirs.cas[0]))),
+            tmp_path / "osm",
+            "-F",
+            str(tmp_path / "conf"),
+        )
     finally:
         serving.stop()
     assert done.up
@@ -126,19 +131,30 @@ def test_a_device_with_a_key_of_its_own_is_reported_and_tried_again():
     assert sm.report.problems == [] and keyed.cc_table[other].any(), "who shows the key may write"
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("cc_cct 4:1", "shifts of 0 to 3"), ("cc_cct " + ",".join(129 * ["0:1"]), "up to 128"), ("cc_sw_cong_setting_threshold 16", "0 to 15"),
-    ("cc_ca_cong_setting_ccti_timer 16 1", "SL and value"), ("cc_ca_cong_setting_ccti_min 3", "not a valid value"),
-    ("cc_max_outstanding_mads 0", "1 to 65535"), ("cc_sw_cong_setting_victim_mask -1", "not a valid value"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("cc_cct 4:1", "shifts of 0 to 3"),
+        ("cc_cct " + ",".join(129 * ["0:1"]), "up to 128"),
+        ("cc_sw_cong_setting_threshold 16", "0 to 15"),
+        ("cc_ca_cong_setting_ccti_timer 16 1", "SL and value"),
+        ("cc_ca_cong_setting_ccti_min 3", "not a valid value"),
+        ("cc_max_outstanding_mads 0", "1 to 65535"),
+        ("cc_sw_cong_setting_victim_mask -1", "not a valid value"),
+    ],
+)
 def test_what_cannot_be_is_said_with_its_line_and_the_default_holds(text, says):
     found, notes = read_options(f"congestion_control TRUE\n{text}\n", "f")
     assert not found.get(text.split()[0]) and re.search(f"^f:2: {text.split()[0]} .*{says}", notes[0])
 
 
 def test_a_fabric_file_says_the_same_and_nothing_without_effect():
-    section = {"congestion_control": True, "cc_cct": "0:0,0:1", "cc_ca_cong_setting_ccti_timer": "0 150, 15 7",
-               "cc_ca_cong_setting_control_map": 3}  # fmt: skip
+    section = {
+        "congestion_control": True,
+        "cc_cct": "0:0,0:1",
+        "cc_ca_cong_setting_ccti_timer": "0 150, 15 7",
+        "cc_ca_cong_setting_control_map": 3,
+    }
     config = ManagerSettings(fallback=section).read().congestion
     entries = np.array(cc.CACongestionSetting.unpack(config.ca)["entries"], np.uint8).reshape(16, 8)
     assert cc.CACongestionEntry.ccti_timer.get(entries).tolist() == [150, *14 * [0], 7]

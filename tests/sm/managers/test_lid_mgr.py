@@ -21,8 +21,13 @@ def database(cas: int, switches: int, lids: list[int] | None = None) -> Database
     route = db.routes.add_local()
     n = cas + switches
     guid = np.arange(1000 + n, 1000, -1).astype(np.uint64)
-    info = NodeInfo.pack(node_type=np.where(np.arange(n) < cas, 1, 2), num_ports=np.ones(n, int), node_guid=guid,
-                         port_guid=guid, local_port_num=1)  # fmt: skip
+    info = NodeInfo.pack(
+        node_type=np.where(np.arange(n) < cas, 1, 2),
+        num_ports=np.ones(n, int),
+        node_guid=guid,
+        port_guid=guid,
+        local_port_num=1,
+    )
     db.add_nodes(info, np.full(n, route, np.int32))
     db.has_port_info[:] = True
     ca_ports = np.flatnonzero(~db.is_switch[db.port_node])

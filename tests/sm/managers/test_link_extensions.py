@@ -122,8 +122,11 @@ def test_pam4_lanes_without_a_common_mode_train_a_slower_generation():
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a fec=best", "'best' is not a fec; use none, firecode, rs, ll-rs"), ("a fdr10=maybe", "'maybe' is not a fdr10; use on, off")],
-)  # fmt: skip
+    [
+        ("a fec=best", "'best' is not a fec; use none, firecode, rs, ll-rs"),
+        ("a fdr10=maybe", "'maybe' is not a fdr10; use on, off"),
+    ],
+)
 def test_a_mistake_is_a_line(text, says):
     with pytest.raises(InputError, match=says):
         parse_link_policy(text)

@@ -54,8 +54,12 @@ def test_a_file_says_width_and_speed_by_port():
 
 @pytest.mark.parametrize(
     ("fields", "width", "speed"),
-    [({"force_link_width": 1}, W1, HDR), ({"force_link_speed_ext": 2}, W4, EDR), ({"force_link_width": 3, "force_link_speed_ext": 3}, W4, EDR)],
-)  # fmt: skip
+    [
+        ({"force_link_width": 1}, W1, HDR),
+        ({"force_link_speed_ext": 2}, W4, EDR),
+        ({"force_link_width": 3, "force_link_speed_ext": 3}, W4, EDR),
+    ],
+)
 def test_opensms_options_hold_for_every_link_but_the_managers_own(fields, width, speed):
     made = up(**fields)
     settle_links(made)
@@ -109,9 +113,14 @@ def test_a_link_that_does_not_train_as_wanted_is_tried_once():
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("leaf-1[3]", "f:1: 'leaf-1[3]' sets nothing"), ("\nx width=3x", "f:2: '3x' is not a width; use 1x, 4x"),
-     ("x speed=SLOW", "is not a speed; use SDR"), ("x[a] width=1x", "'a' is not a port"), ("x fast=1", "'fast=1' is not possible")],
-)  # fmt: skip
+    [
+        ("leaf-1[3]", "f:1: 'leaf-1[3]' sets nothing"),
+        ("\nx width=3x", "f:2: '3x' is not a width; use 1x, 4x"),
+        ("x speed=SLOW", "is not a speed; use SDR"),
+        ("x[a] width=1x", "'a' is not a port"),
+        ("x fast=1", "'fast=1' is not possible"),
+    ],
+)
 def test_a_line_that_cannot_be_is_named(text, says):
     with pytest.raises(InputError) as error:
         parse_link_policy(text, "f")

@@ -132,8 +132,13 @@ def test_a_standby_gets_the_keys():
 
 def trap_of(lid: int) -> MadBatch:
     batch = MadBatch.zeros(1)
-    for field, value in ((H.base_version, 1), (H.class_version, 1), (H.mgmt_class, int(MgmtClass.SUBN_LID)),
-                         (H.method, int(Method.TRAP)), (H.attr_id, int(SmpAttr.NOTICE))):  # fmt: skip
+    for field, value in (
+        (H.base_version, 1),
+        (H.class_version, 1),
+        (H.mgmt_class, int(MgmtClass.SUBN_LID)),
+        (H.method, int(Method.TRAP)),
+        (H.attr_id, int(SmpAttr.NOTICE)),
+    ):
         field.set(batch.mad, value)
     batch.mad[0, 64:128] = Notice.pack(is_generic=1, type=4, producer_type=1, trap_number=144, issuer_lid=lid)
     batch.slid[:] = lid

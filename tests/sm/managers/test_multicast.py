@@ -62,9 +62,14 @@ def test_a_tree_heals_with_the_sweep():
     for port in ports[1:]:
         join(a, port)
     f = a.fabric
-    used = [p for p in np.flatnonzero(f.linked & f.is_switch[f.port_node]).tolist()
-            if f.is_switch[f.port_node[f.port_peer[p]]]
-            and f.mft[int(f.switch_of_node[f.port_node[p]]), mlid - LID_MCAST_MIN, int(f.port_num[p]) >> 4] >> (int(f.port_num[p]) & 15) & 1]  # fmt: skip
+    used = [
+        p
+        for p in np.flatnonzero(f.linked & f.is_switch[f.port_node]).tolist()
+        if f.is_switch[f.port_node[f.port_peer[p]]]
+        and f.mft[int(f.switch_of_node[f.port_node[p]]), mlid - LID_MCAST_MIN, int(f.port_num[p]) >> 4]
+        >> (int(f.port_num[p]) & 15)
+        & 1
+    ]
     a.plane.set_link(used[0], False)
     assert sum(arrivals_or_less(a, ports[0], mlid).values()) < len(ports) - 1, "the cable carried the tree"
     a.sweep()

@@ -107,6 +107,9 @@ def test_a_core_switch_takes_only_its_own_trees_along(net):
 
 def test_groups_take_different_roots(net):
     f = net.fabric
-    taken = [len({m for m in net.groups if set(f.ports_of(n)) & net.links(m)}) for n in f.switch_node.tolist()
-             if f.node_name(n).startswith("core")]  # fmt: skip
+    taken = [
+        len({m for m in net.groups if set(f.ports_of(n)) & net.links(m)})
+        for n in f.switch_node.tolist()
+        if f.node_name(n).startswith("core")
+    ]
     assert sum(n > 0 for n in taken) >= len(taken) / 2 and max(taken) <= GROUPS / 4

@@ -98,12 +98,18 @@ def test_without_a_word_of_default_all_are_limited_but_the_manager():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("\n\nx=0x10 ALL;", "f:3: no ':'"), ("x=0x10 : ALL", "f:1: a partition without an end"), ("x=0x18000 : ALL;", "too large"),
-        ("x=zap : ALL;", "'zap' is no number"), ("x=0 : ALL;", "P_Key 0 is not possible"), ("x=1, wat : ALL;", "'wat' is unknown"),
-        ("x=1 : ALL=most;", "'most' is not a membership"), ("x=1 : EVERYBODY;", "'EVERYBODY' is no number"),
-        ("x=1 : mgid=fe80::1;", "not a multicast GID"), ("x=1, ipoib, sl=77 : ALL;", "sl: 77 is too large"),
+        ("\n\nx=0x10 ALL;", "f:3: no ':'"),
+        ("x=0x10 : ALL", "f:1: a partition without an end"),
+        ("x=0x18000 : ALL;", "too large"),
+        ("x=zap : ALL;", "'zap' is no number"),
+        ("x=0 : ALL;", "P_Key 0 is not possible"),
+        ("x=1, wat : ALL;", "'wat' is unknown"),
+        ("x=1 : ALL=most;", "'most' is not a membership"),
+        ("x=1 : EVERYBODY;", "'EVERYBODY' is no number"),
+        ("x=1 : mgid=fe80::1;", "not a multicast GID"),
+        ("x=1, ipoib, sl=77 : ALL;", "sl: 77 is too large"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_with_its_line(text, says):
     with pytest.raises(InputError) as error:
         parse_partitions(text, "f")

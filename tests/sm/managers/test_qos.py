@@ -70,8 +70,13 @@ def test_our_tables_are_those_of_stock_opensm(name, enhanced, stock, tmp_path):
     (tmp_path / "conf").write_text(FILES[name])
     serving = Serving(theirs)
     try:
-        done = one_pass(stock("opensm"), serving.environment(theirs.node_name(int(theirs.cas[0]))), tmp_path / "osm",
-                        "-F", str(tmp_path / "conf"))  # fmt: skip
+        done = one_pass(
+            stock("opensm"),
+            serving.environment(theirs.node_name(int(theirs.cas[0]))),
+            tmp_path / "osm",
+            "-F",
+            str(tmp_path / "conf"),
+        )
     finally:
         serving.stop()
     assert done.up
@@ -187,10 +192,16 @@ def test_an_sl_in_use_that_is_dropped_or_starves_is_said():
     assert not [n for n in sm.report.notes if n.startswith("SL ")]
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("qos_sl2vl 1,2,3", "16 VLs"), ("qos_ca_vlarb_low 15:3", "VLs 0 to 14"), ("qos_vlarb_high 3:256", "weights 0 to 255"),
-    ("qos_swe_high_limit 256", "out of range"), ("qos_vlarb_low " + ",".join(65 * ["1:1"]), "64 of them"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("qos_sl2vl 1,2,3", "16 VLs"),
+        ("qos_ca_vlarb_low 15:3", "VLs 0 to 14"),
+        ("qos_vlarb_high 3:256", "weights 0 to 255"),
+        ("qos_swe_high_limit 256", "out of range"),
+        ("qos_vlarb_low " + ",".join(65 * ["1:1"]), "64 of them"),
+    ],
+)
 def test_what_cannot_be_is_said_with_its_line_and_the_default_holds(text, says):
     found, notes = read_options(f"qos TRUE\n{text}\n", "f")
     assert found.get(text.split()[0]) is None and re.search(f"^f:2: {text.split()[0]} .*{says}", notes[0])

@@ -80,8 +80,13 @@ def test_what_fits_no_rule_gets_the_default_level(lab):
 
 
 def test_a_level_limits_mtu_rate_and_packet_life(lab):
-    a, h = lab("port-groups\n" + group("store", "port-guid: @2") + "end-port-groups\n" + LEVELS
-               + rules("destination: store\nqos-level-name: slow"))  # fmt: skip
+    a, h = lab(
+        "port-groups\n"
+        + group("store", "port-guid: @2")
+        + "end-port-groups\n"
+        + LEVELS
+        + rules("destination: store\nqos-level-name: slow")
+    )
     free, slow = path(a, h, 0, 1), path(a, h, 0, 2)
     assert (slow["sl"], slow["mtu"], slow["rate"], slow["packet_life_time"]) == (3, 2, 2, 9)
     assert (free["sl"], free["mtu"], free["packet_life_time"]) == (1, 5, 18) and free["rate"] > 2
@@ -92,12 +97,22 @@ def test_a_level_limits_mtu_rate_and_packet_life(lab):
 def test_groups_by_guid_range_name_partition_and_kind(lab):
     f = generate("fat-tree", radix=4, levels=2, generation="EDR")
     a, h = lab(
-        "port-groups\n" + group("named", "port-name: host-0003/P1, host-0004/P1") + group("members", "partition: few")
-        + group("keyed", "pkey: 0x13") + group("boxes", "node-type: SWITCH, SELF") + "end-port-groups\n" + LEVELS
-        + rules("source: named\nqos-level-name: slow", "destination: members\nqos-level-name: jobs only",
-                "source: boxes\nqos-level-name: slow"),
-        "Default=0x7fff : ALL=full;\njob=0x12 : ALL=full;\nfew=0x13 : @5;\n".replace("@5", hex(int(f.port_guid[f.port(f.cas[5], 1)]))),
-    )  # fmt: skip
+        "port-groups\n"
+        + group("named", "port-name: host-0003/P1, host-0004/P1")
+        + group("members", "partition: few")
+        + group("keyed", "pkey: 0x13")
+        + group("boxes", "node-type: SWITCH, SELF")
+        + "end-port-groups\n"
+        + LEVELS
+        + rules(
+            "source: named\nqos-level-name: slow",
+            "destination: members\nqos-level-name: jobs only",
+            "source: boxes\nqos-level-name: slow",
+        ),
+        "Default=0x7fff : ALL=full;\njob=0x12 : ALL=full;\nfew=0x13 : @5;\n".replace(
+            "@5", hex(int(f.port_guid[f.port(f.cas[5], 1)]))
+        ),
+    )
     assert [sl(a, h, s, 1) for s in range(6)] == [3, 1, 3, 3, 1, 1], "host 0 runs the manager"
     assert sl(a, h, 1, 5) == 4
 
@@ -105,10 +120,14 @@ def test_groups_by_guid_range_name_partition_and_kind(lab):
 def test_quotes_are_openSMs_and_a_group_that_nobody_is_in_is_said(lab):
     """osm_qos_parser_l.l: what is in quotes is one text, commas and blanks included; the last slash divides node and port, which is a number of any base."""
     a, h = lab(
-        "port-groups\n" + group("named", 'port-name: "host-0003/P1" , host-0004/p0x1') + group('"two words"', 'port-name: "a, b/P1"')
-        + group("wrong", "port-guid: 0x1234") + "end-port-groups\n" + LEVELS
+        "port-groups\n"
+        + group("named", 'port-name: "host-0003/P1" , host-0004/p0x1')
+        + group('"two words"', 'port-name: "a, b/P1"')
+        + group("wrong", "port-guid: 0x1234")
+        + "end-port-groups\n"
+        + LEVELS
         + rules('source: "named"\nqos-level-name: "slow"', 'source: "two words", wrong\nqos-level-name: slow')
-    )  # fmt: skip
+    )
     assert [sl(a, h, s, 1) for s in range(5)] == [1, 1, 3, 3, 1]
     said = [n for n in a.sm.report.notes if "QoS policy" in n]
     assert len(said) == 2 and "'two words'" in said[0] and "'wrong'" in said[1]
@@ -119,16 +138,29 @@ def test_quotes_are_openSMs_and_a_group_that_nobody_is_in_is_said(lab):
 
 def test_a_rule_with_both_ends_needs_both_and_the_first_that_fits_counts(lab):
     a, h = lab(
-        "port-groups\n" + group("a", "port-guid: @1") + group("b", "port-guid: @2, @3") + "end-port-groups\n" + LEVELS
-        + rules("source: a\ndestination: b\nqos-level-name: slow", "source: a\nqos-level-name: jobs only",
-                "source: a\nqos-level-name: DEFAULT")
-    )  # fmt: skip
+        "port-groups\n"
+        + group("a", "port-guid: @1")
+        + group("b", "port-guid: @2, @3")
+        + "end-port-groups\n"
+        + LEVELS
+        + rules(
+            "source: a\ndestination: b\nqos-level-name: slow",
+            "source: a\nqos-level-name: jobs only",
+            "source: a\nqos-level-name: DEFAULT",
+        )
+    )
     assert [sl(a, h, 1, t) for t in (2, 3, 4)] == [3, 3, 4] and sl(a, h, 2, 3) == 1
 
 
 def test_what_a_rule_asks_for_the_request_must_give(lab):
-    a, h = lab(LEVELS + rules("service-id: 0x10000-0x1ffff\nqos-level-name: slow", "qos-class: 7-9,11\nqos-level-name: slow",
-                              "pkey: 0x0012\nqos-level-name: jobs only"))  # fmt: skip
+    a, h = lab(
+        LEVELS
+        + rules(
+            "service-id: 0x10000-0x1ffff\nqos-level-name: slow",
+            "qos-class: 7-9,11\nqos-level-name: slow",
+            "pkey: 0x0012\nqos-level-name: jobs only",
+        )
+    )
     assert sl(a, h, 0, 1) == 1
     assert sl(a, h, 0, 1, service_id=0x10001) == 3 and sl(a, h, 0, 1, service_id=0x20000) == 1
     assert [sl(a, h, 0, 1, qos_class=c) for c in (6, 7, 9, 10, 11)] == [1, 3, 3, 1, 3]
@@ -167,14 +199,24 @@ def test_short_rules_and_what_they_stand_for(lab):
         7,
         0,
     ]
-    assert [sl(a, h, 0, 2), sl(a, h, 0, 2, pkey=0x12), sl(a, h, 3, 2), sl(a, h, 0, 3), sl(a, h, 0, 1), sl(a, h, 5, 2)] == [
-        0, 6, 8, 8, 9, 10
-    ]  # fmt: skip
+    assert [
+        sl(a, h, 0, 2),
+        sl(a, h, 0, 2, pkey=0x12),
+        sl(a, h, 3, 2),
+        sl(a, h, 0, 3),
+        sl(a, h, 0, 1),
+        sl(a, h, 5, 2),
+    ] == [0, 6, 8, 8, 9, 10]
 
 
 def test_all_paths_at_once_and_multipath_say_the_same(lab):
-    a, h = lab("port-groups\n" + group("b", "port-guid: @2") + "end-port-groups\n" + LEVELS
-               + rules("destination: b\nqos-level-name: slow"))  # fmt: skip
+    a, h = lab(
+        "port-groups\n"
+        + group("b", "port-guid: @2")
+        + "end-port-groups\n"
+        + LEVELS
+        + rules("destination: b\nqos-level-name: slow")
+    )
     _, got = a.ask(PathRecord, sgid=a.gid(h[0]))
     by_lid = {int(d): int(s) for d, s in zip(PathRecord.dlid.get(got), PathRecord.sl.get(got), strict=True)}
     assert {d for d, s in by_lid.items() if s == 3} == {a.lid(h[2])} and set(by_lid.values()) == {1, 3}
@@ -183,20 +225,26 @@ def test_all_paths_at_once_and_multipath_say_the_same(lab):
     assert PathRecord.sl.get(got).tolist() == [3]
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("qos-levels\nend-qos-levels", ":2: there is no qos-level DEFAULT"),
-    ("nonsense", ":1: 'nonsense' is not the start of a section"),
-    (LEVELS + "qos-match-rules\nqos-match-rule\nqos-level-name: x\nend-qos-match-rule\nend-qos-match-rules", "names the qos-level 'x'"),
-    (LEVELS + rules("source: nobody\nqos-level-name: slow"), "names the port-group 'nobody'"),
-    (LEVELS + rules("source: nobody"), "needs a qos-level-name"),
-    ("qos-levels\nqos-level\nname: a\nsl: 16\n", ":4: sl: '16' is not possible"),
-    ("qos-levels\nqos-level\nname: a\nend-qos-level\n", ":4: qos-level 'a' needs an sl"),
-    ("qos-levels\nqos-level\ncolour: red\n", ":3: 'colour: red' is not a line of qos-level"),
-    ("port-groups\nport-group\nname: a\nport-guid: 0x5-0x3\n", ":4: port-guid: '0x5-0x3'"),
-    ("qos-ulps\nmpi : 3\n", ":2: 'mpi : 3' is not a rule of qos-ulps"),
-    ("qos-ulps\nsdp, pkey 3 : 3\n", "is not a rule of qos-ulps"),
-    ("qos-ulps\ndefault : 3\n", ":2: the file ends inside qos-ulps"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("qos-levels\nend-qos-levels", ":2: there is no qos-level DEFAULT"),
+        ("nonsense", ":1: 'nonsense' is not the start of a section"),
+        (
+            LEVELS + "qos-match-rules\nqos-match-rule\nqos-level-name: x\nend-qos-match-rule\nend-qos-match-rules",
+            "names the qos-level 'x'",
+        ),
+        (LEVELS + rules("source: nobody\nqos-level-name: slow"), "names the port-group 'nobody'"),
+        (LEVELS + rules("source: nobody"), "needs a qos-level-name"),
+        ("qos-levels\nqos-level\nname: a\nsl: 16\n", ":4: sl: '16' is not possible"),
+        ("qos-levels\nqos-level\nname: a\nend-qos-level\n", ":4: qos-level 'a' needs an sl"),
+        ("qos-levels\nqos-level\ncolour: red\n", ":3: 'colour: red' is not a line of qos-level"),
+        ("port-groups\nport-group\nname: a\nport-guid: 0x5-0x3\n", ":4: port-guid: '0x5-0x3'"),
+        ("qos-ulps\nmpi : 3\n", ":2: 'mpi : 3' is not a rule of qos-ulps"),
+        ("qos-ulps\nsdp, pkey 3 : 3\n", "is not a rule of qos-ulps"),
+        ("qos-ulps\ndefault : 3\n", ":2: the file ends inside qos-ulps"),
+    ],
+)
 def test_what_cannot_be_is_named_with_file_and_line(text, says):
     with pytest.raises(InputError, match=re.escape(says)):
         parse_policy(text, "f")
@@ -226,10 +274,19 @@ def test_files_name_the_policy(tmp_path):
         ManagerSettings(fallback={"qos_policy_file": str(tmp_path / "policy")}).read()
 
 
-POLICY = ("port-groups\n" + group("b", "port-guid: @2, @4") + group("c", "port-guid: @3") + "end-port-groups\n" + LEVELS
-          + rules("source: c\ndestination: b\nqos-level-name: DEFAULT", "destination: b\nqos-level-name: slow",
-                  "pkey: 0x12\nqos-level-name: jobs only")
-          + "qos-ulps\nany, target-port-guid @5 : 6\nend-qos-ulps\n")  # fmt: skip
+POLICY = (
+    "port-groups\n"
+    + group("b", "port-guid: @2, @4")
+    + group("c", "port-guid: @3")
+    + "end-port-groups\n"
+    + LEVELS
+    + rules(
+        "source: c\ndestination: b\nqos-level-name: DEFAULT",
+        "destination: b\nqos-level-name: slow",
+        "pkey: 0x12\nqos-level-name: jobs only",
+    )
+    + "qos-ulps\nany, target-port-guid @5 : 6\nend-qos-ulps\n"
+)
 SHOWN = ("sl", "mtu", "rate", "pkt_life")
 PAIRS = [(0, 1), (1, 0), (0, 2), (2, 0), (3, 2), (3, 4), (1, 4), (4, 3), (5, 1), (1, 5), (5, 2), (3, 5), (6, 7)]
 
@@ -251,8 +308,13 @@ def test_stock_opensm_answers_the_same(question, stock, tmp_path, lab):
             "OSM_TMP_DIR": str(tmp_path),
         }
         log = tmp_path / "log"
-        sm = subprocess.Popen([stock("opensm"), "-Q", "-Y", str(tmp_path / "policy"), "-P", str(tmp_path / "partitions"), "-f", str(log)],
-                              env=env, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        sm = subprocess.Popen(
+            [stock("opensm"), "-Q", "-Y", str(tmp_path / "policy"), "-P", str(tmp_path / "partitions"), "-f", str(log)],
+            env=env,
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             deadline = time.monotonic() + 60
             while "SUBNET UP" not in (log.read_text() if log.is_file() else ""):

@@ -40,8 +40,13 @@ def managed(f, name, **config):
 
 def path(a, prefix, guid=0x1234):
     source = a.fabric.port(find_node(a.fabric, "host-a1"), 1)
-    return a.ask(PathRecord, SaMethod.GET, frm=source, sgid=np.array([HERE, a.fabric.port_guid[source]], np.uint64),
-                 dgid=np.array([prefix, guid], np.uint64))  # fmt: skip
+    return a.ask(
+        PathRecord,
+        SaMethod.GET,
+        frm=source,
+        sgid=np.array([HERE, a.fabric.port_guid[source]], np.uint64),
+        dgid=np.array([prefix, guid], np.uint64),
+    )
 
 
 def routers(a, prefix):
@@ -68,8 +73,13 @@ def test_paths_lead_to_routers_with_a_port_in_that_subnet():
     assert path(a, SITE_LOCAL | 77)[0] == SaStatus.REQ_INVALID_GID, "no router leads there"
     rt2 = f.port(find_node(f, "rt-2"), 2)
     source = f.port(find_node(f, "host-c1"), 1)
-    status, records = c.ask(PathRecord, SaMethod.GET, frm=source, sgid=np.array([ELSEWHERE, f.port_guid[source]], np.uint64),
-                            dgid=np.array([HERE, 5], np.uint64))  # fmt: skip
+    status, records = c.ask(
+        PathRecord,
+        SaMethod.GET,
+        frm=source,
+        sgid=np.array([ELSEWHERE, f.port_guid[source]], np.uint64),
+        dgid=np.array([HERE, 5], np.uint64),
+    )
     assert status == 0 and int(PathRecord.dlid.get(records)[0]) == c.lid(rt2), "and back"
     assert not a.sm.report.problems
 

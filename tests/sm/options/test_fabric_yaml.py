@@ -111,9 +111,17 @@ def test_a_running_manager_has_them(running):  # noqa: F811
     running("up", "told.yaml", "--detach")
     (status,) = running.status()
     assert status["sm"]["node"] == "host-0006[1]" and status["sm"]["engine"] == "updn"
-    said = running("run", "--node", "host-0006", "--", "cat", "/sys/class/infiniband/mlx5_0/ports/1/lid_mask_count",
-                   "/sys/class/infiniband/mlx5_0/ports/1/gids/0", "/sys/class/infiniband/mlx5_0/ports/1/sm_lid",
-                   "/sys/class/infiniband/mlx5_0/ports/1/lid")  # fmt: skip
+    said = running(
+        "run",
+        "--node",
+        "host-0006",
+        "--",
+        "cat",
+        "/sys/class/infiniband/mlx5_0/ports/1/lid_mask_count",
+        "/sys/class/infiniband/mlx5_0/ports/1/gids/0",
+        "/sys/class/infiniband/mlx5_0/ports/1/sm_lid",
+        "/sys/class/infiniband/mlx5_0/ports/1/lid",
+    )
     assert "fec0:0000:0000:0000" in said
     assert said.split()[2] == said.split()[3]
     (running.folder / "bad.yaml").write_text(TOPOLOGY + "sm: {node: host-9999}\n")

@@ -19,7 +19,7 @@ SHARED = Path(__file__).parents[4] / "shared"
 VALUES = (
     "TRUE", "FALSE", "true", "yes", "1", "0", "-1", "7", "8", "9", "15", "16", "30", "31", "32", "99", "255", "256", "300", "65536", "0x12",
     "0x1ffffffff", "010", "08", "abc", "5 # x", '"quoted"', "'in'", "", "both", "in", "local", "12abc", "18446744073709551616",
-)  # fmt: skip
+)  # fmt: skip # a packed list of short values
 FILES = 60
 
 
@@ -57,7 +57,15 @@ def test_every_option_of_sixty_files_holds_as_opensm_has_it(stock, tmp_path):
         stated = as_opensm_reads(given.read_text())
         for name, kind in KINDS.items():
             text = held[name]
-            want = (text == "TRUE" if kind == "truth" else number(text) if kind[0] in "ui" else None if text == "(null)" else text)  # fmt: skip
+            want = (
+                text == "TRUE"
+                if kind == "truth"
+                else number(text)
+                if kind[0] in "ui"
+                else None
+                if text == "(null)"
+                else text
+            )
             got = stated.get(name)
             assert (str(got).lower() if kind == "mask" else got) == (text.lower() if kind == "mask" else want), (
                 seed,
@@ -110,9 +118,17 @@ def _edited(lines: list[str], seed: int) -> str:
         at = rng.randrange(len(lines))
         name, value = (*lines[at].split(None, 1), "")[:2]
         changed = (
-            f"{name[:-1]} {value}", f"{name.upper()} {value}", f"{name}={value}", f"{name} {rng.choice(VALUES)}", f"{name}", f"{name} {value} extra",
-            f"  {name}\t\t{value}   # as before", f'{name} "{value}"', f"{name} {value}\n{name} {value}", f"{name} {rng.choice((3, 8, 300))}",
-        )  # fmt: skip
+            f"{name[:-1]} {value}",
+            f"{name.upper()} {value}",
+            f"{name}={value}",
+            f"{name} {rng.choice(VALUES)}",
+            f"{name}",
+            f"{name} {value} extra",
+            f"  {name}\t\t{value}   # as before",
+            f'{name} "{value}"',
+            f"{name} {value}\n{name} {value}",
+            f"{name} {rng.choice((3, 8, 300))}",
+        )
         lines[at] = rng.choice(changed)
     return "\n".join(lines) + "\n"
 
@@ -178,10 +194,18 @@ def test_what_has_no_effect_and_what_is_replaced_is_said_and_the_manager_goes_on
     assert (config.lmc, config.qos, config.congestion, config.allow_both_pkeys) == (0, None, None, False)
     assert config.engine == "torus-2QoS,updn" and config.ar == ArConfig()
     text = "\n".join(notes)
-    for part in ("conf:2: lmc '9' is out of range; OpenSM takes 0", "conf:3: allow_both_pkeys 'yes' is not a valid value; OpenSM takes FALSE",
-                 "no engine foo; ignored", "ar_updn of NVIDIA's OpenSM is updn with adaptive_routing free", "qos_ca_high_limit: no effect without qos TRUE",
-                 "cc_cct: no effect without congestion_control TRUE", "refuses torus-2QoS without qos TRUE", "perfmgr is not used", "log_flags is not used",
-                 "neither softib nor OpenSM 3.3.23 has an option held_back_sw_file"):  # fmt: skip
+    for part in (
+        "conf:2: lmc '9' is out of range; OpenSM takes 0",
+        "conf:3: allow_both_pkeys 'yes' is not a valid value; OpenSM takes FALSE",
+        "no engine foo; ignored",
+        "ar_updn of NVIDIA's OpenSM is updn with adaptive_routing free",
+        "qos_ca_high_limit: no effect without qos TRUE",
+        "cc_cct: no effect without congestion_control TRUE",
+        "refuses torus-2QoS without qos TRUE",
+        "perfmgr is not used",
+        "log_flags is not used",
+        "neither softib nor OpenSM 3.3.23 has an option held_back_sw_file",
+    ):
         assert part in text, (part, text)
     assert "sweep_on_trap" not in text
 

@@ -89,8 +89,13 @@ def test_the_command_line_goes_before_the_file_and_the_file_before_the_fabric(tm
         ManagerSettings(options=str(tmp_path / "nowhere")).read()
 
 
-@pytest.mark.parametrize(("text", "says"), [("\nflap_threshold -1", "f:2: flap_threshold '-1' is not possible; use a number from 0 to 1000"),
-                                            ("adaptive_routing fast", "use free, bounded or off")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("\nflap_threshold -1", "f:2: flap_threshold '-1' is not possible; use a number from 0 to 1000"),
+        ("adaptive_routing fast", "use free, bounded or off"),
+    ],
+)
 def test_an_impossible_value_of_softibs_own_is_an_error(text, says):
     with pytest.raises(InputError) as error:
         read_options(text, "f")
@@ -129,8 +134,17 @@ def test_lids_are_given_again_and_those_of_absent_ports_to_nobody(tmp_path):
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(lines=st.lists(st.one_of(st.text(max_size=40), st.tuples(st.integers(0, 9), st.integers(-2, 0x1FFFF), st.integers(-2, 0x1FFFF)).map(
-    lambda t: f"{t[0]:#x} {t[1]:#x} {t[2]:#x}")), max_size=8))  # fmt: skip
+@given(
+    lines=st.lists(
+        st.one_of(
+            st.text(max_size=40),
+            st.tuples(st.integers(0, 9), st.integers(-2, 0x1FFFF), st.integers(-2, 0x1FFFF)).map(
+                lambda t: f"{t[0]:#x} {t[1]:#x} {t[2]:#x}"
+            ),
+        ),
+        max_size=8,
+    )
+)
 def test_a_spoilt_file_of_lids_gives_what_can_be_used(tmp_path_factory, lines):
     path = tmp_path_factory.getbasetemp() / "spoilt"
     path.write_text("\n".join(lines), encoding="utf-8", errors="replace")

@@ -60,8 +60,17 @@ class Lab(Several):
     def request(self, master: str, host: int, record, method: SaMethod, **fields) -> None:
         """A host asks the master's administrator."""
         info = self.fabric.port_info
-        head = SaHeader.pack(base_version=1, mgmt_class=3, class_version=2, method=int(method), attr_id=record.attr, tid=9,
-                             comp_mask=mask_of(record, *(n for n in fields if n in sa.COMPONENTS.get(record, ()))) if record in sa.RECORDS.values() else 0)  # fmt: skip
+        head = SaHeader.pack(
+            base_version=1,
+            mgmt_class=3,
+            class_version=2,
+            method=int(method),
+            attr_id=record.attr,
+            tid=9,
+            comp_mask=mask_of(record, *(n for n in fields if n in sa.COMPONENTS.get(record, ())))
+            if record in sa.RECORDS.values()
+            else 0,
+        )
         message = np.frombuffer(head.tobytes() + record.pack(**fields).tobytes(), np.uint8)
         batch = MadBatch.zeros(1)
         batch.mad[0, : len(message)] = message[:256]
@@ -73,8 +82,16 @@ class Lab(Several):
     def join(self, master: str, host: int, mgid=MINE) -> None:
         more = {} if mgid is BROADCAST else {"qkey": 1, "pkey": 0xFFFF, "sl": 0, "flow_label": 0, "tclass": 0}
         gid = np.array([PREFIX, int(self.fabric.port_guid[self.hosts[host]])], np.uint64)
-        self.request(master, host, sa.MCMemberRecord, SaMethod.SET, mgid=mgid, port_gid=gid,
-                     join_state=int(JoinState.FULL), **more)  # fmt: skip
+        self.request(
+            master,
+            host,
+            sa.MCMemberRecord,
+            SaMethod.SET,
+            mgid=mgid,
+            port_gid=gid,
+            join_state=int(JoinState.FULL),
+            **more,
+        )
 
     def populate(self, master: str) -> None:
         """Members, a service with a lease and one without, a subscription."""
@@ -87,17 +104,31 @@ class Lab(Several):
             self.request(
                 master, 5, sa.ServiceRecord, SaMethod.SET, service_id=name, service_gid=gid, service_pkey=0xFFFF, **more
             )
-        self.request(master, 6, sa.InformInfo, SaMethod.SET, lid_range_begin=0xFFFF, is_generic=1, subscribe=1, type=0xFFFF,
-                     trap_number=0xFFFF, producer_type=0xFFFFFF)  # fmt: skip
+        self.request(
+            master,
+            6,
+            sa.InformInfo,
+            SaMethod.SET,
+            lid_range_begin=0xFFFF,
+            is_generic=1,
+            subscribe=1,
+            type=0xFFFF,
+            trap_number=0xFFFF,
+            producer_type=0xFFFFFF,
+        )
         self.run(1)
 
     def known(self, name: str):
         """What a manager's administrator knows, as values that can be compared."""
         manager = self.sm[name].sa_manager
-        groups = {m: (g.mlid, g.qkey, g.mtu, g.rate, g.pkey, {k: v.join_state for k, v in g.members.items()})
-                  for m, g in manager.groups.groups.items()}  # fmt: skip
-        services = {k: (record.tobytes(), -(-ends // 10**12) if ends < 1 << 60 else None, lid)
-                    for k, (record, ends, lid) in manager.services.records.items()}  # fmt: skip
+        groups = {
+            m: (g.mlid, g.qkey, g.mtu, g.rate, g.pkey, {k: v.join_state for k, v in g.members.items()})
+            for m, g in manager.groups.groups.items()
+        }
+        services = {
+            k: (record.tobytes(), -(-ends // 10**12) if ends < 1 << 60 else None, lid)
+            for k, (record, ends, lid) in manager.services.records.items()
+        }
         return groups, services, manager.subscriptions.all
 
     def lids(self) -> np.ndarray:

@@ -181,8 +181,15 @@ def test_records_of_any_octets_do_no_harm():
         head = {"guid": 1, "copy": 1 + i // 50, "sequence": rng.randrange(60), "flags": rng.randrange(4)}
         replica.take(head, octets, i)
         list(unpacked(octets))
-    copied({bytes((rng.randrange(1, 10),)) + rng.randbytes(rng.choice((2, 8, 16, 24, 26, 70))): (rng.randbytes(rng.randrange(190)), 0)
-            for _ in range(5000)})  # fmt: skip
+    copied(
+        {
+            bytes((rng.randrange(1, 10),)) + rng.randbytes(rng.choice((2, 8, 16, 24, 26, 70))): (
+                rng.randbytes(rng.randrange(190)),
+                0,
+            )
+            for _ in range(5000)
+        }
+    )
 
 
 def test_records_survive_packing():

@@ -64,16 +64,37 @@ class Asked:
         batch.payload = {0: payload} if payload else None
         return self.run(batch)
 
-    def ask(self, record: type[Structure], method: SaMethod = SaMethod.GET_TABLE, *, frm: int | None = None, trusted: bool = False,
-            modifier: int = 0, extra: bytes = b"", **fields) -> tuple[int, np.ndarray]:  # fmt: skip
+    def ask(
+        self,
+        record: type[Structure],
+        method: SaMethod = SaMethod.GET_TABLE,
+        *,
+        frm: int | None = None,
+        trusted: bool = False,
+        modifier: int = 0,
+        extra: bytes = b"",
+        **fields,
+    ) -> tuple[int, np.ndarray]:
         """(status, records uint8[n, size]) of one question that fixes ``fields``."""
         octets = record.pack(**fields).tobytes() + extra
         mask = mask_of(record, *fields) if record in RECORDS.values() or fields else 0
-        head = H.pack(base_version=1, mgmt_class=3, class_version=2, method=int(method), attr_id=record.attr, attr_mod=modifier, tid=77,
-                      sm_key=int(trusted), comp_mask=mask)  # fmt: skip
+        head = H.pack(
+            base_version=1,
+            mgmt_class=3,
+            class_version=2,
+            method=int(method),
+            attr_id=record.attr,
+            attr_mod=modifier,
+            tid=77,
+            sm_key=int(trusted),
+            comp_mask=mask,
+        )
         message = head.tobytes() + octets
-        reply = self.raw(np.frombuffer(message[:256], np.uint8), self.lid(self.port if frm is None else frm),
-                         message if len(message) > 256 else None)  # fmt: skip
+        reply = self.raw(
+            np.frombuffer(message[:256], np.uint8),
+            self.lid(self.port if frm is None else frm),
+            message if len(message) > 256 else None,
+        )
         answers = np.flatnonzero(reply.mad[:, 3] & 0x80)
         assert len(answers) == 1
         return self.records(reply[answers])

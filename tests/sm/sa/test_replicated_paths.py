@@ -110,8 +110,13 @@ def test_other_settings_than_the_masters_are_written():
 
 def test_sls_survive_packing_and_damage_makes_none():
     rng = np.random.default_rng(2)
-    given = GivenSls(3, np.arange(1, 6, dtype=np.uint64), np.arange(10, 17, dtype=np.uint64),
-                     rng.integers(0, 9, (5, 7)).astype(np.uint16), np.arange(16, dtype=np.uint8))  # fmt: skip
+    given = GivenSls(
+        3,
+        np.arange(1, 6, dtype=np.uint64),
+        np.arange(10, 17, dtype=np.uint64),
+        rng.integers(0, 9, (5, 7)).astype(np.uint16),
+        np.arange(16, dtype=np.uint8),
+    )
     history = SlHistory()
     assert sl_octets(history) == b"", "nothing is known, nothing is told"
     history.take_over(given)
@@ -130,9 +135,20 @@ def test_sls_survive_packing_and_damage_makes_none():
 
 
 def test_places_survive_packing():
-    where = EndLocations(*(np.array(x, t) for x, t in (
-        ([7, 8], np.uint64), ([1, 1], np.uint64), ([3, 4], np.uint8), ([1, 1], np.uint8), ([5, 6], np.uint16), ([0, 1], np.uint8),
-        ([True, False], np.bool_))))  # fmt: skip
+    where = EndLocations(
+        *(
+            np.array(x, t)
+            for x, t in (
+                ([7, 8], np.uint64),
+                ([1, 1], np.uint64),
+                ([3, 4], np.uint8),
+                ([1, 1], np.uint8),
+                ([5, 6], np.uint16),
+                ([0, 1], np.uint8),
+                ([True, False], np.bool_),
+            )
+        )
+    )
     back = read_absent(absent(where, set()))
     assert all(np.array_equal(getattr(back, name), getattr(where, name)) for name in vars(where))
     assert [guid for guid, _ in absent(where, {7})] == [8]

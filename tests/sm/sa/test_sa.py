@@ -199,8 +199,16 @@ def test_fuzzed_requests_get_answers_and_raise_nothing(data, tree):
         mad[56:] = 0
         mad[58:80] = data.draw(st.sampled_from([0, 1, 0xFF]))
     mask = data.draw(st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 0x10003, 0x300C])))
-    mad[:56] = H.pack(base_version=1, mgmt_class=3, class_version=2, method=method, attr_id=attr, comp_mask=mask,
-                      sm_key=data.draw(st.sampled_from([0, 1])), attr_mod=data.draw(st.sampled_from([0, 1 << 31])))  # fmt: skip
+    mad[:56] = H.pack(
+        base_version=1,
+        mgmt_class=3,
+        class_version=2,
+        method=method,
+        attr_id=attr,
+        comp_mask=mask,
+        sm_key=data.draw(st.sampled_from([0, 1])),
+        attr_mod=data.draw(st.sampled_from([0, 1 << 31])),
+    )
     reply = tree.raw(mad, data.draw(st.sampled_from([1, 2, 0, 0xFFFF])))
     answers = reply[reply.mad[:, 1] == MgmtClass.SUBN_ADM]
     answers = answers[answers.mad[:, 3] >= 0x80]

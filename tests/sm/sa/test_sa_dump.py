@@ -61,8 +61,18 @@ def test_written_and_read_back_it_is_the_same():
     s.start("a")
     s.populate("a")
     gid = np.array([0xFE80000000000000, 77], np.uint64)
-    s.request("a", 5, sa.ServiceRecord, SaMethod.SET, service_id=9, service_gid=gid, service_pkey=0xFFFF, data8=np.arange(16),
-              data32=np.array([1, 2, 3, 0xFFFFFFFF]), service_key=np.array([5, 6], np.uint64))  # fmt: skip
+    s.request(
+        "a",
+        5,
+        sa.ServiceRecord,
+        SaMethod.SET,
+        service_id=9,
+        service_gid=gid,
+        service_pkey=0xFFFF,
+        data8=np.arange(16),
+        data32=np.array([1, 2, 3, 0xFFFFFFFF]),
+        service_key=np.array([5, 6], np.uint64),
+    )
     s.run(1)
     manager = s.sm["a"].sa_manager
     copy = read_dump(dump(manager, s.now_ps), "dump", s.now_ps)
@@ -90,8 +100,16 @@ def test_a_manager_that_starts_with_a_dump_knows_its_hosts():
     assert s.known("b")[0] == knew[0] and s.known("b")[2] == knew[2]
 
 
-@pytest.mark.parametrize(("old", "new"), [("mlid=0xc000", "mlid=0x0004"), ("qkey=0x00000b1b", "qkey=zz"), ("pkey=0xffff rate", "rate"),
-                                          ("lease=0xffffffff key", "lease=0x1ffffffff key"), ("data16=0x0001", "data16=0x001")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mlid=0xc000", "mlid=0x0004"),
+        ("qkey=0x00000b1b", "qkey=zz"),
+        ("pkey=0xffff rate", "rate"),
+        ("lease=0xffffffff key", "lease=0x1ffffffff key"),
+        ("data16=0x0001", "data16=0x001"),
+    ],
+)
 def test_what_cannot_be_read_is_one_line(old, new):
     with pytest.raises(InputError, match=r"^opensm-sa.dump:\d+: "):
         read_dump(OPENSM.replace(old, new), "opensm-sa.dump", 0)

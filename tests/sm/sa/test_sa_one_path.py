@@ -44,17 +44,32 @@ def lone(a: Asked, rng: np.random.Generator) -> MadBatch:
         return int(subnet.end_lid[end]) if rng.random() < 0.95 else int(rng.integers(0, 1 << 16))
 
     said = PathRecord.pack(
-        sgid=np.array(gid(ends[0]), np.uint64), dgid=np.array(gid(ends[1]), np.uint64), slid=lid(ends[0]), dlid=lid(ends[1]),
-        pkey=int(rng.choice([0x7FFF, 0xFFFF, 0x10, 0x8010, 0x11])), numb_path=int(rng.integers(0, 128)),
-        reversible=int(rng.integers(0, 2)), sl=int(rng.integers(0, 4)), mtu=4, hop_limit=1,
-    )  # fmt: skip
+        sgid=np.array(gid(ends[0]), np.uint64),
+        dgid=np.array(gid(ends[1]), np.uint64),
+        slid=lid(ends[0]),
+        dlid=lid(ends[1]),
+        pkey=int(rng.choice([0x7FFF, 0xFFFF, 0x10, 0x8010, 0x11])),
+        numb_path=int(rng.integers(0, 128)),
+        reversible=int(rng.integers(0, 2)),
+        sl=int(rng.integers(0, 4)),
+        mtu=4,
+        hop_limit=1,
+    )
     mask = mask_of(PathRecord, *[name for name, p in zip(BITS, OFTEN, strict=True) if rng.random() < p])
     batch = MadBatch.zeros(1)
     batch.mad[0] = rng.integers(0, 256, 256)
     method = int(SaMethod.GET if rng.random() < 0.95 else SaMethod.GET_TABLE)
-    batch.mad[0, :SA_DATA] = SaHeader.pack(base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=2, method=method, attr_id=0x35, attr_mod=7,
-                                           tid=int(rng.integers(1 << 40)), sm_key=int(rng.choice([0, 1, 9], p=[0.7, 0.25, 0.05])),
-                                           comp_mask=mask)  # fmt: skip
+    batch.mad[0, :SA_DATA] = SaHeader.pack(
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_ADM),
+        class_version=2,
+        method=method,
+        attr_id=0x35,
+        attr_mod=7,
+        tid=int(rng.integers(1 << 40)),
+        sm_key=int(rng.choice([0, 1, 9], p=[0.7, 0.25, 0.05])),
+        comp_mask=mask,
+    )
     batch.mad[0, SA_DATA : SA_DATA + 64] = said
     batch.slid[:], batch.dlid[:], batch.sqp[:], batch.dqp[:], batch.sl[:] = (
         subnet.end_lid[ends[0]],

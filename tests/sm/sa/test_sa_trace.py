@@ -21,8 +21,16 @@ def tree():
 
 
 def trace(a, frm, trusted=False, **fields):
-    head = H.pack(base_version=1, mgmt_class=3, class_version=2, method=int(SaMethod.GET_TRACE_TABLE), attr_id=TraceRecord.attr, tid=5,
-                  sm_key=int(trusted), comp_mask=mask_of(PathRecord, *fields))  # fmt: skip
+    head = H.pack(
+        base_version=1,
+        mgmt_class=3,
+        class_version=2,
+        method=int(SaMethod.GET_TRACE_TABLE),
+        attr_id=TraceRecord.attr,
+        tid=5,
+        sm_key=int(trusted),
+        comp_mask=mask_of(PathRecord, *fields),
+    )
     reply = a.raw(np.frombuffer(head.tobytes() + PathRecord.pack(**fields).tobytes(), np.uint8), a.lid(frm))
     assert reply.mad[0, 3] == SaMethod.GET_TABLE_RESP
     status, records = a.records(reply)
@@ -74,8 +82,16 @@ def test_a_trace_is_seen_by_those_who_see_the_path():
 
 
 def subscribe(a, port, begin, end=0, on=1, gid=(0, 0)):
-    inform = sa.InformInfo.pack(gid=np.array(gid, np.uint64), lid_range_begin=begin, lid_range_end=end, is_generic=1, subscribe=on, type=0xFFFF,
-                                trap_number=0xFFFF, producer_type=0xFFFFFF)  # fmt: skip
+    inform = sa.InformInfo.pack(
+        gid=np.array(gid, np.uint64),
+        lid_range_begin=begin,
+        lid_range_end=end,
+        is_generic=1,
+        subscribe=on,
+        type=0xFFFF,
+        trap_number=0xFFFF,
+        producer_type=0xFFFFFF,
+    )
     head = H.pack(
         base_version=1, mgmt_class=3, class_version=2, method=int(SaMethod.SET), attr_id=sa.InformInfo.attr, tid=5
     )

@@ -18,8 +18,21 @@ FILE = """Default=0x7fff, ipoib: ALL=limited, SELF=full;
 red=0x1: {reds};
 blue=0x2: {blues};
 """
-TABLES = [sa.NodeRecord, sa.PortInfoRecord, sa.SwitchInfoRecord, sa.LFTRecord, sa.GUIDInfoRecord, sa.SMInfoRecord, sa.SL2VLRecord,
-          sa.VLArbRecord, sa.LinkRecord, sa.InformInfoRecord, sa.ServiceRecord, sa.MFTRecord, sa.PathRecord]  # fmt: skip
+TABLES = [
+    sa.NodeRecord,
+    sa.PortInfoRecord,
+    sa.SwitchInfoRecord,
+    sa.LFTRecord,
+    sa.GUIDInfoRecord,
+    sa.SMInfoRecord,
+    sa.SL2VLRecord,
+    sa.VLArbRecord,
+    sa.LinkRecord,
+    sa.InformInfoRecord,
+    sa.ServiceRecord,
+    sa.MFTRecord,
+    sa.PathRecord,
+]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +48,19 @@ def net() -> Asked:
         key = 0x8001 if host == 1 else 0x8002
         a.ask(sa.ServiceRecord, SaMethod.SET, frm=port, service_id=host, service_gid=a.gid(port), service_pkey=key)
         subscribe(a, port)
-        a.ask(sa.MCMemberRecord, SaMethod.SET, frm=port, mgid=np.array([0xFF12_601B_0000_0000, host], np.uint64), port_gid=a.gid(port),
-              join_state=1, qkey=1, pkey=key, sl=0, flow_label=0, tclass=0)  # fmt: skip
+        a.ask(
+            sa.MCMemberRecord,
+            SaMethod.SET,
+            frm=port,
+            mgid=np.array([0xFF12_601B_0000_0000, host], np.uint64),
+            port_gid=a.gid(port),
+            join_state=1,
+            qkey=1,
+            pkey=key,
+            sl=0,
+            flow_label=0,
+            tclass=0,
+        )
     return a
 
 
@@ -92,8 +116,13 @@ def test_untrusted_see_what_they_share_a_partition_with(net, record, host):
     status, seen = net.ask(record, frm=port, **fields)
     assert status == 0
     if record is sa.ServiceRecord:
-        wanted = [bool({int(record.fields["service_pkey"].get(r)), 0x7FFF & int(record.fields["service_pkey"].get(r))} & keys(net, port))
-                  for r in everything]  # fmt: skip
+        wanted = [
+            bool(
+                {int(record.fields["service_pkey"].get(r)), 0x7FFF & int(record.fields["service_pkey"].get(r))}
+                & keys(net, port)
+            )
+            for r in everything
+        ]
         assert len(seen) == sum(wanted)
         return
     wanted = [all(share(net, port, end) for end in concerns(net, record, row)) for row in everything]

@@ -20,8 +20,12 @@ from tests.sm.wire import settle
 
 GETS = ("Get NODE_INFO", "Get NODE_DESC", "Get SWITCH_INFO", "Get PORT_INFO")
 TRANSIENT = (
-    PortInfo.mkey_violations, PortInfo.pkey_violations, PortInfo.qkey_violations, PortInfo.client_reregister, PortInfo.local_port_num,
-)  # fmt: skip
+    PortInfo.mkey_violations,
+    PortInfo.pkey_violations,
+    PortInfo.qkey_violations,
+    PortInfo.client_reregister,
+    PortInfo.local_port_num,
+)
 """Counters, a command, and the port by which the SMP came."""
 
 
@@ -36,9 +40,16 @@ def picture(sm: SubnetManager) -> dict[tuple[int, int], tuple[object, ...]]:
         node, peer = int(db.port_node[p]), int(db.port_peer[p])
         far = (int(db.node_guid[db.port_node[peer]]), int(db.port_num[peer])) if peer >= 0 else None
         out[int(db.node_guid[node]), int(db.port_num[p])] = (
-            far, int(db.port_guid[p]), int(db.port_lid[p]), int(db.port_lmc[p]), bool(db.has_port_info[p]), info[p].tobytes(),
-            bytes(db.node_desc[node]), bytes(db.switch_info[node]), int(db.sys_guid[node]),
-        )  # fmt: skip
+            far,
+            int(db.port_guid[p]),
+            int(db.port_lid[p]),
+            int(db.port_lmc[p]),
+            bool(db.has_port_info[p]),
+            info[p].tobytes(),
+            bytes(db.node_desc[node]),
+            bytes(db.switch_info[node]),
+            int(db.sys_guid[node]),
+        )
     return out
 
 

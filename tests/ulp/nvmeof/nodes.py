@@ -56,8 +56,12 @@ class Storage(Applications):
         verb, *more = words
         done = subprocess.run(
             self.words(node, "nvme", verb, address or self.target_address, *more),
-            env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         assert done.returncode == code, (words, done.stdout, done.stderr)
         said = [line for line in done.stderr.splitlines() if "compiling kernels" not in line]
         assert code == 0 or len(said) == 1, done.stderr

@@ -32,8 +32,14 @@ def test_the_optimized_path_is_used_until_its_cable_is_pulled(storage):
     paths = storage.json("list", node=HOST)["paths"]
     assert [p["state"] for p in paths] == ["non-optimized", "optimized"]
     words = ("bench", storage.target_address, "--size", "64k", "--seconds", "20", "--mix", "mixed", "--overwrite")
-    bench = subprocess.Popen(storage.words(HOST, "nvme", *words), env=storage.env, cwd=storage.folder, text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    bench = subprocess.Popen(
+        storage.words(HOST, "nvme", *words),
+        env=storage.env,
+        cwd=storage.folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     before = sent(storage)
     while sent(storage)[1] - before[1] < 32 << 20:
         assert bench.poll() is None, bench.communicate()

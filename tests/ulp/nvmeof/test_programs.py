@@ -56,9 +56,13 @@ class Cli:
         self.socket = storage.folder / f"{nqn[-9:]}.sock"
         words = [sys.executable, str(HERE / "ioctl_server.py"), storage.target_address, nqn, str(self.socket)]
         self.program = subprocess.Popen(
-            storage.arguments("run", "--node", OTHER, "--", *words), env=storage.env, cwd=storage.folder, text=True,
-            stdout=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+            storage.arguments("run", "--node", OTHER, "--", *words),
+            env=storage.env,
+            cwd=storage.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
         assert self.program.stdout.readline() == "ready\n"
         self.env = {**os.environ, "LD_PRELOAD": str(self.shim), "NVME_SHIM": str(self.socket)}
 
@@ -101,8 +105,13 @@ def test_nvme_cli_reads_the_discovery_log(storage, cli):
     """In a mount namespace whose /sys/class/nvme names the controller as Linux does."""
     if os.geteuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("no mount namespace here")
-    attributes = {"subsysnqn": DISCOVERY, "transport": "rdma", "address": f"traddr={storage.target_address},trsvcid=4420",
-                  "state": "live", "cntrltype": "discovery"}  # fmt: skip
+    attributes = {
+        "subsysnqn": DISCOVERY,
+        "transport": "rdma",
+        "address": f"traddr={storage.target_address},trsvcid=4420",
+        "state": "live",
+        "cntrltype": "discovery",
+    }
     script = "mount -t tmpfs none /sys/class && mkdir -p /sys/class/nvme/nvme0 /sys/class/nvme-subsystem/nvme-subsys0/nvme0\n"
     script += "".join(f"echo {value} > /sys/class/nvme/nvme0/{name}\n" for name, value in attributes.items())
     script += f"echo {DISCOVERY} > /sys/class/nvme-subsystem/nvme-subsys0/subsysnqn\n"
@@ -126,8 +135,18 @@ def test_fio_verifies_a_network_block_device(storage, stock):
     if "nbd" not in engines:
         pytest.skip("this fio has no nbd engine")
     program = storage.begin_softib(HOST, "nvme", "nbd", storage.target_address, "--socket", "nbd.sock")
-    words = ["fio", "--name=x", "--ioengine=nbd", f"--uri=nbd+unix:///?socket={storage.folder}/nbd.sock", "--rw=randrw", "--bs=4k",
-             "--size=4M", "--iodepth=4", "--verify=crc32c", "--output-format=json"]  # fmt: skip
+    words = [
+        "fio",
+        "--name=x",
+        "--ioengine=nbd",
+        f"--uri=nbd+unix:///?socket={storage.folder}/nbd.sock",
+        "--rw=randrw",
+        "--bs=4k",
+        "--size=4M",
+        "--iodepth=4",
+        "--verify=crc32c",
+        "--output-format=json",
+    ]
     done = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=storage.folder)
     assert done.returncode == 0, done.stdout + done.stderr
     [job] = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
@@ -179,8 +198,20 @@ def test_wireshark_dissects_every_capsule(storage, stock):
 
     assert tshark("-Y", "_ws.malformed") == []
     lines = "\n".join(tshark("-Y", "nvme-rdma || nvme"))
-    for name in ("NVMeOF Connect", "Property Get Controller Capabilities", "Property Set", "NVMe Identify Controller", "Get Log Page NVMeOF Discovery",
-                 "Set Features", "NVMe Write", "NVMe Read", "Write Zero", "NVMe Flush", "CQE for Write", "CQE for Read"):  # fmt: skip
+    for name in (
+        "NVMeOF Connect",
+        "Property Get Controller Capabilities",
+        "Property Set",
+        "NVMe Identify Controller",
+        "Get Log Page NVMeOF Discovery",
+        "Set Features",
+        "NVMe Write",
+        "NVMe Read",
+        "Write Zero",
+        "NVMe Flush",
+        "CQE for Write",
+        "CQE for Read",
+    ):
         assert name in lines, name
     capsules = tshark("-Y", "infiniband.bth.opcode == 4 && infiniband.lrh", "-T", "fields", "-e", "_ws.col.Protocol")
     assert set(capsules) <= {"NVMe", "NVMe Fabrics RDMA"}, set(capsules)

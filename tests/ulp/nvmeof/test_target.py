@@ -98,9 +98,25 @@ def test_a_host_that_dies_in_mid_write_harms_no_one(storage):
     """Blocks hold the old or the new pattern, whole; the target goes on with another host meanwhile."""
     storage.nvme("bench", "--seconds", "0.1", "--size", "64k", "--overwrite")
     writer = subprocess.Popen(
-        storage.words(OTHER, "nvme", "bench", storage.target_address, "--size", "64k", "--mix", "write", "--overwrite", "--seconds", "60"),
-        env=storage.env, cwd=storage.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        storage.words(
+            OTHER,
+            "nvme",
+            "bench",
+            storage.target_address,
+            "--size",
+            "64k",
+            "--mix",
+            "write",
+            "--overwrite",
+            "--seconds",
+            "60",
+        ),
+        env=storage.env,
+        cwd=storage.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         storage.until_busy(OTHER)
         os.killpg(writer.pid, signal.SIGKILL)
@@ -170,8 +186,14 @@ def test_a_read_only_file(storage):
 
 
 def test_a_port_in_use(storage):
-    done = subprocess.run(storage.words(TARGET, "target", "disk.img"), env=storage.env, cwd=storage.folder, capture_output=True,
-                          text=True, timeout=120)  # fmt: skip
+    done = subprocess.run(
+        storage.words(TARGET, "target", "disk.img"),
+        env=storage.env,
+        cwd=storage.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 2
     assert "port 4420 is in use" in done.stderr
 
@@ -180,8 +202,13 @@ def test_a_target_that_ends_is_named(storage):
     program = storage.export("third.img", options=("--port", "4423"))
     reader = subprocess.Popen(
         storage.words(OTHER, "nvme", "bench", f"{storage.target_address}:4423", "--seconds", "60"),
-        env=storage.env, cwd=storage.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        env=storage.env,
+        cwd=storage.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     storage.until_busy(OTHER)
     storage.end(program, signal.SIGKILL)
     said = reader.communicate(timeout=120)[1]

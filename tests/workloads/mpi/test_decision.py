@@ -47,7 +47,11 @@ def test_a_collective_made_of_others_takes_the_same_version():
     from softib.workloads.mpi.cost import costs_of
 
     old, new = (
-        len(program_of("allreduce", 12_288, 12, costs_of("default"), algorithm="nonoverlapping", version=v)[0].schedule("x"))
+        len(
+            program_of("allreduce", 12_288, 12, costs_of("default"), algorithm="nonoverlapping", version=v)[0].schedule(
+                "x"
+            )
+        )
         for v in ("4.0", "4.1")
-    )  # fmt: skip
+    )
     assert old > new, "4.0 sends in segments of 1 KiB"

@@ -95,10 +95,15 @@ def test_large_vectors_leave_a_host_by_one_rank_alone() -> None:
     assert at("5.0") > 1.2 * at("4.1")
 
 
-@pytest.mark.parametrize(("collective", "given", "says"), [
-    ("alltoall", {}, "softib's HAN has allreduce, reduce, bcast, allgather"), ("allreduce", {"version": "4.0"}, "4.0 has no HAN"),
-    ("allreduce", {"each": 1}, "several ranks on each of several hosts"), ("bcast", {"each": 16}, "several ranks on each"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("collective", "given", "says"),
+    [
+        ("alltoall", {}, "softib's HAN has allreduce, reduce, bcast, allgather"),
+        ("allreduce", {"version": "4.0"}, "4.0 has no HAN"),
+        ("allreduce", {"each": 1}, "several ranks on each of several hosts"),
+        ("bcast", {"each": 16}, "several ranks on each"),
+    ],
+)
 def test_what_han_does_not_run_is_one_line(collective: str, given: dict, says: str) -> None:
     with pytest.raises(InputError, match=says) as refused:
         made(collective, 16, given.pop("each", 4), 10, **given)

@@ -37,10 +37,14 @@ def end_ns(octets: int, blocking: bool = True, hosts: tuple[int, ...] = (0, 1), 
 @pytest.mark.parametrize(
     ("octets", "blocking", "reads"),
     [
-        (16 << 10, False, 0), (32 << 10, False, 1), (32 << 10, True, 0), (128 << 10, True, 0), ((256 << 10) - 1, True, 0),
+        (16 << 10, False, 0),
+        (32 << 10, False, 1),
+        (32 << 10, True, 0),
+        (128 << 10, True, 0),
+        ((256 << 10) - 1, True, 0),
         (256 << 10, True, 1),
     ],
-)  # fmt: skip
+)
 def test_isend_meets_early_and_send_at_256_kib(octets, blocking, reads):
     """UCX_RNDV_SEND_NBR_THRESH=256k is for ucp_tag_send_nbr, which MPI_Send takes; MPI_Isend has the threshold that UCX computes."""
     part, _ = part_of(one_message(octets, blocking), np.array([0, 1]), costs_of("default").overheads)

@@ -97,9 +97,16 @@ def _exchanged(p: Program, n: int, count: int, algorithm: str) -> None:
 
 
 CHECKS = {
-    "allreduce": _sum_everywhere, "reduce": _sum_at_root, "reduce_scatter": _sum_in_blocks, "bcast": _roots_everywhere, "gather": _gathered,
-    "allgather": _gathered_everywhere, "scatter": _scattered, "alltoall": _exchanged, "barrier": meets,
-}  # fmt: skip
+    "allreduce": _sum_everywhere,
+    "reduce": _sum_at_root,
+    "reduce_scatter": _sum_in_blocks,
+    "bcast": _roots_everywhere,
+    "gather": _gathered,
+    "allgather": _gathered_everywhere,
+    "scatter": _scattered,
+    "alltoall": _exchanged,
+    "barrier": meets,
+}
 ALL = [(name, algorithm) for name, known in ALGORITHMS.items() for algorithm in known]
 
 

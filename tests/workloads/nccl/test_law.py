@@ -29,11 +29,18 @@ def took(text: str, nodes: int = 2, rails: int = 8, generation: str = "NDR") -> 
 
 
 @pytest.mark.parametrize("collective", list(Collective))
-@pytest.mark.parametrize(("name", "line", "generation"), [
-    ("h100", "", "NDR"), ("a100", "", "HDR"), ("a100", "", "XDR"), ("v100", ",gpus=4,gpudirect=phb,gpu-nic=81.6", "EDR"),
-    pytest.param("b200", "", "NDR", marks=pytest.mark.slow), pytest.param("mi300x", "", "NDR", marks=pytest.mark.slow),
-    pytest.param("v100", ",gpus=4,gpudirect=phb,gpu-nic=81.6", "NDR", marks=pytest.mark.slow),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "line", "generation"),
+    [
+        ("h100", "", "NDR"),
+        ("a100", "", "HDR"),
+        ("a100", "", "XDR"),
+        ("v100", ",gpus=4,gpudirect=phb,gpu-nic=81.6", "EDR"),
+        pytest.param("b200", "", "NDR", marks=pytest.mark.slow),
+        pytest.param("mi300x", "", "NDR", marks=pytest.mark.slow),
+        pytest.param("v100", ",gpus=4,gpudirect=phb,gpu-nic=81.6", "NDR", marks=pytest.mark.slow),
+    ],
+)
 def test_every_size_takes_the_law_s_time(name: str, line: str, generation: str, collective: Collective) -> None:
     m = machine_of(name)
     if line:

@@ -39,10 +39,16 @@ def took(nodes: int, text: str, each: int = 8, layer: str = "fluid") -> float:
     return run.simulated_us
 
 
-@pytest.mark.parametrize("how", [
-    pytest.param("algorithm=tree,protocol=ll", marks=pytest.mark.slow), "algorithm=tree,protocol=ll128", "algorithm=ring,protocol=ll128", "algorithm=ring,protocol=simple",
-    "algorithm=tree,protocol=simple",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("algorithm=tree,protocol=ll", marks=pytest.mark.slow),
+        "algorithm=tree,protocol=ll128",
+        "algorithm=ring,protocol=ll128",
+        "algorithm=ring,protocol=simple",
+        "algorithm=tree,protocol=simple",
+    ],
+)
 @pytest.mark.parametrize("size", ["64KB", "16MB"])
 @pytest.mark.parametrize("detail", ["chunks", "flows"])
 def test_an_idle_fabric_takes_the_law_s_time(how: str, size: str, detail: str) -> None:
@@ -69,10 +75,15 @@ def test_what_nccl_chooses_takes_the_law_s_time(nodes: int, size: int) -> None:
     assert took(nodes, f"nccl-all-reduce:{size},machine=dgx-a100") == pytest.approx(law, rel=0.05)
 
 
-@pytest.mark.parametrize(("nodes", "how"), [
-    (1, "algorithm=nvls"), pytest.param(4, "algorithm=nvls,sharp=yes", marks=pytest.mark.slow),
-    pytest.param(4, "algorithm=nvls-tree", marks=pytest.mark.slow), (4, "algorithm=collnet,sharp=yes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("nodes", "how"),
+    [
+        (1, "algorithm=nvls"),
+        pytest.param(4, "algorithm=nvls,sharp=yes", marks=pytest.mark.slow),
+        pytest.param(4, "algorithm=nvls-tree", marks=pytest.mark.slow),
+        (4, "algorithm=collnet,sharp=yes"),
+    ],
+)
 @pytest.mark.parametrize("detail", ["chunks", "flows"])
 def test_switches_that_add_up_take_the_law_s_time(nodes: int, how: str, detail: str) -> None:
     text = f"nccl-all-reduce:64MiB,machine=dgx-h100,{how},detail={detail},hosts=0-{8 * nodes - 1}"
@@ -164,8 +175,9 @@ def test_packets_agree_with_flows() -> None:
 def test_all_connections_of_an_adapter_share_the_way_to_it(level: str, share: float, detail: str) -> None:
     """A node inside a tree sends to two children and to a parent, and is a leaf of the other tree: twice the vector goes through its adapter, at 25 GB/s times the share."""
     found = softib.simulate(
-        rails(8, 1), f"nccl-all-reduce:64MB,machine=dgx-a100,nics=1,algorithm=tree,protocol=simple,gpudirect={level},detail={detail}"
-    ).to_json()["jobs"][0]["nccl"]  # fmt: skip
+        rails(8, 1),
+        f"nccl-all-reduce:64MB,machine=dgx-a100,nics=1,algorithm=tree,protocol=simple,gpudirect={level},detail={detail}",
+    ).to_json()["jobs"][0]["nccl"]
     assert 0.6 * share * 25 < 2 * found["algbw_gbytes"] <= share * 25
 
 
@@ -185,12 +197,20 @@ def busiest_gbytes(run: softib.Simulation) -> float:
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, pytest.param(8, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("what", "most"), [
-    ("all-reduce:32MB,machine=dgx-a100,algorithm=tree,protocol=simple", 25), ("all-reduce:16MB,machine=a100,gpu-nic=77.92,algorithm=tree,protocol=simple", 10.3),
-    ("all-reduce:4MB,machine=dgx-a100,algorithm=ring,protocol=ll128", 25), ("all-reduce:4MB,machine=a100,algorithm=ring,protocol=simple,gpudirect=sys", 10),
-    ("all-reduce:32MB,machine=dgx-h100,algorithm=nvls-tree", 50), ("all-gather:4MB,machine=dgx-a100,algorithm=pat,gpus=1", 25),
-    ("all-to-all:4MB,machine=dgx-a100", 25), ("send-recv:4MB,machine=dgx-a100", 25), ("reduce-scatter:4MB,machine=v100,gpu-nic=81.6", 10.3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("what", "most"),
+    [
+        ("all-reduce:32MB,machine=dgx-a100,algorithm=tree,protocol=simple", 25),
+        ("all-reduce:16MB,machine=a100,gpu-nic=77.92,algorithm=tree,protocol=simple", 10.3),
+        ("all-reduce:4MB,machine=dgx-a100,algorithm=ring,protocol=ll128", 25),
+        ("all-reduce:4MB,machine=a100,algorithm=ring,protocol=simple,gpudirect=sys", 10),
+        ("all-reduce:32MB,machine=dgx-h100,algorithm=nvls-tree", 50),
+        ("all-gather:4MB,machine=dgx-a100,algorithm=pat,gpus=1", 25),
+        ("all-to-all:4MB,machine=dgx-a100", 25),
+        ("send-recv:4MB,machine=dgx-a100", 25),
+        ("reduce-scatter:4MB,machine=v100,gpu-nic=81.6", 10.3),
+    ],
+)
 @pytest.mark.parametrize("detail", ["chunks", "flows"])
 def test_links_faster_than_the_adapters_carry_no_more_than_these(
     nodes: int, what: str, most: float, detail: str
@@ -240,16 +260,19 @@ def test_gpus_use_the_nearest_adapter() -> None:
 HOSTS = Hosts(np.arange(8), tuple(f"h{i}" for i in range(8)), np.zeros(8, np.int64))
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("nccl-all-reduce:1MB,nics=3", "8 adapters are not whole nodes of 3"),
-    ("nccl-all-reduce:1MB,algorithm=pat", "NCCL has no all-reduce by pat"),
-    ("nccl-broadcast:1MB,algorithm=tree", "NCCL has no broadcast by tree"),
-    ("nccl-all-reduce:1MB,protocol=ll256", "no NCCL protocol named"),
-    ("nccl-all-reduce:1MB,machine=dgx-2", "no machine named"),
-    ("nccl-all-reduce:1MB,rate=10", "has no option rate"),
-    ("nccl-all-reduce:1MB,nccl=3.1", "use for example 2.19.3"),
-    ("nccl-all-reduce:1MB,gpus=5000", "1 to 1,024"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nccl-all-reduce:1MB,nics=3", "8 adapters are not whole nodes of 3"),
+        ("nccl-all-reduce:1MB,algorithm=pat", "NCCL has no all-reduce by pat"),
+        ("nccl-broadcast:1MB,algorithm=tree", "NCCL has no broadcast by tree"),
+        ("nccl-all-reduce:1MB,protocol=ll256", "no NCCL protocol named"),
+        ("nccl-all-reduce:1MB,machine=dgx-2", "no machine named"),
+        ("nccl-all-reduce:1MB,rate=10", "has no option rate"),
+        ("nccl-all-reduce:1MB,nccl=3.1", "use for example 2.19.3"),
+        ("nccl-all-reduce:1MB,gpus=5000", "1 to 1,024"),
+    ],
+)
 def test_what_does_not_fit_is_one_line(text: str, says: str) -> None:
     with pytest.raises(InputError, match=says) as refused:
         parse(text).messages(HOSTS)

@@ -22,13 +22,20 @@ CASES = [
     for c, known in ALGORITHMS.items()
     for a in known
     for nodes, gpus, sharp in (
-        (1, 2, False), (1, 8, False), (2, 1, False), (2, 8, True), (3, 3, True), (5, 4, False), (8, 1, False), (13, 1, False)
+        (1, 2, False),
+        (1, 8, False),
+        (2, 1, False),
+        (2, 8, True),
+        (3, 3, True),
+        (5, 4, False),
+        (8, 1, False),
+        (13, 1, False),
     )
     if not (a == Algorithm.PAT and gpus > 1)
     and not (a == Algorithm.COLLNET and (nodes < 2 or not sharp))
     and not (a == Algorithm.NVLS and (gpus < 2 or (nodes > 1 and (not sharp or c != Collective.ALL_REDUCE))))
     and not (a == Algorithm.NVLS_TREE and (nodes < 2 or gpus < 2))
-]  # fmt: skip
+]
 
 
 def plan(c: Collective, a: Algorithm, nodes: int, gpus: int, sharp: bool, size: int = 40_000) -> Plan:

@@ -45,16 +45,19 @@ def test_bandwidths_of_2_8_4_are_those_of_its_source() -> None:
     assert at("tree", "simple", 1 << 20) == pytest.approx(448 + (1 << 20) / (4 * 22.5 * 0.5 * 0.5 * 1e3))
 
 
-@pytest.mark.parametrize(("machine", "nodes", "found"), [
-    ("node V", 1, (7.5, 15.3, 11.9, 45.1, 168.0, 58.0, 6.4, 21.0, 21.4, 67.6, 28.8, 84.0)),
-    ("node V", 2, (20.0, 3.6, 28.9, 0, 224.0, 13.8, 19.2, 2.6, 40.8, 0, 68.4, 10.3)),
-    ("node V", 4, (30.0, 2.2, 45.9, 0, 280.0, 8.3, 40.1, 2.4, 79.6, 0, 147.6, 9.6)),
-    ("node A", 1, (11.7, 28.4, 21.9, 84.1, 392.0, 108.1, 10.2, 33.6, 36.6, 115.9, 56.0, 134.3)),
-    ("node A", 2, (27.5, 11.8, 38.9, 33.8, 448.0, 45.0, 32.7, 12.8, 71.2, 36.1, 122.8, 51.2)),
-    ("node A", 4, (37.5, 8.4, 55.9, 29.3, 504.0, 32.0, 67.2, 10.5, 140.4, 34.9, 256.4, 49.5)),
-    ("dgx-a100", 2, (27.5, 11.2, 38.9, 67.6, 448.0, 90.0, 32.7, 12.0, 71.2, 72.1, 122.8, 102.4)),
-    ("dgx-a100", 4, (37.5, 9.5, 55.9, 58.6, 504.0, 64.0, 67.2, 9.8, 140.4, 69.8, 256.4, 99.1)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("machine", "nodes", "found"),
+    [
+        ("node V", 1, (7.5, 15.3, 11.9, 45.1, 168.0, 58.0, 6.4, 21.0, 21.4, 67.6, 28.8, 84.0)),
+        ("node V", 2, (20.0, 3.6, 28.9, 0, 224.0, 13.8, 19.2, 2.6, 40.8, 0, 68.4, 10.3)),
+        ("node V", 4, (30.0, 2.2, 45.9, 0, 280.0, 8.3, 40.1, 2.4, 79.6, 0, 147.6, 9.6)),
+        ("node A", 1, (11.7, 28.4, 21.9, 84.1, 392.0, 108.1, 10.2, 33.6, 36.6, 115.9, 56.0, 134.3)),
+        ("node A", 2, (27.5, 11.8, 38.9, 33.8, 448.0, 45.0, 32.7, 12.8, 71.2, 36.1, 122.8, 51.2)),
+        ("node A", 4, (37.5, 8.4, 55.9, 29.3, 504.0, 32.0, 67.2, 10.5, 140.4, 34.9, 256.4, 49.5)),
+        ("dgx-a100", 2, (27.5, 11.2, 38.9, 67.6, 448.0, 90.0, 32.7, 12.0, 71.2, 72.1, 122.8, 102.4)),
+        ("dgx-a100", 4, (37.5, 9.5, 55.9, 58.6, 504.0, 64.0, 67.2, 9.8, 140.4, 69.8, 256.4, 99.1)),
+    ],
+)
 def test_the_model_is_that_of_nccl_2_8_4_run_on_these_nodes(machine: str, nodes: int, found: tuple[float, ...]) -> None:
     """NCCL 2.8.4's own search and model, compiled without GPUs and given the nodes as ABCI's and NVIDIA's diagrams have them, print µs of latency and GB/s of an all-reduce by
     tree and ring with LL, LL128 and Simple (its line "Latency/AlgBw"). 64 octets are beyond no correction."""
@@ -143,9 +146,15 @@ def test_nvls_serves_large_all_reduces_inside_a_node_of_h100s() -> None:
     assert str(choose(Collective.ALL_REDUCE, 1 << 30, machine_of("dgx-h100"), 1)) == "nvls simple"
 
 
-@pytest.mark.parametrize(("machine", "nodes", "sharp", "published"), [
-    ("dgx-a100", 2, False, 192), ("dgx-h100", 16, False, 380), ("dgx-h100", 16, True, 480), ("dgx-h100", 1, False, 480),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("machine", "nodes", "sharp", "published"),
+    [
+        ("dgx-a100", 2, False, 192),
+        ("dgx-h100", 16, False, 380),
+        ("dgx-h100", 16, True, 480),
+        ("dgx-h100", 1, False, 480),
+    ],
+)
 def test_published_peaks_of_bus_bandwidth(machine: str, nodes: int, sharp: bool, published: float) -> None:
     """NVIDIA's figures for 8 GiB and more, none of which was fitted to, within 20 %: H100's rates follow from links and NCCL's efficiencies."""
     m = machine_of(machine).but(sharp=sharp)

@@ -267,7 +267,7 @@ def test_sockets_ask_for_what_they_read():
         ("checkpoint:1TB,rounds=1000", "at most 20,000,000"),
         ("storage:1MB,fabric=other", "an option of jobs in a file"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_one_line(text, said):
     with pytest.raises((InputError, LimitError)) as error:
         made(text)

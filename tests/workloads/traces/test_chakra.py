@@ -145,18 +145,23 @@ WRONG = (
     ((et(node(1, 7, comm_type=0, comm_size=-5)),), "comm_size -5"),
     ((et(node(1, 5, comm_dst=1, comm_size=(1 << 63) - 1)),), "is not such a number"),
     ((et(node(1, 4, micros=1 << 63)),), "duration"),
-    ((et(node(1, 7, comm_type=0, comm_size=8)), et(node(2, 7, comm_type=0, comm_size=9))), (
-        "rank 1, node 2: comm_size 9 where rank 0 has 8"
-    )),
-    ((et(node(1, 7, comm_type=0, comm_size=8)), et(node(2, 7, comm_type=0, comm_size=8), node(3, 7, comm_type=0, comm_size=8))), (
-        "rank 1, node 3: it never ends"
-    )),
+    (
+        (et(node(1, 7, comm_type=0, comm_size=8)), et(node(2, 7, comm_type=0, comm_size=9))),
+        ("rank 1, node 2: comm_size 9 where rank 0 has 8"),
+    ),
+    (
+        (
+            et(node(1, 7, comm_type=0, comm_size=8)),
+            et(node(2, 7, comm_type=0, comm_size=8), node(3, 7, comm_type=0, comm_size=8)),
+        ),
+        ("rank 1, node 3: it never ends"),
+    ),
     ((et(node(1, 4))[:-1],), "ends inside"),
     ((et(),), "no node"),
     ((b"\xff" * 20,), "not a Chakra trace"),
     ((et(b"\x0b"),), "wire type 3"),
     ((et(b"\x12\x05ab"),), "message 1 of the file ends inside a field"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("ranks", "message"), WRONG, ids=range(len(WRONG)))
@@ -282,17 +287,20 @@ def test_lists_are_read_from_the_wire():
     assert _node(b"\x52" + bytes([len(held)]) + held).attributes == {"comm_group": [5, 7]}
 
 
-@pytest.mark.parametrize(("attributes", "grouping", "message"), [
-    ({"involved_dim": [1, 0]}, {}, "add dims=4x2"),
-    ({"involved_dim": [1, 0]}, {"dims": (4, 4)}, "their product is the number of ranks"),
-    ({"involved_dim": [1, 0]}, {"dims": (2, 2, 2)}, "one size for each dimension"),
-    ({"involved_dim": "all"}, {}, "is not a list of booleans"),
-    ({"comm_group": [5]}, {}, "does not contain the rank itself"),
-    ({"pg_name": "7"}, {"members": {"0": (0, 1)}, "file": "g.json"}, "group '7' is not in g.json, which has 0"),
-    ({"pg_name": "1", "comm_group": 2}, {}, "differ"),
-    ({"pg_ranks": [0, 1]}, {}, "pg_ranks chooses ranks, but is not supported"),
-    ({"involved_dims": [1, 0]}, {}, "involved_dims chooses ranks"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attributes", "grouping", "message"),
+    [
+        ({"involved_dim": [1, 0]}, {}, "add dims=4x2"),
+        ({"involved_dim": [1, 0]}, {"dims": (4, 4)}, "their product is the number of ranks"),
+        ({"involved_dim": [1, 0]}, {"dims": (2, 2, 2)}, "one size for each dimension"),
+        ({"involved_dim": "all"}, {}, "is not a list of booleans"),
+        ({"comm_group": [5]}, {}, "does not contain the rank itself"),
+        ({"pg_name": "7"}, {"members": {"0": (0, 1)}, "file": "g.json"}, "group '7' is not in g.json, which has 0"),
+        ({"pg_name": "1", "comm_group": 2}, {}, "differ"),
+        ({"pg_ranks": [0, 1]}, {}, "pg_ranks chooses ranks, but is not supported"),
+        ({"involved_dims": [1, 0]}, {}, "involved_dims chooses ranks"),
+    ],
+)
 def test_what_chooses_members_and_is_not_understood_is_an_error(attributes, grouping, message):
     with pytest.raises(InputError, match=message):
         schedule_of("x", [[call(1, **attributes)]] * 4, grouping=Grouping(**grouping))

@@ -40,9 +40,12 @@ def test_a_binary_schedule_is_its_text(shared_data):
 
 
 FILES = (
-    "goal-samples/binary_tree_32.goal", "goal2-samples/src__schedgen__schedule.goal", "goal2-samples/tests__scripts__schedule.goal",
-    "goal2-samples/tests__network__binomialtreebcast_128_1024.goal", "goal2-samples/tests__testsim__test.goal",
-)  # fmt: skip
+    "goal-samples/binary_tree_32.goal",
+    "goal2-samples/src__schedgen__schedule.goal",
+    "goal2-samples/tests__scripts__schedule.goal",
+    "goal2-samples/tests__network__binomialtreebcast_128_1024.goal",
+    "goal2-samples/tests__testsim__test.goal",
+)
 
 
 @pytest.mark.parametrize("name", FILES)

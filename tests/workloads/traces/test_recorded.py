@@ -126,9 +126,13 @@ def test_threads_of_a_rank_take_the_messages_of_one_queue_by_time():
         (90, 0, Event.POST, SEND, 5, 6, 8),
     )
     program = thread(
-        8, qp(1, 6, UD), (20, 0, Event.RECEIVED, 128, 6, 5, 48), (30, 0, Event.POST, SEND, 6, 5, 8), (100, 0, Event.RECEIVED, 128, 6, 5, 48),
+        8,
+        qp(1, 6, UD),
+        (20, 0, Event.RECEIVED, 128, 6, 5, 48),
+        (30, 0, Event.POST, SEND, 6, 5, 8),
+        (100, 0, Event.RECEIVED, 128, 6, 5, 48),
         (110, 0, Event.POST, SEND, 6, 5, 9),
-    )  # fmt: skip
+    )
     other = thread(8, (60, 0, Event.RECEIVED, 128, 6, 5, 48), (70, 0, Event.POST, SEND, 6, 5, 8), tid=9)
     for threads in ([a, program, other], [a, other, program]):
         s = (found := recorded_schedule("x", threads)).schedule
@@ -193,10 +197,14 @@ def test_collectives_are_comments_before_their_operations():
 def test_collectives_of_two_ranks_at_once_stand_in_their_own_ranks():
     both = [
         thread(
-            pid, qp(pid, mine), (at, 0, Event.BEGIN, 0, 1, 0, 64), (at + 20, 0, Event.POST, SEND, mine, 11 - mine, size), (at + 40, 0, Event.END, 0, 1, 0, 64)
+            pid,
+            qp(pid, mine),
+            (at, 0, Event.BEGIN, 0, 1, 0, 64),
+            (at + 20, 0, Event.POST, SEND, mine, 11 - mine, size),
+            (at + 40, 0, Event.END, 0, 1, 0, 64),
         )
         for pid, mine, at, size in ((7, 5, 20, 100), (8, 6, 25, 200))
-    ]  # fmt: skip
+    ]
     text = write_goal((found := recorded_schedule("x", both, ("barrier", "allreduce"))).schedule, found.notes)
     for size, part in zip((100, 200), text.split("rank ")[1:], strict=True):
         begin, end = part.index("// begin allreduce 64"), part.index("// end allreduce 64")

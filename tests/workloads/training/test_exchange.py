@@ -60,9 +60,18 @@ def stage_0(tensor: int, data: int, apart: int = 1) -> list[int]:
     return [tensor * d for d in range(0, data, apart)]
 
 
-@pytest.mark.parametrize(("tensor", "pipeline", "element"), [
-    (1, 1, 2), (1, 1, 4), (2, 1, 2), (4, 1, 4), (8, 1, 2), (8, 2, 2), (8, 4, 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tensor", "pipeline", "element"),
+    [
+        (1, 1, 2),
+        (1, 1, 4),
+        (2, 1, 2),
+        (4, 1, 4),
+        (8, 1, 2),
+        (8, 2, 2),
+        (8, 4, 4),
+    ],
+)
 def test_a_step_is_one_replica_s_and_the_all_reduce(tensor: int, pipeline: int, element: int) -> None:
     """Gradients of a rank: its share of the parameters. All adapters of a node take part, through
     whichever GPUs the group has there."""
@@ -71,9 +80,11 @@ def test_a_step_is_one_replica_s_and_the_all_reduce(tensor: int, pipeline: int, 
     options = {"tensor": tensor, "pipeline": pipeline}
     whole = step(NODES, **options, batch=4 * data, gradient_bytes=element)
     alone = took(
-        "training-step:1," + ",".join(f"{k}={v}" for k, v in (SMALL | options).items()) + f",batch=4,gpus={min(8, tensor * pipeline)}",
+        "training-step:1,"
+        + ",".join(f"{k}={v}" for k, v in (SMALL | options).items())
+        + f",batch=4,gpus={min(8, tensor * pipeline)}",
         list(range(8 * max(1, tensor * pipeline // 8))),
-    )  # fmt: skip
+    )
     exchanged = collective("all-reduce", DENSE * element / (tensor * pipeline), stage_0(tensor, data))
     assert whole == pytest.approx(alone + exchanged, rel=2e-3)
 
@@ -168,11 +179,14 @@ def test_groups_of_one_adapter_take_as_long_as_all_their_bytes(generation: str) 
         assert longer == pytest.approx(tensor * (one[1] - one[0]), rel=0.01)
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("training-step:1,parameters=1e6,batch=64", "needs both parameters and operations"),
-    ("training-step:1,parameters=1e6,operations=1e9,tensor=8,batch=64", "tensor is for transformers"),
-    ("training-step:1,gradient-bytes=3", "gradient-bytes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("training-step:1,parameters=1e6,batch=64", "needs both parameters and operations"),
+        ("training-step:1,parameters=1e6,operations=1e9,tensor=8,batch=64", "tensor is for transformers"),
+        ("training-step:1,gradient-bytes=3", "gradient-bytes"),
+    ],
+)
 def test_what_is_refused_is_one_line(text: str, says: str) -> None:
     with pytest.raises(InputError, match=says) as refused:
         softib.simulate(fabric(), text)

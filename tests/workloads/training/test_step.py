@@ -42,9 +42,20 @@ def test_operations_are_those_of_the_paper() -> None:
     assert GPT3.flops(1) / (6 * GPT3.parameters * 2048) == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.parametrize(("stages", "micro", "chunks"), [
-    (1, 1, 1), (1, 5, 1), (4, 4, 1), (4, 9, 1), (8, 3, 1), (4, 8, 2), (2, 2, 3), (4, 4, 2), (8, 16, 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("stages", "micro", "chunks"),
+    [
+        (1, 1, 1),
+        (1, 5, 1),
+        (4, 4, 1),
+        (4, 9, 1),
+        (8, 3, 1),
+        (4, 8, 2),
+        (2, 2, 3),
+        (4, 4, 2),
+        (8, 16, 4),
+    ],
+)
 def test_every_micro_batch_goes_forth_and_back_once(stages: int, micro: int, chunks: int) -> None:
     for stage in range(stages):
         order = order_of(stage, stages, micro, chunks)
@@ -129,15 +140,18 @@ def test_scaling_is_a_curve_over_gpus() -> None:
 HOSTS = Hosts(np.arange(4), tuple(f"h{i}" for i in range(4)), np.zeros(4, np.int64))
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("training-step:1,tensor=3,batch=4", "are not whole replicas"),
-    ("training-step:1,tensor=8,batch=7", "a batch of 7 is not whole"),
-    ("training-step:1,experts=8,top-k=9,batch=32", "a token goes to 9 experts, and a layer has 8"),
-    ("training-step:1,tensor=8,batch=4,tflops=inf", "tflops: 'inf'"),
-    ("training-step:1,tensor=8,pipeline=4,layers=30,batch=8", "30 layers are not whole for 4 stages"),
-    ("training-step:1,tensor=8,expert=2,batch=8", "expert 2 needs experts"),
-    ("training-step:1,achieved=2", "achieved"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("training-step:1,tensor=3,batch=4", "are not whole replicas"),
+        ("training-step:1,tensor=8,batch=7", "a batch of 7 is not whole"),
+        ("training-step:1,experts=8,top-k=9,batch=32", "a token goes to 9 experts, and a layer has 8"),
+        ("training-step:1,tensor=8,batch=4,tflops=inf", "tflops: 'inf'"),
+        ("training-step:1,tensor=8,pipeline=4,layers=30,batch=8", "30 layers are not whole for 4 stages"),
+        ("training-step:1,tensor=8,expert=2,batch=8", "expert 2 needs experts"),
+        ("training-step:1,achieved=2", "achieved"),
+    ],
+)
 def test_what_does_not_divide_is_one_line(text: str, says: str) -> None:
     with pytest.raises(InputError, match=says) as refused:
         parse(text).messages(HOSTS)

@@ -190,8 +190,8 @@ def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> tuple[np.ndarray, float]:
-    """(ranks from 1, equal values share the mean of theirs; the sum of t**3 - t over groups of t
-    equal values)."""
+    """Return (ranks from 1, equal values share the mean of theirs; the sum of t**3 - t over groups
+    of t equal values)."""
     _, at, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return (last - (count - 1) / 2)[at.reshape(-1)], float((count.astype(float) ** 3 - count).sum())

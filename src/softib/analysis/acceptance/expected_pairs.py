@@ -69,7 +69,7 @@ def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: E
 
 
 def _host_numbers(ends: Ends) -> np.ndarray:
-    """Row of the first end of each end's host."""
+    """Return the row of the first end of each end's host."""
     first: dict[str, int] = {}
     return np.array([first.setdefault(h, i) for i, h in enumerate(ends.host)], np.int64)
 
@@ -121,7 +121,7 @@ class Paths:
     port: np.ndarray
 
     def of(self, i: int) -> np.ndarray:
-        """Ports of message ``i``."""
+        """Return ports of message ``i``."""
         return self.port[self.first[i] : self.first[i + 1]]
 
 

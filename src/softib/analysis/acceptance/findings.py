@@ -143,7 +143,7 @@ def _folded(measured: Measurements, cases: dict[tuple[str, int], _Case]) -> list
 
 
 def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding:
-    """The finding of one part."""
+    """Return the finding of one part."""
     name, where, trained = _place(measured, e, case.part)
     kinds = case.tests
     bandwidth = [b for t, b in kinds.items() if not TESTS[t].latency]

@@ -55,8 +55,8 @@ def _both(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _that_meet(
     e: Expectation, source: np.ndarray, target: np.ndarray, probes: np.ndarray, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs of ``probes`` that share a link with the load, pairs of ``others`` that matter to
-    them)."""
+    """Return (pairs of ``probes`` that share a link with the load, pairs of ``others`` that matter
+    to them)."""
     probe = _links(e, source[probes], target[probes])
     load = _links(e, source[others], target[others])
     on_load = np.zeros(len(e.gbps), bool)
@@ -74,7 +74,7 @@ def _that_meet(
 
 
 def _links(e: Expectation, a: np.ndarray, b: np.ndarray) -> Paths:
-    """The links of both directions of each pair."""
+    """Return the links of both directions of each pair."""
     there, back = e.paths(a, b), e.paths(b, a)
     pair = np.concatenate([np.repeat(np.arange(len(a)), np.diff(p.first)) for p in (there, back)])
     order = np.argsort(pair, kind="stable")

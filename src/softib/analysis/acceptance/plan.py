@@ -197,8 +197,8 @@ def plan_batches(
 
 
 def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
-    """A batch for each part of the round: its pairs measure, the others are the load. None if a
-    round has a single pair."""
+    """Return a batch for each part of the round: its pairs measure, the others are the load. None
+    if a round has a single pair."""
     part = measuring_parts(len(one))
     out = []
     for number in range(int(part.max(initial=-1)) + 1):
@@ -209,7 +209,7 @@ def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[B
 
 
 def _crossed(e: Expectation, one: Round) -> list[set[int]]:
-    """Ports that data of each pair leaves by, both directions."""
+    """Return ports that data of each pair leaves by, both directions."""
     there, back = e.paths(one.source, one.target), e.paths(one.target, one.source)
     return [set(there.of(i).tolist()) | set(back.of(i).tolist()) for i in range(len(one))]
 

@@ -108,7 +108,7 @@ def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> 
 
 
 def _remembered(predict: Predict) -> Predict:
-    """``predict``, which runs once for the same values."""
+    """Return ``predict``, which runs once for the same values."""
     known: dict[tuple[tuple[str, float], ...], np.ndarray] = {}
 
     def once(values: Mapping[str, float]) -> np.ndarray:
@@ -131,7 +131,7 @@ def _moved(start: Mapping[str, float], knob: Knob, predict: Predict) -> int:
 def _fitted(
     log: BenchmarkLog, knobs: list[Knob], start: Mapping[str, float], predict: Predict, rows: np.ndarray
 ) -> dict[str, float]:
-    """Values of ``knobs`` with the smallest squares of the logarithms of ``rows``."""
+    """Return values of ``knobs`` with the smallest squares of the logarithms of ``rows``."""
     within = lambda v: {k.name: min(v[k.name], k.most) for k in knobs}
     residuals = lambda v: np.clip(log_ratio(log, predict({**start, **within(v)}))[rows], -MOST, MOST)
     starts = [dict(zip([k.name for k in knobs], s, strict=True)) for s in product(*(k.starts for k in knobs))]
@@ -140,7 +140,7 @@ def _fitted(
 
 
 def half_width(ratios: np.ndarray) -> float:
-    """Half the width of a range that holds :data:`INSIDE` of rows to come, as a logarithm: the
-    quantile that covers one more row than there are (split conformal prediction)."""
+    """Return half the width of a range that holds :data:`INSIDE` of rows to come, as a logarithm:
+    the quantile that covers one more row than there are (split conformal prediction)."""
     ordered = np.sort(np.abs(ratios))
     return float(ordered[min(math.ceil(INSIDE * (len(ordered) + 1)), len(ordered)) - 1])

@@ -22,7 +22,7 @@ Residuals = Callable[[dict[str, float]], np.ndarray]
 
 
 def fit(start: Mapping[str, float], residuals: Residuals, rounds: int = 8) -> dict[str, float]:
-    """Values of the parameters of ``start`` (positive) with the smallest sum of squares of
+    """Return values of the parameters of ``start`` (positive) with the smallest sum of squares of
     ``residuals``, after at most ``rounds``."""
     names = sorted(start)
     low = np.log([start[n] * SMALLEST for n in names])

@@ -72,7 +72,8 @@ def _value(pattern: str, job: Job, size: int, run: Callable[[Job], float]) -> fl
 
 
 def of_law(job: Nccl, hosts: Hosts, machine: MachineFile) -> Callable[[Job], float]:
-    """Runs of an NCCL ``job`` by the law of an idle network, on nodes as ``machine`` describes them."""
+    """Return runs of an NCCL ``job`` by the law of an idle network, on nodes as ``machine``
+    describes them."""
     rows = rows_of(job, hosts)
     placed = machine_of_job(job, hosts.name, rows, hosts.gbps)
     changes: dict[str, Any] = {"constants": machine.nccl}
@@ -91,6 +92,6 @@ def of_law(job: Nccl, hosts: Hosts, machine: MachineFile) -> Callable[[Job], flo
 
 
 def log_ratio(log: BenchmarkLog, predicted: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Logarithm of measured over predicted time of each row."""
+    """Return the logarithm of measured over predicted time of each row."""
     ratio = np.log(np.array([value for _, value in log.rows]) / np.maximum(predicted, 1e-9))
     return ratio if log.unit == "us" else -ratio

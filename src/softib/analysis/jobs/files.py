@@ -156,8 +156,8 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
 
 
 def _nodes(job: Mapping[str, Any]) -> str:
-    """The hostlist: ``nodes`` of the job, or ``job_resources.nodes``, a text before Slurm 23.11,
-    then an object with ``list`` and ``allocation``; "" without any."""
+    """Return the hostlist: ``nodes`` of the job, or ``job_resources.nodes``, a text before Slurm
+    23.11, then an object with ``list`` and ``allocation``; "" without any."""
     resources = job.get("job_resources")
     nodes = job.get("nodes") or (resources.get("nodes") if isinstance(resources, Mapping) else None)
     if isinstance(nodes, Mapping):

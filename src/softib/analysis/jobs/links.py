@@ -68,7 +68,7 @@ class JobLinks:
         return [j.job.name for i, j in enumerate(self.jobs) if self.uses[i, channels].any()]
 
     def ports_of(self, job: int) -> list[tuple[str, int, int]]:
-        """(host, NodeGUID, portnum) of each of its adapters' ports."""
+        """Return (host, NodeGUID, portnum) of each of its adapters' ports."""
         f, out = self.fabric, []
         for port in self.port[self.network.n_links + self.jobs[job].ends].tolist():
             node = int(f.port_node[port])
@@ -204,7 +204,7 @@ def _rows(fabric: Fabric, port: np.ndarray) -> dict[tuple[int, int], tuple[int, 
 
 
 def _placed(fabric: Fabric, node: np.ndarray, jobs: Sequence[ScheduledJob]) -> tuple[JobOnFabric, ...]:
-    """``node`` of each of the network's hosts."""
+    """Return ``node`` of each of the network's hosts."""
     ends: dict[str, list[int]] = {}
     rails: list[str] = []
     for end, n in enumerate(node.tolist()):
@@ -228,7 +228,7 @@ def _placed(fabric: Fabric, node: np.ndarray, jobs: Sequence[ScheduledJob]) -> t
 
 
 def _pairs(job: JobOnFabric) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of each rail, or those of shifts."""
+    """Return all pairs of each rail, or those of shifts."""
     src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for rail in np.unique(job.rail).tolist():
         ends = job.ends[job.rail == rail]

@@ -25,8 +25,8 @@ def ran_at(span: Span, at_s: float) -> bool:
 
 
 def slurm_span(job: Mapping[str, Any], states: set[str]) -> Span:
-    """``start_time`` and ``end_time`` of ``squeue`` and ``scontrol --json``, or those in the object
-    ``time`` of ``sacct --json``."""
+    """Return ``start_time`` and ``end_time`` of ``squeue`` and ``scontrol --json``, or those in the
+    object ``time`` of ``sacct --json``."""
     times = job.get("time")
     both = (times.get("start"), times.get("end")) if isinstance(times, Mapping) else (None, None)
     begin, end = (
@@ -37,8 +37,8 @@ def slurm_span(job: Mapping[str, Any], states: set[str]) -> Span:
 
 
 def _slurm_number(value: Any) -> float | None:
-    """Seconds since 1970, as a number or (Slurm 23.02 and later) ``{"set": true, "infinite": false,
-    "number": N}``; 0 is none."""
+    """Return seconds since 1970, as a number or (Slurm 23.02 and later) ``{"set": true, "infinite":
+    false, "number": N}``; 0 is none."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) is True and not value.get("infinite") else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
@@ -47,7 +47,7 @@ def _slurm_number(value: Any) -> float | None:
 
 
 def pod_span(status: Mapping[str, Any]) -> Span:
-    """``startTime`` of a pod, and when the last of its containers ended, where all have."""
+    """Return ``startTime`` of a pod, and when the last of its containers ended, where all have."""
     begin, containers = _rfc3339(status.get("startTime")), status.get("containerStatuses")
     if status.get("phase") not in ("Succeeded", "Failed") or not isinstance(containers, list):
         return begin, None

@@ -86,7 +86,7 @@ class Why(Result):
         return f"<Why: {first.code} {first.probability:.0%}>" if first else "<Why: nothing read>"
 
     def text_lines(self) -> list[str]:
-        """The ranking as text."""
+        """Return the ranking as text."""
         out = [f"{', '.join(self.files)}: {counted(self.lines, 'line')}"]
         for event in self.symptoms[:SHOWN_CAUSES]:
             ends = f" ({event.local} → {event.remote})" if event.local or event.remote else ""

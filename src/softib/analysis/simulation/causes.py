@@ -124,7 +124,8 @@ def _busy(run: RunResult, port: int) -> BusyPort:
 
 
 def _hashed(run: RunResult, port: int) -> BusyPort:
-    """Cause at a port of Ethernet. The run does not record which flows the hash led over it."""
+    """Return cause at a port of Ethernet. The run does not record which flows the hash led over
+    it."""
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     figures = {name: int(column[port]) for name, column in run.outcome.port_figures.items()}
@@ -167,7 +168,7 @@ def _hashed(run: RunResult, port: int) -> BusyPort:
 
 
 def _links_to_switches(run: RunResult, port: int) -> np.ndarray:
-    """Ports of the other links to switches of the switch of ``port``."""
+    """Return ports of the other links to switches of the switch of ``port``."""
     f = run.fabric
     others = f.node_base[f.port_node[port]] + 1 + np.arange(f.node_nports[f.port_node[port]])
     others = others[f.linked[others] & (others != port)]
@@ -175,7 +176,7 @@ def _links_to_switches(run: RunResult, port: int) -> np.ndarray:
 
 
 def _mean_of_others(run: RunResult, port: int) -> float:
-    """Their mean load; 0 without any."""
+    """Return their mean load; 0 without any."""
     others = _links_to_switches(run, port)
     return float(run.load[others].mean()) if len(others) else 0.0
 
@@ -258,8 +259,8 @@ def _cause(
 
 
 def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]:
-    """:func:`_cause` if no link is busy for half of the run: latencies, messages that wait for
-    earlier ones, or ACK timeouts after losses."""
+    """Return :func:`_cause` if no link is busy for half of the run: latencies, messages that wait
+    for earlier ones, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
     discards = run.outcome.counters["port_xmit_discards"]
     if run.outcome.dissolved:
@@ -320,7 +321,7 @@ def engine_loads(run: RunResult) -> list[EngineLoad]:
 
 
 def _busiest_bytes(run: RunResult, network: object) -> float:
-    """ps that the busiest link between switches needs for the run's bytes (over 8000)."""
+    """Return ps that the busiest link between switches needs for the run's bytes (over 8000)."""
     from softib.sim import static
     from softib.sim.static_network import Network
 

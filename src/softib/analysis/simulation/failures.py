@@ -62,7 +62,8 @@ def fault_effects(run: FailureRun) -> list[FaultEffect]:
 
 
 def figures(run: FailureRun, fabric: Fabric) -> dict[str, Any]:
-    """``faults``, ``management``, ``retransmission`` and ``unreachable`` of the figures of a run."""
+    """Return ``faults``, ``management``, ``retransmission`` and ``unreachable`` of the figures of a
+    run."""
     arrived, repeated = run.outcome.arrived_ps >= 0, run.resent > 0
     ends = run.milestones.sweeps
     return {

@@ -57,8 +57,8 @@ def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | 
 
 
 def link_tiers(fabric: Fabric) -> tuple[np.ndarray, tuple[str, ...]]:
-    """``(row of each port, names)``: -1 without a link; hosts to switches, then between switches by
-    how far these are from hosts, then switches to hosts."""
+    """Return ``(row of each port, names)``: -1 without a link; hosts to switches, then between
+    switches by how far these are from hosts, then switches to hosts."""
     f = fabric
     peer = np.maximum(f.port_peer, 0)
     switch = f.is_switch[f.port_node]
@@ -82,7 +82,7 @@ def _tier_name(kind: int) -> str:
 
 
 def _ranks(f: Fabric) -> np.ndarray:
-    """Links from each node to the nearest host: leaves 1 (int64[nodes], hosts 0)."""
+    """Return links from each node to the nearest host: leaves 1 (int64[nodes], hosts 0)."""
     rank = np.where(f.is_switch, 255, 0).astype(np.int64)
     linked = np.flatnonzero(f.port_peer >= 0)
     a, b = f.port_node[linked], f.port_node[f.port_peer[linked]]
@@ -97,7 +97,7 @@ def _ranks(f: Fabric) -> np.ndarray:
 
 
 def loads_of_tiers(run: RunResult, samples: Samples) -> Heat:
-    """The mean load of each tier's links that carried anything, over time."""
+    """Return the mean load of each tier's links that carried anything, over time."""
     row, names = link_tiers(run.fabric)
     load = samples.load(run.gbps)
     used = (row >= 0) & (samples.octets.sum(axis=0) > 0)

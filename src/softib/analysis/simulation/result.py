@@ -40,15 +40,15 @@ WIDTH = 33
 
 
 def named_port(fabric: Fabric, place: str) -> int:
-    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not
-    there."""
+    """Return the row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that
+    is not there."""
     node, colon, number = place.rpartition(":")
     return port_at(fabric, f"{node}[{number}]" if colon and whole_number(number) is not None else place)
 
 
 def port_counters(run: RunResult, place: str) -> dict[str, int]:
-    """PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest value.
-    Raises :class:`InputError` for a port that is not there."""
+    """Return PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest
+    value. Raises :class:`InputError` for a port that is not there."""
     port = named_port(run.fabric, place)
     row, fields = run.outcome.counters[port], PortCounters.fields
     counted = {
@@ -58,7 +58,7 @@ def port_counters(run: RunResult, place: str) -> dict[str, int]:
 
 
 def as_perfquery(run: RunResult, place: str) -> str:
-    """The same as ``perfquery`` prints it (libibmad's ``mad_dump_perfcounters``)."""
+    """Return the same as ``perfquery`` prints it (libibmad's ``mad_dump_perfcounters``)."""
     lines = []
     for name, value in port_counters(run, place).items():
         shown = f"0x{value:0{HEX[name]}x}" if name in HEX else str(value)
@@ -67,7 +67,7 @@ def as_perfquery(run: RunResult, place: str) -> str:
 
 
 def label(name: str) -> str:
-    """``port_xmit_data`` as ``PortXmitData``."""
+    """Return ``port_xmit_data`` as ``PortXmitData``."""
     return "".join(ACRONYMS.get(part, part[:1].upper() + part[1:]) for part in name.split("_"))
 
 
@@ -144,8 +144,8 @@ class RunResult:
         return np.where((o.arrived_ps >= 0) & ~self.messages.computes, o.arrived_ps - o.began_ps, -1)
 
     def percentiles_ps(self) -> dict[str, float]:
-        """Latencies of the messages that arrived: ``p50``, ``p90``, ``p99``, ``p99.9``, ``min``,
-        ``max``, ``mean``."""
+        """Return latencies of the messages that arrived: ``p50``, ``p90``, ``p99``, ``p99.9``,
+        ``min``, ``max``, ``mean``."""
         took = self.took_ps[self.took_ps >= 0]
         if not len(took):
             return {}
@@ -153,11 +153,11 @@ class RunResult:
         return {"min": float(took.min()), **named, "max": float(took.max()), "mean": float(took.mean())}
 
     def slowest(self, n: int = 10) -> np.ndarray:
-        """Rows of the messages with the longest latency, the longest first."""
+        """Return rows of the messages with the longest latency, the longest first."""
         return np.argsort(-self.took_ps, kind="stable")[: min(n, int((self.took_ps >= 0).sum()))]
 
     def job_times(self) -> list[JobTimes]:
-        """Each job's time and rate."""
+        """Return each job's time and rate."""
         times = []
         o, m = self.outcome, self.messages
         for k, name in enumerate(self.jobs):

@@ -52,8 +52,8 @@ AT_ONCE = 1 << 20
 def phases_of(
     tables: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
 ) -> Phases:
-    """:func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``tables``, each pair on the SL
-    that its manager states.
+    """Return :func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``tables``, each pair on
+    the SL that its manager states.
 
     Raises :class:`InputError` for a pair that no path leads to, or that shares no partition.
     """
@@ -66,7 +66,7 @@ def phases_of(
 
 
 def _path_sl(tables: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
-    """``path_sl`` of :class:`Plane` for pairs of hosts; None where all are 0."""
+    """Return ``path_sl`` of :class:`Plane` for pairs of hosts; None where all are 0."""
     sls = np.zeros((len(plane.ends), len(plane.ends)), np.uint8)
     rows = max(AT_ONCE // hosts, 1)
     for begin in range(0, hosts, rows):
@@ -203,7 +203,8 @@ def run_workload(
 
 
 def _sl_note(engine: str, jobs: tuple[str, ...], m: Messages, forced: np.ndarray) -> tuple[str, ...]:
-    """A warning where jobs force other SLs than the engine states (``forced``: bool by message)."""
+    """Return a warning where jobs force other SLs than the engine states (``forced``: bool by
+    message)."""
     if not forced.any():
         return ()
     names, n = ", ".join(jobs[k] for k in np.unique(m.job[forced]).tolist()), int(forced.sum())
@@ -294,8 +295,8 @@ def _manager_settings(tables: Routed, workload: Workload) -> ManagerSettings:
 
 
 def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: FailureRun | None = None) -> RunResult:
-    """``frame`` with the outcome of ``m``, and notes on deadlocks and on cables that are longer
-    than credits reach."""
+    """Return ``frame`` with the outcome of ``m``, and notes on deadlocks and on cables that are
+    longer than credits reach."""
     if outcome.network == "infiniband":
         outcome.notes = (*outcome.notes, *credit_note(frame.plane, frame.plane.lay(m)))
     for cycle, end in ((outcome.deadlock, "for ever"), (outcome.dissolved, "until discards dissolved it")):
@@ -310,7 +311,7 @@ def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: Fai
 
 
 def _with_time_last(progress: Progress | None) -> Progress | None:
-    """``progress`` as the packet layer calls it: time first."""
+    """Return ``progress`` as the packet layer calls it: time first."""
     return None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
 
 
@@ -329,8 +330,8 @@ def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions 
 
 
 def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
-    """The row of the message that ``text`` means: a number, or ``SOURCE->DESTINATION#n``. Raises
-    :class:`InputError`, one line."""
+    """Return the row of the message that ``text`` means: a number, or ``SOURCE->DESTINATION#n``.
+    Raises :class:`InputError`, one line."""
     word = str(text).strip()
     row = whole_number(word)
     if row is not None:
@@ -355,7 +356,8 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
 
 
 def _all_ports(plane: Plane, m: Messages, laid: Laid) -> tuple[int, ...]:
-    """All cabled ports. Raises :class:`LimitError` where packets would pass more of them than are logged."""
+    """Return all cabled ports. Raises :class:`LimitError` where packets would pass more of them
+    than are logged."""
     hops = int((packets_of(m, laid.mtu) * np.diff(laid.first)).sum())
     if hops > MOST_LOGGED:
         raise LimitError(

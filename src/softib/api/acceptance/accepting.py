@@ -259,7 +259,7 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
 def launcher_of(
     source: str, running: str, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
 ) -> Launcher:
-    """The launcher ``name``; by default that of a running fabric, else ssh."""
+    """Return the launcher ``name``; by default that of a running fabric, else ssh."""
     chosen = name or (LOCAL if running else "ssh")
     if chosen == LOCAL and not running:
         raise InputError(f"{source} is not a running fabric; use --launcher ssh or --launcher srun to reach its hosts")

@@ -65,8 +65,8 @@ class Baseline(Suggests):
         return self._record.name
 
     def summary(self) -> dict[str, Any]:
-        """Its content: ``name``, ``nodes`` of the fabric, and the number of measured ``pairs`` by
-        test."""
+        """Return its content: ``name``, ``nodes`` of the fabric, and the number of measured
+        ``pairs`` by test."""
         r = self._record
         nodes = 0 if r.fabric is None else r.fabric.sizes.nodes
         return {"name": r.name, "nodes": nodes, "pairs": {test: len(p) for test, p in r.pairs.items()}}
@@ -193,7 +193,7 @@ def _ports(fabric: Fabric, observed: Observed | None) -> Any:
 
 
 def _kind_of(source: Any) -> str:
-    """``baseline``, ``accepted`` (JSON or journal), else ``fabric``."""
+    """Return ``baseline``, ``accepted`` (JSON or journal), else ``fabric``."""
     from softib.analysis.acceptance.baseline import KEY
     from softib.live.acceptance.journal import KEY as JOURNAL
 
@@ -221,7 +221,7 @@ def _pairs_of(accepted: Acceptance | str | os.PathLike[str]) -> Pairs:
 
 
 def _read_accepted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(about, measurements by name) of a journal or of a --json document."""
+    """Return (about, measurements by name) of a journal or of a --json document."""
     from softib.live.acceptance.journal import KEY, read_journal
 
     if f'"{KEY}"'.encode() not in head(path, HEAD):

@@ -108,7 +108,7 @@ class Coverage(Suggests, Result):
         write_text(path, self.certificate)
 
     def table(self) -> Table:
-        """One row a tier: directions, planned, proven."""
+        """Return one row a tier: directions, planned, proven."""
         return Table(columns(self.tiers, TierCoverage))
 
     def lines(self) -> list[str]:

@@ -306,7 +306,7 @@ def _now() -> str:
 
 
 def _inputs(place: _Place, source: Any, hosts: Any, lfts: Any, compare: Any) -> list[InputHash]:
-    """Hashes of the files, and of the cables and tables that the run used."""
+    """Return hashes of the files, and of the cables and tables that the run used."""
     import numpy as np
 
     from softib.input_files import content

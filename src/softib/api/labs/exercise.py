@@ -90,7 +90,7 @@ class Exercise:
 
 @functools.cache
 def exercises() -> dict[int, Exercise]:
-    """All laboratories by number."""
+    """Return all laboratories by number."""
     return {one.number: one for one in map(_read, sorted(FOLDER.glob("*.toml")))}
 
 

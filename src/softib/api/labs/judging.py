@@ -67,8 +67,8 @@ _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 
 def _value_of(text: str) -> float | None:
-    """The number in an answer: ``75 %``, ``48,200``, ``2,95``, ``LID 22``, ``0x16``; None if there is none, or more
-    than one."""
+    """Return the number in an answer: ``75 %``, ``48,200``, ``2,95``, ``LID 22``, ``0x16``; None if
+    there is none, or more than one."""
     if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text):
         return float(int(text, 16))
     match = _NUMBER.fullmatch(text)
@@ -103,7 +103,7 @@ def _rights(answer: Answer) -> list[Any]:
 
 
 def _node(text: str, fabric: Fabric) -> str:
-    """The name of the node that ``text`` names, itself or by one of its ports."""
+    """Return the name of the node that ``text`` names, itself or by one of its ports."""
     from softib.fabric.node_finder import split_port
 
     name = text.strip()
@@ -115,7 +115,7 @@ def _node(text: str, fabric: Fabric) -> str:
 
 
 def _port_of(text: str, fabric: Fabric) -> tuple[str, str]:
-    """(the port that ``text`` names, the port at the other end of its cable)."""
+    """Return (the port that ``text`` names, the port at the other end of its cable)."""
     from softib.fabric.node_finder import split_port
 
     split = split_port(text.strip())
@@ -275,8 +275,8 @@ def _no_shared_link(path: Path, fabric: str, sources: Sequence[str], size: str, 
 
 
 def _in_time(path: Path, fabric: str, job: str, p99_us: float) -> str:
-    """The workload in ``path`` completes on ``fabric``, and the messages of ``job`` have a p99 latency of at most
-    ``p99_us``."""
+    """Return whether the workload in ``path`` completes on ``fabric``, and the messages of ``job``
+    have a p99 latency of at most ``p99_us``."""
     import softib
 
     run = softib.simulate(path.with_name(fabric), str(path), layer="packet")
@@ -296,7 +296,8 @@ def _protected(path: Path, codes: Sequence[str]) -> str:
 
 
 def _standby(path: Path) -> str:
-    """The running fabric whose name the file has, has a master and a standby manager."""
+    """Return whether the running fabric whose name the file has, has a master and a standby
+    manager."""
     import softib
 
     name = read_text(path, "name of a running fabric").strip()

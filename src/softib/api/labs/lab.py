@@ -142,7 +142,7 @@ class Lab(Suggests, Result):
         return {name: text for name, text in given_out.items() if name in names}
 
     def plot(self) -> Drawing:
-        """The fabric as it was found."""
+        """Return the fabric as it was found."""
         with self._found() as fabric:
             return fabric.plot()
 
@@ -201,12 +201,12 @@ class Lab(Suggests, Result):
 
 
 def labs() -> list[Lab]:
-    """All laboratories, from a missing cable to the plan of a cluster."""
+    """Return all laboratories, from a missing cable to the plan of a cluster."""
     return [_lab(one) for one in exercises().values()]
 
 
 def lab(number: int) -> Lab:
-    """Laboratory ``number``. Raises :class:`InputError` if there is none.
+    """Return laboratory ``number``. Raises :class:`InputError` if there is none.
 
     >>> import softib
     >>> softib.lab(1).title
@@ -219,7 +219,7 @@ def lab(number: int) -> Lab:
 
 
 def fabric_of(text: str) -> Fabric:
-    """The fabric that the text of a fabric.yaml describes."""
+    """Return the fabric that the text of a fabric.yaml describes."""
     import softib
 
     with tempfile.TemporaryDirectory(prefix="softib-lab-") as scratch:

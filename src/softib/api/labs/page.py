@@ -23,8 +23,8 @@ STYLE = (
 
 
 def lab_page(number: int | None, given: Mapping[str, str]) -> str:
-    """The list of all laboratories (None), or one of them; with ``given``, the fields of its form, also the
-    judgement. Raises :class:`InputError` for an unknown laboratory."""
+    """Return the list of all laboratories (None), or one of them; with ``given``, the fields of its
+    form, also the judgement. Raises :class:`InputError` for an unknown laboratory."""
     if number is None:
         rows = "".join(f'<li><a href="/labs/{one.number}">{html.escape(one.title)}</a></li>' for one in labs())
         return _page("Laboratories", f'<p><a href="/">Map</a></p><ol>{rows}</ol>')

@@ -185,7 +185,8 @@ class UmadManager(Suggests):
         return "" if proof is None else proof.verdict
 
     def to_json(self) -> dict[str, Any]:
-        """Its last sweep, as ``softib sm run --json`` prints it (docs/schemas/sm-run.schema.json)."""
+        """Return its last sweep, as ``softib sm run --json`` prints it
+        (docs/schemas/sm-run.schema.json)."""
         report = SweepReport() if self._running is None else self._running.sm.report
         proof = None if self._running is None else self._running.proof
         return SmRun(self.state, self.port, self.counts["sweeps"], report.sent, report.sets, proof, report).to_json()

@@ -73,7 +73,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
             m._log("end", state=m.state)
 
     def dry_run(self, *, on_step: OnStep = lambda manager: None) -> list[PlannedChanges]:
-        """:meth:`UmadManager.dry_run` for one after the other."""
+        """Return :meth:`UmadManager.dry_run` for one after the other."""
         return [m.among_others().dry_run(on_step=on_step) for m in self]
 
     @property

@@ -95,7 +95,7 @@ class Jobs(Suggests):
         return self._links.to_json(self._slow)
 
     def table(self) -> Table:
-        """The same as a table, one row a job."""
+        """Return the same as a table, one row a job."""
         stated = self.to_json()
         return Table(
             {

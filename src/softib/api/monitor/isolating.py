@@ -55,7 +55,7 @@ class Isolation(Suggests, Result):
         return not self.choices
 
     def lines(self) -> list[str]:
-        """The proposals as text."""
+        """Return the proposals as text."""
         verbs = ("isolated", "released") if self.acted else ("would isolate", "would release")
         out = [f"{verbs[1]} {r.cable}: {r.why}" for r in self.released]
         for c in self.choices:
@@ -159,7 +159,8 @@ def isolate(
 
 
 def isolations(source: Any) -> IsolationLedger:
-    """All isolations on ``source`` (a running fabric or ``umad:DEVICE``), the newest first."""
+    """Return all isolations on ``source`` (a running fabric or ``umad:DEVICE``), the newest
+    first."""
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import memory_of
 
@@ -186,7 +187,7 @@ def release_isolated(
 
 @contextmanager
 def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Records | None]]:
-    from softib.live.umad_sm.wire import KeyedWire
+    from softib.live.umad_client.wire import KeyedWire
     from softib.monitor.isolation.records import Records
     from softib.monitor.opening import open_source
     from softib.monitor.seen_ports import locked
@@ -221,7 +222,7 @@ def _any(choices: list[Choice]) -> bool:
 
 
 def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
-    """The fabric; a live one is read by MADs."""
+    """Return the fabric; a live one is read by MADs."""
     from softib.live.subnet_reader import read_wire
 
     if opened is not None:

@@ -90,7 +90,7 @@ class TopView(Suggests):
         self.order = order
 
     def screen(self, lines: int = 24, width: int = 120) -> RenderableType:
-        """The last round for a Rich console of that many lines and columns."""
+        """Return the last round for a Rich console of that many lines and columns."""
         from softib.render.top import top_screen
 
         return top_screen(
@@ -98,7 +98,7 @@ class TopView(Suggests):
         )
 
     def text(self, width: int = 120, lines: int = 24) -> str:
-        """The last round as plain text."""
+        """Return the last round as plain text."""
         import io
 
         from rich.console import Console
@@ -108,7 +108,8 @@ class TopView(Suggests):
         return out.getvalue()
 
     def to_json(self) -> dict[str, Any]:
-        """The last round as ``softib top --json`` prints it (docs/schemas/top.schema.json)."""
+        """Return the last round as ``softib top --json`` prints it
+        (docs/schemas/top.schema.json)."""
         from softib.render.top import top_figures
 
         return top_figures(self._watch, self.source, self.order, self._jobs).to_json()
@@ -176,7 +177,7 @@ def observe(
     until: float | None = None,
     on_round: Callable[[dict[str, Any]], None] = lambda one: None,
 ) -> Observed:
-    """Counters over time of one source, or of two files and more.
+    """Return counters over time of one source, or of two files and more.
 
     A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets, begun ``every`` seconds apart.
     Files: ibdiagnet's .db_csv of different times; output of perfquery and ibqueryerrors, with

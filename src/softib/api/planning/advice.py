@@ -189,7 +189,7 @@ def _check(facts: Facts) -> None:
 
 
 def kind_of(workload: Any) -> str:
-    """The kind of job that the pattern of a workload's first job implies."""
+    """Return the kind of job that the pattern of a workload's first job implies."""
     from softib.workloads.workload import read
 
     pattern = str(read(workload).jobs[0].pattern)  # type: ignore[attr-defined]
@@ -201,8 +201,8 @@ def kind_of(workload: Any) -> str:
 def _compared(
     facts: Facts, workload: Any, networks: Sequence[str], per_host: int, prices: str | os.PathLike[str] | None
 ) -> tuple[Comparison, dict[str, float], MessageFigures, list[str]]:
-    """The workload over the networks on a full-bisection fabric of the job's size, or of its first
-    ports; its communication in that run, its messages, and notes."""
+    """Return the workload over the networks on a full-bisection fabric of the job's size, or of its
+    first ports; its communication in that run, its messages, and notes."""
     from softib.api.fabric import generate
     from softib.api.simulation.comparison import compare
 
@@ -241,7 +241,7 @@ def _compared(
 
 
 def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, float]:
-    """Time of a training step and its share of communication, as it is on InfiniBand."""
+    """Return the time of a training step and its share of communication, as it is on InfiniBand."""
     from softib.api.simulation.simulate import scaling
 
     if facts.kind != "training":

@@ -45,7 +45,7 @@ class BillOfMaterials(Result):
 
 
 def bill_of_materials(bill: Bill) -> BillOfMaterials:
-    """A bill as documents hold it."""
+    """Return a bill as documents hold it."""
     without = [item.text for item in bill.open]
     return BillOfMaterials(
         bill.currency, bill.date, bill.low, bill.high, without, [BillItem(*item.row()) for item in bill.items]

@@ -165,8 +165,8 @@ class CablePlan(Suggests):
         ]
 
     def table(self) -> Table:
-        """One row a link: both ends with rack and unit, ``path_m`` along the trays, ``length_m``
-        ordered, ``medium``, ``label_a`` and ``label_z``."""
+        """Return one row a link: both ends with rack and unit, ``path_m`` along the trays,
+        ``length_m`` ordered, ``medium``, ``label_a`` and ``label_z``."""
         c, f = self._cables, self._cables.fabric
         floor, layout = c.layout.floor, c.layout
         from softib.plan.plugs import media_of
@@ -286,7 +286,7 @@ class CablePlan(Suggests):
 
 
 def generation_of(fabric: Fabric) -> str:
-    """The fastest speed of a fabric's links, as the name of its generation. Raises
+    """Return the fastest speed of a fabric's links, as the name of its generation. Raises
     :class:`InputError` if the source records none."""
     from softib.fabric.end_ports import port_gbps
     from softib.iba.rates import SPEED_BY_NAME

@@ -118,8 +118,8 @@ class Cost(Suggests):
         return PriceRange(self.bill.low + energy.low, self.bill.high + energy.high)
 
     def per_gpu_hour(self, efficiency: float = 1.0, gpus: int | None = None) -> PriceRange | None:
-        """Cost of the network for one useful GPU-hour: the total over the hours of all GPUs times
-        ``efficiency``; None without a number of GPUs."""
+        """Return the cost of the network for one useful GPU-hour: the total over the hours of all
+        GPUs times ``efficiency``; None without a number of GPUs."""
         count = gpus or self._gpus
         if not count or not efficiency:
             return None
@@ -221,7 +221,7 @@ class Cost(Suggests):
 
 
 def _flat(row: ScalingRow) -> dict[str, float | None]:
-    """The values of :data:`CURVE`."""
+    """Return the values of :data:`CURVE`."""
     values: list[float | None] = [row.gpus, row.step_us, row.efficiency, row.relative]
     for paid in (row.price, row.gpu_hour):
         values += [None, None] if paid is None else [paid.low, paid.high]
@@ -238,8 +238,8 @@ def plan_cost(
     scale: Sequence[int] = (),
     prices: str | os.PathLike[str] | None = None,
 ) -> Cost:
-    """The bill of ``source`` on ``floor`` with energy over the cost book's years; with ``gpus`` the
-    cost of the network for a GPU-hour.
+    """Return the bill of ``source`` on ``floor`` with energy over the cost book's years; with
+    ``gpus`` the cost of the network for a GPU-hour.
 
     ``workload``: a training step of all ``gpus``; its efficiency makes it the cost of a useful GPU-hour. Each number
     of ``scale`` is a row of the scaling curve, with the batch in proportion. Raises :class:`InputError`.

@@ -171,8 +171,8 @@ class Designs(Suggests):
         return -(-devices // MANAGEMENT_PORTS)
 
     def fabric(self, label: str | None = None) -> Fabric:
-        """The fabric of a design (default: the first), as :func:`softib.generate` makes it. Raises
-        :class:`UnknownName`."""
+        """Return the fabric of a design (default: the first), as :func:`softib.generate` makes it.
+        Raises :class:`UnknownName`."""
         return _fabric(self._design(label))
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
@@ -196,7 +196,7 @@ class Designs(Suggests):
         return paths
 
     def rows(self) -> list[DesignRow]:
-        """One row a design."""
+        """Return one row a design."""
         return [_row(d) for d in self._designs]
 
     def table(self) -> Table:
@@ -269,7 +269,7 @@ def _row(design: Design) -> DesignRow:
         None
         if growth is None
         else GrowthRow(growth.new_switches, growth.idle_switches, growth.kept, growth.moved, growth.new),
-        shape.note,
+        shape.remarks,
     )
 
 
@@ -283,7 +283,7 @@ def plan_design(
     seed: int = 0,
     steps: Steps = unwatched,
 ) -> Designs:
-    """Designs for ``demand``.
+    """Return designs for ``demand``.
 
     ``budget``: instead of the demand's hosts, use the number that the first design connects for this
     sum (middle prices). ``storage_ports`` of every host and one port of each of ``storage_hosts`` form

@@ -32,8 +32,8 @@ class Attachment:
     set the variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs; ``exclusive``:
     alone on its ports; ``mount``: show ``/sys/class/infiniband`` in a mount namespace;
     ``refresh_s``: seconds between refreshes of its files; ``net``: in the network of its node, with
-    IP over InfiniBand; ``capture``: a file to which the datagrams of that network are written;
-    ``assert_rdma``: the exit code is :data:`NO_RDMA` if the program succeeds but verbs moved
+    IP over InfiniBand; ``connected``: that network is in connected mode; ``capture``: a file to which
+    its packets are written; ``assert_rdma``: the exit code is :data:`NO_RDMA` if the program succeeds but verbs moved
     nothing; ``environment``: further variables of the program; ``record``: a GOAL schedule
     (``.goal`` or ``.bin``) to which its sends, receives and computations are written."""
 
@@ -43,6 +43,7 @@ class Attachment:
     mount: bool = False
     refresh_s: float | None = None
     net: bool = False
+    connected: bool = False
     capture: str | os.PathLike[str] | None = None
     assert_rdma: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -55,10 +56,10 @@ def _recording(path: str | os.PathLike[str]) -> Recording:
     return recording_to(path)
 
 
-def _network(instance: Instance, place: dict[str, Any], notice: Notice) -> Network:
+def _network(instance: Instance, place: dict[str, Any], connected: bool, notice: Notice) -> Network:
     from softib.ulp.ipoib.network import join
 
-    network = join(instance, place)
+    network = join(instance, place, connected)
     for problem in network.problems:
         notice(f"{place['place']}: {problem}")
     return network
@@ -128,7 +129,8 @@ def run_here(
         with contextlib.suppress(SoftibError):  # without the daemon the last state stays
             ask(instance, "refresh", view=folder.name)
 
-    network = _network(instance, place, notice) if manner.net or manner.capture is not None else None
+    with_network = manner.net or manner.connected or manner.capture is not None
+    network = _network(instance, place, manner.connected, notice) if with_network else None
     env = {**place["env"], **manner.environment, "SOFTIB_PLACE": place["place"]}
     if network is not None:
         env |= {"SOFTIB_ADDRESS": "".join(network.addresses[:1]), "SOFTIB_ADDRESSES": " ".join(network.addresses)}

@@ -105,7 +105,7 @@ class CiRun(Result):
         )
 
     def to_junit(self) -> str:
-        """JUnit XML: a test case a command, and one for the use of verbs."""
+        """Return JUnit XML: a test case a command, and one for the use of verbs."""
         failed = sum(c.exit_code != 0 for c in self.commands) + (self.exit_code == NO_RDMA)
         counts = {"tests": str(len(self.commands) + 1), "failures": str(failed), "errors": "0"}
         root = ElementTree.Element("testsuites", {"name": "softib ci", **counts})
@@ -180,8 +180,8 @@ def _by_node(
     nodes: Sequence[str],
     schedule: Sequence[PlannedFault],
 ) -> dict[str, list[str]]:
-    """The command of each node. Nodes, places of faults and programs are checked: before the fabric
-    is up, not after it."""
+    """Return the command of each node. Nodes, places of faults and programs are checked: before the
+    fabric is up, not after it."""
     from softib.live.launch.preload import find_program
 
     arrays = fabric.arrays
@@ -354,7 +354,7 @@ def _code(child: subprocess.Popen[bytes]) -> int:
 
 
 def _counters(fabric: RunningFabric) -> str:
-    """Every port's counters as CSV."""
+    """Return every port's counters as CSV."""
     table, text = fabric.counters(), io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table.columns)

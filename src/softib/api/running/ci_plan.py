@@ -54,7 +54,7 @@ class PlannedFault:
 
 
 def planned_fault(text: str) -> PlannedFault:
-    """``link-down@2s``, ``link-down leaf-1[3]@500ms``, ``ber leaf-1[3] 1e-6@1s``. Raises
+    """Return ``link-down@2s``, ``link-down leaf-1[3]@500ms``, ``ber leaf-1[3] 1e-6@1s``. Raises
     :class:`InputError`."""
     hit = FAULT.fullmatch(text.strip())
     arguments = hit["what"].split() if hit else []
@@ -89,7 +89,7 @@ def check_names(fabric: Fabric, nodes: Iterable[str], faults: Iterable[PlannedFa
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
-    """The file at ``path``. Raises :class:`InputError` with file and line."""
+    """Return the file at ``path``. Raises :class:`InputError` with file and line."""
     data, lines = load_yaml(Path(path), "file of softib ci", "nodes:")
     for key in data:
         if key not in KEYS:

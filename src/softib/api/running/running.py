@@ -25,8 +25,8 @@ __all__ = ["RunningFabric", "explain_path", "running_fabrics", "stale_fabrics"]
 
 
 def explain_path(instance: Instance, a: str, b: str) -> Explanation:
-    """The path between the nodes, ports or LIDs ``a`` and ``b``. Raises :class:`UnknownName` if
-    one does not exist."""
+    """Return the path between the nodes, ports or LIDs ``a`` and ``b``. Raises :class:`UnknownName`
+    if one does not exist."""
     from softib.analysis.path_explanation import ends_of, explain
     from softib.errors import PeerError
     from softib.live.control import ask
@@ -102,8 +102,8 @@ class RunningFabric(Suggests):
         return run_here(self._instance, program, node, port, how or Attachment(), notice, become)
 
     def sysfs(self, node: str | None = None, port: int | None = None) -> str:
-        """Path of the tree that programs on ``node`` see as ``/sys``, for their options like
-        ``--path.sysfs``."""
+        """Return the path of the tree that programs on ``node`` see as ``/sys``, for their options
+        like ``--path.sysfs``."""
         return f"{attachment_of(self._instance, node, port)['env']['SOFTIB_VIEW']}/sys"
 
     def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
@@ -117,12 +117,12 @@ class RunningFabric(Suggests):
         return self._ask("fault", kind=kind, where=locations, **options)
 
     def status(self) -> dict[str, Any]:
-        """One of the objects that ``softib status --json`` prints."""
+        """Return one of the objects that ``softib status --json`` prints."""
         return self._ask("status")
 
     def moved(self) -> dict[str, int]:
-        """Bytes moved by programs over the ports of all hosts since its start: with ``verbs``, and
-        with ``ip`` over them."""
+        """Return bytes moved by programs over the ports of all hosts since its start: with
+        ``verbs``, and with ``ip`` over them."""
         return {key: int(octets) for key, octets in self._ask("moved").items() if key in ("verbs", "ip")}
 
     def sweep(self, *, reload: bool = False, timeout: float = SWEEP_S) -> dict[str, Any]:
@@ -154,14 +154,14 @@ class RunningFabric(Suggests):
         return explain_path(self._instance, a, b)
 
     def job(self, hosts: Iterable[str], *, streaming: bool = False) -> dict[str, Any]:
-        """An aggregation tree for a job on ``hosts`` (``softib sm job``): ``{"tree", "streaming",
-        "top", "nodes", "hosts"}``, aggregation nodes by the name of their switch. Raises
-        :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
+        """Return an aggregation tree for a job on ``hosts`` (``softib sm job``): ``{"tree",
+        "streaming", "top", "nodes", "hosts"}``, aggregation nodes by the name of their switch.
+        Raises :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
         return self._ask("job", hosts=list(hosts), streaming=streaming)
 
     def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
-        """Names of its nodes that begin with ``prefix``, at most 1,000; only of ``type`` ``ca``,
-        ``switch`` or ``router`` if given. Raises :class:`UnknownName` for another type."""
+        """Return names of its nodes that begin with ``prefix``, at most 1,000; only of ``type``
+        ``ca``, ``switch`` or ``router`` if given. Raises :class:`UnknownName` for another type."""
         types = {"ca": 1, "switch": 2, "router": 3}
         if type is not None and type not in types:
             raise UnknownName("type of node", type, types)
@@ -213,15 +213,15 @@ class RunningFabric(Suggests):
 
 
 def stale_fabrics(prune: bool = False) -> list[tuple[str, int]]:
-    """Fabrics of this user whose daemon was killed: name and leftover bytes of memory of each. With
-    ``prune`` the memory is freed; LIDs and log stay for the next start of that name."""
+    """Return fabrics of this user whose daemon was killed: name and leftover bytes of memory of
+    each. With ``prune`` the memory is freed; LIDs and log stay for the next start of that name."""
     from softib.live.instances import stale
 
     return stale(prune)
 
 
 def running_fabrics() -> list[RunningFabric]:
-    """Every fabric of this user that runs, by name."""
+    """Return every fabric of this user that runs, by name."""
     from softib.live.instances import running as instances
 
     fabrics = []

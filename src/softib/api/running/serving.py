@@ -180,8 +180,8 @@ class Starter:
 
 
 def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
-    """The path of ``source``; a fabric without a file (generated here, or of a running fabric) is
-    written into ``folder`` first."""
+    """Return the path of ``source``; a fabric without a file (generated here, or of a running
+    fabric) is written into ``folder`` first."""
     if not isinstance(source, Fabric):
         return os.fspath(source)
     if Path(source.source).is_file():
@@ -319,9 +319,10 @@ class Server:
         return fabric.sizes.switches, len(fabric.cas), fabric.sizes.cables
 
     def faults(self) -> tuple[list[str], list[str]]:
-        """Faults and notes of the internal manager's work, one line each. Faults: another engine than
-        requested computed the tables, pairs have no path, a credit loop can form, ports did not become
-        ACTIVE. Notes: other subnets, which need managers. Large tables are not proved here."""
+        """Return faults and notes of the internal manager's work, one line each. Faults: another
+        engine than requested computed the tables, pairs have no path, a credit loop can form, ports
+        did not become ACTIVE. Notes: other subnets, which need managers. Large tables are not
+        proved here."""
         from softib.live.left_out import left_out
         from softib.sm.tables.table_proof import PROVED, prove_tables
 
@@ -338,7 +339,7 @@ class Server:
         self._serving.stop()
 
     def status(self) -> dict[str, Any]:
-        """Its object of ``softib status --json``."""
+        """Return its object of ``softib status --json``."""
         return self._serving.operations.status()
 
     @property

@@ -77,7 +77,7 @@ def against(path: str | os.PathLike[str], work: Workload, hosts: Hosts, run: Sim
 
 
 def dataset_of(log: BenchmarkLog, job: Job, hosts: Hosts, nodes: int, error: float, half: float) -> Dataset:
-    """``log`` as measurements of a machine: of ``job`` on ``nodes``."""
+    """Return ``log`` as measurements of a machine: of ``job`` on ``nodes``."""
     from softib.workloads.trust import Dataset
 
     version = log.version or str(getattr(job, "nccl", "")) if log.library == "nccl" else ""
@@ -108,7 +108,8 @@ def _gpu(job: Job, hosts: Hosts) -> str:
 
 
 def nodes_of_log(log: BenchmarkLog, job: Job, hosts: Hosts) -> int:
-    """Nodes of ``job``. Raises :class:`InputError` if the log has different ones, or different GPUs."""
+    """Return nodes of ``job``. Raises :class:`InputError` if the log has different ones, or
+    different GPUs."""
     from softib.errors import InputError
     from softib.plural import counted
     from softib.workloads.hosts import rows_of

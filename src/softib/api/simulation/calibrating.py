@@ -172,7 +172,7 @@ def _as_logged(log: BenchmarkLog, job: Nccl, path: str) -> Nccl:
 
 
 def _vendor_nodes(log: BenchmarkLog, job: Nccl) -> Hosts:
-    """The log's nodes, each with the adapters of its machine."""
+    """Return the log's nodes, each with the adapters of its machine."""
     from softib.sim.packet.profiles import PROFILES, ethernet_generation
     from softib.workloads.hosts import Hosts
     from softib.workloads.nccl.machine import machine_of
@@ -211,7 +211,7 @@ def _of_log(log: BenchmarkLog, job: Nccl, hosts: Hosts) -> Hosts:
 
 
 def _described_node(node: Machine) -> dict[str, Any]:
-    """Keys of a machine file that describe ``node``."""
+    """Return keys of a machine file that describe ``node``."""
     keys = ("gpus", "nics", "nic_gbps", "cpu", "gpudirect")
     return {"gpu": node.gpu.name, **{key: getattr(node, key) for key in keys}}
 
@@ -239,7 +239,7 @@ def _of_mpi(log: BenchmarkLog, job: Job, source: Any, base: MachineFile) -> Cali
 
 
 def _up(source: Any) -> Any:
-    """(fabric with LIDs, its tables, their engine, the hosts' costs) of ``source``."""
+    """Return (fabric with LIDs, its tables, their engine, the hosts' costs) of ``source``."""
     from contextlib import nullcontext
 
     from softib.analysis.routed import routed

@@ -116,9 +116,10 @@ EVENTS = {constants.LOG_SENT: "sent", constants.LOG_RECEIVED: "received", consta
 
 
 def packets(run: RunResult) -> dict[str, Any]:
-    """One row for each thing that a packet did at a port, by time; times in ps. ``sent``: its turn came at
-    ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``; ``received``: its last byte was
-    there, it left the receive buffer, and was in memory; ``lost``."""
+    """Return one row for each thing that a packet did at a port, by time; times in ps. ``sent``:
+    its turn came at ``time_ps``, and it was on the wire from ``start_ps`` to ``end_ps``;
+    ``received``: its last byte was there, it left the receive buffer, and was in memory;
+    ``lost``."""
     log, m = run.outcome.log, run.messages
     rows = np.flatnonzero(np.isin(log.kind, list(EVENTS)))
     of = np.full(len(rows), -1)
@@ -148,7 +149,7 @@ def packets(run: RunResult) -> dict[str, Any]:
 
 
 def jobs(run: RunResult) -> dict[str, Any]:
-    """One row a job."""
+    """Return one row a job."""
     times = run.job_times()
     return {
         "job": [j.name for j in times],
@@ -161,8 +162,8 @@ def jobs(run: RunResult) -> dict[str, Any]:
 
 
 def ports(run: RunResult) -> dict[str, Any]:
-    """One row a port that sent or received; ``load`` is the share of the run in which its link was
-    busy."""
+    """Return one row a port that sent or received; ``load`` is the share of the run in which its
+    link was busy."""
     f, c = run.fabric, run.outcome.counters
     sent = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
     names = [f.node_name(int(n)) for n in f.port_node[sent]]
@@ -180,7 +181,7 @@ def ports(run: RunResult) -> dict[str, Any]:
 
 
 def phases(phases_of_run: Phases) -> dict[str, Any]:
-    """One row a phase."""
+    """Return one row a phase."""
     return {"shift": phases_of_run.shifts, "took_us": phases_of_run.took_ps / 1e6, "most_flows": phases_of_run.most}
 
 

@@ -38,6 +38,10 @@ SLOWER = (
     "port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
     "links of HDR and later have forward error correction; sources for NDR switches range from 150 to 400 ns."
 )
+NODES = (
+    "GPU nodes are {name} in every network: links that are faster than its adapters change nothing. "
+    "Use machine=NAME for other nodes."
+)
 SHOWN = {"roce": "RoCE", "tcp": "TCP"}
 BUSY = (
     "CPU share above one core: with {name} a host's messages take {cores:.1f} cores at these costs, and "
@@ -104,11 +108,25 @@ class Comparison(Suggests):
         profile = PROFILES["EDR"] if result is None else result.hosts.profile
         return (
             *self.base.notes,
+            *self._nodes(),
             *self._slower(),
             *self._busy(),
             ASSUMED.format(post=profile.post_ns),
             *self._price_notes(),
         )
+
+    def _nodes(self) -> tuple[str, ...]:
+        """Name the GPU nodes, which are the same in all networks."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import machine_of_job
+        from softib.workloads.nccl_jobs import Gpus
+
+        result = self.base._plain.result
+        if result is None:
+            return ()
+        jobs = [job for job in result.workload.jobs if isinstance(job, Gpus)]
+        placed = [machine_of_job(j, result.hosts.name, rows_of(j, result.hosts), result.hosts.gbps) for j in jobs]
+        return tuple(dict.fromkeys(NODES.format(name=p.machine.name) for p in placed))
 
     def _slower(self) -> tuple[str, ...]:
         """Explain why a newer generation takes longer than an older one, if one does."""
@@ -144,7 +162,7 @@ class Comparison(Suggests):
         return (BUSY.format(name=name, cores=most[name]),) if name and most[name] > 1 else ()
 
     def _price_notes(self) -> tuple[str, ...]:
-        """Notes on prices."""
+        """Return notes on prices."""
         notes = []
         prices = {name: self._price(name) for name in self._order}
         if lacking := {name: p.missing for name, p in prices.items() if p.missing}:
@@ -188,13 +206,13 @@ class Comparison(Suggests):
         return None if half is None else [one.to_json() for one in half]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a network: ``completion_us`` (None: not all completed) and its ``ratio`` to the
-        fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``end_agrees``,
-        ``why``; ``jobs`` with the time and p99 of each."""
+        """Return one row a network: ``completion_us`` (None: not all completed) and its ``ratio``
+        to the fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``,
+        ``end_agrees``, ``why``; ``jobs`` with the time and p99 of each."""
         return [row.to_json() for row in self._networks]
 
     def table(self) -> Table:
-        """:meth:`rows` without jobs."""
+        """Return :meth:`rows` without jobs."""
         return Table(columns(self._networks, Network))
 
     def print(self) -> None:
@@ -205,8 +223,8 @@ class Comparison(Suggests):
         print_comparison(self._figures, console())
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A self-contained page with a table and bars; with ``path`` written there too. Raises
-        :class:`InputError`."""
+        """Return a self-contained page with a table and bars; with ``path`` written there too.
+        Raises :class:`InputError`."""
         from softib.render.comparison import page
 
         text = page(self._figures)
@@ -215,7 +233,7 @@ class Comparison(Suggests):
         return text
 
     def plot(self) -> Drawing:
-        """Time of the workload on each network, as bars."""
+        """Return the time of the workload on each network, as bars."""
         from softib.api.graph import Drawing
         from softib.render.comparison import completion_bars
         from softib.render.html import styled

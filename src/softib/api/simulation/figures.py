@@ -144,7 +144,7 @@ class RunFigures(Result):
 
 
 def _busy_port(run: RunResult, p: BusyPort) -> dict[str, Any]:
-    """One port as JSON."""
+    """Return one port as JSON."""
     return {
         "port": p.place,
         "peer": p.peer,
@@ -179,7 +179,7 @@ def _victims(run: RunResult, victims: Victims) -> dict[str, Any]:
 
 
 def over_time(run: RunResult) -> dict[str, Any]:
-    """The samples of a run as figures; empty without samples."""
+    """Return the samples of a run as figures; empty without samples."""
     from softib.analysis.simulation.over_time import loads_of_ports, loads_of_tiers, queues_of_ports
 
     s = run.outcome.samples
@@ -203,7 +203,7 @@ def over_time(run: RunResult) -> dict[str, Any]:
 
 
 def figures_of(run: Run, remedies: list[dict[str, Any]]) -> RunFigures:
-    """All figures of a run and its variants; ``remedies``: those of its busiest ports."""
+    """Return all figures of a run and its variants; ``remedies``: those of its busiest ports."""
     s = run.settings
     variants = {"as it is": run, **run.variants}
     return RunFigures(
@@ -240,7 +240,7 @@ def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
 
 
 def _with_phases(stated: Figures, phases: Phases) -> Figures:
-    """The figures of an all-to-all with barriers."""
+    """Return the figures of an all-to-all with barriers."""
     order = np.argsort(-phases.took_ps, kind="stable")[:SLOWEST]
     slowest = [
         {"shift": int(phases.shifts[i]), "took_us": phases.took_ps[i] / 1e6, "most_flows": int(phases.most[i])}
@@ -257,7 +257,7 @@ def _with_phases(stated: Figures, phases: Phases) -> Figures:
 
 
 def _with_messages(stated: Figures, run: Run, result: RunResult, remedies: list[dict[str, Any]]) -> Figures:
-    """The figures of a run of messages."""
+    """Return the figures of a run of messages."""
     m, outcome = result.messages, result.outcome
     ethernet = outcome.network != "infiniband"
     return replace(
@@ -283,12 +283,12 @@ def _with_messages(stated: Figures, run: Run, result: RunResult, remedies: list[
 
 
 def busy_ports(run: Run) -> list[dict[str, Any]]:
-    """The ports with the largest loads as JSON."""
+    """Return the ports with the largest loads as JSON."""
     return [_busy_port(run.details, p) for p in run.causes]
 
 
 def _sensitivity(run: Run) -> dict[str, dict[str, float]]:
-    """Time with each factor over that without, where all of them were run."""
+    """Return time with each factor over that without, where all of them were run."""
     if not run.simulated_us or any(text not in run.variants for text in SENSITIVITY):
         return {}
     ratios: dict[str, dict[str, float]] = {}

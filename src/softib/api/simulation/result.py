@@ -55,7 +55,7 @@ class Simulation(Suggests):
         return Simulation(self._plain.variant(changes))
 
     def add_variant(self, text: str, changes: Mapping[str, str]) -> Simulation:
-        """:meth:`variant`, which ``variants`` has under ``text``."""
+        """Return :meth:`variant`, which ``variants`` has under ``text``."""
         self._plain.variants[text] = run = self._plain.variant(changes)
         self._plain.what_if = self._plain.what_if or text
         return self._simulation(run)
@@ -173,8 +173,8 @@ class Simulation(Suggests):
         return self.table("ports")
 
     def table(self, kind: str = "messages") -> Table:
-        """``messages``, ``jobs`` or ``ports``; an all-to-all with barriers has ``phases`` alone.
-        Raises :class:`UnknownName` for another kind."""
+        """Return ``messages``, ``jobs`` or ``ports``; an all-to-all with barriers has ``phases``
+        alone. Raises :class:`UnknownName` for another kind."""
         from softib.api.simulation import columns
 
         kinds = TABLES if self._phases is None else ("phases",)
@@ -238,7 +238,7 @@ class Simulation(Suggests):
         return port_counters(self._details, place)
 
     def perfquery(self, place: str) -> str:
-        """:meth:`counters` as ``perfquery`` prints them."""
+        """Return :meth:`counters` as ``perfquery`` prints them."""
         from softib.analysis.simulation.result import as_perfquery
 
         return as_perfquery(self._details, place)
@@ -271,8 +271,8 @@ class Simulation(Suggests):
         return write_capture(log, self._details.fabric, rows, path)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A self-contained page: figures, loads over time, latencies, causes; with ``path`` written
-        there too. Raises :class:`InputError`."""
+        """Return a self-contained page: figures, loads over time, latencies, causes; with ``path``
+        written there too. Raises :class:`InputError`."""
         from softib.render.simulation.page import page
 
         text = page(self.to_json(), self._latencies(), self._run)
@@ -298,9 +298,9 @@ class Simulation(Suggests):
         return len(table)
 
     def plot(self, kind: str = "latencies") -> Drawing:
-        """``latencies``: how long messages took, cumulative, a curve a job; ``links``: the load of
-        each link of the busiest switches; ``time``: loads of ports over time, where samples were
-        taken (``record=softib.Record(…)``).
+        """Return ``latencies``: how long messages took, cumulative, a curve a job; ``links``: the
+        load of each link of the busiest switches; ``time``: loads of ports over time, where samples
+        were taken (``record=softib.Record(…)``).
 
         Raises :class:`UnknownName` for another kind, :class:`InputError` if the run has no data to
         draw.
@@ -331,7 +331,7 @@ class Simulation(Suggests):
         return self._plain.details
 
     def _latencies(self) -> list[tuple[str, Any]]:
-        """Latencies in µs, ascending, by job; of barriers the times of phases."""
+        """Return latencies in µs, ascending, by job; of barriers the times of phases."""
         import numpy as np
 
         if self._phases is not None:

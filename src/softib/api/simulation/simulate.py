@@ -31,9 +31,9 @@ def scaling(
     weak: bool = True,
     layer: str = "fluid",
 ) -> list[dict[str, Any]]:
-    """A training step (``training-step:1,tensor=8,…``) on the first GPUs of the fabric, one row for
-    each number: ``gpus``, ``batch``, ``step_us``, ``efficiency`` (share of the GPUs' achieved
-    rate), ``relative`` (throughput of a GPU over that of the first row), ``tokens_per_s``,
+    """Return a training step (``training-step:1,tensor=8,…``) on the first GPUs of the fabric, one
+    row for each number: ``gpus``, ``batch``, ``step_us``, ``efficiency`` (share of the GPUs'
+    achieved rate), ``relative`` (throughput of a GPU over that of the first row), ``tokens_per_s``,
     ``gpu_hours_per_step``, ``gpu_hours_per_billion_tokens``.
 
     ``weak``: the workload's batch is that of the first row, and grows with the GPUs; otherwise all
@@ -155,7 +155,7 @@ def _changes(what_if: str | Sequence[str] | None) -> list[str]:
 def _elsewhere(
     work: Workload, layer: str, engine: str | None, seed: int, queue_pairs: Mapping[str, int]
 ) -> dict[str, Runs]:
-    """The jobs that ``work`` places on other fabrics, by the names of these."""
+    """Return the jobs that ``work`` places on other fabrics, by the names of these."""
     record = Record(queue_pairs=queue_pairs)
     return {
         name: Runs(
@@ -193,7 +193,7 @@ def check_fabrics(work: Workload, layer: str) -> None:
 
 
 def _with_faults(work: Workload, given: Sequence[str | Mapping[str, Any]] | Mapping[str, Any]) -> Workload:
-    """``work`` and the faults given to ``simulate``."""
+    """Return ``work`` and the faults given to ``simulate``."""
     if isinstance(given, str):
         return work.with_faults([given])
     if not isinstance(given, Mapping):

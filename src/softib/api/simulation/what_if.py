@@ -69,8 +69,8 @@ VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": 
 
 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:
-    """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for an unknown change
-    or one that ``layer`` does not support."""
+    """Return ``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for an unknown
+    change or one that ``layer`` does not support."""
     from softib.iba.rates import speed_named
 
     changes: dict[str, str] = {}
@@ -115,7 +115,7 @@ def check_factor(key: str, value: str, layer: str) -> None:
 
 
 def scale_of(changes: Mapping[str, str]) -> Scale:
-    """The factors among ``changes``."""
+    """Return the factors among ``changes``."""
     from softib.sim.paths import Scale
 
     return Scale(**{key: float(changes[key]) for key in FACTORS if key in changes})
@@ -140,12 +140,12 @@ def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def text_of(changes: Mapping[str, str]) -> str:
-    """``engine=updn,ar=on``."""
+    """Return ``engine=updn,ar=on``."""
     return ",".join(f"{key}={value}" for key, value in changes.items())
 
 
 def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
-    """The manager's options that changes to ``on`` mean."""
+    """Return the manager's options that changes to ``on`` mean."""
     settings: dict[str, Any] = {}
     if changes.get("ar") == "on":
         settings["adaptive_routing"] = "free"
@@ -155,9 +155,9 @@ def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
 
 
 def congestion_settings() -> dict[str, Any]:
-    """Congestion control that makes five senders along a chain share one sink fairly (Jain's index
-    above 0.95, 0.9 of the link): OpenSM's options. The sources' table has entries of i / 8 packet
-    times."""
+    """Return congestion control that makes five senders along a chain share one sink fairly (Jain's
+    index above 0.95, 0.9 of the link): OpenSM's options. The sources' table has entries of i / 8
+    packet times."""
     sls = range(16)
     return {
         "congestion_control": True,

@@ -203,8 +203,8 @@ class Grid:
 
 
 def read_grid(given: Mapping[str, Any] | str | os.PathLike[str]) -> Grid:
-    """A grid from a YAML file or a mapping: ``parameters`` (name: list of values) and ``seeds``
-    (how many from 0 on, or a list; default 0).
+    """Return a grid from a YAML file or a mapping: ``parameters`` (name: list of values) and
+    ``seeds`` (how many from 0 on, or a list; default 0).
 
     Raises :class:`InputError` and :class:`UnknownName` in one line, of a file with its line.
     """
@@ -248,8 +248,8 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
 
 
 def workload_at(work: Workload, options: Mapping[str, Value], where: str) -> Workload:
-    """``work`` with ``options``: ``size`` of all jobs that have it, or ``training.size`` of the job
-    (or pattern) of that name.
+    """Return ``work`` with ``options``: ``size`` of all jobs that have it, or ``training.size`` of
+    the job (or pattern) of that name.
 
     Raises :class:`UnknownName` for an option that no job has, :class:`InputError` for an invalid
     value.

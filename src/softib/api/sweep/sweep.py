@@ -63,7 +63,7 @@ class Sweep(Suggests, Result):
         return [{name: row.get(name) for name in names} for row in self._rows]
 
     def table(self) -> Table:
-        """:meth:`rows` as a table."""
+        """Return :meth:`rows` as a table."""
         rows = self.rows()
         return Table({name: _column([row[name] for row in rows]) for name in rows[0]})
 
@@ -178,7 +178,7 @@ def _check(values: Mapping[str, str], layer: str, where: str) -> None:
 
 
 def _run(calls: list[tuple[Any, ...]], workers: int, dask: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows with their numbers, as they come."""
+    """Yield rows with their numbers, as they come."""
     if dask is None and workers == 1:
         for k, call in enumerate(calls):
             yield _numbered(k, *call)

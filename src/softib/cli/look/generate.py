@@ -78,8 +78,8 @@ def _list(kinds: list[Kind], one: bool, as_json: bool) -> None:
 
 
 def _given(kind: Kind, args: tuple[str, ...]) -> dict[str, Any]:
-    """Parameters by name from ``--name value`` and ``--name=value``. Raises :class:`UnknownName`,
-    :class:`click.UsageError`."""
+    """Return parameters by name from ``--name value`` and ``--name=value``. Raises
+    :class:`UnknownName`, :class:`click.UsageError`."""
     from softib.errors import UnknownName
 
     known = {p.name: p for p in kind.all_parameters}

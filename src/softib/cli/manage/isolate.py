@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,11 +11,35 @@ from softib.cli.shared.clock import clock
 from softib.cli.shared.named_files import InputFile
 from softib.cli.shared.observed import observed_fabric
 from softib.cli.shared.options import json_option, mkey_option
-from softib.cli.shared.output import Compiling, Steps, print_json, print_notice
-from softib.foreign_text import shown
+from softib.cli.shared.output import Compiling, Steps, print_json, print_lines, print_notice
+from softib.cli.shared.subcommands import VerbWithCommands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from softib import Isolation, IsolationLedger
 
 
-@click.command()
+def ufm_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--ufm`` and ``--ufm-credentials``."""
+    ufm = click.option("--ufm", metavar="URL", help="UFM disables and enables the ports: https://HOST.")
+    credentials = click.option(
+        "--ufm-credentials",
+        type=InputFile(),
+        metavar="FILE",
+        help="For --ufm: a token, or NAME:PASSWORD, in the first line.",
+    )
+    return ufm(credentials(command))
+
+
+def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
+    """Return both options, None without them."""
+    if (url is None) != (credentials is None):
+        raise click.UsageError("--ufm and --ufm-credentials need each other")
+    return None if url is None or credentials is None else (url, credentials)
+
+
+@click.command(cls=VerbWithCommands)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.sources)
 @click.option("--shadow/--act", default=True, help="Show what would be done, or do it.  [default: shadow]")
 @click.option(
@@ -47,13 +71,7 @@ from softib.foreign_text import shown
     help="The fabric, where SOURCE is a history or files.",
 )
 @mkey_option
-@click.option("--ufm", metavar="URL", help="UFM disables and enables the ports: https://HOST.")
-@click.option(
-    "--ufm-credentials",
-    type=InputFile(),
-    metavar="FILE",
-    help="For --ufm: a token, or NAME:PASSWORD, in the first line.",
-)
+@ufm_options
 @click.option("--thresholds", type=InputFile(), metavar="FILE", help="Other thresholds than the shipped ones, YAML.")
 @json_option
 def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
@@ -73,20 +91,8 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """
     import softib
 
+    ufm = _ufm(options["ufm"], options["ufm_credentials"])
     softib.on_compiling(Compiling())
-    if (options["ufm"] is None) != (options["ufm_credentials"] is None):
-        raise click.UsageError("--ufm needs --ufm-credentials FILE, and the other way round")
-    ufm = None if options["ufm"] is None else (options["ufm"], options["ufm_credentials"])
-    if sources[0] in ("ledger", "release"):
-        if len(sources) < 2:
-            raise softib.InputError(f"{sources[0]}: name the SOURCE: softib isolate {sources[0]} SOURCE")
-        if sources[0] == "ledger" and len(sources) > 2:
-            raise softib.InputError("ledger: name one SOURCE")
-        if sources[0] == "ledger":
-            _show(softib.isolations(sources[1]), as_json, "nothing was isolated")
-        else:
-            _show(softib.release_isolated(*sources[1:], mkey=options["mkey"], ufm=ufm), as_json, "no cable is isolated")
-        return 0
     fabric = options["fabric"]
     seen = softib.observe(
         *sources,
@@ -108,13 +114,41 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
         thresholds=options["thresholds"],
         steps=Steps(),
     )
-    _show(result, as_json, "")
+    _show(result, as_json)
     return 0 if result.good else 1
 
 
-def _show(result: Any, as_json: bool, nothing: str) -> None:
+@command.command("ledger", short_help="isolations until now, and their reasons")
+@click.argument("source", shell_complete=completing.sources)
+@json_option
+def ledger(source: str, as_json: bool) -> int:
+    """List the isolations on SOURCE, the newest first, with their reasons."""
+    import softib
+
+    _show(softib.isolations(source), as_json, "nothing was isolated")
+    return 0
+
+
+@command.command("release", short_help="enable isolated cables again")
+@click.argument("source", shell_complete=completing.sources)
+@click.argument("ports", nargs=-1, metavar="[PORT...]")
+@mkey_option
+@ufm_options
+@json_option
+def release(
+    source: str, ports: tuple[str, ...], mkey: int, ufm: str | None, ufm_credentials: str | None, as_json: bool
+) -> int:
+    """Enable isolated cables of SOURCE again: all of them, or those with an end PORT (leaf-2[7])."""
+    import softib
+
+    through = _ufm(ufm, ufm_credentials)
+    softib.on_compiling(Compiling())
+    _show(softib.release_isolated(source, *ports, mkey=mkey, ufm=through), as_json, "no cable is isolated")
+    return 0
+
+
+def _show(result: Isolation | IsolationLedger, as_json: bool, nothing: str = "") -> None:
     if as_json:
         print_json(result.to_json())
-        return
-    for line in result.lines() or [nothing]:
-        click.echo(shown(line))
+    else:
+        print_lines(result.lines() or [nothing])

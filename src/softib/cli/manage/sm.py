@@ -19,7 +19,7 @@ class SmGroup(click.Group):
     """A group whose ``run`` loads when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All of them, the main one first."""
+        """Return all of them, the main one first."""
         return ["run", *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -168,7 +168,8 @@ def _show(one: UmadManager, planned: PlannedChanges | None, once: bool, as_json:
 
 
 def _show_several(many: UmadManagers, planned: list[PlannedChanges], once: bool, as_json: bool) -> int:
-    """The report of all managers, port by port. Exit code 2 if a manager could not continue."""
+    """Return the report of all managers, port by port. Exit code 2 if a manager could not
+    continue."""
     if as_json:
         print_json(many.to_json(planned))
     else:
@@ -214,7 +215,7 @@ class Line:
         self.shown = True
 
     def text(self, manager: UmadManager | UmadManagers, now: float) -> str:
-        """79 columns at most."""
+        """Return 79 columns at most."""
         counts = manager.counts
         rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
         self.last = (counts["mads"], now)
@@ -281,7 +282,8 @@ def _show_changes(planned: PlannedChanges) -> None:
 
 
 def _lines(change: AttributeChange) -> list[str]:
-    """Two lines a field, as in a diff; runs of table entries with the same change are one."""
+    """Return two lines a field, as in a diff; runs of table entries with the same change are
+    one."""
     out: list[str] = []
     where = f"{change.attr}[{change.modifier}]" if change.attr in ("PortInfo", "GUID_INFO") else change.attr
     run: list[tuple[str | int, int, int]] = []

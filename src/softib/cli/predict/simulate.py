@@ -248,7 +248,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
 
 
 def _costs(text: str | None) -> dict[str, str]:
-    """``pcie=gen4x16,program_ns=860`` as keys and values."""
+    """Return ``pcie=gen4x16,program_ns=860`` as keys and values."""
     pieces = [piece.partition("=") for piece in (text or "").split(",") if piece.strip()]
     for key, equals, _ in pieces:
         if not equals:
@@ -261,7 +261,7 @@ OF_REPLAY = ("layer", "engine", "lfts", "as_json")
 
 
 def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
-    """A trace by the LogGOPS layer."""
+    """Return a trace by the LogGOPS layer."""
     import softib
 
     context = click.get_current_context()

@@ -132,7 +132,7 @@ def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float 
 
 
 def _lines(kind: str, reply: dict[str, Any], given: dict[str, Any]) -> list[str]:
-    """The reply as text."""
+    """Return the reply as text."""
     if kind in ("list", "clear"):
         faults = reply["faults" if kind == "list" else "cleared"]
         word = "" if kind == "list" else "softib: cleared "

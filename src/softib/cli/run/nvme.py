@@ -28,7 +28,7 @@ class Size(click.ParamType):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The bytes."""
+        """Return the bytes."""
         if isinstance(value, int):
             return value
         text = value.strip().lower().removesuffix("ib")

@@ -52,6 +52,7 @@ from softib.cli.shared.output import print_notice
     ),
 )
 @click.option("--net", is_flag=True, help="Run in the network of NODE: only IP over InfiniBand on ib0, ib1 ...")
+@click.option("--connected", is_flag=True, help="With --net: IPoIB connected mode, MTU 65520 (default: datagram mode).")
 @click.option(
     "--pcap",
     metavar="FILE",
@@ -78,6 +79,7 @@ def command(
     pace: bool,
     strict: bool,
     net: bool,
+    connected: bool,
     pcap: str | None,
     assert_rdma: bool,
     ns: bool,
@@ -117,6 +119,8 @@ def command(
         )
     if pcap is not None and not net:
         raise click.UsageError("--pcap captures the network of a node; add --net")
+    if connected and not net:
+        raise click.UsageError("--connected is a mode of the network of a node; add --net")
     if net and stock_preload:
         raise click.UsageError("--net needs softib's library; leave out --stock-preload")
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
@@ -128,6 +132,7 @@ def command(
         mount=ns,
         refresh_s=every_s,
         net=net,
+        connected=connected,
         capture=pcap,
         assert_rdma=assert_rdma,
         environment=more,

@@ -49,8 +49,8 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
 
 
 def _ask(fabrics: Sequence[RunningFabric]) -> tuple[list[dict[str, Any]], list[SoftibError]]:
-    """The states of ``fabrics``, and errors of those that do not report one. All are queried at once: a
-    daemon that does not answer does not delay others."""
+    """Return the states of ``fabrics``, and errors of those that do not report one. All are queried
+    at once: a daemon that does not answer does not delay others."""
     answers: dict[str, dict[str, Any]] = {}
     errors: dict[str, SoftibError] = {}
 

@@ -179,7 +179,7 @@ class Line:
             click.echo(f"\r\033[K{self.text(status, now)}", nl=False, err=True)
 
     def text(self, status: dict[str, Any], now: float) -> str:
-        """One line, 79 columns at most."""
+        """Return one line, 79 columns at most."""
         mads = status["mads"]["answered"] + status["mads"]["forwarded"]
         rate = (mads - self.last[0]) / max(now - self.last[1], 1e-9)
         self.last = (mads, now)

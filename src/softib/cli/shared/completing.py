@@ -12,12 +12,12 @@ __all__ = ["engines", "fabrics", "files", "nodes", "sources"]
 
 
 def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Paths."""
+    """Return paths."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def engines(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Routing engines; of ``a,b`` the last."""
+    """Return routing engines; of ``a,b`` the last."""
     import softib
 
     before, comma, prefix = incomplete.rpartition(",")
@@ -25,7 +25,7 @@ def engines(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def fabrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of running fabrics."""
+    """Return names of running fabrics."""
     import softib
 
     try:
@@ -36,13 +36,13 @@ def fabrics(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def sources(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Running fabrics and files, for SOURCE."""
+    """Return running fabrics and files, for SOURCE."""
     return [*fabrics(context, parameter, incomplete), *files(context, parameter, incomplete)]
 
 
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Nodes of the running fabric that ``--fabric`` names, or of the only one; of ``a,b,c`` the
-    last."""
+    """Return nodes of the running fabric that ``--fabric`` names, or of the only one; of ``a,b,c``
+    the last."""
     import softib
 
     before, comma, prefix = incomplete.rpartition(",")

@@ -39,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Routing engines that exist, before any work. Raises :class:`UnknownName`."""
+    """Return routing engines that exist, before any work. Raises :class:`UnknownName`."""
     import softib
 
     if value is not None and not context.resilient_parsing:
@@ -48,7 +48,7 @@ def checked_engines(context: click.Context, parameter: click.Parameter, value: s
 
 
 def _key(context: click.Context, parameter: click.Parameter, value: str) -> int:
-    """A key of 64 bits, decimal or 0x…; a usage error for others."""
+    """Return a key of 64 bits, decimal or 0x…; a usage error for others."""
     try:
         key = int(value, 0)
     except ValueError:
@@ -187,14 +187,15 @@ MANAGER_OPTIONS = (
 
 
 def _decorated(function: F, options: Sequence[Callable[[F], F]]) -> F:
-    """``function`` with ``options``, the first one at the top of its help."""
+    """Return ``function`` with ``options``, the first one at the top of its help."""
     for option in reversed(options):
         function = option(function)
     return function
 
 
 def _gathered(keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
-    """A decorator: the verb gets the values of ``options`` by name in one mapping ``keyword``."""
+    """Return a decorator: the verb gets the values of ``options`` by name in one mapping
+    ``keyword``."""
 
     def decorated(function: F) -> F:
         @wraps(function)
@@ -244,7 +245,8 @@ class Load(Protocol):
 
 
 def source_options(function: F) -> F:
-    """Options of a reader in addition to the file. The verb gets ``load``, a :class:`Load`."""
+    """Return options of a reader in addition to the file. The verb gets ``load``, a
+    :class:`Load`."""
 
     @wraps(function)
     def with_load(*args: Any, ibnl: tuple[str, ...], node_name_map: str | None, **options: Any) -> Any:
@@ -264,7 +266,7 @@ def source_options(function: F) -> F:
 def routing_of(
     fabric: Fabric, engine: str | None, lfts: str | None, guid_files: dict[str, str | None], steps: Steps
 ) -> Routing:
-    """The tables of a dump (``lfts``), or those that ``engine`` makes."""
+    """Return the tables of a dump (``lfts``), or those that ``engine`` makes."""
     import softib
 
     if lfts is not None:
@@ -273,8 +275,8 @@ def routing_of(
 
 
 def table_options(function: F) -> F:
-    """``--engine`` and ``--lfts``: which forwarding tables a verb judges. Raises a usage error for
-    both, and for GUID files with ``--lfts``."""
+    """Return ``--engine`` and ``--lfts``: which forwarding tables a verb judges. Raises a usage
+    error for both, and for GUID files with ``--lfts``."""
 
     @wraps(function)
     def one_choice(*args: Any, engine: str | None, lfts: str | None, **options: Any) -> Any:

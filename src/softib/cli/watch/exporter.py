@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFolder
-from softib.cli.shared.output import Compiling, Listening, print_json, print_line, print_notice
-from softib.result import Result
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import Compiling, Listening, print_json, print_line, print_lines, print_notice
+from softib.cli.shared.subcommands import VerbWithCommands
+
+if TYPE_CHECKING:
+    from softib import FaultLedger
 
 
-@dataclass
-class Forgotten(Result):
-    """Result of forget."""
-
-    document = "forget"
-
-    ports: list[str]
-
-
-@click.command()
+@click.command(cls=VerbWithCommands)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.fabrics)
 @click.option("--port", type=click.IntRange(0, 65535), default=9315, show_default=True, help="TCP port; 0: a free one.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all addresses.")
@@ -52,7 +48,7 @@ class Forgotten(Result):
 )
 @click.option(
     "--no-collector",
-    "no_collectors",
+    "leave_out",
     multiple=True,
     type=click.Choice(["details", "fec", "modules", "manager", "findings"]),
     help="Omit this from rounds and metrics; repeatable.",
@@ -68,6 +64,7 @@ class Forgotten(Result):
 )
 @click.option(
     "--to",
+    "export_to",
     multiple=True,
     metavar="NAME=TARGET",
     help="Also pass every round to an installed package's exporter; repeatable.",
@@ -90,31 +87,16 @@ class Forgotten(Result):
     shell_complete=completing.sources,
     help="The fabric for files that contain only counters.",
 )
-@click.option("--by", metavar="NAME", help="repaired: who repaired it.")
-@click.option("--note", default="", metavar="TEXT", help="repaired: what was done.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON on stdout: the address, the result of forget, or the ledger."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON with the address.")
 def command(
     sources: tuple[str, ...],
-    port: int,
     address: str,
-    names: str,
-    every: float,
-    window: float,
-    in_flight: int,
-    no_collectors: tuple[str, ...],
+    port: int,
     shard: str | None,
-    history: str | None,
-    keep_days: float,
-    to: tuple[str, ...],
-    jobs: str | None,
-    expect: str | None,
     once: bool,
     fabric: str | None,
-    by: str | None,
-    note: str,
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
@@ -136,56 +118,28 @@ def command(
     softib exporter repaired pod 'leaf-2[7]' --by ann --note 'new cable'
     softib exporter old.db_csv new.db_csv --once > /var/lib/node_exporter/ib.prom
     """
-    import os
-
     import softib
 
     if once and as_json:
         raise click.UsageError("--once prints metrics in Prometheus' text form; leave out --json")
     softib.on_compiling(Compiling())
-    if sources[0] == "forget":
-        if len(sources) == 1:
-            raise softib.InputError("forget: add the SOURCE of the exporter: softib exporter forget SOURCE [NAME...]")
-        ports = softib.Exporter.forget(*sources[1:])
-        if as_json:
-            print_json(Forgotten(ports).to_json())
-            return 0
-        click.echo(f"forgot {', '.join(ports)}" if ports else "nothing is down")
-        return 0
-    if sources[0] in ("ledger", "repaired"):
-        _ledger(sources, by, note, as_json)
-        return 0
-    if by is not None or note:
-        raise softib.InputError("--by and --note need 'softib exporter repaired SOURCE NAME...'")
     if once and all(os.path.isfile(s) for s in sources):
-        needs_rounds = (("--history", history), ("--expect", expect), ("--to", to), ("--shard", shard))
-        of_rounds = [name for name, value in needs_rounds if value]
-        if of_rounds:
-            raise softib.InputError(f"{of_rounds[0]} needs rounds of a running fabric or umad:DEVICE; files have none")
-        click.echo(softib.Exporter.text_of(*sources, names=names, fabric=fabric), nl=False)
+        for name in ("history", "expect", "export_to", "shard"):
+            if {**options, "shard": shard}[name]:
+                typed = "to" if name == "export_to" else name
+                raise softib.InputError(f"--{typed} needs rounds of a running fabric or umad:DEVICE; files have none")
+        click.echo(softib.Exporter.text_of(*sources, names=options["names"], fabric=fabric), nl=False)
         return 0
     if len(sources) > 1 or fabric is not None:
         raise softib.InputError(f"{sources[-1]}: several sources, and --fabric, are for files with --once")
-    source = sources[0]
-    exporter = softib.Exporter(
+    (source,) = sources
+    with softib.Exporter(
         source if shard is None else softib.Shard.parse(source, shard),
+        softib.ExporterOptions(**options),
         address=address,
         port=0 if once else port,
-        names=names,
-        every=every,
-        window=window,
-        history=history,
-        keep_days=keep_days,
-        in_flight=in_flight,
         notice=print_notice,
-    )
-    with exporter:
-        exporter.leave_out(*no_collectors)
-        exporter.export_to(*to)
-        if jobs is not None:
-            exporter.follow_jobs(jobs)
-        if expect is not None:
-            exporter.expect(expect)
+    ) as exporter:
         if once:
             click.echo(exporter.once(), nl=False)
             return 0
@@ -198,24 +152,50 @@ def command(
     return 0
 
 
-def _ledger(sources: tuple[str, ...], by: str | None, note: str, as_json: bool) -> None:
-    """``exporter ledger`` and ``exporter repaired``."""
+@command.command("forget", short_help="remove devices and ports that are down from the exporter's memory")
+@click.argument("source", shell_complete=completing.fabrics)
+@click.argument("names", nargs=-1, metavar="[NAME...]")
+@json_option
+def forget(source: str, names: tuple[str, ...], as_json: bool) -> int:
+    """Remove from the memory of SOURCE's exporter what is down: all of it, or the devices and ports
+    NAME (leaf-2, leaf-2[7], a GUID)."""
     import softib
 
-    verb, *rest = sources
-    if verb == "ledger":
-        if len(rest) != 1:
-            raise softib.InputError("ledger: add the SOURCE of the exporter: softib exporter ledger SOURCE")
-        result = softib.Exporter.ledger(rest[0])
+    removed = softib.forget_down(source, *names)
+    if as_json:
+        print_json(removed.to_json())
     else:
-        if len(rest) < 2 or by is None:
-            raise softib.InputError(
-                "repaired: add the SOURCE, the repaired parts, and the person: softib exporter repaired SOURCE NAME... "
-                "--by NAME"
-            )
-        result = softib.Exporter.repaired(rest[0], *rest[1:], by=by, note=note)
+        click.echo(f"forgot {', '.join(removed.ports)}" if removed.ports else "nothing is down")
+    return 0
+
+
+@command.command("ledger", short_help="past and present faults, and their repairs")
+@click.argument("source", shell_complete=completing.fabrics)
+@json_option
+def ledger(source: str, as_json: bool) -> int:
+    """Print past and present faults of SOURCE: since when, how often, and who repaired them."""
+    import softib
+
+    return _print_ledger(softib.fault_ledger(source), as_json)
+
+
+@command.command("repaired", short_help="record the repair of cables or devices")
+@click.argument("source", shell_complete=completing.fabrics)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--by", required=True, metavar="NAME", help="The person who repaired it.")
+@click.option("--note", default="", metavar="TEXT", help="What was done.")
+@json_option
+def repaired(source: str, names: tuple[str, ...], by: str, note: str, as_json: bool) -> int:
+    """Record the repair of the cables or devices NAME (leaf-2, leaf-2[7]) of SOURCE: earlier counts
+    no longer apply."""
+    import softib
+
+    return _print_ledger(softib.record_repair(source, *names, by=by, note=note), as_json)
+
+
+def _print_ledger(result: FaultLedger, as_json: bool) -> int:
     if as_json:
         print_json(result.to_json())
-        return
-    for line in result.lines() or ["nothing was wrong"]:
-        click.echo(line)
+    else:
+        print_lines(result.lines() or ["nothing was wrong"])
+    return 0

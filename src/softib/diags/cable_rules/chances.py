@@ -31,7 +31,7 @@ def poisson_tail(n: int, mean: float) -> float:
 
 
 def _term(n: int, mean: float) -> float:
-    """P(N = n)."""
+    """Return P(N = n)."""
     return math.exp(n * math.log(mean) - mean - math.lgamma(n + 1))
 
 

@@ -92,8 +92,9 @@ def _ratios(case: Case, begin_ns: int, span_s: float) -> np.ndarray:
 
 
 def _lines(days: np.ndarray, ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Least squares through the known parts of each port: slope a day, slope over its standard error, and the value
-    at the last part. float64[n] each; NaN if less than three parts are known."""
+    """Return least squares through the known parts of each port: slope a day, slope over its
+    standard error, and the value at the last part. float64[n] each; NaN if less than three parts
+    are known."""
     known = ~np.isnan(ratio)
     count = known.sum(axis=0)
     y = np.where(known, ratio, 0.0)

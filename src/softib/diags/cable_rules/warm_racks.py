@@ -28,7 +28,8 @@ LEAST_RACKS = 4
 
 
 def warm_racks(case: Case) -> Iterator[Suspicion]:
-    """Racks whose middle module is warmer by the limit than the middle one of the middle rack."""
+    """Yield racks whose middle module is warmer by the limit than the middle one of the middle
+    rack."""
     last = last_known(case, LEVEL)
     peer = np.asarray(case.ports.peer, np.int64)
     switch = np.asarray(case.ports.switch)
@@ -58,7 +59,7 @@ def warm_racks(case: Case) -> Iterator[Suspicion]:
 
 
 def _medians(values: np.ndarray, of: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """The median of ``values`` of each group."""
+    """Return the median of ``values`` of each group."""
     order = np.lexsort((values, of))
     first = np.cumsum(count) - count
     low, high = first + (count - 1) // 2, first + count // 2

@@ -190,8 +190,8 @@ def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
 
 
 def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """(kind of each link of ``view.cable``: parts and tiers of both ends; the switch of a host's
-    link; groups of peers within kinds, the closest first).
+    """Return (kind of each link of ``view.cable``: parts and tiers of both ends; the switch of a
+    host's link; groups of peers within kinds, the closest first).
 
     The closest peers of a host's link are those of hosts of its class on the same switch; then its
     class everywhere; then the kind. A class are hosts whose names differ in numbers only, by
@@ -230,7 +230,7 @@ def host_classes(c: Context) -> np.ndarray:
 
 
 def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarray) -> Iterator[Finding]:
-    """Findings about the links ``at`` (of ``links.rows``) of one kind; ``choice``: see
+    """Yield findings about the links ``at`` (of ``links.rows``) of one kind; ``choice``: see
     :func:`_agreeing_class`."""
     rows = links.rows[at]
     speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]

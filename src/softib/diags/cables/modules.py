@@ -152,7 +152,7 @@ def fec_modes(c: Context) -> Iterator[Finding]:
 
 
 def _pam4(view: FabricView) -> np.ndarray:
-    """bool[cables]: both ends run lanes of four levels."""
+    """Return bool[cables]: both ends run lanes of four levels."""
     if "speeds" not in view.records:
         return np.zeros(len(view.cable), bool)
     return np.asarray(_PAM4[view.speed[view.port_a]] & _PAM4[view.speed[view.port_b]])

@@ -203,7 +203,7 @@ class PlanOnFabric:
         return str(self.view.node_location(node)) if node >= 0 else str(self.plan.node[row, end])
 
     def locations(self, rows: Iterable[int]) -> list[Any]:
-        """Places in the fabric of the known ports of ``rows``."""
+        """Return places in the fabric of the known ports of ``rows``."""
         return [self.view.location(int(p)) for r in rows for p in self.port[r] if p >= 0]
 
     def found(self, row: int) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ class Bisection:
 
 
 def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
-    """Bisection of a recognised fabric; ``rank`` int[nodes] by tier, 1 = leaves."""
+    """Return the bisection of a recognised fabric; ``rank`` int[nodes] by tier, 1 = leaves."""
     graph = SwitchCuts(view)
     hosts = len(graph.host_gbps)
     if hosts < 2 or not graph.host_gbps.any():
@@ -125,7 +125,7 @@ def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, b
 
 
 def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[str, np.ndarray]]:
-    """(name, bool[switches]) of the cuts to start from."""
+    """Return (name, bool[switches]) of the cuts to start from."""
     orders: list[tuple[str, np.ndarray]] = []
     index = np.arange(graph.n)
     part = components(graph.n, graph.a, graph.b)
@@ -176,15 +176,15 @@ def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[st
 
 
 def _below(graph: SwitchCuts, rank: np.ndarray, tier: int) -> np.ndarray:
-    """Parts that remain without the switches of ``tier`` and above: smallest switch of each part
-    (int64[switches])."""
+    """Return parts that remain without the switches of ``tier`` and above: smallest switch of each
+    part (int64[switches])."""
     kept = (rank[graph.a] < tier) & (rank[graph.b] < tier)
     return components(graph.n, graph.a[kept], graph.b[kept])
 
 
 def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -> np.ndarray:
-    """``side`` for the switches up to ``tier``; the others all on the second side: a cut of the
-    links above ``tier``."""
+    """Return ``side`` for the switches up to ``tier``; the others all on the second side: a cut of
+    the links above ``tier``."""
     lowered = side & (rank == 1)
     for t in range(2, tier + 1):
         pull = np.zeros(graph.n)
@@ -196,8 +196,8 @@ def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -
 
 
 def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Fiedler vector of the connected part with most hosts (float64[switches], 0 elsewhere), and
-    whether it converged."""
+    """Return Fiedler vector of the connected part with most hosts (float64[switches], 0 elsewhere),
+    and whether it converged."""
     vector = np.zeros(graph.n)
     largest = np.flatnonzero(part == part[int(size.argmax())])
     row = np.full(graph.n, -1)

@@ -27,8 +27,8 @@ digits.
 
 
 def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float, bool]:
-    """(vector float64[n] of length 1, its eigenvalue, whether it converged) of a connected graph
-    with edges a[i]–b[i]."""
+    """Return (vector float64[n] of length 1, its eigenvalue, whether it converged) of a connected
+    graph with edges a[i]–b[i]."""
     if n < 2:
         return np.zeros(n), 0.0, True
     degree = np.bincount(a, weight, n) + np.bincount(b, weight, n)
@@ -47,8 +47,8 @@ def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[n
 
 
 def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]:  # type: ignore[no-untyped-def]
-    """The smallest Ritz pair of ``apply`` on the vectors without a mean, in the Krylov space of
-    ``start``."""
+    """Return the smallest Ritz pair of ``apply`` on the vectors without a mean, in the Krylov space
+    of ``start``."""
     v = start - start.mean()
     rows = np.zeros((steps, len(v)))
     rows[0] = v / np.linalg.norm(v)
@@ -130,15 +130,15 @@ class SwitchCuts:
         return Cut(across, full, half)
 
     def prefix(self, order: np.ndarray) -> np.ndarray:
-        """bool[switches]: the first switches of ``order`` (all of them) until half of the hosts
-        hang on them."""
+        """Return bool[switches]: the first switches of ``order`` (all of them) until half of the
+        hosts hang on them."""
         before = np.cumsum(self.hosts[order]) - self.hosts[order] / 2
         side = np.zeros(self.n, bool)
         side[order[before < len(self.host_gbps) / 2]] = True
         return side
 
     def narrowed(self, side: np.ndarray) -> np.ndarray:
-        """``side`` after moves of single switches that make the cut cheaper (Fiduccia and
+        """Return ``side`` after moves of single switches that make the cut cheaper (Fiduccia and
         Mattheyses, DAC 1982)."""
         from softib.diags.capacity.cut_kernels import Scratch, Switches, narrow
 
@@ -159,8 +159,8 @@ class SwitchCuts:
         return first.astype(np.int64), peer[order].astype(np.int64), np.concatenate([self.gbps, self.gbps])[order]
 
     def every(self) -> np.ndarray:
-        """bool[2^(switches - 1), switches]: every cut of at most :data:`EXACT` switches; the last
-        is on the second side."""
+        """Return bool[2^(switches - 1), switches]: every cut of at most :data:`EXACT` switches; the
+        last is on the second side."""
         numbers = np.arange(1 << max(self.n - 1, 0))[:, None]
         return ((numbers >> np.arange(self.n)) & 1).astype(bool)
 

@@ -43,7 +43,7 @@ UFM_ONLY = ("allowed_sm_guids", "cc_key_enable", "m_key_per_port", "n2n_key_enab
 
 
 def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
-    """Findings of the options file ``name``."""
+    """Yield findings of the options file ``name``."""
 
     def of(code: str, option: str, says: str = "") -> Finding:
         line = stated.lines.get(option)
@@ -77,7 +77,7 @@ def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
 
 
 def _of_ufm(stated: Stated, name: str) -> Iterator[Finding]:
-    """Options that UFM's OpenSM has, in a file that states one of them."""
+    """Yield options that UFM's OpenSM has, in a file that states one of them."""
     if not any(option in stated.unknown for option in UFM_ONLY):
         return
     value = lambda option: stated.unknown.get(option, (0, ""))[1].strip()
@@ -98,8 +98,8 @@ def _of_ufm(stated: Stated, name: str) -> Iterator[Finding]:
 
 
 def judge_partitions(partitions: list[Partition], name: str) -> Iterator[Finding]:
-    """Findings of a partitions file, as :func:`~softib.sm.managers.partitions.parse_partitions`
-    gives it."""
+    """Yield findings of a partitions file, as
+    :func:`~softib.sm.managers.partitions.parse_partitions` gives it."""
     for partition in partitions:
         if partition.pkey != DEFAULT_BASE:
             continue

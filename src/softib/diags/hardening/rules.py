@@ -136,7 +136,8 @@ def judge(e: Evidence) -> Iterator[Finding]:
 def _of_ports(
     name: str, ports: Sequence[EndPort], all_of: int, text: str, detail: Callable[[EndPort], str] | None = None
 ) -> Iterator[Finding]:
-    """One finding for ``ports`` of ``all_of``, in a line with their number and the first names."""
+    """Yield one finding for ``ports`` of ``all_of``, in a line with their number and the first
+    names."""
     if not ports:
         return
     locations = [p.where for p in ports]

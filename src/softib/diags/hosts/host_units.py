@@ -126,7 +126,7 @@ def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
 
 
 def _units(nodes: int, system: np.ndarray, leaf: np.ndarray) -> np.ndarray:
-    """int64[nodes]: a number for leaves that hold adapters of the same hosts."""
+    """Return int64[nodes]: a number for leaves that hold adapters of the same hosts."""
     order = np.argsort(system, kind="stable")
     same = system[order][1:] == system[order][:-1]
     a, b = leaf[order][:-1][same], leaf[order][1:][same]

@@ -114,10 +114,10 @@ def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> No
             continue
         to_a, to_b = distance[a][node].astype(np.int64), distance[b][node].astype(np.int64)
         hops = to_a[:, None] + 1 + to_b[None, :]
-        near = (to_a[:, None] >= 0) & (to_b[None, :] >= 0) & (node[:, None] != node[None, :])
+        joined = (to_a[:, None] >= 0) & (to_b[None, :] >= 0) & (node[:, None] != node[None, :])
         now = int(distance[b][a])
-        best = now if now >= 0 else int(hops[near].min()) if near.any() else -1
-        fits |= near & (hops <= best)
+        best = now if now >= 0 else int(hops[joined].min()) if joined.any() else -1
+        fits |= joined & (hops <= best)
     fits |= fits.T
     open_ends = np.asarray(fits.any(axis=1))
     while (alone := np.flatnonzero(fits.sum(axis=1) == 1)).size:

@@ -125,7 +125,8 @@ class Readings:
         return self._until_silence(_feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards))
 
     def _until_silence(self, feature: np.ndarray) -> np.ndarray:
-        """A port that stopped answering counted nothing until then; what it counted later is unknown."""
+        """Return a port that stopped answering counted nothing until then; what it counted later is
+        unknown."""
         return np.where((feature == 0) & (self.silent == 1), -1, feature).astype(np.int8)
 
     @cached_property

@@ -61,7 +61,7 @@ class Site:
         self.__dict__.pop("cable", None)
 
     def name(self, port: int) -> str:
-        """``leaf-3[40]``."""
+        """Return ``leaf-3[40]``."""
         return self.fabric.port_name(port)
 
     def link(self, port: int) -> str:

@@ -30,8 +30,8 @@ SL_WITHOUT_WEIGHT = code(
 
 
 def sl_findings(troubles: Sequence[Any]) -> list[Finding]:
-    """A finding for each of the subnet manager's ``SlTrouble`` (SL, its user, the first port, how
-    many more of its kind)."""
+    """Return a finding for each of the subnet manager's ``SlTrouble`` (SL, its user, the first
+    port, how many more of its kind)."""
     return [
         finding(
             SL_DROPPED if t.what == "drops it" else SL_WITHOUT_WEIGHT,

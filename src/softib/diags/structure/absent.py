@@ -108,7 +108,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
 
 
 def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bool:
-    """True where enough of the ports at the place of ``absent`` are free."""
+    """Return whether enough of the ports at the place of ``absent`` are free."""
     least = MIN_SWITCH_PORTS if view.is_switch[gap.before] else 1
     if len(made.nodes) < MIN_ROW or not gap.dense:
         least = MIN_PORTS_OF_SHORT_ROW
@@ -117,9 +117,9 @@ def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bo
 
 
 def _host_classes(view: FabricView) -> Iterator[NodeClass]:
-    """Hosts whose adapters all carry the host's name: a class for the first adapter of each, one
-    for the second, and so on, by the leaf that it is plugged into: hosts side by side have theirs
-    on the same leaves."""
+    """Yield hosts whose adapters all carry the host's name: a class for the first adapter of each,
+    one for the second, and so on, by the leaf that it is plugged into: hosts side by side have
+    theirs on the same leaves."""
     hosts: dict[str, list[int]] = {}
     for node in np.flatnonzero(view.is_host).tolist():
         shared = view.host_descriptions.get(view.names[node])
@@ -182,8 +182,8 @@ def _gaps(made: NodeClass) -> Iterator[Gap]:
 def _ends(
     made: NodeClass, s: int, stepping: np.ndarray, line: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> Iterator[Gap]:
-    """Rows that begin one later, or end one earlier, than most: ``stepping`` are members whose next
-    one in the row is there."""
+    """Yield rows that begin one later, or end one earlier, than most: ``stepping`` are members
+    whose next one in the row is there."""
     x = made.numbers[:, s]
     first, last = int(np.median(low)), int(np.median(high))
     for a in stepping.tolist():

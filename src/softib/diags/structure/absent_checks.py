@@ -138,7 +138,7 @@ def _switch(c: Context, a: Absent) -> Finding:
 
 
 def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
-    """Hosts that are absent as a whole, then adapters that hosts lack."""
+    """Yield hosts that are absent as a whole, then adapters that hosts lack."""
     view = c.view
     hosts: dict[str, list[Absent]] = {}
     for a in absent:
@@ -160,7 +160,7 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
 
 
 def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
-    """Hosts that only their free port implies."""
+    """Yield hosts that only their free port implies."""
     view = c.view
     for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
         several: list[Each] = []
@@ -288,7 +288,8 @@ def _shape(c: Context, node: int) -> str:
 
 
 def _twins(c: Context, nodes: np.ndarray) -> int:
-    """Adapters that call themselves as one of another host does. Makers' names are carried by more."""
+    """Return adapters that call themselves as one of another host does. Makers' names are carried
+    by more."""
     described = c.view.host_descriptions
     carriers = Counter(name for n in nodes.tolist() if (name := c.view.names[n]) not in described)
     crowded = sum(max(0, d.carriers - d.usual) for d in described.values())
@@ -327,8 +328,8 @@ def _lacks(
 
 
 def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
-    """The leaf port of an adapter that a host on rails lacks: the number that its other adapters
-    have on their leaves, on the leaf of the rail that it has none on."""
+    """Return the leaf port of an adapter that a host on rails lacks: the number that its other
+    adapters have on their leaves, on the leaf of the rail that it has none on."""
     view, f, rails = c.view, c.view.fabric, c.structure.rank
     ports = [p for n in adapters.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0]
     leaf_ports = f.port_peer[ports]

@@ -86,7 +86,7 @@ def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: 
 
 
 def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
-    """True for a host in the first (else the last) port of hosts of its leaf."""
+    """Return true for a host in the first (else the last) port of hosts of its leaf."""
     f = view.fabric
     for p in f.port_peer[list(f.ports_of(host))].tolist():
         if p < 0:
@@ -100,8 +100,8 @@ def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
 
 
 def _counts(view: FabricView, node: int, peer: int) -> bool:
-    """True for the cables that a neighbour of the missing node is compared by: a switch's hosts
-    vanish with it."""
+    """Return true for the cables that a neighbour of the missing node is compared by: a switch's
+    hosts vanish with it."""
     return bool(view.is_switch[view.fabric.port_node[peer]]) or bool(view.is_host[node])
 
 
@@ -111,14 +111,14 @@ def _host(view: FabricView, node: int) -> str:
 
 
 def _cables(view: FabricView, node: int, peer: int) -> int:
-    """Cables between two nodes."""
+    """Return cables between two nodes."""
     f = view.fabric
     peer_ports = f.port_peer[list(f.ports_of(node))]
     return int((f.port_node[peer_ports[peer_ports >= 0]] == peer).sum())
 
 
 def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
-    """True where nearly all ``ports`` are free ports of the nodes that ``neighbour`` is plugged
+    """Return whether nearly all ``ports`` are free ports of the nodes that ``neighbour`` is plugged
     into."""
     f = view.fabric
     peer_ports = f.port_peer[list(f.ports_of(neighbour))]
@@ -128,7 +128,8 @@ def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
 
 
 def in_use_elsewhere(view: FabricView, rank: np.ndarray, ports: list[int], nearly_all: bool = False) -> bool:
-    """True where other switches of the tier (some, or ``nearly_all``) have cables at all numbers of ``ports``."""
+    """Return whether other switches of the tier (some, or ``nearly_all``) have cables at all
+    numbers of ``ports``."""
     f = view.fabric
     others = np.flatnonzero(view.is_switch & (rank == rank[f.port_node[ports[0]]]))
     others = np.setdiff1d(others, f.port_node[ports])

@@ -43,8 +43,9 @@ class Bundles:
     def _fits(
         self, a: int, b: int, at_a: list[int], at_b: list[int]
     ) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
-        """((ports outside of the numbers in use, other ports than the given ones), pairs of ports) of each place of the
-        usual arrangement that has all of the given ports and no other cable."""
+        """Yield ((ports outside of the numbers in use, other ports than the given ones), pairs of
+        ports) of each place of the usual arrangement that has all of the given ports and no other
+        cable."""
         f = self.view.fabric
         usual, used = self._usual(a, b)
         linked = [(int(p), int(f.port_peer[p])) for p in f.ports_of(a) if self._leads(int(p), b)]
@@ -86,7 +87,8 @@ class Bundles:
         return bool(f.port_peer[port] >= 0 and f.port_node[f.port_peer[port]] == node)
 
     def _is_open(self, port: int, node: int) -> bool:
-        """True for a free port of ``node`` without a rule, or whose rule wants a node that has no free port for it."""
+        """Return true for a free port of ``node`` without a rule, or whose rule wants a node that
+        has no free port for it."""
         f, expected = self.view.fabric, self.pattern.expected
         if port not in f.ports_of(node) or f.port_cable[port] >= 0:
             return False
@@ -94,8 +96,8 @@ class Bundles:
         return want == NO_OPINION or not any(f.port_cable[p] < 0 and expected[p] == node for p in f.ports_of(want))
 
     def _usual(self, a: int, b: int) -> tuple[Arrangement, Used]:
-        """(the most frequent arrangement between nodes like ``a`` and like ``b``, port numbers from the lowest
-        to the highest that it has on the former and on the latter)."""
+        """Return (the most frequent arrangement between nodes like ``a`` and like ``b``, port
+        numbers from the lowest to the highest that it has on the former and on the latter)."""
         of = self.pattern.labels.class_of
         key = int(of[a]), int(of[b])
         if key not in self.known:

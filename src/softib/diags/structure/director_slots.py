@@ -76,7 +76,7 @@ def with_slots(view: FabricView, absent: Sequence[Absent], displaced: set[int]) 
 
 
 def _boards(view: FabricView) -> dict[str, set[str]]:
-    """The cards of each director."""
+    """Return the cards of each director."""
     cards: dict[str, set[str]] = {}
     for node in np.flatnonzero(view.is_switch).tolist():
         address = address_of(view.names[node])

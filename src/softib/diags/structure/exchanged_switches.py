@@ -51,8 +51,8 @@ class Exchange:
 
 
 def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
-    """The exchanges that nearly all witnesses agree on, ports of switches and ports of hosts.
-    Near-linear in cables."""
+    """Return the exchanges that nearly all witnesses agree on, ports of switches and ports of
+    hosts. Near-linear in cables."""
     loose = _cycles(_goals(view, pattern, SUSPECT))
     if not loose:
         return []
@@ -72,7 +72,7 @@ def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
 
 
 def _cycles(goal: dict[int, tuple[int, int, int, int]]) -> list[Exchange]:
-    """Switches that are each in the place of the next."""
+    """Return switches that are each in the place of the next."""
     cycles, done = [], set[int]()
     for first in sorted(goal):
         cycle = [first]

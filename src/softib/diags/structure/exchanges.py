@@ -113,14 +113,14 @@ class _Side:
 
 
 def _differences(row: Row, expected: Row) -> Row:
-    """Links that ``row`` has beyond ``expected`` (negative: misses), by the node at their other
-    end."""
+    """Return links that ``row`` has beyond ``expected`` (negative: misses), by the node at their
+    other end."""
     return {n: row.get(n, 0) - expected.get(n, 0) for n in {*row, *expected}}
 
 
 def exchanged_uplinks(view: FabricView, rank: np.ndarray) -> list[tuple[OddCable, OddCable]]:
-    """Pairs of cables between a tier and the next that would each be right in the other's place;
-    near-linear."""
+    """Return pairs of cables between a tier and the next that would each be right in the other's
+    place; near-linear."""
     links = view.between_switches
     a, b = view.port_a[links], view.port_b[links]
     node = view.fabric.port_node
@@ -156,7 +156,7 @@ def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tu
 
 
 def _candidates(below: _Side, above: _Side) -> set[_Exchange]:
-    """Every exchange that two claims allow, each once (``a`` < ``b``)."""
+    """Return every exchange that two claims allow, each once (``a`` < ``b``)."""
     candidates: set[_Exchange] = set()
     low, high = _by_pair(below), _by_pair(above)
     for (p, q), nodes in low.items():

@@ -22,8 +22,8 @@ MIN_USED = 6
 
 
 def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Port numbers that are free on all switches of a kind, between used ones: the place of a
-    switch that has no name.
+    """Return port numbers that are free on all switches of a kind, between used ones: the place of
+    a switch that has no name.
 
     A kind are switches of one tier that reach the same switches, each by the same number of cables.
     Each entry has the free port rows of one missing peer; those with a row in ``explained`` are
@@ -134,7 +134,8 @@ def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list
 
 
 def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """int64[nodes]: a number for switches of one tier with the same set of peers (-1 without any).
+    """Return int64[nodes]: a number for switches of one tier with the same set of peers (-1 without
+    any).
 
     A set is identified by the sum of a fixed random number for each member: two sets share it with
     probability 2**-64.
@@ -153,7 +154,7 @@ def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: 
 def other_side(
     view: FabricView, rank: np.ndarray, row: list[int], rows: list[list[int]], absent: list[Absent]
 ) -> Absent | None:
-    """The switch of ``absent`` that the free ``row`` of ``rows`` belongs to as well.
+    """Return the switch of ``absent`` that the free ``row`` of ``rows`` belongs to as well.
 
     Return whether it is above: where the other switches of the row's tier have this port number, the
     switches there are cabled to those that miss it below. Below it: the only row of its tier, and the

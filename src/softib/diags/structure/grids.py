@@ -36,12 +36,12 @@ class Shape:
 
     @classmethod
     def of(cls, kind: str, nodes: int) -> Shape:
-        """A shape without coordinates."""
+        """Return a shape without coordinates."""
         return cls(kind, group=np.full(nodes, -1, np.int32), coordinates=np.zeros((nodes, 0), np.int64))
 
 
 def _pairs(view: FabricView, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct pairs of linked switches."""
+    """Return distinct pairs of linked switches."""
     a, b = view.node_a[links], view.node_b[links]
     pair = np.unique(np.stack([np.minimum(a, b), np.maximum(a, b)]), axis=1)
     return pair[0], pair[1]
@@ -52,13 +52,13 @@ def _about(count: int, wanted: float) -> bool:
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
-    """The class that nearly all linked switches are of."""
+    """Return the class that nearly all linked switches are of."""
     usual, count = mode(labels.class_of[linked])
     return labels.classes[usual] if usual >= 0 and count >= MOST * len(linked) else None
 
 
 def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
-    """A grid whose coordinates are the numbers in the switches' names."""
+    """Return a grid whose coordinates are the numbers in the switches' names."""
     made = _main_class(labels, linked)
     if made is None or len(linked) < 3:
         return None
@@ -139,7 +139,7 @@ def dragonfly_plus(view: FabricView, rank: np.ndarray, sideways: np.ndarray) -> 
 
 
 def _all_joined(view: FabricView, shape: Shape, links: np.ndarray, inside: bool) -> bool:
-    """True where (nearly) all pairs of groups are joined and, if ``inside``, all pairs within a
+    """Return whether (nearly) all pairs of groups are joined and, if ``inside``, all pairs within a
     group. Counts groups."""
     a, b = _pairs(view, links)
     g, h = shape.group[a], shape.group[b]

@@ -40,7 +40,7 @@ switches that make a kind."""
 
 
 def switches_out_of_place(c: Context) -> Iterator[Finding]:
-    """Exchanged switches: by the learned pattern, and in trees by the order of ports."""
+    """Yield exchanged switches: by the learned pattern, and in trees by the order of ports."""
     known = {n for x in c.suspects.exchanged for n in x.switches}
     ordered = out_of_order(c.view, c.structure.rank) if c.structure.kind in TREES else []
     for x in (*c.suspects.exchanged, *(x for x in ordered if not known & {*x.switches})):

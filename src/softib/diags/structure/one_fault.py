@@ -57,7 +57,8 @@ Port = tuple[int, int]
 
 
 def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Finding]:
-    """``findings`` of the checks and of ``plan`` (if any), each fault once, the most severe first."""
+    """Return ``findings`` of the checks and of ``plan`` (if any), each fault once, the most severe
+    first."""
     led = list(plan.findings) if plan is not None else []
     rest = findings
     if plan is not None:
@@ -118,9 +119,9 @@ def _with(lead: Finding, also: Finding) -> Finding:
 
 
 def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
-    """Findings that follow from a switch without any link (its missing cables, its hosts'
-    ports) become evidence of the finding about it: the plan's, if all its planned cables are missing,
-    else the one that it is isolated."""
+    """Return findings that follow from a switch without any link (its missing cables, its hosts'
+    ports) become evidence of the finding about it: the plan's, if all its planned cables are
+    missing, else the one that it is isolated."""
     dead: dict[int, int] = {}
     names: dict[str, int] = {}
     by_plan = {f.where[0].guid: i for i, f in enumerate(findings) if _whole_node_of_plan(f)}
@@ -214,7 +215,7 @@ def _lone_switches(f: Finding) -> list[Any]:
 
 
 def _dead_switch_of(f: Finding, dead: dict[int, int], names: dict[str, int]) -> int:
-    """The finding of the dead switch that explains ``f``, -1 for none."""
+    """Return the finding of the dead switch that explains ``f``, -1 for none."""
     nodes = _nodes(f)
     if f.where[0].guid in dead:  # the switch itself, with all that it misses
         return dead[f.where[0].guid]
@@ -237,7 +238,7 @@ def _with_followers(lead: Finding, several: list[Finding]) -> Finding:
 
 
 def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
-    """A suspicion about cables that are all as planned, as information."""
+    """Return a suspicion about cables that are all as planned, as information."""
     ports = _ports(f)
     if f.code not in CABLING or not ports or not ports <= as_planned or f.severity == Severity.INFO:
         return f

@@ -64,7 +64,7 @@ def learn_pattern(view: FabricView) -> Pattern:
 def _pools(
     view: FabricView, labels: Labels, made: NodeClass, peer: np.ndarray
 ) -> list[tuple[NodeClass | None, list[int]]]:
-    """Portnums that may share a rule: (class of most of their peers, portnums).
+    """Return portnums that may share a rule: (class of most of their peers, portnums).
 
     Within one class (grids, dragonflies) ports that keep the same numbers of the node form a group:
     the ports of one dimension, or the local and the global ones.
@@ -120,8 +120,8 @@ def _learn(
 
 
 def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(port rows, members, numbers with the portnum as the last column) of those members that have
-    the ports."""
+    """Return (port rows, members, numbers with the portnum as the last column) of those members
+    that have the ports."""
     fabric = view.fabric
     portnum = np.tile(np.array(ports), len(made.nodes))
     member = np.repeat(np.arange(len(made.nodes)), len(ports))
@@ -153,7 +153,7 @@ def _expected_of(
 
 
 def _one_peer(peer: np.ndarray) -> np.ndarray | None:
-    """The rule "all lead to the same node", which needs no number in that node's name."""
+    """Return the rule "all lead to the same node", which needs no number in that node's name."""
     if not (peer >= 0).any():
         return None
     expected = np.full(len(peer), mode(peer[peer >= 0])[0])
@@ -173,14 +173,14 @@ def _is_sure(expected: np.ndarray, peer: np.ndarray) -> bool:
 
 
 def _plain_numbers(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Predicted numbers of the peers, one rule a number."""
+    """Return predicted numbers of the peers, one rule a number."""
     return np.stack([fit_rule(of, target[:, t], known)[0] for t in range(target.shape[1])], axis=1)
 
 
 def _numbers_of_peer(
     of: NodeClass, target: np.ndarray, known: np.ndarray, peer_portnum: np.ndarray | None
 ) -> np.ndarray:
-    """The same for peers of the same class: grids and dragonflies.
+    """Return the same for peers of the same class: grids and dragonflies.
 
     If that does not predict all, one of the numbers and the port are combined into one number, in
     either order: the global ports of a dragonfly's group are counted through its switches
@@ -213,9 +213,9 @@ def _share_of_rows(predicted: np.ndarray, target: np.ndarray, known: np.ndarray)
 
 
 def _fit_columns(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """One rule a column. A column without a good rule may follow the node's rank among *the peer's*
-    others: a dragonfly's global cable ends on the position that the node's group has in the list of
-    the peer group."""
+    """Return one rule a column. A column without a good rule may follow the node's rank among *the
+    peer's* others: a dragonfly's global cable ends on the position that the node's group has in the
+    list of the peer group."""
     fits = [fit_rule(of, target[:, t], known) for t in range(target.shape[1])]
     for s in [s for s, (_, share) in enumerate(fits) if share >= MIN_SHARE]:
         for t in [t for t, (_, share) in enumerate(fits) if share < 1.0]:

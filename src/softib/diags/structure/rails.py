@@ -51,8 +51,8 @@ class Rails:
 
 
 def system_of(view: FabricView) -> np.ndarray:
-    """Number of the host that each adapter belongs to, -1 elsewhere: by ``host mlx5_0`` names, by a
-    description that all adapters of a host share, else by SystemImageGUID."""
+    """Return the number of the host that each adapter belongs to, -1 elsewhere: by ``host mlx5_0``
+    names, by a description that all adapters of a host share, else by SystemImageGUID."""
     keys: dict[object, int] = {}
     out = np.full(len(view.names), -1, np.int64)
     for node in np.flatnonzero(view.is_host).tolist():
@@ -73,7 +73,8 @@ def _last_number(name: str) -> int:
 
 
 def find_rails(view: FabricView) -> Rails:
-    """Rails of ``view``, or none where hosts have one link, share leaves, or leaves mix adapters."""
+    """Return rails of ``view``, or none where hosts have one link, share leaves, or leaves mix
+    adapters."""
     f = view.fabric
     none = Rails.none(len(view.names))
     _, host_port, switch_port = view.to_hosts
@@ -112,7 +113,8 @@ def find_rails(view: FabricView) -> Rails:
 
 
 def _units(view: FabricView, leaves: np.ndarray, rails: int) -> int:
-    """Scalable units: as the names of the leaves number them (``su2-leaf-5``), else a leaf a rail."""
+    """Return scalable units: as the names of the leaves number them (``su2-leaf-5``), else a leaf a
+    rail."""
     named = [_UNIT.search(view.names[n]) for n in leaves.tolist()]
     if all(named):
         return len({m["unit"].lstrip("0") for m in named if m})

@@ -24,17 +24,18 @@ UNTIERED = "without a way to a leaf"
 
 
 def tier_name(tier: int) -> str:
-    """``leaf``, ``spine``, ``core``, ``tier 4``, … of tiers from 1."""
+    """Return ``leaf``, ``spine``, ``core``, ``tier 4``, … of tiers from 1."""
     return NAMES[tier - 1] if tier <= len(NAMES) else f"tier {tier}"
 
 
 def count_tiers(rank: np.ndarray) -> tuple[dict[int, int], int]:
-    """({tier: switches} by ascending tier, switches without a tier) of the ranks of all switches."""
+    """Return ({tier: switches} by ascending tier, switches without a tier) of the ranks of all
+    switches."""
     return {int(r): int((rank == r).sum()) for r in np.unique(rank[rank > 0])}, int((rank <= 0).sum())
 
 
 def tier_text(tiers: dict[int, int], untiered: int) -> str:
-    """``64 leaf, 64 spine, 32 core``: every tier, and the switches without one."""
+    """Return ``64 leaf, 64 spine, 32 core``: every tier, and the switches without one."""
     rows = [f"{n:,} {tier_name(t)}" for t, n in tiers.items()]
     return ", ".join(rows + ([f"{untiered:,} {UNTIERED}"] if untiered else []))
 
@@ -54,9 +55,9 @@ reserve."""
 
 
 def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Two int8[nodes]: the rank (0 host, 1 leaf, 2 spine, …, -1 without a way to a leaf), and the
-    plain distance, which is used for cuts of a bisection: there, a switch attached to the tree is a
-    separate cut."""
+    """Return two int8[nodes]: the rank (0 host, 1 leaf, 2 spine, …, -1 without a way to a leaf),
+    and the plain distance, which is used for cuts of a bisection: there, a switch attached to the
+    tree is a separate cut."""
     n = len(view.names)
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
@@ -131,13 +132,14 @@ def _raise_drawn(rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def _joined(rank: np.ndarray, top: int, a: np.ndarray, b: np.ndarray) -> bool:
-    """The leaves reach each other below and at rank ``top``."""
+    """Return whether the leaves reach each other below and at rank ``top``."""
     keep = (rank[a] <= top) & (rank[b] <= top)
     return len(np.unique(components(len(rank), a[keep], b[keep])[rank == 1])) == 1
 
 
 def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """uint64[n]: a row of cables by the sum of a fixed random number for each one's peer; 0 = none."""
+    """Return uint64[n]: a row of cables by the sum of a fixed random number for each one's peer; 0
+    = none."""
     word = np.random.default_rng(0x1B).integers(1 << 62, size=n, dtype=np.uint64)
     row = np.zeros(n, np.uint64)
     np.add.at(row, owner, word[peer])
@@ -145,8 +147,8 @@ def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
 
 
 def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """bool[nodes]: leaves with few hosts or none. They have names of leaves, and no link to a
-    leaf."""
+    """Return bool[nodes]: leaves with few hosts or none. They have names of leaves, and no link to
+    a leaf."""
     found = np.zeros(len(leaf), bool)
     for made in labels.classes:
         if leaf[made.nodes].mean() >= MOSTLY:
@@ -183,9 +185,10 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
 def _by_uplink_numbers(
     view: FabricView, labels: Labels, leaf: np.ndarray, owner: np.ndarray, peer: np.ndarray, ports: np.ndarray
 ) -> np.ndarray:
-    """bool[nodes]: switches without hosts below the switches that leaves are below, all of whose
-    cables are in the numbers that leaves keep for uplinks, where these are others than their hosts'
-    numbers. However many: no one cables the top of a tree so."""
+    """Return bool[nodes]: switches without hosts below the switches that leaves are below, all of
+    whose cables are in the numbers that leaves keep for uplinks, where these are others than their
+    hosts' numbers. Their count does not matter, since the top of a tree is never cabled this
+    way."""
     f = view.fabric
     none = np.zeros(len(leaf), bool)
     _, _, host_ports = view.to_hosts

@@ -128,8 +128,8 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
 
 
 def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(Gb/s towards hosts, Gb/s towards higher tiers) of each node; in direct networks all switch
-    links count as up."""
+    """Return (Gb/s towards hosts, Gb/s towards higher tiers) of each node; in direct networks all
+    switch links count as up."""
     n = len(view.names)
     rows, _, switch_port = view.to_hosts
     down = np.bincount(view.fabric.port_node[switch_port], view.link_gbps[rows], minlength=n)

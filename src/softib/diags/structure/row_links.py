@@ -62,7 +62,7 @@ class RowLinks:
         return out
 
     def _pairs(self, kind: str, value: int) -> int:
-        """Members that have another one of their row there."""
+        """Return members that have another one of their row there."""
         wanted, x = self.made.numbers.copy(), self.made.numbers[:, self.along]
         wanted[:, self.along] = x + value if kind == "step" else value
         mates = self.made.find(wanted)

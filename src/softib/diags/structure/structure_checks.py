@@ -10,10 +10,10 @@ import numpy as np
 
 from softib.diags.context import Context
 from softib.diags.finding import MANY, Finding, Severity, code, few, finding
+from softib.diags.structure.exchanged_plugs import Misplaced
 from softib.diags.structure.exchanges import exchanged_uplinks
 from softib.diags.structure.rails import system_of
 from softib.diags.structure.ranks import tier_name
-from softib.diags.structure.swaps import Misplaced
 from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole
 from softib.diags.view import FabricView
 from softib.plural import counted
@@ -63,7 +63,7 @@ UNEVEN_SPINES = code(
 
 
 def pattern_breaks(c: Context) -> Iterator[Finding]:
-    """Swapped pairs, crossed rails and misplaced cables against the learned pattern."""
+    """Yield swapped pairs, crossed rails and misplaced cables against the learned pattern."""
     view, suspects = c.view, c.suspects
     systems = system_of(view) if suspects.swapped else np.zeros(0)
     done = c.seen.setdefault("cables", set())
@@ -72,8 +72,7 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
         yield _swap(c, first, second, systems)
     for m in suspects.misplaced:
         done.update((m.a, m.b))
-        a, b, right = view.location(m.a), view.location(m.b), view.location(m.vacancy)
-        stays = a if int(view.fabric.port_node[m.vacancy]) == m.want_a else b
+        a, b, stays, right = (view.location(p) for p in (m.a, m.b, m.stays, m.vacancy))
         yield finding(
             MISPLACED_CABLE,
             [a, b, right],
@@ -115,7 +114,7 @@ def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) 
 
 
 def missing_cables(c: Context) -> Iterator[Finding]:
-    """Pairs of free switch ports that the rules of both ends join; many at one switch are one
+    """Yield pairs of free switch ports that the rules of both ends join; many at one switch are one
     finding."""
     view, f = c.view, c.view.fabric
     between = [(a, b) for a, b in c.suspects.missing if f.is_switch[f.port_node[a]] and f.is_switch[f.port_node[b]]]
@@ -234,8 +233,8 @@ def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:
 
 
 def _known_repairs(c: Context) -> Repairs:
-    """The cables that the pattern has accused or missed, as pairs of nodes to take from the table
-    and to add to it."""
+    """Return the cables that the pattern has accused or missed, as pairs of nodes to take from the
+    table and to add to it."""
     node = c.view.fabric.port_node
     removed: list[tuple[int, int]] = []
     belong = [(int(node[a]), int(node[b])) for a, b in c.seen.get("missing", ())]
@@ -258,14 +257,13 @@ def _known_repairs(c: Context) -> Repairs:
 
 
 def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
-    """Ports that the pattern joins instead of misplaced cables, each pair once: of rotated cables each end belongs to
-    an end of another."""
+    """Yield ports that the pattern joins instead of misplaced cables, each pair once: of rotated
+    cables each end belongs to an end of another."""
     node, expected = c.view.fabric.port_node, c.pattern.expected
     pairs: set[tuple[int, int]] = set()
     wanting: dict[tuple[int, int], list[int]] = {}
     for m in c.suspects.misplaced:
-        stays = m.a if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else m.b
-        pairs.add((min(stays, m.vacancy), max(stays, m.vacancy)))
+        pairs.add((min(m.stays, m.vacancy), max(m.stays, m.vacancy)))
         for port in (m.a, m.b):
             wanting.setdefault((int(node[port]), int(expected[port])), []).append(port)
     placed = {port for pair in pairs for port in pair}
@@ -277,7 +275,7 @@ def _where_misplaced_belong(c: Context) -> Iterator[tuple[int, int]]:
 
 
 def _uplinks_named(c: Context) -> Counter[int]:
-    """Missing uplinks of each switch that have findings of their own."""
+    """Return missing uplinks of each switch that have findings of their own."""
     node, rank = c.view.fabric.port_node, c.structure.rank
     ends = (sorted((int(node[p]) for p in pair), key=lambda n: int(rank[n])) for pair in c.seen.get("missing", ()))
     return Counter(low for low, _ in ends)

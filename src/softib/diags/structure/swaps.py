@@ -1,6 +1,6 @@
 """Cables that deviate from the pattern: swapped pairs, misplaced ones, missing ones. A swapped pair
-confirms itself: exchanging both cables corrects both. A single cable is reported only by a certain
-rule, and only if its expected port is vacant.
+confirms itself, and so does a ring of three and more: exchanging plugs corrects all of them. A
+single cable is reported only by a certain rule, and only if its expected port is vacant.
 
 A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables between
 the same two nodes, or two ports of one node, has no effect on routes and is not reported. A cable is
@@ -11,17 +11,18 @@ confirm it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softib.diags.structure.bundles import Bundles
+from softib.diags.structure.exchanged_plugs import Misplaced, group, node_pair
 from softib.diags.structure.exchanged_switches import Exchange, exchanged_switches, explained
-from softib.diags.structure.pattern import NO_OPINION, Pattern
+from softib.diags.structure.pattern import Pattern
 from softib.diags.view import FabricView
 
-__all__ = ["Misplaced", "Suspects", "find_suspects"]
+__all__ = ["Suspects", "find_suspects"]
 
 MAX_SHARE = 0.06
 """If more than this share of a kind of cable (classes of both ends) breaks its rule, there is no
@@ -31,21 +32,6 @@ FEW_SWITCHES = 2
 MISSING_SHARE = 0.1
 """More missing cables between two tiers than this share of those there are a design (a partly
 filled tier)."""
-
-
-@dataclass(frozen=True)
-class Misplaced:
-    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their
-    ports should lead to.
-
-    ``vacancy`` is the port where a single misplaced cable should end, -1 in a swapped pair.
-    """
-
-    a: int
-    b: int
-    want_a: int
-    want_b: int
-    vacancy: int = -1
 
 
 @dataclass
@@ -74,10 +60,9 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
         Misplaced(int(view.port_a[c]), int(view.port_b[c]), int(want_a[c]), int(want_b[c]))
         for c in np.flatnonzero(wrong)
     ]
-    found = _without_equivalent(view, found)
-    swapped, rest = _pairs(view, found)
-    missing = list(_missing(view, pattern, rank))
-    return Suspects(swapped, _with_a_vacancy(view, pattern, rest), missing, unjudged, exchanged)
+    swapped, rings, rest = group(view, found)
+    misplaced = sorted([*rings, *_with_a_vacancy(view, pattern, rest)], key=lambda m: m.a)
+    return Suspects(swapped, misplaced, list(_missing(view, pattern, rank)), unjudged, exchanged)
 
 
 def _believable(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> tuple[np.ndarray, int]:
@@ -91,91 +76,6 @@ def _believable(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> tuple[
     hopeless = bad > np.maximum(HANDFUL, MAX_SHARE * all_of)
     left_out = wrong & hopeless[kind]
     return wrong & ~left_out, int(left_out.sum())
-
-
-def _without_equivalent(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
-    """Drop cables whose pair of nodes is also missed by another: together they only exchange ports."""
-    node = view.fabric.port_node
-    missed: Counter[tuple[int, int]] = Counter()
-    for m in found:
-        for pair in {_pair(int(node[m.a]), m.want_a), _pair(int(node[m.b]), m.want_b)}:
-            missed[pair] += 1
-    kept = []
-    for m in found:
-        pair = _pair(int(node[m.a]), int(node[m.b]))
-        if missed[pair] > 0:
-            missed[pair] -= 1
-        else:
-            kept.append(m)
-    return kept
-
-
-def _pair(a: int, b: int) -> tuple[int, int]:
-    return (a, b) if a <= b else (b, a)
-
-
-def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplaced, Misplaced]], list[Misplaced]]:
-    """Match cables that would both be right after exchanging one end each."""
-    by_node: dict[int, list[int]] = {}
-    for i, m in enumerate(found):
-        for port in (m.a, m.b):
-            by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
-    taken = [False] * len(found)
-    pairs: list[tuple[Misplaced, Misplaced]] = []
-    for rule in (_all_support_none_oppose, _one_supports_none_oppose, _all_support):
-        for i, m in enumerate(found):
-            if taken[i]:
-                continue
-            partner = next(
-                (
-                    j
-                    for j in _candidates(m, by_node)
-                    if not taken[j] and j != i and _exchange_mends(view, m, found[j], rule)
-                ),
-                None,
-            )
-            if partner is not None:
-                taken[i] = taken[partner] = True
-                first, second = sorted((m, found[partner]), key=lambda x: x.a)
-                pairs.append((first, second))
-    return pairs, [m for m, used in zip(found, taken, strict=True) if not used]
-
-
-def _candidates(m: Misplaced, by_node: dict[int, list[int]]) -> Iterator[int]:
-    for want in (m.want_a, m.want_b):
-        if want >= 0:
-            yield from by_node.get(want, ())
-
-
-Verdicts = list[tuple[bool, bool]]
-"""Return for each of the two new cables: (a rule requires it, a rule forbids it)."""
-
-
-def _all_support_none_oppose(verdicts: Verdicts) -> bool:
-    return all(supported and not opposed for supported, opposed in verdicts)
-
-
-def _one_supports_none_oppose(verdicts: Verdicts) -> bool:
-    return any(supported for supported, _ in verdicts) and not any(opposed for _, opposed in verdicts)
-
-
-def _all_support(verdicts: Verdicts) -> bool:
-    return all(supported for supported, _ in verdicts)
-
-
-def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
-    """True where joining an end of ``m`` with an end of ``n``, and the two others, satisfies
-    ``rule``."""
-    node = view.fabric.port_node
-    for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
-        verdicts = []
-        for p, want_p, q, want_q in ((m.a, m.want_a, n_b, w_b), (n_a, w_a, m.b, m.want_b)):
-            supported = want_p == node[q] or want_q == node[p]
-            opposed = want_p not in (NO_OPINION, node[q]) or want_q not in (NO_OPINION, node[p])
-            verdicts.append((bool(supported), bool(opposed)))
-        if rule(verdicts):
-            return True
-    return False
 
 
 def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) -> list[Misplaced]:
@@ -194,14 +94,14 @@ def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) 
             candidates = (p for p in fabric.ports_of(want) if pattern.expected[p] == node)
             vacancy = next((p for p in candidates if fabric.port_cable[p] < 0 or p in suspect), None)
             if vacancy is not None:
-                kept.append(replace(m, vacancy=vacancy))
+                kept.append(replace(m, stays=port, vacancy=vacancy))
                 break
     return kept
 
 
 def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Pairs of free ports that the rules of both ends join, between tiers whose other cables mostly
-    are there."""
+    """Yield pairs of free ports that the rules of both ends join, between tiers whose other cables
+    mostly are there."""
     fabric = view.fabric
     free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0) & pattern.sure)
     wanting: dict[tuple[int, int], list[int]] = {}
@@ -211,10 +111,10 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
             wanting.setdefault((node, want), []).append(port)
     bundles = Bundles(view, pattern)
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for a, b in dict.fromkeys(_pair(*nodes) for nodes in wanting):
-        tiers = _pair(int(rank[a]), int(rank[b]))
+    for a, b in dict.fromkeys(node_pair(*nodes) for nodes in wanting):
+        tiers = node_pair(int(rank[a]), int(rank[b]))
         pairs.setdefault(tiers, []).extend(bundles.pairs(a, b, wanting.get((a, b), []), wanting.get((b, a), [])))
-    there = Counter(map(_pair, rank[view.node_a].tolist(), rank[view.node_b].tolist())) if pairs else Counter()
+    there = Counter(map(node_pair, rank[view.node_a].tolist(), rank[view.node_b].tolist())) if pairs else Counter()
     for tiers, found in pairs.items():
         few = len(found) <= max(HANDFUL, MISSING_SHARE * there[tiers]) or _of_few_switches(view, found)
         if there[tiers] and few:
@@ -226,7 +126,8 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
 
 
 def _of_few_switches(view: FabricView, pairs: list[tuple[int, int]]) -> bool:
-    """True where one or two nodes have an end of each of ``pairs``: they lost many cables; a design is of more."""
+    """Return whether one or two nodes have an end of each of ``pairs``: they lost many cables; a
+    design is of more."""
     node = view.fabric.port_node
     left = pairs
     for _ in range(FEW_SWITCHES):
@@ -236,13 +137,13 @@ def _of_few_switches(view: FabricView, pairs: list[tuple[int, int]]) -> bool:
 
 
 def _ruled(view: FabricView, pattern: Pattern, pair: tuple[int, int]) -> list[int]:
-    """The ports of ``pair`` whose rule requires the node of the other."""
+    """Return the ports of ``pair`` whose rule requires the node of the other."""
     return [p for p, q in (pair, pair[::-1]) if pattern.expected[p] == view.fabric.port_node[q]]
 
 
 def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:
-    """True where all nodes in line with this one (one number differs) leave the same port free: the
-    edge of a mesh, the global ports that a small dragonfly has left over."""
+    """Return whether all nodes in line with this one (one number differs) leave the same port free:
+    the edge of a mesh, the global ports that a small dragonfly has left over."""
     fabric = view.fabric
     node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
     made = pattern.labels.classes[int(pattern.labels.class_of[node])]

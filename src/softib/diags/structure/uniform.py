@@ -88,13 +88,14 @@ Row = dict[int, int]
 
 
 def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> list[Uneven]:
-    """Switches whose links to the tier above differ from those of their kind, once ``repairs`` are
-    made."""
+    """Return switches whose links to the tier above differ from those of their kind, once
+    ``repairs`` are made."""
     return [u for _, rows in tier_rows(view, rank, repairs) for u in _uneven_tier(view, rows)]
 
 
 def tier_rows(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> Iterator[tuple[int, dict[int, Row]]]:
-    """(tier, the links of each of its switches to the next tier), once ``repairs`` are made."""
+    """Yield (tier, the links of each of its switches to the next tier), once ``repairs`` are
+    made."""
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
     weight = np.ones(len(links), np.int64)
@@ -130,7 +131,7 @@ Kinds = list[tuple[Row, list[int]]]
 
 
 def kinds_of(rows: dict[int, Row]) -> tuple[Kinds, list[int]]:
-    """(the kinds of the switches of a tier, the switches of no kind)."""
+    """Return (the kinds of the switches of a tier, the switches of no kind)."""
     kinds: dict[frozenset[tuple[int, int]], list[int]] = {}
     for switch, row in rows.items():
         kinds.setdefault(frozenset(row.items()), []).append(switch)
@@ -145,8 +146,8 @@ def without_majority(rows: dict[int, Row]) -> bool:
 
 
 def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
-    """Of ``parents`` (one entry per link): switches with hosts and hardly any links, attached to a
-    switch below its parents."""
+    """Return of ``parents`` (one entry per link): switches with hosts and hardly any links,
+    attached to a switch below its parents."""
     switch, links = np.unique(parents, return_counts=True)
     hosts = np.isin(switch, view.fabric.port_node[view.to_hosts[2]])
     return switch[hosts & (links < SPUR * np.median(links))] if len(switch) else switch
@@ -215,7 +216,8 @@ class _FreePorts:
         self.taken: set[int] = set()
 
     def lost(self, parent: int, how_many: int) -> list[Lost]:
-        """``how_many`` cables to ``parent``, each with the free ports that it may have left."""
+        """Return ``how_many`` cables to ``parent``, each with the free ports that it may have
+        left."""
         switch_ports = self._likely_free(self.switch, [(m, parent) for m in self.members], self._up_numbers)
         parent_ports = self._likely_free(
             parent, [(p, self.switch) for p in self.expected if p != parent], lambda: self._down(parent)
@@ -252,12 +254,13 @@ class _FreePorts:
         return between or same or ([] if len(free) > MANY_FREE else free)
 
     def _is_open(self, port: int) -> bool:
-        """True for a free port, and for one with a cable back to its own node in the place of the missing one."""
+        """Return true for a free port, and for one with a cable back to its own node in the place
+        of the missing one."""
         f, peer = self.view.fabric, int(self.view.fabric.port_peer[port])
         return bool(f.port_cable[port] < 0 or (peer >= 0 and f.port_node[peer] == f.port_node[port]))
 
     def _up_numbers(self) -> Counter[int]:
-        """Port numbers that lead to the parents, on the switches of the kind."""
+        """Return port numbers that lead to the parents, on the switches of the kind."""
         f, parents = self.view.fabric, set(self.expected)
         return Counter(
             int(f.port_num[p])
@@ -267,7 +270,7 @@ class _FreePorts:
         )
 
     def _down(self, parent: int) -> Counter[int]:
-        """Port numbers that lead to switches of the kind, on the other parents."""
+        """Return port numbers that lead to switches of the kind, on the other parents."""
         f, kind = self.view.fabric, {self.switch, *self.members}
         return Counter(
             int(f.port_num[p])
@@ -309,8 +312,8 @@ class UnevenTier:
 
 
 def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> list[UnevenTier]:
-    """The tiers in which no majority is right, with every switch that is not as the most frequent
-    form."""
+    """Return the tiers in which no majority is right, with every switch that is not as the most
+    frequent form."""
     out = []
     ends, peers = np.concatenate([view.node_a, view.node_b]), np.concatenate([view.node_b, view.node_a])
     down = np.bincount(ends, (rank[peers] < rank[ends]) & ~view.is_sharp[peers], minlength=len(view.names))

@@ -43,7 +43,7 @@ def _tier_of_cables(fabric: Fabric, cables: np.ndarray) -> np.ndarray:
 
 
 def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_nodes: bool) -> tuple[int, int]:
-    """Ports (same side) of two cables that :func:`random_swap` may exchange."""
+    """Return ports (same side) of two cables that :func:`random_swap` may exchange."""
     cables = _plain_cables(fabric)
     tiers = _tier_of_cables(fabric, cables)
     side_a, side_b = (fabric.port_node[fabric.cable_port[cables, side]] for side in (0, 1))
@@ -68,18 +68,18 @@ def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_
 
 
 def cable(**arguments: Any) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
-    """A random port with a cable, with the fault's other arguments."""
+    """Return a random port with a cable, with the fault's other arguments."""
     return lambda fabric, rng: {"cable": _any_end(fabric, rng), **arguments}
 
 
 def swap(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """Ports of two cables of one tier, on four nodes."""
+    """Return ports of two cables of one tier, on four nodes."""
     a, b = two_cables(fabric, rng, None, False)
     return {"a": a, "b": b}
 
 
 def slow(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """A random cable and a lower speed, or one lane."""
+    """Return a random cable and a lower speed, or one lane."""
     port = _any_end(fabric, rng)
     best = int(supported_speed_codes(fabric, np.array([port, fabric.port_peer[port]])).min())
     if best > 1 and rng.integers(2):
@@ -88,7 +88,7 @@ def slow(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def move(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """A port with a cable and a free port."""
+    """Return a port with a cable and a free port."""
     port = _any_end(fabric, rng)
     on_switch = fabric.is_switch[fabric.port_node] & (fabric.port_num > 0)
     return {"port": port, "to": _pick(rng, np.flatnonzero(on_switch & (fabric.port_cable < 0)), "free switch port")}
@@ -100,7 +100,7 @@ def hca(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def rails(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """A node of a rail-optimized fabric and two of its rails."""
+    """Return a node of a rail-optimized fabric and two of its rails."""
     truth = fabric.source.generator
     if truth.get("kind") != "rail-optimized":
         raise InputError("crossed rails need a rail-optimized fabric")
@@ -111,20 +111,20 @@ def rails(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def switch(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """A switch with links."""
+    """Return a switch with links."""
     linked = np.bincount(fabric.port_node[fabric.linked], minlength=fabric.sizes.nodes) > 0
     return {"switch": _pick(rng, np.flatnonzero(fabric.is_switch & linked), "linked switch")}
 
 
 def loop(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """Two free ports of one switch (or the same one twice)."""
+    """Return two free ports of one switch (or the same one twice)."""
     free = np.flatnonzero(fabric.is_switch[fabric.port_node] & (fabric.port_num > 0) & (fabric.port_cable < 0))
     a = _pick(rng, free, "free switch port")
     return {"a": a, "b": _pick(rng, free[fabric.port_node[free] == fabric.port_node[a]], "free switch port")}
 
 
 def twins(key: str) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
-    """Two nodes, or two end ports."""
+    """Return two nodes, or two end ports."""
 
     def draw(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
         rows = fabric.end_ports() if key == "port" else np.arange(fabric.sizes.nodes)
@@ -137,7 +137,7 @@ def twins(key: str) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
 
 
 def end(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    """An end port."""
+    """Return an end port."""
     return {"port": _pick(rng, fabric.end_ports(), "end port")}
 
 

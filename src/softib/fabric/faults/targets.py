@@ -33,8 +33,8 @@ def node_at(fabric: Fabric, name: Target) -> int:
 
 
 def port_at(fabric: Fabric, place: Target) -> int:
-    """Port by ``node[portnum]``, ``node:portnum`` or ``node/portnum``; port 0 is a switch's
-    management port. Raises :class:`InputError`."""
+    """Return the port by ``node[portnum]``, ``node:portnum`` or ``node/portnum``; port 0 is a
+    switch's management port. Raises :class:`InputError`."""
     if not isinstance(place, str):
         return int(place)
     split = split_port(place)
@@ -70,5 +70,5 @@ def note(fabric: Fabric, kind: str, where: list[str], message: str) -> Planted:
 
 
 def names_of(fabric: Fabric, ports: list[int]) -> list[str]:
-    """``node[portnum]`` of each port."""
+    """Return ``node[portnum]`` of each port."""
     return [fabric.port_name(p) for p in ports]

@@ -144,7 +144,7 @@ def octets(text: str) -> bytes:
 
 
 def shown(value: str | bytes, width: int = 60) -> str:
-    """``value`` quoted for a message: printable, one line, at most ``width`` characters."""
+    """Return ``value`` quoted for a message: printable, one line, at most ``width`` characters."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else octets(value).decode("utf-8", "replace")
     return repr(on_one_line(text.strip(), width))
 

@@ -143,7 +143,7 @@ _Record = tuple[int, str, int | None, dict[str, int]]
 
 
 def _records(lines: list[str], finder: _Finder, problems: Problems) -> Iterator[_Record]:
-    """(line, header, port, counters); port None = all ports of a node."""
+    """Yield (line, header, port, counters); port None = all ports of a node."""
     now: _Record | None = None
     for number, line in enumerate(lines, 1):
         header = _header(line, finder)

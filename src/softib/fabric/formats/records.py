@@ -147,7 +147,7 @@ class Records:
         self.count_at = self.switches + LID_UCAST_MAX - len(names)
 
     def port_adder(self) -> Callable[..., None]:
-        """``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid,
+        """Return ``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid,
         peer_lid, peer_guid, state)`` with all columns bound, since it is called for every record of
         a large file."""
         columns: tuple[list[Any], ...] = (

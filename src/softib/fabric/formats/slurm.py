@@ -84,8 +84,8 @@ def write_blocks(fabric: Fabric, path: str | Path) -> list[str]:
 
 
 def block_sizes(nodes: list[int]) -> list[int]:
-    """Sizes of blocks and of groups of 2, 4, 8 … blocks for ``BlockSizes``, as NVIDIA's Topograph writes them.
-    ``nodes``: those of each block."""
+    """Return sizes of blocks and of groups of 2, 4, 8 … blocks for ``BlockSizes``, as NVIDIA's
+    Topograph writes them. ``nodes``: those of each block."""
     return [min(nodes) << doubled for doubled in range(len(nodes).bit_length())]
 
 
@@ -143,7 +143,7 @@ def _names(fabric: Fabric) -> dict[int, str]:
 
 
 def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
-    """Leaf switch → hosts under it."""
+    """Return leaf switch → hosts under it."""
     at: dict[str, list[tuple[str, int]]] = {}
     often = Counter(fabric.node_names())
     for node in np.flatnonzero(fabric.is_host).tolist():

@@ -29,13 +29,13 @@ RECORDS = frozenset({"speeds", "capabilities", "unlinked"})
 
 
 def numbered(stem: str, count: int, width: int = 1) -> list[str]:
-    """``stem-1`` … ``stem-count``, numbers padded to ``width`` digits."""
+    """Return ``stem-1`` … ``stem-count``, numbers padded to ``width`` digits."""
     return [f"{stem}-{i:0{width}d}" for i in range(1, count + 1)]
 
 
 def host_names(count: int, adapters: int = 1) -> list[str]:
-    """Names of ``count`` adapters: ``host-0001`` … (four digits, more where needed); if a host has several
-    ``adapters``, ``host-0001 mlx5_0``, ``host-0001 mlx5_1`` …"""
+    """Return names of ``count`` adapters: ``host-0001`` … (four digits, more where needed); if a
+    host has several ``adapters``, ``host-0001 mlx5_0``, ``host-0001 mlx5_1`` …"""
     hosts = -(-count // adapters)
     names = numbered("host", hosts, max(4, len(str(hosts))))
     if adapters == 1:

@@ -71,7 +71,7 @@ def _whole_or_list(p: Parameter, kind: str, value: Any) -> Any:
 
 
 def _ratio(p: Parameter, kind: str, value: Any) -> float:
-    """``2``, ``1.5`` or ``"2:1"``."""
+    """Return ``2``, ``1.5`` or ``"2:1"``."""
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -127,7 +127,7 @@ SHARP_GENERATIONS = ("HDR", "NDR", "XDR")
 
 
 def radix_parameter(low: int = 2) -> Parameter:
-    """The ``radix`` that most kinds take."""
+    """Return the ``radix`` that most kinds take."""
     return Parameter(
         "radix",
         "whole",
@@ -138,7 +138,7 @@ def radix_parameter(low: int = 2) -> Parameter:
 
 
 def adapters_parameter() -> Parameter:
-    """The ``adapters`` of kinds whose hosts may have several on neighbouring ports."""
+    """Return the ``adapters`` of kinds whose hosts may have several on neighbouring ports."""
     return Parameter("adapters", "whole", "adapters of a host, on neighbouring ports of a leaf", 1, high=64)
 
 

@@ -264,7 +264,7 @@ OF_THE_FILE = ("name", "generation")
 
 
 def fabric_schema() -> dict[str, Any]:
-    """The schema, draft 2020-12: the same keys, types and bounds as
+    """Return the schema, draft 2020-12: the same keys, types and bounds as
     :func:`softib.fabric.topologies.spec.load_fabric_yaml` checks (conditions on several values, for
     example a radix too small for the hosts, are checked only by that function)."""
     schema = FabricFile.model_json_schema()

@@ -188,7 +188,7 @@ P = TypeVar("P", bound=Part)
 
 
 def _rows(kind: type[P], file: str) -> tuple[P, ...]:
-    """The rows of ``file``. Raises ValueError for a figure without a source, or a field that
+    """Return the rows of ``file``. Raises ValueError for a figure without a source, or a field that
     ``kind`` does not have."""
     rows = tomllib.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))["part"]
     return tuple(_row(kind, file, row) for row in rows)

@@ -49,9 +49,9 @@ VPORT_STATE_CHANGE = 1144
 
 
 def vport_modifier(index: Any, block: Any = 0) -> Any:
-    """AttributeModifier of VPortGUIDInfo and VPortPKeyTable: index above, block below, as
-    P_KeyTable's. For VPortInfo, VNodeInfo and VNodeDescription it is the index, for VPortState the block. The port
-    is the one that the SMP enters."""
+    """Return AttributeModifier of VPortGUIDInfo and VPortPKeyTable: index above, block below, as
+    P_KeyTable's. For VPortInfo, VNodeInfo and VNodeDescription it is the index, for VPortState the
+    block. The port is the one that the SMP enters."""
     return index << 16 | block
 
 

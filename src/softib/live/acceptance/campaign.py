@@ -197,8 +197,8 @@ def run_campaign(
 
 
 def _allocation_ended(entry: dict[str, Any]) -> str:
-    """The message of srun about an allocation that has ended; "" if it still exists. It is not counted
-    against a host, and no further program is started."""
+    """Return the message of srun about an allocation that has ended; "" if it still exists. It is
+    not counted against a host, and no further program is started."""
     reasons = (reason for *_, reason in entry["failures"])
     return next((r for r in reasons if any(x in r.lower() for x in ALLOCATION_ENDED)), "")
 
@@ -214,8 +214,8 @@ def _unfit(
     launcher: Launcher,
     program: str,
 ) -> dict[str, str]:
-    """Hosts that still have something to measure but do not answer, or lack perftest. All nodes of a running fabric are
-    this machine: there the first pairs show it."""
+    """Return hosts that still have something to measure but do not answer, or lack perftest. All
+    nodes of a running fabric are this machine: there the first pairs show it."""
     rows = {row for b in batches for p in _left(b, done) for row in (p.source, p.target)}
     if launcher.name == "local" or not rows:
         return {}

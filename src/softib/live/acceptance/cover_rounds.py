@@ -77,8 +77,8 @@ def _first_reading(started: Sequence[PairPrograms], read: Callable[[], T], all_s
 
 
 def _run(launcher: Launcher, program: str, size: int, port: int, limit_s: float, extra: Sequence[str]) -> Run:
-    """A program that sends until it is ended: on a running fabric one that sleeps between completions, as
-    all programs share this machine's processors."""
+    """Return a program that sends until it is ended: on a running fabric one that sleeps between
+    completions, as all programs share this machine's processors."""
     depth = ("-t", str(DEPTH))
     if launcher.name == "local":
         return Run("send", False, False, size, ENDLESS, port, (*depth, "-r", str(16 * DEPTH), "-e", "-N", *extra))

@@ -20,8 +20,8 @@ VERSION = 1
 
 
 def read_journal(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(plan, entries). An incomplete last line is ignored. Raises :class:`UnreadableFile` if the file
-    is not a journal."""
+    """Return (plan, entries). An incomplete last line is ignored. Raises :class:`UnreadableFile` if
+    the file is not a journal."""
     rows = list(_parsed(read_text(path, "journal", FILE_LIMIT, "replace").splitlines()))
     if not rows or not isinstance(rows[0], dict) or rows[0].get(KEY) != VERSION:
         raise UnreadableFile(f"{os.fspath(path)}: not a journal of softib accept; name the file that a run wrote")

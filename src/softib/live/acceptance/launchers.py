@@ -120,9 +120,9 @@ class Launcher:
     ssh_config: str = ""
 
     def command(self, at: HostPort, program: list[str], limit_s: float) -> list[str]:
-        """The command on this machine that runs ``program`` at ``at``, for at most ``limit_s``
-        seconds there (timeout(1)). With ssh it also ends when the standard input here does, which must therefore be
-        a pipe."""
+        """Return the command on this machine that runs ``program`` at ``at``, for at most
+        ``limit_s`` seconds there (timeout(1)). With ssh it also ends when the standard input here
+        does, which must therefore be a pipe."""
         bounded = ["timeout", "-k", "2", f"{limit_s:.0f}", *program]
         if self.name == "ssh":
             configured = ["-F", self.ssh_config] if self.ssh_config else []
@@ -133,12 +133,13 @@ class Launcher:
         return [sys.executable, "-m", "softib", "run", *attached, "--", *bounded]
 
     def address(self, at: HostPort) -> str:
-        """The address at which a client finds the server on this host: on a running fabric all programs share the
-        addresses of this machine."""
+        """Return the address at which a client finds the server on this host: on a running fabric
+        all programs share the addresses of this machine."""
         return "127.0.0.1" if self.name == "local" else at.host
 
     def device(self, at: HostPort) -> str:
-        """The adapter to name; a node of a running fabric shows a program only its own adapter."""
+        """Return the adapter to name; a node of a running fabric shows a program only its own
+        adapter."""
         return "" if self.name == "local" else at.device
 
 

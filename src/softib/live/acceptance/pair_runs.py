@@ -171,10 +171,10 @@ Pairs = Sequence[tuple[HostPort, HostPort]]
 
 
 def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run:
-    """The program of one pair of the load, which sends for at least ``limit_s`` seconds unless
-    it is ended. On a running fabric, whose programs share the processors of this machine, they sleep until a
-    completion comes (perftest supports that only for SEND, and without -D), so that the processors are free for the
-    measured programs."""
+    """Return the program of one pair of the load, which sends for at least ``limit_s`` seconds
+    unless it is ended. On a running fabric, whose programs share the processors of this machine,
+    they sleep until a completion comes (perftest supports that only for SEND, and without -D), so
+    that the processors are free for the measured programs."""
     depth = ("-t", str(LOAD_DEPTH))
     if launcher.name == "local":
         return Run("send", False, True, LOAD_SIZE, ENDLESS, port, (*depth, "-r", str(16 * LOAD_DEPTH), "-e", "-N"))
@@ -184,8 +184,8 @@ def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run
 def run_under_load(
     launcher: Launcher, pairs: Pairs, runs: Sequence[Run], loads: Pairs, load_runs: Sequence[Run], limit_s: float
 ) -> tuple[list[Outcome], int]:
-    """The outcome of each of ``pairs``, which run while ``loads`` send, and how many of the loads still sent at the
-    end.
+    """Return the outcome of each of ``pairs``, which run while ``loads`` send, and how many of the
+    loads still sent at the end.
 
     A pair of the load that fails does not affect the others; if none is left, the pairs have a reason and no value.
     """

@@ -44,7 +44,8 @@ class Run:
 
 
 def arguments(run: Run, device: str, portnum: int, server: str | None) -> list[str]:
-    """The command of one end; ``server``: address of the other end (None: this is the server)."""
+    """Return the command of one end; ``server``: address of the other end (None: this is the
+    server)."""
     out = [
         run.name,
         "-F",
@@ -64,8 +65,8 @@ def arguments(run: Run, device: str, portnum: int, server: str | None) -> list[s
 
 
 def parse(output: str, latency: bool) -> float:
-    """Gb/s of payload (both directions together with ``-b``), or microseconds: of the last row of
-    the table. Raises :class:`PeerError` if there is none."""
+    """Return Gb/s of payload (both directions together with ``-b``), or microseconds: of the last
+    row of the table. Raises :class:`PeerError` if there is none."""
     head: list[str] = []
     value = None
     for line in output.splitlines():
@@ -84,7 +85,8 @@ def parse(output: str, latency: bool) -> float:
 
 
 def reason_of(output: str) -> str:
-    """The line of the output that best explains the failure: the last that is not one of perftest's usual lines."""
+    """Return the line of the output that best explains the failure: the last that is not one of
+    perftest's usual lines."""
     lines = [line.strip() for line in output.splitlines() if not _NOISE.match(line)]
     wanted = [
         x

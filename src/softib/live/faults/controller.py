@@ -162,7 +162,8 @@ class FaultController:
         self._at(due_ps + period_ps, lambda now: self._flap_on(fault, due_ps + period_ps, now))
 
     def _amount(self, kind: str, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
-        """A fault of :data:`AMOUNTS`; faults that make bit errors reply with the consequences of these."""
+        """Return a fault of :data:`AMOUNTS`; faults that make bit errors reply with the
+        consequences of these."""
         option, plant = AMOUNTS[kind]
         plant(self.faults, port, float(options[option]), now_ps)
         self.planted.forget(kind, port)

@@ -77,7 +77,7 @@ class Fault:
     over: bool = field(default=False, repr=False)
 
     def as_json(self, now_ps: int) -> dict[str, Any]:
-        """The fault in the form that replies and ``softib status`` show."""
+        """Return the fault in the form that replies and ``softib status`` show."""
         flaps = {"flaps": self.flaps} if self.kind == "flap" else {}
         return {
             "kind": self.kind,
@@ -125,7 +125,8 @@ class FaultList:
             removed.over = True
 
     def at(self, row: int) -> list[Fault]:
-        """The faults of a port's link (``row`` ≥ 0), or of node -1 - ``row`` and all its links."""
+        """Return the faults of a port's link (``row`` ≥ 0), or of node -1 - ``row`` and all its
+        links."""
         f = self.fabric
         ports = {row, int(f.port_peer[row])} if row >= 0 else set(f.ports_of(-1 - row, port0=True))
         ports |= {int(f.port_peer[p]) for p in ports}

@@ -49,7 +49,7 @@ def _flag(value: Any) -> bool:
 
 
 def _guid(value: Any) -> str:
-    """A GUID as in NodeInfo: 64 bits, not 0 (IBA 4.1.1)."""
+    """Return a GUID as in NodeInfo: 64 bits, not 0 (IBA 4.1.1)."""
     if not isinstance(value, str) or not re.fullmatch("(0x)?[0-9a-fA-F]{1,16}", value) or not int(value, 16):
         raise ValueError
     return f"{int(value, 16):#018x}"
@@ -151,19 +151,19 @@ KINDS: dict[str, LiveFault] = {
 
 
 def rate_option(kind: str) -> str | None:
-    """The option of ``kind`` that RATE sets; None if it takes none."""
+    """Return the option of ``kind`` that RATE sets; None if it takes none."""
     return next((name for name in KINDS[kind].needed if name in RATES), None)
 
 
 def _called(option: str) -> str:
-    """The name on the command line (an option of ``softib fault``, or its RATE), and the name on the
-    control socket."""
+    """Return the name on the command line (an option of ``softib fault``, or its RATE), and the
+    name on the control socket."""
     flag = "RATE" if option in RATES else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
 
 def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of ``kind`` in ``request``, checked, with their defaults. Raises
+    """Return the options of ``kind`` in ``request``, checked, with their defaults. Raises
     :class:`InputError`."""
     known = KINDS[kind].options
     given = {k: v for k, v in request.items() if k not in ("op", "kind", "where") and v is not None}
@@ -189,7 +189,7 @@ def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flap_times(options: Mapping[str, Any]) -> tuple[int | None, int, int]:
-    """(number of flaps, None = without end; period in ps; how long each is down in ps)."""
+    """Return (number of flaps, None = without end; period in ps; how long each is down in ps)."""
     period_s = float(options["period_s"])
     count = options.get("count")
     if "duration_s" in options:

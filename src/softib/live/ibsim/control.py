@@ -36,12 +36,14 @@ class IbsimControl:
         }
 
     def answer(self, kind: int, port: int, body: bytes) -> bytes | None:
-        """The body of the answer to request ``kind`` of a client on ``port``; None if there is none."""
+        """Return the body of the answer to request ``kind`` of a client on ``port``; None if there
+        is none."""
         function = self._answers.get(kind)
         return function(port, body) if function else None
 
     def _ask(self, port: int, attr: int, modifier: int = 0) -> bytes | None:
-        """The answer of the port's own SMA to its host (a directed route of no hops; the host has the M_Key)."""
+        """Return the answer of the port's own SMA to its host (a directed route of no hops; the
+        host has the M_Key)."""
         batch = MadBatch.zeros(1)
         mad = batch.mad[0]
         mad[: MadHeader.size] = MadHeader.pack(
@@ -61,7 +63,7 @@ class IbsimControl:
         return answers.mad[0, DATA_AT : DATA_AT + 64].tobytes()
 
     def _node_info(self, port: int, body: bytes) -> bytes | None:
-        """NodeInfo, with the NodeGUID from which the client computes the right PortGUID.
+        """Return NodeInfo, with the NodeGUID from which the client computes the right PortGUID.
 
         The stock library makes a PortGUID of NodeGUID + portnum; real adapters are numbered otherwise, and OpenSM
         does not find the port it runs on if the two disagree. MADs carry

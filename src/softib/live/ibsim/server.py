@@ -74,7 +74,7 @@ class IbsimServer:
     # -- time --
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until clients are checked again."""
+        """Return seconds until clients are checked again."""
         return max(0.0, (self._check_at_ps - now_ps) / 1e12)
 
     def tick(self, now_ps: int) -> None:
@@ -213,8 +213,8 @@ class IbsimServer:
         return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
 
     def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:
-        """The next free number and its data socket. From 1 on (a TID without a number has 0), and not reused soon:
-        TIDs on the way carry them."""
+        """Return the next free number and its data socket. From 1 on (a TID without a number has
+        0), and not reused soon: TIDs on the way carry them."""
         last = self.sockets.last_client
         for _ in range(last):
             number, self._next = self._next, self._next % last + 1

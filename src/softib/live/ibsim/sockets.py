@@ -28,13 +28,13 @@ BUFFER_BYTES = 1 << 20
 
 
 def abstract(name: str) -> bytes:
-    """The abstract address of ``name``. The trailing NUL belongs to it: the client binds and
+    """Return the abstract address of ``name``. The trailing NUL belongs to it: the client binds and
     connects with it."""
     return b"\0" + name.encode() + b"\0"
 
 
 def drawn_name(name: str) -> str:
-    """A base name for the fabric ``name`` that no other program can have bound before."""
+    """Return a base name for the fabric ``name`` that no other program can have bound before."""
     return f"softib-{name}-{secrets.token_hex(8)}"
 
 
@@ -46,20 +46,22 @@ class ServerSockets(Protocol):
     """The environment with which the stock library finds this server."""
 
     def control(self) -> socket.socket:
-        """The control socket, bound and not blocking."""
+        """Return the control socket, bound and not blocking."""
 
     def receive(self, control: socket.socket, size: int) -> tuple[bytes, Any, Credentials | None]:
-        """A datagram of the control socket: bytes, address, and the sender if the kernel names it. Raises OSError."""
+        """Return a datagram of the control socket: bytes, address, and the sender if the kernel
+        names it. Raises OSError."""
 
     def admits(self, sender: Credentials | None) -> bool:
-        """True if this sender is served."""
+        """Return whether this sender is served."""
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
-        """The data socket of ``client``, bound and connected to the program that sent CONNECT from
-        ``sender`` with ``number``; and that program's address. Raises OSError."""
+        """Return the data socket of ``client``, bound and connected to the program that sent
+        CONNECT from ``sender`` with ``number``; and that program's address. Raises OSError."""
 
     def is_held(self, peer: Any) -> bool:
-        """False if no program has the address ``peer`` any more: a killed program sends no DISCONNECT."""
+        """Return false if no program has the address ``peer`` any more: a killed program sends no
+        DISCONNECT."""
 
 
 class UnixSockets:
@@ -99,7 +101,7 @@ class UnixSockets:
 
 
 def _is_bound(address: bytes) -> bool:
-    """True if a program of this network namespace has bound the abstract ``address``."""
+    """Return whether a program of this network namespace has bound the abstract ``address``."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
             probe.connect(address)
@@ -156,8 +158,8 @@ class UdpSockets:
 
 
 def _holder(port: int) -> str:
-    """The user and process that have bound UDP ``port``, as the end of an error line; empty if /proc does not show
-    it."""
+    """Return the user and process that have bound UDP ``port``, as the end of an error line; empty
+    if /proc does not show it."""
     holder = udp_holder(port)
     if holder is None:
         return ""

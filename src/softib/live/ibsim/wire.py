@@ -90,7 +90,7 @@ class Control:
 
     @classmethod
     def parse(cls, message: bytes) -> Control | None:
-        """The message, or None if it is not one (wrong size, wrong magic)."""
+        """Return the message, or None if it is not one (wrong size, wrong magic)."""
         if len(message) != CONTROL_SIZE:
             return None
         magic, client, kind, length = _HEAD.unpack_from(message)
@@ -101,7 +101,7 @@ class Control:
         return _HEAD.pack(MAGIC, self.client, self.type, self.length) + body.ljust(BODY_SIZE, b"\0")[:BODY_SIZE]
 
     def refuse(self) -> bytes:
-        """The answer that refuses: type 0."""
+        """Return the answer that refuses: type 0."""
         return _HEAD.pack(MAGIC, self.client, ControlType.ERROR, self.length) + self.body
 
 
@@ -122,7 +122,7 @@ class ClientInfo:
         return cls(number, qp, issm, node.split(b"\0")[0])
 
     def pack(self) -> bytes:
-        """The 44 bytes; a longer name is cut, as the client would cut it."""
+        """Return the 44 bytes; a longer name is cut, as the client would cut it."""
         return _INFO.pack(self.id, self.qp, self.issm, self.node[: NODE_ID_SIZE - 1])
 
 
@@ -135,8 +135,8 @@ receive."""
 
 
 def frames_of(batch: MadBatch) -> np.ndarray:
-    """uint8[n, 288]: the datagrams (:data:`FRAME`) that deliver ``batch``; SL and P_Key index are
-    not in them."""
+    """Return uint8[n, 288]: the datagrams (:data:`FRAME`) that deliver ``batch``; SL and P_Key
+    index are not in them."""
     frames = np.zeros(len(batch), FRAME)
     for name in ("dlid", "slid", "dqp", "sqp", "status", "mad"):
         frames[name] = getattr(batch, name)
@@ -164,7 +164,8 @@ uint64[2] the addresses of both arrays of heads."""
 
 
 def buffers_of(n: int = BATCH) -> Any:
-    """:data:`IbsimBuffers` of ``n`` rows; the message headers point into the frames and replies."""
+    """Return :data:`IbsimBuffers` of ``n`` rows; the message headers point into the frames and
+    replies."""
     frames, replies = np.zeros((2, n, FRAME_SIZE), np.uint8)
     in_heads, in_vectors = _headers(frames)
     out_heads, out_vectors = _headers(replies)
@@ -181,8 +182,8 @@ def buffers_of(n: int = BATCH) -> Any:
 
 
 def _headers(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One message header for each of ``frames``, of its one row: the numbers of an mmsghdr are
-    name, length of the name, iov, iovlen, control, its length, flags, and the bytes that were
+    """Return one message header for each of ``frames``, of its one row: the numbers of an mmsghdr
+    are name, length of the name, iov, iovlen, control, its length, flags, and the bytes that were
     received."""
     n = len(frames)
     heads, vectors = np.zeros((n, HEADER_FIELDS), np.uint64), np.zeros((n, VECTOR_FIELDS), np.uint64)

@@ -209,7 +209,7 @@ class InternalManager:
         self._was_up = up
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until it wants to run again (0: at once)."""
+        """Return seconds until it wants to run again (0: at once)."""
         self._look_at_port()
         if self._inbox:
             return 0.0

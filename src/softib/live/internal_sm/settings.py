@@ -40,9 +40,10 @@ class ManagerSettings:
     note: Callable[[str], None] = lambda text: None
 
     def read(self, partitions: str | None = None) -> SmConfig:
-        """The manager's settings as in the files now; ``partitions``: the partition file that another program gave
-        it while it ran. Raises :class:`~softib.errors.SoftibError` with one line if a file
-        cannot be read, or has a setting that is impossible or would have no effect."""
+        """Return the manager's settings as in the files now; ``partitions``: the partition file
+        that another program gave it while it ran. Raises :class:`~softib.errors.SoftibError` with
+        one line if a file cannot be read, or has a setting that is impossible or would have no
+        effect."""
         check_keys(self.fallback)
         check_engine_keys(self.fallback)
         options: dict[str, Any] = {}
@@ -105,7 +106,7 @@ class ManagerSettings:
 
 
 def _default(name: str) -> Any:
-    """OpenSM's default of an option, as its reader converts it; None if it is empty."""
+    """Return OpenSM's default of an option, as its reader converts it; None if it is empty."""
     default = DEFAULTS[name]
     try:
         return None if default is None else OPTIONS[name][1](shown(default))

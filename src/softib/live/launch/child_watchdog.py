@@ -76,7 +76,7 @@ class StaleDirs:
         return self._has_ended(pid)
 
     def _has_ended(self, pid: int) -> bool:
-        """A zombie still exists; a process that was just killed gets a moment, once."""
+        """Return a zombie still exists; a process that was just killed gets a moment, once."""
         while not has_ended(pid):
             if time.monotonic() > self.patience:
                 return False
@@ -90,7 +90,8 @@ GRACE_S = 5.0
 
 
 def living(instance: Instance) -> Callable[[], bool]:
-    """A function that is true as long as the daemon that has ``instance`` now runs (not another one of the name)."""
+    """Return a function that is true as long as the daemon that has ``instance`` now runs (not
+    another one of the name)."""
 
     def mark() -> int | None:
         with contextlib.suppress(OSError):
@@ -107,8 +108,8 @@ def wait_with(
     look: Callable[[], None] = lambda: None,
     every_s: float = LOOK_S,
 ) -> int:
-    """The child's exit code. The child and its descendants are terminated if they outlive ``alive``, with one line.
-    ``look`` is called every ``every_s`` seconds."""
+    """Return the child's exit code. The child and its descendants are terminated if they outlive
+    ``alive``, with one line. ``look`` is called every ``every_s`` seconds."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.wait(every_s)

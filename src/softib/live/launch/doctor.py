@@ -73,7 +73,7 @@ class Machine(Result):
 
 
 def checks() -> Iterator[Check]:
-    """Every check, first those that softib cannot do without."""
+    """Yield every check, first those that softib cannot do without."""
     for one in (
         _libraries,
         _kernels,

@@ -62,7 +62,8 @@ class Executable:
 
 
 def look_at(path: Path, depth: int = 4) -> Executable | None:
-    """The ELF program that runs when ``path`` is executed (a script's interpreter); None if it is unknown."""
+    """Return the ELF program that runs when ``path`` is executed (a script's interpreter); None if
+    it is unknown."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)

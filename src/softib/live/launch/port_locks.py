@@ -74,7 +74,8 @@ def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) ->
 
 
 def _who(name: str, clients: Clients, owner: str) -> str:
-    """The users of port ``name``: the program that has it exclusively, else those that have devices open there."""
+    """Return the users of port ``name``: the program that has it exclusively, else those that have
+    devices open there."""
     if owner:
         return f"{owner} uses it exclusively (softib run --exclusive)"
     here = sorted({int(c["pid"]) for c in clients() if f"{c['node']}[{c['portnum']}]" == name})

@@ -46,7 +46,7 @@ LOOK_S = 0.25
 
 
 def stock_library() -> Path:
-    """Debian's ``libumad2sim.so``. Raises :class:`InputError` if it is not installed."""
+    """Return Debian's ``libumad2sim.so``. Raises :class:`InputError` if it is not installed."""
     for pattern in PATTERNS:
         for library in sorted(glob.glob(pattern)):
             return Path(library)
@@ -54,14 +54,15 @@ def stock_library() -> Path:
 
 
 def umad_library() -> Path:
-    """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError` if it was not."""
+    """Return ``libsoftib-umad.so``, compiled when the package was installed. Raises
+    :class:`InputError` if it was not."""
     if LIBRARY.is_file():
         return LIBRARY
     raise InputError(f"{why_no_umad()}, or use --stock-preload")
 
 
 def built_libraries() -> list[Path]:
-    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as
+    """Return every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as
     :func:`umad_library`."""
     others: tuple[Path, ...] = PRELOADS[1:]
     return [umad_library(), *(library for library in others if library.is_file())]
@@ -98,13 +99,13 @@ these directories."""
 
 
 def search_path() -> str:
-    """PATH, followed by the directories of :data:`SBIN` that it lacks."""
+    """Return PATH, followed by the directories of :data:`SBIN` that it lacks."""
     path = os.environ.get("PATH", os.defpath)
     return os.pathsep.join([path, *(d for d in SBIN if d not in path.split(os.pathsep))])
 
 
 def find_program(name: str) -> str:
-    """The program of this ``name``. Raises :class:`InputError` if there is none."""
+    """Return the program of this ``name``. Raises :class:`InputError` if there is none."""
     path = shutil.which(name, path=search_path())
     if path is None:
         raise InputError(f"{name}: no such program")
@@ -150,9 +151,10 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
 
 
 def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str, str]:
-    """LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for programs that open ``libibverbs.so`` under this name. A
-    namespace also works for foreign programs, which a library would only disturb. In a program that is
-    ``recorded``, the collectives of MPI are recorded too."""
+    """Return LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for programs that open
+    ``libibverbs.so`` under this name. A namespace also works for foreign programs, which a library
+    would only disturb. In a program that is ``recorded``, the collectives of MPI are recorded
+    too."""
     libraries = [stock_library()] if options.stock else built_libraries()
     if recorded and not options.stock and MPI_LIBRARY.is_file():
         libraries.append(MPI_LIBRARY)

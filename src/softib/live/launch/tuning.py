@@ -50,7 +50,7 @@ class JobRank:
 
 
 def job_rank(environment: Mapping[str, str]) -> JobRank | None:
-    """The values that the launcher passes; None if there are none."""
+    """Return the values that the launcher passes; None if there are none."""
     for rank, size in RANK_VARIABLES:
         if (text := environment.get(rank, "")).isdecimal():
             number = environment.get(size, "")
@@ -73,7 +73,8 @@ library recognises it (``cm/name_server.c``), so that each node has a separate s
 
 
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables to set for a program that sees the devices of ``view``, without those that ``environment`` decides."""
+    """Return variables to set for a program that sees the devices of ``view``, without those that
+    ``environment`` decides."""
     set_by_softib = set(environment.get(MARK, "").split())
     user_set = {name for name in environment if name not in set_by_softib}
     groups: tuple[dict[str, str], ...] = (
@@ -98,7 +99,7 @@ def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ports(view: Path) -> list[str]:
-    """``mlx5_0:1`` … of the view."""
+    """Return ``mlx5_0:1`` … of the view."""
     devices = sorted(
         (view / "sys/class/infiniband").glob("*/ports/*"), key=lambda p: (len(p.parts[-3]), p.parts[-3], int(p.name))
     )
@@ -172,7 +173,8 @@ class HcaTraffic:
         return self.verbs < NOTHING
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str | None:
-        """The line at the end; None if data was moved. ``causes`` are the possible reasons."""
+        """Return the line at the end; None if data was moved. ``causes`` are the possible
+        reasons."""
         if environment.get(QUIET) == "1" or not self.silent:
             return None
         return self.text(place, tuned, environment, causes)

@@ -46,7 +46,8 @@ class Api:
             self.context = ssl.create_default_context(cafile=str(authority) if not url and authority.exists() else None)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer. Raises :class:`Conflict` for 409, :class:`PeerError` for any other error."""
+        """Return the answer. Raises :class:`Conflict` for 409, :class:`PeerError` for any other
+        error."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, method=method)
         request.add_header("Accept", "application/json")

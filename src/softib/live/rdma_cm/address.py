@@ -67,7 +67,8 @@ class Address:
 
 
 def parse(octets: bytes) -> Address | None:
-    """The address; None if it has no meaning here (an IPv6 address other than "any" and mapped IPv4)."""
+    """Return the address; None if it has no meaning here (an IPv6 address other than "any" and
+    mapped IPv4)."""
     octets = octets.ljust(_IB.size, b"\0")
     family, port = struct.unpack_from("=HH", octets)
     port = socket.ntohs(port)
@@ -90,7 +91,8 @@ def parse(octets: bytes) -> Address | None:
 
 
 def _of_port(ip: int) -> int:
-    """``ip``; for an address of ``ib0`` in the network of a node (``softib run --net``), the address of its port."""
+    """Return ``ip``; for an address of ``ib0`` in the network of a node (``softib run --net``), the
+    address of its port."""
     return NETWORK + ip - IPOIB_NETWORK if 0 <= ip - IPOIB_NETWORK < 1 << BITS else ip
 
 
@@ -100,8 +102,8 @@ def dotted(ip: int) -> str:
 
 
 def group_id(address: Address, pkey: int) -> bytes:
-    """MGID of a multicast address, link-local, in partition ``pkey`` (RFC 4391 with rdma_cm's
-    signature)."""
+    """Return MGID of a multicast address, link-local, in partition ``pkey`` (RFC 4391 with
+    rdma_cm's signature)."""
     if isinstance(address.host, bytes):
         return address.host
     assert address.host is not None
@@ -115,11 +117,11 @@ class Addresses:
         self.fabric = fabric
 
     def ip_of(self, port: int) -> int:
-        """The IPv4 address of port row ``port``."""
+        """Return the IPv4 address of port row ``port``."""
         return ip_of(port)
 
     def port_of(self, ip: int) -> int | None:
-        """The CA port that owns ``ip``; None if none does."""
+        """Return the CA port that owns ``ip``; None if none does."""
         port = ip - NETWORK - 1
         f = self.fabric
         if not 0 <= port < f.sizes.ports or not f.port_num[port] or f.is_switch[f.port_node[port]]:
@@ -127,15 +129,15 @@ class Addresses:
         return port
 
     def of_view(self, view: View) -> list[str]:
-        """Addresses of the ports that a program sees."""
+        """Return addresses of the ports that a program sees."""
         return [dotted(ip) for ip in map(self.ip_of, view.umads) if self.port_of(ip) is not None]
 
     def gid_of(self, port: int) -> bytes:
-        """GID 0 of a port."""
+        """Return GID 0 of a port."""
         return bytes.fromhex(gid_text(self.fabric, port, 0).replace(":", ""))
 
     def port_of_gid(self, gid: bytes) -> int | None:
-        """The port with this GID 0."""
+        """Return the port with this GID 0."""
         ports = np.flatnonzero(self.fabric.port_guid == np.uint64(int.from_bytes(gid[8:], "big")))
         for port in ports.tolist():
             if self.fabric.port_num[port] and self.gid_of(port) == gid:
@@ -147,18 +149,18 @@ class Addresses:
         return int(self.fabric.port_state[port]) == PortState.ACTIVE
 
     def lid_of(self, port: int) -> int:
-        """Its LID."""
+        """Return its LID."""
         return int(PortInfo.lid.get(self.fabric.port_info[port]))
 
     def pkeys_of(self, port: int) -> list[int]:
-        """Its P_Key table."""
+        """Return its P_Key table."""
         f = self.fabric
         base = int(f.pkey_base[port])
         table: list[int] = f.pkeys[base : base + int(f.pkey_cap[port])].tolist()
         return table
 
     def first_pkey(self, port: int) -> int:
-        """The P_Key at index 0."""
+        """Return the P_Key at index 0."""
         return int(self.fabric.pkeys[self.fabric.pkey_base[port]])
 
     def pkey_index(self, port: int, pkey: int) -> int | None:

@@ -342,7 +342,7 @@ class RdmaCmServer(SeqpacketServer):
         self.ucma.cm.set_time(self.sa.now_ps)
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until :meth:`tick` has something to do."""
+        """Return seconds until :meth:`tick` has something to do."""
         due = [d for d in (self.ucma.cm.deadline_ps(), self.sa.deadline_ps()) if d is not None]
         return max(0.0, (min(due) - now_ps) / 1e12) if due else 3600.0
 

@@ -76,8 +76,8 @@ class Services:
         return self._conflict(e, reuse=False) if e.flags & REUSE else 0
 
     def listener(self, port: int, service_id: int) -> Endpoint | None:
-        """The id that takes requests for ``service_id`` at ``port``. Requests come from IPv4 or
-        AF_IB addresses."""
+        """Return the id that takes requests for ``service_id`` at ``port``. Requests come from IPv4
+        or AF_IB addresses."""
         for e in self._bound.get((port, service_id), ()):
             address = parse(e.source)
             if e.state is State.LISTEN and address and not (address.family == socket.AF_INET6 and _af_only(e, address)):

@@ -112,7 +112,7 @@ class Ucma:
     # -- contents of an event --
 
     def describe(self, e: Endpoint) -> dict[str, Any]:
-        """Addresses, device and path, in the form of ``softib_cm_reply``."""
+        """Return addresses, device and path, in the form of ``softib_cm_reply``."""
         fields: dict[str, Any] = {"source": e.source, "target": e.target}
         if e.port < 0:
             return fields
@@ -211,7 +211,7 @@ class Ucma:
         return 0
 
     def _local_ports(self, e: Endpoint) -> tuple[int, ...]:
-        """The ports of its host, those that are up first."""
+        """Return the ports of its host, those that are up first."""
         return tuple(sorted(e.owner.ports, key=lambda p: not self.addresses.is_active(p)))
 
     def _resolve(self, e: Endpoint, source: Address | None, target: Address | None) -> int:

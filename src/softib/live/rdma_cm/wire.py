@@ -14,12 +14,12 @@ constant = HEADER.constant
 
 
 def layout(name: str) -> Layout:
-    """``softib_cm_`` + ``name``."""
+    """Return ``softib_cm_`` + ``name``."""
     return HEADER.layout(f"softib_cm_{name}")
 
 
 def hello_of(message: bytes) -> Any | None:
-    """The greeting in ``message``; None if it is not one, or of another version."""
+    """Return the greeting in ``message``; None if it is not one, or of another version."""
     kind = layout("hello")
     if len(message) != kind.size:
         return None
@@ -28,16 +28,16 @@ def hello_of(message: bytes) -> Any | None:
 
 
 def request_size() -> int:
-    """Bytes of a request; a message follows POST."""
+    """Return bytes of a request; a message follows POST."""
     return layout("ask").size
 
 
 def request_of(message: bytes) -> Any | None:
-    """The request in ``message``; None if it is not one."""
+    """Return the request in ``message``; None if it is not one."""
     kind = layout("ask")
     return kind.unpack(message) if len(message) >= kind.size else None
 
 
 def reply(values: dict[str, Any]) -> bytes:
-    """A reply or an event."""
+    """Return a reply or an event."""
     return layout("reply").pack(values)

@@ -62,19 +62,21 @@ Text = Callable[[Fabric, int], str]
 
 
 def hex_groups(value: int, count: int = 4) -> str:
-    """``count`` groups of four hexadecimal digits, as in the GUIDs of sysfs."""
+    """Return ``count`` groups of four hexadecimal digits, as in the GUIDs of sysfs."""
     digits = f"{value:0{4 * count}x}"
     return ":".join(digits[i : i + 4] for i in range(0, 4 * count, 4))
 
 
 def active_speed(f: Fabric, port: int) -> LinkSpeed:
-    """The generation at which ``port`` runs (SDR if PortInfo names none, as in the kernel)."""
+    """Return the generation at which ``port`` runs (SDR if PortInfo names none, as in the
+    kernel)."""
     code = int(active_speed_codes(f.port_info[port : port + 1], f.port_mlnx_speed[port : port + 1])[0])
     return SPEED_BY_CODE.get(code, SPEEDS[0])
 
 
 def rate_text(f: Fabric, port: int) -> str:
-    """``400 Gb/sec (4X NDR)``; SDR is also named, as in every kernel that supports NDR (5.13 and later)."""
+    """Return ``400 Gb/sec (4X NDR)``; SDR is also named, as in every kernel that supports NDR (5.13
+    and later)."""
     speed = active_speed(f, port)
     lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
     tenths = speed.kernel_rate * lanes
@@ -82,7 +84,7 @@ def rate_text(f: Fabric, port: int) -> str:
 
 
 def gid_text(f: Fabric, port: int, index: int) -> str:
-    """GID ``index`` of InfiniBand: the prefix and a GUID of the table, or zeros."""
+    """Return GID ``index`` of InfiniBand: the prefix and a GUID of the table, or zeros."""
     guid = int(f.guids[f.guid_base[port] + index])
     return hex_groups(int(PortInfo.gid_prefix.get(f.port_info[port])) << 64 | guid if guid else 0, 8)
 
@@ -174,7 +176,7 @@ IP addresses (Linux sets these two bits for RoCE)."""
 
 
 def port_files(f: Fabric, port: int) -> dict[str, Text]:
-    """Each file of ``port``."""
+    """Return each file of ``port``."""
     if not is_ethernet(f, port):
         return PORT_FILES | table_files(f, port)
     files = PORT_FILES | ETHERNET_FILES
@@ -190,7 +192,7 @@ def port_files(f: Fabric, port: int) -> dict[str, Text]:
 
 
 def table_files(f: Fabric, port: int) -> dict[str, Text]:
-    """``gids/N`` and ``pkeys/N`` of ``port``, as many as it has."""
+    """Return ``gids/N`` and ``pkeys/N`` of ``port``, as many as it has."""
 
     def pkey(i: int) -> Text:
         return lambda f, port: f"{int(f.pkeys[f.pkey_base[port] + i]):#06x}"

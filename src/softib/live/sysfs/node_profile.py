@@ -49,7 +49,7 @@ class NodeProfile:
         return range(self.adapters * (2 if self.path == "sys" else 1))
 
     def gpus_of(self, group: int) -> int:
-        """The number of GPUs on a root bus."""
+        """Return the number of GPUs on a root bus."""
         return self.nearest.count(group - self.adapters if self.path == "sys" else group)
 
     def has_switch(self, group: int) -> bool:
@@ -57,7 +57,8 @@ class NodeProfile:
         return self.path == "pix" and self.gpus_of(group) > 0
 
     def numa_node(self, group: int) -> int:
-        """The NUMA node of a root bus; -1 without a modelled machine. Further adapters are at the last one."""
+        """Return the NUMA node of a root bus; -1 without a modelled machine. Further adapters are
+        at the last one."""
         groups = len(self.groups)
         return min(group * SOCKETS // groups, SOCKETS - 1) if groups else -1
 

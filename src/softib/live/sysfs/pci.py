@@ -49,8 +49,8 @@ GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 
 
 def _adapter(f: Fabric, node: int) -> Adapter:
-    """The node's part, or, if the catalogue does not have its interface, the one for the speed that its first port
-    supports (QDR at least)."""
+    """Return the node's part, or, if the catalogue does not have its interface, the one for the
+    speed that its first port supports (QDR at least)."""
     part = DEVICES.get(int(f.device_id[node]))
     if isinstance(part, Adapter) and part.pcie_generation and part.pcie_lanes:
         return part
@@ -68,7 +68,7 @@ def _device(f: Fabric, node: int) -> int:
 
 
 def _slot(f: Fabric, node: int) -> tuple[int, int]:
-    """Generation and lanes of its slot."""
+    """Return generation and lanes of its slot."""
     part = _adapter(f, node)
     return part.pcie_generation or 1, part.pcie_lanes or 1
 
@@ -150,13 +150,14 @@ class Function:
 
 
 def _root(group: int) -> tuple[str, str, int]:
-    """Domain and folder of the root bus of ``group``, and its number."""
+    """Return domain and folder of the root bus of ``group``, and its number."""
     domain, bus = f"{group // ROOTS:04x}", 16 * (group % ROOTS + 1)
     return domain, f"sys/devices/pci{domain}:{bus:02x}", bus
 
 
 def _endpoint_folder(profile: NodeProfile, group: int, number: int) -> str:
-    """Endpoint ``number`` of a root bus (0: the adapter, then GPUs): below the PCIe switch, or behind its root port."""
+    """Return endpoint ``number`` of a root bus (0: the adapter, then GPUs): below the PCIe switch,
+    or behind its root port."""
     domain, folder, bus = _root(group)
     if not profile.has_switch(group):
         return f"{folder}/{domain}:{bus:02x}:{number:02x}.0/{domain}:{bus + 1 + number:02x}:00.0"
@@ -165,12 +166,13 @@ def _endpoint_folder(profile: NodeProfile, group: int, number: int) -> str:
 
 
 def adapter_folder(profile: NodeProfile | None, slot: int) -> str:
-    """The directory, below ``/``, of the adapter that is number ``slot`` of its host."""
+    """Return the directory, below ``/``, of the adapter that is number ``slot`` of its host."""
     return _endpoint_folder(profile or ADAPTERS_ONLY, slot, 0)
 
 
 def functions_of(f: Fabric, adapters: Mapping[int, int], profile: NodeProfile | None) -> list[Function]:
-    """The functions that a program sees on the bus: the ``adapters`` (node by slot of its host), GPUs, and bridges."""
+    """Return the functions that a program sees on the bus: the ``adapters`` (node by slot of its
+    host), GPUs, and bridges."""
     profile = profile or ADAPTERS_ONLY
     functions: list[Function] = []
     for group in sorted({*adapters, *profile.groups}):

@@ -31,17 +31,17 @@ def is_ethernet(f: Fabric, port: int) -> bool:
 
 
 def ip_of(port: int) -> int:
-    """The IPv4 address of port row ``port``."""
+    """Return the IPv4 address of port row ``port``."""
     return NETWORK + 1 + port
 
 
 def mapped(ip: int) -> bytes:
-    """The IPv4-mapped IPv6 address."""
+    """Return the IPv4-mapped IPv6 address."""
     return bytes(10) + b"\xff\xff" + struct.pack("!I", ip)
 
 
 def roce_gid(port: int, index: int) -> bytes:
-    """GID ``index`` of an Ethernet port, 16 bytes; zeros for an empty entry."""
+    """Return GID ``index`` of an Ethernet port, 16 bytes; zeros for an empty entry."""
     if FIRST_OF_IPV4 <= index <= LAST_OF_IPV4:
         return mapped(ip_of(port))
     if index > LAST_OF_IPV4:
@@ -52,5 +52,5 @@ def roce_gid(port: int, index: int) -> bytes:
 
 
 def roce_type(index: int) -> str:
-    """The type of GID ``index`` as sysfs names it."""
+    """Return the type of GID ``index`` as sysfs names it."""
     return "RoCE v2" if index % 2 else "IB/RoCE v1"

@@ -118,7 +118,7 @@ class View:
 
     @staticmethod
     def _device_line(device: Device) -> str:
-        """The list for ``libsoftib-verbs.so``: name, row of the node, firmware, portnums."""
+        """Return the list for ``libsoftib-verbs.so``: name, row of the node, firmware, portnums."""
         return " ".join(map(str, (device.name, device.node, FIRMWARE, *device.portnums)))
 
     def _add_port(self, device: Device, portnum: int) -> None:
@@ -136,7 +136,7 @@ class View:
         self.umads.append(port)
 
     def port(self, umad: int) -> int | None:
-        """Port row of ``/dev/infiniband/umadN``."""
+        """Return port row of ``/dev/infiniband/umadN``."""
         return self.umads[umad] if 0 <= umad < len(self.umads) else None
 
     def refresh(self, path: str) -> None:
@@ -187,7 +187,7 @@ class View:
         return True
 
     def path_of(self, device: Device) -> str:
-        """The file with the description of ``device``."""
+        """Return the file with the description of ``device``."""
         return f"{self.folder}/{CLASS}/{device.name}/{NODE_DESC}"
 
     def restore(self, device: Device) -> None:
@@ -226,16 +226,16 @@ class Views:
         shutil.rmtree(folder, ignore_errors=True)  # files of a killed daemon
 
     def of_port(self, port: int) -> View:
-        """A program that sees only this port."""
+        """Return a program that sees only this port."""
         f = self.fabric
         return self._made(f"port-{port}", [int(f.port_node[port])], int(f.port_num[port]))
 
     def of_node(self, node: int) -> View:
-        """A program that sees only this node, with all its ports."""
+        """Return a program that sees only this node, with all its ports."""
         return self._made(f"node-{node}", [node])
 
     def of_host(self, node: int) -> View:
-        """A program that sees all HCAs of the host that ``node`` is in."""
+        """Return a program that sees all HCAs of the host that ``node`` is in."""
         return self._made(f"host-{node}", host_of(self.fabric, node))
 
     def show(self, named: str, port: int, alone: bool = False) -> View:

@@ -68,7 +68,7 @@ class AgentTable:
         self.qp, self.kernel_rmpp, self.known = self.columns
 
     def add(self, agent: Agent, rmpp_version: int, others: Iterable[Agent]) -> tuple[int, int]:
-        """(errno, number) of a new agent; ``others`` are those of all files on the port."""
+        """Return (errno, number) of a new agent; ``others`` are those of all files on the port."""
         smi = agent.mgmt_class in (SUBN_LID, SUBN_DR)
         if agent.qpn > 1 or (rmpp_version and not has_rmpp(agent.mgmt_class)):
             return errno.EINVAL, 0
@@ -88,12 +88,12 @@ class AgentTable:
         return 0, number
 
     def remove(self, number: int) -> int:
-        """errno of removing it."""
+        """Return the errno of removing it."""
         if self.agents.pop(number, None) is None:
             return errno.EINVAL
         self.known[number] = 0
         return 0
 
     def taker(self, mad: np.ndarray) -> int | None:
-        """Number of the agent that takes this unsolicited MAD."""
+        """Return the number of the agent that takes this unsolicited MAD."""
         return next((n for n, agent in self.agents.items() if agent.takes(mad)), None)

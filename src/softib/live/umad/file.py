@@ -76,7 +76,7 @@ class PendingRequest:
 
 
 def tid_of(mad: np.ndarray) -> int:
-    """TransactionID."""
+    """Return TransactionID."""
     return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big")
 
 

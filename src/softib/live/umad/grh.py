@@ -27,7 +27,7 @@ Route = bytes
 
 
 def _port_at(f: Fabric, lid: int, here: int) -> int | None:
-    """The port that has ``lid`` on the subnet of port ``here``."""
+    """Return the port that has ``lid`` on the subnet of port ``here``."""
     ends = f.end_ports()
     low = f.lid[ends].astype(np.int64)
     hit = ends[
@@ -40,7 +40,7 @@ def _port_at(f: Fabric, lid: int, here: int) -> int | None:
 
 
 def _gid(f: Fabric, port: int, index: int) -> bytes:
-    """GID ``index`` of ``port``; zeros if the table has none."""
+    """Return GID ``index`` of ``port``; zeros if the table has none."""
     if index >= max(1, int(PortInfo.guid_cap.get(f.port_info[port]))):
         return bytes(16)
     guid = int(f.guids[f.guid_base[port] + index])
@@ -58,10 +58,9 @@ def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
 
 
 def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, Route | None]:
-    """The header's fields for the route of ``message``, which a program on ``port`` wrote with a GRH: (at its
-    receiver, on an agent's answer to it). (None, None): the port there does not have that GID.
-    SMPs have no GRH (IBA 14.2.1.1): zeros.
-    """
+    """Return the header's fields for the route of ``message``, which a program on ``port`` wrote
+    with a GRH: (at its receiver, on an agent's answer to it). (None, None): the port there does not
+    have that GID. SMPs have no GRH (IBA 14.2.1.1): zeros."""
     if not message[QPN].any():
         return bytes(24), bytes(24)
     route = message[ROUTE].tobytes()

@@ -108,7 +108,7 @@ class UmadRequests:
                 return
 
     def _pump(self, file: UmadFile) -> int:
-        """The return value of :func:`umad_pump`. A special message is handled."""
+        """Return the return value of :func:`umad_pump`. A special message is handled."""
         router = self.router
         now_ps = clock_ps()
         router.counts[:] = 0
@@ -146,8 +146,8 @@ class UmadRequests:
         return True
 
     def _receive(self, file: UmadFile, row: int) -> tuple[int, RmppPayload | None]:
-        """Bytes of the next message, now in ``row``; -1 if there is none. The caller drops the
-        payload."""
+        """Return bytes of the next message, now in ``row``; -1 if there is none. The caller drops
+        the payload."""
         flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
         try:
             size, control, _, _ = file.sock.recvmsg_into([self._rows[row]], ANCILLARY_SIZE, flags)
@@ -236,7 +236,7 @@ class UmadRequests:
         heapq.heappush(self._timers, (waits.deadline_ps, next(self._order), file.number, tid))
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until a request's time is over (infinite: none waits)."""
+        """Return seconds until a request's time is over (infinite: none waits)."""
         return max(0.0, (self._timers[0][0] - now_ps) / 1e12) if self._timers else float("inf")
 
     def tick(self, now_ps: int) -> None:

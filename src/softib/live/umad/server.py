@@ -70,7 +70,7 @@ class UmadServer(SeqpacketServer):
         return self.requests.ancillary.payload
 
     def message(self) -> bytes | None:
-        """Its bytes."""
+        """Return its bytes."""
         payload = self.payload
         return os.pread(payload.fd, payload.octets, 0) if payload is not None else None
 
@@ -214,7 +214,7 @@ class UmadServer(SeqpacketServer):
     # -- time --
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until a request's time is over (infinite: none waits)."""
+        """Return seconds until a request's time is over (infinite: none waits)."""
         return self.requests.wait_s(now_ps)
 
     def tick(self, now_ps: int) -> None:

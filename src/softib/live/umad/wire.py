@@ -31,7 +31,7 @@ MESSAGE_SIZE = HEAD_SIZE + 256
 
 
 def request_of(message: bytes) -> Any | None:
-    """The request in ``message``, or None if it is not one, or of another version."""
+    """Return the request in ``message``, or None if it is not one, or of another version."""
     kind = types()["softib_umad_ask"]
     if len(message) != kind.itemsize:
         return None
@@ -40,7 +40,7 @@ def request_of(message: bytes) -> Any | None:
 
 
 def reply(error: int = 0, value: int = 0) -> bytes:
-    """The reply to a request."""
+    """Return the reply to a request."""
     row = np.zeros(1, types()["softib_umad_reply"])
     row["magic"], row["version"] = constant("MAGIC"), constant("VERSION")
     row["error"], row["value"] = error, value
@@ -58,7 +58,7 @@ device that is served (:mod:`softib.live.umad.kernels`)."""
 
 
 def buffers_of(n: int = BATCH) -> Any:
-    """:data:`UmadBuffers` of ``n`` rows."""
+    """Return :data:`UmadBuffers` of ``n`` rows."""
     messages, answers = np.zeros((2, n, MESSAGE_SIZE), np.uint8)
     return UmadBuffers(
         messages=messages,

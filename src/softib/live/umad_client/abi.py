@@ -85,18 +85,18 @@ _REGISTRATION = struct.Struct("=I16s8B")
 
 
 def registration(mgmt_class: int, version: int, methods: int, rmpp_version: int) -> bytearray:
-    """``struct ib_user_mad_reg_req``: ``methods`` is the mask of unsolicited methods that the agent
-    takes (bit n: method n)."""
+    """Return ``struct ib_user_mad_reg_req``: ``methods`` is the mask of unsolicited methods that
+    the agent takes (bit n: method n)."""
     qpn = 0 if mgmt_class in (0x01, 0x81) else 1
     mask = methods.to_bytes(16, "little") if np.little_endian else _longs(methods)
     return bytearray(_REGISTRATION.pack(0, mask, qpn, mgmt_class, version, 0, 0, 0, rmpp_version, 0))
 
 
 def registered_id(request: bytes) -> int:
-    """Number of the agent, which the ioctl wrote into its request."""
+    """Return the number of the agent, which the ioctl wrote into its request."""
     return int(_REGISTRATION.unpack(request)[0])
 
 
 def _longs(methods: int) -> bytes:
-    """A bitmap of the machine's longs, in the order of the kernel's set_bit."""
+    """Return a bitmap of the machine's longs, in the order of the kernel's set_bit."""
     return b"".join(((methods >> at) & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "big") for at in (0, 64))

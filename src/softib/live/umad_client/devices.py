@@ -46,14 +46,14 @@ class UmadDevice:
 
 
 def port_state(ca: str, portnum: int) -> int:
-    """PortState that sysfs reports now, 0 if it reports none."""
+    """Return PortState that sysfs reports now, 0 if it reports none."""
     word = read_text(f"{IB_CLASS}/{ca}/ports/{portnum}/state").split(":")[0]
     return int(word) if word.isdigit() else 0
 
 
 def devices() -> list[UmadDevice]:
-    """All ports with a umad device whose link layer is InfiniBand. Raises :class:`InputError` for a
-    kernel of another ABI."""
+    """Return all ports with a umad device whose link layer is InfiniBand. Raises
+    :class:`InputError` for a kernel of another ABI."""
     version = read_text(f"{MAD_CLASS}/abi_version")
     if version and version != str(ABI_VERSION):
         raise InputError(f"the kernel's user_mad has ABI {version}; softib supports {ABI_VERSION}")
@@ -81,9 +81,9 @@ def _device(name: str, place: tuple[str, str], issm: str) -> UmadDevice | None:
 
 
 def find_device(wanted: str | None = None, guid: int | None = None) -> UmadDevice:
-    """The device named ``wanted``: ``umad0``, its path, ``mlx5_0`` (its first port), ``mlx5_0:1``
-    or ``mlx5_0/1``, or a PortGUID; or the one with PortGUID ``guid``. None: the first that is ACTIVE, else the
-    first with a link, else the first.
+    """Return the device named ``wanted``: ``umad0``, its path, ``mlx5_0`` (its first port),
+    ``mlx5_0:1`` or ``mlx5_0/1``, or a PortGUID; or the one with PortGUID ``guid``. None: the first
+    that is ACTIVE, else the first with a link, else the first.
 
     Raises :class:`InputError`, which lists the devices of the machine.
     """

@@ -112,8 +112,8 @@ class FabricPort(UmadPort):
 
 
 def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
-    """The connection after one request to the daemon's umad socket, and the value of its answer.
-    Raises :class:`PeerError`."""
+    """Return the connection after one request to the daemon's umad socket, and the value of its
+    answer. Raises :class:`PeerError`."""
     question = np.zeros(1, types()["softib_umad_ask"])
     question["magic"], question["version"] = constant("MAGIC"), constant("VERSION")
     for name, value in fields.items():

@@ -100,7 +100,7 @@ def poll_any(fds: Sequence[int], timeout_s: float) -> list[bool]:
 
 
 def read_text(path: str) -> str:
-    """The text of a small file of sysfs, stripped; "" if it cannot be read."""
+    """Return the text of a small file of sysfs, stripped; "" if it cannot be read."""
     try:
         fd = open_device(path, os.O_RDONLY)
     except OSError:

@@ -122,8 +122,8 @@ class UmadPort:
         self._later: deque[MadBatch] = deque()
 
     def _enable_pkey(self) -> int:
-        """Bytes of the header from now on. A kernel before 2.6.24 (ENOTTY), and libumad2sim in libibumad's
-        configuration, have the short one."""
+        """Return bytes of the header from now on. A kernel before 2.6.24 (ENOTTY), and libumad2sim
+        in libibumad's configuration, have the short one."""
         if libc.is_stock_simulator():
             return OLD_HEAD_SIZE
         try:

@@ -25,7 +25,7 @@ class _Json(logging.Formatter):
     """One object a line: time (UTC), level, event, and its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
         head = {"time": stamp, "level": record.levelname.lower(), "event": record.getMessage()}
         return json.dumps({**head, **_details(record)}, default=str)
@@ -35,15 +35,15 @@ class _Short(logging.Formatter):
     """``softib: sweep: sweep 1, nodes 136, …``"""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         details = ", ".join(f"{k} {v}" for k, v in _details(record).items())
         line = f"softib: {record.getMessage()}" + (f": {details}" if details else "")
         return shown(line)
 
 
 def set_up_log(level: str, path: str | None, max_mb: int, to_stderr: bool) -> logging.Logger:
-    """The logger of the manager. ``path``: file of JSON lines, rotated at ``max_mb`` MB, with five older files kept
-    (0: never). Raises :class:`InputError` if it cannot be written."""
+    """Return the logger of the manager. ``path``: file of JSON lines, rotated at ``max_mb`` MB,
+    with five older files kept (0: never). Raises :class:`InputError` if it cannot be written."""
     log = logging.getLogger("softib.sm")
     log.setLevel(level.upper())
     log.propagate = False

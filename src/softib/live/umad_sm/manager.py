@@ -19,7 +19,7 @@ from softib.input_files import FILE_LIMIT, read_text
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.umad_client.devices import UmadDevice, port_state
-from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.live.umad_client.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.ha.election import SmState
@@ -159,9 +159,9 @@ class UmadManager:
         self._keep_database(now=True)
 
     def advance(self) -> float | None:
-        """:meth:`step` without a wait: None if MADs were sent (their answers are received), else the seconds for
-        which the caller may wait for MADs before it calls again. MADs that arrive meanwhile are for
-        :meth:`take`."""
+        """Return :meth:`step` without a wait: None if MADs were sent (their answers are received),
+        else the seconds for which the caller may wait for MADs before it calls again. MADs that
+        arrive meanwhile are for :meth:`take`."""
         if self._reload:
             self._reload = False
             self._read_settings()
@@ -290,7 +290,7 @@ class UmadManager:
 
 
 def numbers(sm: SubnetManager) -> dict[str, Any]:
-    """The numbers of the last sweep, for the log."""
+    """Return the numbers of the last sweep, for the log."""
     r = sm.report
     return {
         "sweep": sm.sweeps,

@@ -18,8 +18,8 @@ from softib.live.internal_sm.guid2lid import read_keys, restore
 from softib.live.umad_client.abi import ASKS, MANAGES
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.port import UmadPort
+from softib.live.umad_client.wire import MadWire, Master, live_master
 from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms
-from softib.live.umad_sm.wire import MadWire, Master, live_master
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.dry_run import AttributeChange, DryRun
@@ -37,11 +37,11 @@ class DryWire:
     dry: DryRun = field(default_factory=DryRun)
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """As :class:`~softib.live.umad_sm.wire.MadWire`."""
+        """As :class:`~softib.live.umad_client.wire.MadWire`."""
         return self.dry.back(self.wire.exchange(None if outbox is None else self.dry.out(outbox)))
 
     def wait(self, timeout_s: float) -> bool:
-        """As :class:`~softib.live.umad_sm.wire.MadWire`."""
+        """As :class:`~softib.live.umad_client.wire.MadWire`."""
         return self.wire.wait(timeout_s)
 
 
@@ -112,7 +112,7 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
 
 
 def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadManager:
-    """The manager of ``job`` on its open port, which has IsSM set from here on."""
+    """Return the manager of ``job`` on its open port, which has IsSM set from here on."""
     device, hooks = job.device, job.hooks
     if not (plan.elects or plan.take_over):
         _refuse(device, live_master(port, _local_key(device, config, hooks)))
@@ -196,8 +196,8 @@ def _first(others: list[np.ndarray]) -> Master:
 def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[AttributeChange], Master | None]:
-    """One sweep as the master of ``device``'s subnet, without a Set: the manager, the changes that it would make,
-    and the present master.
+    """Return one sweep as the master of ``device``'s subnet, without a Set: the manager, the
+    changes that it would make, and the present master.
 
     The port does not set IsSM, ignores the MADs of others, and sees the subnet as if there were no other manager.
     """

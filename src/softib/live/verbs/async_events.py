@@ -51,7 +51,8 @@ class PortEvents:
             del self._watched[node], self._seen[node]
 
     def take(self, epoch: int) -> list[tuple[int, int, str]]:
-        """(node, portnum, event of ``server.h``) of everything since the last call; cheap if ``epoch`` is unchanged."""
+        """Return (node, portnum, event of ``server.h``) of everything since the last call; cheap if
+        ``epoch`` is unchanged."""
         if epoch == self._epoch or not self._seen:
             return []
         self._epoch = epoch
@@ -85,7 +86,7 @@ class PortEvents:
 
 
 def _differences(before: _Look, now: _Look) -> list[str]:
-    """Events of one port, in the order in which a program should receive them."""
+    """Return events of one port, in the order in which a program should receive them."""
     events = []
     if before.active and not now.active:
         events.append("PORT_ERR")

@@ -52,7 +52,7 @@ UNSENT = 1024
 
 
 def reply(error: int = 0, number: int = 0) -> bytes:
-    """The reply to a greeting or a request."""
+    """Return the reply to a greeting or a request."""
     row = np.zeros(1, types()["softib_server_reply"])
     row["magic"], row["version"] = constant("SERVER_MAGIC"), constant("SERVER_VERSION")
     row["error"], row["number"] = error, number
@@ -60,7 +60,7 @@ def reply(error: int = 0, number: int = 0) -> bytes:
 
 
 def event(kind: int, portnum: int) -> bytes:
-    """An event in the form in which programs read it."""
+    """Return an event in the form in which programs read it."""
     row = np.zeros(1, types()["softib_event"])
     row["type"], row["portnum"] = kind, portnum
     return row.tobytes()
@@ -268,5 +268,5 @@ class VerbsServer(SeqpacketServer):
             hook(process)
 
     def status(self) -> list[dict[str, Any]]:
-        """The programs, for ``softib status``."""
+        """Return the programs, for ``softib status``."""
         return [{"number": p.number, "pid": p.pid, "view": p.view} for p in self.processes.values()]

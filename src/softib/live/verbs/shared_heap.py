@@ -44,9 +44,9 @@ TABLES = {
 
 
 def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int, int]]) -> tuple[int, mmap.mmap]:
-    """A new file of ``size`` bytes (mode 0600): its descriptor, and its first ``mapped`` bytes. The blocks of
-    ``reserved`` (offset, bytes) are allocated now, so that touching them never causes a SIGBUS.
-    Raises :class:`InputError` if it cannot be made."""
+    """Return a new file of ``size`` bytes (mode 0600): its descriptor, and its first ``mapped``
+    bytes. The blocks of ``reserved`` (offset, bytes) are allocated now, so that touching them never
+    causes a SIGBUS. Raises :class:`InputError` if it cannot be made."""
     path.unlink(missing_ok=True)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -144,7 +144,7 @@ class SharedHeap:
         os.posix_fallocate(self.fd, constant("PROCESSES") + number * size, size)
 
     def room(self) -> int:
-        """Bytes that its file system has left."""
+        """Return bytes that its file system has left."""
         about = os.fstatvfs(self.fd)
         return about.f_bavail * about.f_frsize
 
@@ -184,7 +184,7 @@ class SharedHeap:
                 del self.pending[ended.number]
 
     def _in_use(self, number: int) -> bool:
-        """A living process copies to or from its objects."""
+        """Return whether a living process copies to or from its objects."""
         living = self.processes[1 : self._high("process_high", len(self.processes) - 1) + 1]
         hazards = living["hazard"][living["alive"] == 1]
         return bool(((hazards & np.uint64(0xFFFF)) == number).any())
@@ -230,9 +230,8 @@ class SharedHeap:
 
     @staticmethod
     def _runs(blocks: np.ndarray) -> list[slice]:
-        """The keys of ``blocks`` (ascending), in as few slices of the table as possible. Keys without an owner are
-        not read: that
-        takes memory."""
+        """Return the keys of ``blocks`` (ascending), in as few slices of the table as possible.
+        Keys without an owner are not read: that takes memory."""
         each = constant("BLOCK_KEYS")
         parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1) if len(blocks) else []
         return [slice(int(part[0]) * each, (int(part[-1]) + 1) * each) for part in parts]
@@ -257,7 +256,7 @@ class SharedHeap:
         return [*self.path.parent.glob(f"wake-{number}-*")]
 
     def usage(self) -> VerbsUsage:
-        """The parts that are not free."""
+        """Return the parts that are not free."""
         blocks = np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])
         return VerbsUsage(
             int((self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()),

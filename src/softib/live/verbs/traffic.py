@@ -38,7 +38,8 @@ PortXmitWait; ``moved`` uint64[ports, 2] words received and sent there by verbs,
 ``is_ip`` uint8[65536] 1 = the process of this number moves IP (``softib-ipoib``)."""
 
 
-LINK_CLOCK_SIZE = 64
+LINK_CLOCK_SIZE = 128
+"""``struct softib_link_clock``, in whose first words the kernels read."""
 PROCESSES = 1 << 16
 WORD = 4
 
@@ -62,7 +63,7 @@ def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
 
 
 def no_cells() -> Any:
-    """The traffic of a fabric without applications."""
+    """Return the traffic of a fabric without applications."""
     return _cells(np.zeros(constant("CHUNK_OCTETS"), np.uint8), 0, 0)
 
 
@@ -92,7 +93,8 @@ class Traffic:
         return int(fold_cells(self.tables, self.cells, int(now_ps)))
 
     def moved(self, ports: Sequence[int]) -> tuple[int, int]:
-        """Bytes received and sent at these ports by verbs, and by IP over them, since the fabric began to run."""
+        """Return bytes received and sent at these ports by verbs, and by IP over them, since the
+        fabric began to run."""
         verbs, ip = self.cells.moved[list(ports)].sum(axis=0).tolist()
         return WORD * verbs, WORD * ip
 
@@ -103,7 +105,7 @@ class Traffic:
         free_chunks(self.cells, np.uint32(process))
 
     def owners(self) -> set[int]:
-        """Numbers of the processes that own chunks."""
+        """Return numbers of the processes that own chunks."""
         used = int(self.head["high"][0])
         return {int(n) for n in self.cells.cells[: used * constant("CHUNK_CELLS") : constant("CHUNK_CELLS"), 0]} - {0}
 

@@ -22,31 +22,33 @@ class Labels:
 
 
 def escaped(text: str) -> str:
-    """A label value: backslash, quote and line feed escaped for the text format, other control characters removed."""
+    """Return a label value: backslash, quote and line feed escaped for the text format, other
+    control characters removed."""
     text = "".join(c for c in text if c >= " " or c == "\n")
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def port_guids(ports: ObservedPorts) -> list[str]:
-    """The GUID of each port in treydock's exporter: that of ``ibnetdiscover --ports``, the PortGUID (for a switch's
-    ports that of its port 0; the NodeGUID if a source has no other)."""
+    """Return the GUID of each port in treydock's exporter: that of ``ibnetdiscover --ports``, the
+    PortGUID (for a switch's ports that of its port 0; the NodeGUID if a source has no other)."""
     stated = ports.text.get("port_guid")
     nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
     return nodes if stated is None else [str(g) or n for g, n in zip(stated.tolist(), nodes, strict=True)]
 
 
 def hca_name(description: str) -> str:
-    """treydock's name of an HCA: the first word of a NodeDescription that contains `` HCA``, else all of it."""
+    """Return treydock's name of an HCA: the first word of a NodeDescription that contains `` HCA``,
+    else all of it."""
     return description.split(" ")[0] if " HCA" in description else description
 
 
 def port_labels(ports: ObservedPorts) -> Labels:
-    """``{guid="0x…",port="1"}`` as in treydock's exporter."""
+    """Return ``{guid="0x…",port="1"}`` as in treydock's exporter."""
     return Labels(f'{{guid="{g}",port="{p}"}}' for g, p in zip(port_guids(ports), ports.portnum.tolist(), strict=True))
 
 
 def uplink_labels(ports: ObservedPorts) -> Labels:
-    """Labels of ``infiniband_switch_uplink_info`` and ``infiniband_hca_uplink_info``."""
+    """Return labels of ``infiniband_switch_uplink_info`` and ``infiniband_hca_uplink_info``."""
     sets = []
     guids, numbers, peers, names = (
         port_guids(ports),
@@ -76,7 +78,7 @@ def uplink_labels(ports: ObservedPorts) -> Labels:
 
 
 def guilbaults_labels(ports: ObservedPorts) -> Labels:
-    """Labels of every metric of guilbaults' exporter."""
+    """Return labels of every metric of guilbaults' exporter."""
     sets = []
     guids, numbers, names = ports.node_guid.tolist(), ports.portnum.tolist(), [escaped(n) for n in ports.node]
     for i, peer in enumerate(ports.peer.tolist()):

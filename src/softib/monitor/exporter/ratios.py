@@ -39,7 +39,7 @@ def wait_ratio(one: Interval) -> np.ndarray:
 
 
 def utilization(one: Interval) -> np.ndarray:
-    """Sent bits divided by the link's data rate (float64[n]; NaN unknown)."""
+    """Return sent bits divided by the link's data rate (float64[n]; NaN unknown)."""
     name = "port_xmit_data"
     if name not in one.increase or "rate_gbps" not in one.level:
         return np.full(len(one.guid), np.nan)
@@ -50,8 +50,8 @@ def utilization(one: Interval) -> np.ndarray:
 
 
 def upper_bound(errors: np.ndarray) -> np.ndarray:
-    """Upper bound of the mean of a Poisson count with 95 % confidence, by Wilson and Hilferty's cube root; 3.0 for
-    a count of 0 (the rule of three)."""
+    """Return upper bound of the mean of a Poisson count with 95 % confidence, by Wilson and
+    Hilferty's cube root; 3.0 for a count of 0 (the rule of three)."""
     n = errors.astype(np.float64) + 1.0
     return np.asarray(n * (1 - 1 / (9 * n) + 1.645 / (3 * np.sqrt(n))) ** 3)
 
@@ -97,13 +97,15 @@ class ErrorRatios:
             newer.add(one, errors, known)
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
-        """The same for other ports: ``rows`` int64[n] are their rows here, -1 for one that begins again."""
+        """Return the same for other ports: ``rows`` int64[n] are their rows here, -1 for one that
+        begins again."""
         carried = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
         carried._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
         return carried
 
     def of(self, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Errors, bits and seconds of ``symbol``, ``raw`` or ``effective``. float64[n] each"""
+        """Return errors, bits and seconds of ``symbol``, ``raw`` or ``effective``. float64[n]
+        each"""
         first, second = self._halves[kind]
         return first.errors + second.errors, first.bits + second.bits, first.seconds + second.seconds
 
@@ -138,9 +140,9 @@ class _Sums:
 
 
 def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Counts of the interval for ``kind`` (float64[n]), and where they are known (bool[n]).
-    Corrected symbols: from the histogram of codewords, whose bins have 64 bits, else from their counter, else from
-    its known minimum until it was full."""
+    """Return counts of the interval for ``kind`` (float64[n]), and where they are known (bool[n]).
+    Corrected symbols: from the histogram of codewords, whose bins have 64 bits, else from their
+    counter, else from its known minimum until it was full."""
     name = ERRORS.get(kind, SYMBOLS)
     nothing = np.zeros(len(one.guid))
     errors = np.asarray(one.increase.get(name, nothing), np.float64)

@@ -217,7 +217,8 @@ class ExporterService:
         self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
 
     def history_sink(self, history: History) -> RoundSink:
-        """The entry of ``history`` among :attr:`sinks`: it stores intervals, and rounds of the manager."""
+        """Return the entry of ``history`` among :attr:`sinks`: it stores intervals, and rounds of
+        the manager."""
 
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
@@ -236,7 +237,7 @@ class ExporterService:
         return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * (self.every_s + took))
 
     def metrics(self) -> list[bytes]:
-        """The text of a scrape, in pieces."""
+        """Return the text of a scrape, in pieces."""
         from prometheus_client import generate_latest
 
         with self._lock:
@@ -245,7 +246,7 @@ class ExporterService:
 
 
 def _fell(interval: Interval | None) -> np.ndarray | None:
-    """Ports that counted LinkDowned in the interval. bool[n]"""
+    """Return ports that counted LinkDowned in the interval. bool[n]"""
     if interval is None or FALLS not in interval.increase:
         return None
     return np.asarray(interval.known[FALLS] & (interval.increase[FALLS] > 0))

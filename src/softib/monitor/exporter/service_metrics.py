@@ -21,8 +21,8 @@ __all__ = ["ServiceMetrics", "down_states", "standing_text"]
 
 
 def standing_text(seen: SeenPorts) -> bytes:
-    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, from the end that
-    names it) for everything that was seen."""
+    """Return ``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, from
+    the end that names it) for everything that was seen."""
     names = {p.key: escaped(hca_name(p.node)) for p in seen.ports.values()}
     device, info, link = (_head(m) for m in STANDING)
     listed: set[str] = set()
@@ -45,8 +45,8 @@ def standing_text(seen: SeenPorts) -> bytes:
 
 
 def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
-    """Lines of ``softib_port_state`` for the ports that are down and whose state is unknown (``listed``: keys of
-    ports with a known state)."""
+    """Return lines of ``softib_port_state`` for the ports that are down and whose state is unknown
+    (``listed``: keys of ports with a known state)."""
     return "".join(
         f'softib_port_state{{guid="{p.port_guid}",port="{p.key[1]}"}} {DOWN}\n'
         for p in seen.of_shard(seen.down())
@@ -71,7 +71,7 @@ class ServiceMetrics:
         self.findings = findings
 
     def collect(self) -> Iterator[Family]:
-        """The families of one scrape."""
+        """Yield the families of one scrape."""
         yield _family("softib_up", [((), float(self.fresh()))])
         yield _family("softib_rounds_total", [((), float(self.watch.poller.rounds))])
         if self.watch.round is None or not self.fresh():
@@ -137,7 +137,7 @@ class ServiceMetrics:
 
 
 def _of_status(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[Family]:
-    """The status of a running fabric from its daemon."""
+    """Yield the status of a running fabric from its daemon."""
     sm = status.get("sm", {})
     if "sweeps" in sm:
         yield _family("softib_sm_sweeps_total", [((), float(sm["sweeps"]))])

@@ -152,7 +152,8 @@ def _waits(seen: Observations) -> bool:
 
 
 def _key(f: Finding) -> str:
-    """The cable, with its ends in either order, or the device; for many locations the code and the first one."""
+    """Return the cable, with its ends in either order, or the device; for many locations the code
+    and the first one."""
     locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
     if not 1 <= len(locations) <= 2:
         locations = locations[:1]
@@ -161,7 +162,7 @@ def _key(f: Finding) -> str:
 
 
 def _locations(key: str) -> Iterator[tuple[int, int | None]]:
-    """The locations of a key for one cable or device."""
+    """Yield the locations of a key for one cable or device."""
     for word in key.split(" "):
         guid, mark, portnum = word.partition(":")
         if not mark or not guid.startswith("0x"):

@@ -83,8 +83,8 @@ class PortText:
     def text(
         self, reading: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None = None
     ) -> bytes:
-        """All lines of one round. Data not read in it is absent, except for items that are down
-        according to ``seen``."""
+        """Return all lines of one round. Data not read in it is absent, except for items that are
+        down according to ``seen``."""
         self._at = 0
         for c in PORT_COUNTERS:
             if c.field not in reading.value:
@@ -259,16 +259,17 @@ class PortText:
 
 
 def _first_of_device(ports: ObservedPorts) -> np.ndarray:
-    """The first row of each switch, and every row of HCAs: treydock's exporter treats each port of an HCA as a
-    device with its own PortGUID."""
+    """Return the first row of each switch, and every row of HCAs: treydock's exporter treats each
+    port of an HCA as a device with its own PortGUID."""
     guid = ports.node_guid
     first = np.concatenate([[True], guid[1:] != guid[:-1]]) if len(guid) else np.zeros(0, bool)
     return np.flatnonzero(first | ~ports.switch)
 
 
 def text_of_files(files: Sequence[str], scheme: str, fabric: str | None) -> str:
-    """Counters and levels of the newest of one or two ``files``; error ratios and shares of time cover the time
-    between both. Raises :class:`InputError` if they have the same time or are of two fabrics."""
+    """Return counters and levels of the newest of one or two ``files``; error ratios and shares of
+    time cover the time between both. Raises :class:`InputError` if they have the same time or are
+    of two fabrics."""
     shots = sorted((read_snapshot(f, fabric) for f in files), key=lambda s: int(s.reading.time_ns.max(initial=0)))
     last = shots[-1]
     ratios, interval = ErrorRatios(len(last.reading), math.inf, math.inf), None

@@ -17,7 +17,7 @@ from softib.errors import InputError
 from softib.foreign_text import NAME, shown
 from softib.iba.constants import PhysState
 from softib.input_files import read_text
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.isolation import ports
 from softib.plain_values import load_json
 
@@ -49,11 +49,11 @@ class Mads:
     wire: MadWire
 
     def disable(self, ends: Sequence[End]) -> tuple[End | None, str]:
-        """:func:`~softib.monitor.isolation.ports.disable`."""
+        """Return :func:`~softib.monitor.isolation.ports.disable`."""
         return ports.disable(self.wire, ends)
 
     def enable(self, end: End) -> str:
-        """:func:`~softib.monitor.isolation.ports.enable`."""
+        """Return :func:`~softib.monitor.isolation.ports.enable`."""
         return ports.enable(self.wire, end)
 
 
@@ -141,7 +141,7 @@ class UfmList:
 
 
 def _parts(url: str) -> tuple[str, str, int | None] | None:
-    """(scheme, host, port) of an address without path; None for any other."""
+    """Return (scheme, host, port) of an address without path; None for any other."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -154,7 +154,7 @@ def _parts(url: str) -> tuple[str, str, int | None] | None:
 
 
 def _reason(text: str) -> str:
-    """The message of an error's body."""
+    """Return the message of an error's body."""
     try:
         document = load_json(text.encode())
     except ValueError:

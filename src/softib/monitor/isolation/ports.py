@@ -18,7 +18,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState, PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.live.subnet_reader import SubnetReader, read_wire
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.managers.link_mgr import unchanged
@@ -120,7 +120,7 @@ def _is(reader: SubnetReader, row: int, phys: PhysState) -> bool:
 
 
 def disable(wire: MadWire, ends: Sequence[End]) -> tuple[End | None, str]:
-    """:func:`switched` for one cable."""
+    """Return :func:`switched` for one cable."""
     return switched(wire, [ends], PhysState.DISABLED)[0]
 
 
@@ -130,7 +130,8 @@ def enable(wire: MadWire, end: End) -> str:
 
 
 def link_states(wire: MadWire, ends: Iterable[End]) -> dict[End, tuple[PortState, PhysState]]:
-    """PortState and PortPhysState of switch ports, read by MADs; a port that does not answer is absent."""
+    """Return PortState and PortPhysState of switch ports, read by MADs; a port that does not answer
+    is absent."""
     reader = _reader(wire)
     db, out = reader.subnet.db, {}
     for end in ends:
@@ -151,8 +152,8 @@ def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
 
 
 def lost_pairs(result: ReadResult) -> int:
-    """Pairs of ports without a path by the tables in the switches, and ports without a LID. Raises
-    :class:`PeerError` if no switch has tables."""
+    """Return pairs of ports without a path by the tables in the switches, and ports without a LID.
+    Raises :class:`PeerError` if no switch has tables."""
     part = as_programmed(result, lambda name: nullcontext()).part
     return part.unreachable + part.ports_without_lid
 

@@ -60,7 +60,7 @@ class Records:
         return [r for r in self.every if r.stands]
 
     def times(self, ends: tuple[End, ...], now_s: float) -> int:
-        """Isolations of a cable in the last thirty days."""
+        """Return isolations of a cable in the last thirty days."""
         return sum(set(r.ends) == set(ends) and r.begun > now_s - MONTH_S for r in self.every)
 
     def released_s(self, ends: tuple[End, ...]) -> float:

@@ -28,7 +28,7 @@ class Shard:
 
     @classmethod
     def parse(cls, source: str, text: str) -> Shard:
-        """``2/4``: the second of four. Raises :class:`InputError` for other texts."""
+        """Return ``2/4``: the second of four. Raises :class:`InputError` for other texts."""
         form = _FORM.fullmatch(text)
         number, of = (int(form[1]), int(form[2])) if form else (0, 0)
         if not 1 <= number <= of <= MOST:
@@ -39,8 +39,8 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def holds(self, guids: np.ndarray) -> np.ndarray:
-        """Devices of this part, by NodeGUID: the finalizer of splitmix64 spreads GUIDs that are numbered in
-        steps. bool[n]"""
+        """Return devices of this part, by NodeGUID: the finalizer of splitmix64 spreads GUIDs that
+        are numbered in steps. bool[n]"""
         x = np.asarray(guids, np.uint64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
@@ -48,10 +48,11 @@ class Shard:
 
 
 def shard_memory(memory: Path, shard: Shard) -> Path:
-    """The file of the memory of one shard: ``memory`` is that of an exporter of the whole subnet."""
+    """Return the file of the memory of one shard: ``memory`` is that of an exporter of the whole
+    subnet."""
     return memory.with_name(_NAMED.format(shard.number, shard.of, memory.name))
 
 
 def shard_memories(memory: Path) -> list[Path]:
-    """``memory``, and those of shards."""
+    """Return ``memory``, and those of shards."""
     return [memory, *sorted(memory.parent.glob(_NAMED.format("*", "*", memory.name)))]

@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from softib.live.subnet_reader import read_nodes
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.seen_ports import locked
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
@@ -30,8 +30,8 @@ class Discovered:
 
 
 def latest_discovery(wire: MadWire, config: SmConfig, file: Path | None, since_s: float) -> Discovered:
-    """The discovery in ``file`` if it began after ``since_s``; else a new one, which is written there for the other
-    shards (None: no file)."""
+    """Return the discovery in ``file`` if it began after ``since_s``; else a new one, which is
+    written there for the other shards (None: no file)."""
     with locked(file):
         stored = None if file is None else _stored(file)
         if stored is not None and since_s <= stored.began_s <= time.time():

@@ -72,7 +72,7 @@ static void greet(struct client *c)
 void clients_ready(const struct interface *all, unsigned n)
 {
     memset(&ready, 0, sizeof ready);
-    ready.head = (struct softib_ipoib_ready){ IPOIB_MAGIC, n };
+    ready.head = (struct softib_ipoib_ready){ .magic = IPOIB_MAGIC, .interfaces = n, .connected = (uint32_t)connected_mode };
     for (unsigned k = 0; k < n; k++) {
         struct softib_ipoib_interface *r = &ready.interface[k];
 
@@ -83,7 +83,7 @@ void clients_ready(const struct interface *all, unsigned n)
         if (all[k].qp) {
             r->qpn = all[k].qp->qp_num;
             r->qkey = all[k].broadcast->to.qkey;
-            r->mtu = all[k].mtu;
+            r->mtu = all[k].connected ? CONNECTED_MTU : all[k].mtu;
         }
     }
     for (unsigned k = 0; k < count; k++)

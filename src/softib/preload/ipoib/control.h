@@ -19,6 +19,8 @@
 struct softib_ipoib_ready {
     uint32_t magic;
     uint32_t interfaces;
+    uint32_t connected;     /* the network is in connected mode (RFC 4755) */
+    uint32_t reserved;
 };
 
 struct softib_ipoib_interface {
@@ -45,6 +47,8 @@ struct softib_ipoib_totals {
     uint64_t got;
     uint64_t segmented;     /* packets of the kernel that were segmented */
     uint64_t coalesced;     /* packets for the kernel that were coalesced */
+    uint64_t messages_sent; /* of `sent`: over RC connections */
+    uint64_t messages_got;
 };
 
 struct softib_ipoib_datagram {
@@ -63,7 +67,7 @@ struct softib_ipoib_datagram {
     uint8_t outbound;
     uint8_t source_gid[16];
     uint8_t destination_gid[16];
-    uint32_t reserved;
+    uint32_t path_mtu;      /* 0: a UD datagram; else an RC message in packets of this size, from `psn` on */
 };
 
 #endif

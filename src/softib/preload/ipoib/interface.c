@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BUFFERS_OCTETS ((size_t)BUFFERS * PACKET)
-#define HEADERS_OCTETS ((size_t)SENDS * HEADERS)
 #define RECEIVES_OCTETS ((size_t)RECEIVES * SLOT)
+#define CONNECTED_HEADERS ((size_t)(BUFFERS + CONNECTED_SENDS) * MOST_SEGMENTS * HEADERS)
+#define CONNECTED_OCTETS (CONNECTED_HEADERS + (size_t)CONNECTED_RECEIVES * CONNECTED_SLOT)
 
 static int fails(struct interface *i, const char *what)
 {
@@ -63,29 +63,44 @@ static void join(struct interface *i)
     i->broadcast = group_of(i, mgid, 1);
 }
 
+/* Memory of the queues, in one registration. Pages are used as packets come. 0, or -1 with errno. */
+static int allocate(struct interface *i)
+{
+    unsigned buffers = BUFFERS + (i->connected ? CONNECTED_SENDS : 0);
+    size_t headers = (size_t)buffers * PACKET, receives = headers + (size_t)SENDS * HEADERS, more = receives + RECEIVES_OCTETS;
+    size_t size = more + (i->connected ? CONNECTED_OCTETS : 0);
+    uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return -1;
+    i->buffers = memory;
+    i->headers = memory + headers;
+    i->receives = memory + receives;
+    i->connected_headers = memory + more;
+    i->connected_receives = memory + more + CONNECTED_HEADERS;
+    for (unsigned k = 0; k < BUFFERS; k++)
+        i->place[k] = (uint8_t)k;
+    for (unsigned k = BUFFERS; k < buffers; k++)
+        i->spare[i->spares++] = (uint8_t)k;
+    i->mr = i->pd ? ibv_reg_mr(i->pd, memory, size, IBV_ACCESS_LOCAL_WRITE) : NULL;
+    return i->mr ? 0 : -1;
+}
+
 /* Open the device and join the broadcast group; the answer to the join starts the rest. Returns 0,
  * or -1 and sets `problem`. */
 int interface_open(struct interface *i)
 {
-    uint8_t *memory;
+    int sends = SENDS + (i->connected ? CONNECTED_SENDS : 0), receives = RECEIVES + (i->connected ? CONNECTED_RECEIVES : 0);
 
     i->context = open_named(i->device);
     if (!i->context)
         return fails(i, i->device);
     fcntl(i->context->async_fd, F_SETFL, fcntl(i->context->async_fd, F_GETFL) | O_NONBLOCK);
-    memory = mmap(NULL, BUFFERS_OCTETS + HEADERS_OCTETS + RECEIVES_OCTETS, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return fails(i, "memory");
-    i->buffers = memory;
-    i->headers = memory + BUFFERS_OCTETS;
-    i->receives = i->headers + HEADERS_OCTETS;
     i->pd = ibv_alloc_pd(i->context);
     i->channel = ibv_create_comp_channel(i->context);
-    i->send_cq = i->channel ? ibv_create_cq(i->context, SENDS, NULL, i->channel, 0) : NULL;
-    i->recv_cq = i->channel ? ibv_create_cq(i->context, RECEIVES, NULL, i->channel, 0) : NULL;
-    i->mr = i->pd ? ibv_reg_mr(i->pd, memory, BUFFERS_OCTETS + HEADERS_OCTETS + RECEIVES_OCTETS, IBV_ACCESS_LOCAL_WRITE) : NULL;
-    if (!i->send_cq || !i->recv_cq || !i->mr)
+    i->send_cq = i->channel ? ibv_create_cq(i->context, sends, NULL, i->channel, 0) : NULL;
+    i->recv_cq = i->channel ? ibv_create_cq(i->context, receives, NULL, i->channel, 0) : NULL;
+    if (!i->send_cq || !i->recv_cq || allocate(i) < 0)
         return fails(i, "queues and memory");
     fcntl(i->channel->fd, F_SETFL, fcntl(i->channel->fd, F_GETFL) | O_NONBLOCK);
     if (sa_open(i) < 0)
@@ -152,12 +167,14 @@ int interface_start(struct interface *i)
     if (queue_pair(i) < 0)
         return fails(i, "queue pair");
     i->mtu = (group < i->group_mtu ? group : i->group_mtu) - ENCAPSULATION;
-    put32(i->hardware, i->qp->qp_num);
+    put32(i->hardware, i->qp->qp_num | (i->connected ? (uint32_t)HAS_RC << 24 : 0));
     memcpy(i->hardware + 4, i->gid, 16);
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", i->name);
-    request.ifr_mtu = (int)i->mtu;
+    request.ifr_mtu = (int)(i->connected ? CONNECTED_MTU : i->mtu);
     if (ioctl(netns_socket, SIOCSIFMTU, &request) < 0)
         return fails(i, "MTU");
+    if (i->connected && connected_start(i) < 0)
+        return fails(i, "connected mode");
     i->coalesce = i->readable = 1;
     i->problem[0] = 0;
     carrier(i, 1);

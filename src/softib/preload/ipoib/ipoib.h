@@ -1,5 +1,5 @@
 /*
- * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392). Each
+ * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392, 4755). Each
  * interface is a TAP device in the node's network namespace, and a UD queue pair on one of the
  * node's ports. Packets of the kernel are sent as UD datagrams; the 20-byte hardware addresses,
  * which do not fit the kernel's Ethernet, appear only in ARP and NDP messages on the fabric.
@@ -31,6 +31,13 @@
 #define QUEUED 8                 /* packets that wait for the path of their neighbour or group */
 #define MOST_NEIGHBOURS 65536
 #define MOST_GROUPS 1024
+#define HAS_RC 0x80              /* flag of a hardware address: the interface accepts RC connections (RFC 4755, 3.1) */
+#define CONNECTED_MTU 65520      /* as in Linux */
+#define CONNECTED_SENDS 64       /* packets in the send queues of all connections of an interface */
+#define CONNECTED_RECEIVES 128
+#define CONNECTED_SLOT (GRH_OCTETS + ENCAPSULATION + CONNECTED_MTU + 4)
+#define MOST_SEGMENTS 256
+#define CONNECTIONS 1024         /* chains of the table of connections, by queue pair */
 
 enum { ETHERTYPE_IP4 = 0x0800, ETHERTYPE_ARP_ = 0x0806, ETHERTYPE_IP6 = 0x86dd };
 
@@ -64,6 +71,25 @@ struct neighbour {
     struct connection *connection;
 };
 
+enum connection_state { CONNECTION_IDLE, CONNECTION_SETUP, CONNECTION_UP };
+
+/* An RC connection: to the neighbour `to` for sending, or from `peer_qpn` for receiving (`to` NULL). */
+struct connection {
+    struct connection *next;         /* chain by queue pair */
+    struct interface *interface;
+    struct neighbour *to;
+    enum connection_state state;
+    uint32_t id, peer_qpn;           /* rdma_cm's number; the peer's UD queue pair */
+    struct ibv_qp *qp;
+    uint32_t mtu, psn, path_mtu;     /* mtu: longest IP packet that the peer receives */
+    uint32_t peer_rc_qpn;
+    uint16_t peer_lid;
+    uint8_t sl;
+    unsigned queued;                 /* send requests in progress */
+    uint64_t retry_ms;
+    struct waiting waiting;          /* packets too long for a datagram, during setup */
+};
+
 enum group_state { GROUP_IDLE, GROUP_JOINING, GROUP_JOINED, GROUP_FAILED };
 
 struct group {
@@ -94,16 +120,25 @@ struct interface {
     uint32_t used, freed;            /* buffers: counters that only increase */
     uint32_t posted, done;           /* send requests: likewise */
     uint32_t mtu, psn, group_mtu;    /* mtu: current IP MTU */
-    int coalesce, readable;
+    int coalesce, readable, connected;
     uint64_t looked_ms;
     char problem[96];
     struct neighbour **by_mac, **by_qpn;
     unsigned neighbours;
     struct group *groups, *broadcast;
+    /* Connected mode. Position n of the send queue uses buffer place[n % BUFFERS]; a message of a connection takes its
+     * buffer along, and a spare one takes that position. */
+    uint32_t listener;               /* number of rdma_cm + 1; 0: none */
+    struct ibv_srq *srq;
+    uint8_t *connected_receives, *connected_headers;
+    uint8_t place[BUFFERS], spare[CONNECTED_SENDS];
+    unsigned spares;
+    struct connection *owner[BUFFERS + CONNECTED_SENDS], *connections[CONNECTIONS];
 };
 
 extern struct softib_ipoib_totals totals;
 extern int capturing;                /* clients that capture every datagram */
+extern int connected_mode;           /* of all interfaces */
 extern int netns_socket;             /* a socket of the node's network namespace, for ioctls on its interfaces */
 
 /* main.c */
@@ -117,12 +152,41 @@ void interface_events(struct interface *i);
 
 /* transmit.c: from the TAP to the fabric */
 int transmit(struct interface *i);
+int can_send(const struct interface *i);
 void reclaim(struct interface *i);
+uint8_t *buffer_at(const struct interface *i, unsigned number);
 void send_copy(struct interface *i, const struct destination *to, const uint8_t *packet, uint32_t length);
 
 /* receive.c: from the fabric to the TAP */
 int receive(struct interface *i);
 void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *source, unsigned type, const uint8_t *packet, size_t length);
+
+/* connected.c: RC connections (RFC 4755) */
+int connected_start(struct interface *i);
+int connected_frame(struct interface *i, struct neighbour *n, uint8_t *frame, size_t length);
+int connected_sent(struct interface *i, const struct ibv_wc *wc);
+void connected_got(struct connection *c, uint8_t *data, size_t length);
+void connected_repost(struct interface *i, unsigned slot);
+struct connection *connection_of(struct interface *i, uint32_t qpn);
+void connection_request(struct interface *i, uint32_t id, const uint8_t *data, unsigned length);
+void connection_event(struct connection *c, unsigned event, const uint8_t *data, unsigned length);
+void connection_end(struct connection *c, uint64_t retry_ms);
+
+/* rdma_cm.c: the commands of linux/rdma_user_cm.h. 0, or -1 with errno. Events: enum rdma_cm_event_type of librdmacm. */
+enum { CM_ADDR_RESOLVED = 0, CM_ROUTE_RESOLVED = 2, CM_CONNECT_REQUEST = 4, CM_CONNECT_RESPONSE, CM_ESTABLISHED = 9,
+       CM_DEVICE_REMOVAL = 11, CM_TIMEWAIT_EXIT = 15 };
+extern int cm_fd;                    /* -1: datagram mode */
+int cm_open_device(void);
+int cm_listen_for(struct interface *i);
+int cm_resolve(struct connection *c);
+int cm_modify(uint32_t id, struct ibv_qp *qp, enum ibv_qp_state to, struct ibv_qp_attr *attr);
+int cm_connect(struct connection *c);
+int cm_accept(struct connection *c, int answer);
+void cm_destroy(uint32_t id);
+void cm_events(void);
+
+/* too_long.c */
+void too_long(struct interface *i, const uint8_t *packet, size_t length, uint32_t mtu);
 
 /* neighbour.c */
 struct neighbour *neighbour_of_mac(struct interface *i, const uint8_t *mac);
@@ -170,8 +234,9 @@ struct segment {
     uint32_t header_length, payload_length;
 };
 int checksum_complete(uint8_t *frame, size_t length);
-unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, struct segment *out, uint8_t *(*header)(struct interface *, unsigned),
-                        struct interface *i);
+size_t longest_packet(const uint8_t *frame, size_t length);
+unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, uint32_t mtu, struct segment *out,
+                        uint8_t *(*header)(struct interface *, unsigned), struct interface *i);
 struct coalescing {
     uint8_t *first;                  /* the IP packet that later segments are appended to; NULL: none */
     unsigned count, head, mss;
@@ -218,6 +283,12 @@ static inline void put32(uint8_t *p, uint32_t v)
 static inline uint64_t wire_octets(size_t payload, int grh)
 {
     return 8 + (grh ? GRH_OCTETS : 0) + 12 + 8 + ((payload + 3) & ~(size_t)3) + 4;
+}
+
+/* The same of a message over RC, in packets of the path MTU: LRH, BTH, payload and padding, ICRC. */
+static inline uint64_t message_octets(size_t length, uint32_t path_mtu)
+{
+    return (8 + 12 + 4) * ((length + path_mtu - 1) / path_mtu) + ((length + 3) & ~(size_t)3);
 }
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * softib-ipoib LISTEN NETNS USERNS SOCKET NAME,DEVICE,PORT,PKEY_INDEX,PKEY,TAP,MAC …: descriptors created by
- * softib.ulp.ipoib, and one argument per interface. It exits when no program uses the node's network any more, or
+ * softib-ipoib LISTEN NETNS USERNS SOCKET CONNECTED NAME,DEVICE,PORT,PKEY_INDEX,PKEY,TAP,MAC …: descriptors created by
+ * softib.ulp.ipoib, the mode (1: connected), and one argument per interface. It exits when no program uses the node's network any more, or
  * when the fabric is down.
  */
 #include "ipoib.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,10 +16,11 @@
 #include <unistd.h>
 
 #define EACH 4         /* descriptors of an interface: TAP, completions, MADs, events */
-#define MOST_FDS (1025 + IPOIB_INTERFACES * EACH)
+#define MOST_FDS (1026 + IPOIB_INTERFACES * EACH)
 #define READY_MS 15000 /* an interface without an answer of the subnet administrator by then has no group */
 #define TICK_MS 1000
 #define IDLE_TICKS 2
+#define FIRST 6        /* argument */
 
 int netns_socket;
 
@@ -108,11 +110,11 @@ static unsigned watch(struct pollfd *fds)
 {
     unsigned n = clients_poll(fds);
 
+    fds[n++] = (struct pollfd){ cm_fd, POLLIN, 0 };
     for (unsigned k = 0; k < count; k++) {
         struct interface *i = &interfaces[k];
-        int room = i->qp && i->used - i->freed < BUFFERS;
 
-        fds[n++] = (struct pollfd){ i->tap, room ? POLLIN : 0, 0 };
+        fds[n++] = (struct pollfd){ i->tap, can_send(i) ? POLLIN : 0, 0 };
         fds[n++] = (struct pollfd){ i->channel ? i->channel->fd : -1, POLLIN, 0 };
         fds[n++] = (struct pollfd){ i->umad, POLLIN, 0 };
         fds[n++] = (struct pollfd){ i->context ? i->context->async_fd : -1, POLLIN, 0 };
@@ -180,8 +182,11 @@ static void serve(void)
                 wait = 0;
         n = watch(fds);
         if (poll(fds, n, wait) > 0) {
-            attend(fds + n - count * EACH);
-            clients_serve(fds, n - count * EACH);
+            n -= count * EACH;
+            attend(fds + n);
+            if (fds[--n].revents)
+                cm_events();
+            clients_serve(fds, n);
         }
         if (!ready && (ready = all_known(began)))
             clients_ready(interfaces, count);
@@ -204,17 +209,23 @@ static void leave(void)
 
 int main(int argc, char **argv)
 {
-    if (argc < 6 || argc - 5 > IPOIB_INTERFACES)
+    if (argc <= FIRST || argc - FIRST > IPOIB_INTERFACES)
         return 2;
     signal(SIGTERM, on_term);
     signal(SIGINT, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     clients_listen(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
     netns_socket = atoi(argv[4]);
-    for (int k = 5; k < argc; k++, count++) {
+    connected_mode = atoi(argv[5]);
+    if (connected_mode && cm_open_device() < 0) {
+        say("connected mode needs rdma_cm: %s", strerror(errno));
+        return 1;
+    }
+    for (int k = FIRST; k < argc; k++, count++) {
         struct interface *i = &interfaces[count];
 
         i->number = count;
+        i->connected = connected_mode;
         i->umad = -1;
         if (parse(i, argv[k]) < 0)
             return 2;

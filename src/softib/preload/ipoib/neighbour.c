@@ -89,6 +89,8 @@ struct neighbour *neighbour_learn(struct interface *i, const uint8_t *hardware)
         set_qpn(i, n, qpn);
     } else if (n->to.qpn != qpn) {
         set_qpn(i, n, qpn);
+        if (n->connection)
+            connection_end(n->connection, 0);
     }
     memcpy(n->hardware, hardware, HARDWARE_ADDRESS);
     return n;

@@ -73,12 +73,23 @@ int checksum_complete(uint8_t *frame, size_t length)
     return 1;
 }
 
+/* Return the length of the longest IP packet that a frame of the TAP becomes. */
+size_t longest_packet(const uint8_t *frame, size_t length)
+{
+    const struct virtio_net_hdr *v = (const struct virtio_net_hdr *)frame;
+    const uint8_t *p = frame + HEAD;
+    size_t total;
+    unsigned at = v->gso_type == VIRTIO_NET_HDR_GSO_NONE ? 0 : tcp_at(p, length - HEAD, &total);
+
+    return at ? at + 4u * (p[at + 12] >> 4) + v->gso_size : length - HEAD;
+}
+
 /*
- * The segments of a frame of the TAP, at most `room`; 0: it is not TCP that can be cut. Each gets a header of its own from `header`; the
- * payloads stay where they are.
+ * The segments of a frame of the TAP, at most `room`, in IP packets of at most `mtu`; 0: it is not TCP that can be cut.
+ * Each gets a header of its own from `header`; the payloads stay where they are.
  */
-unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, struct segment *out, uint8_t *(*header)(struct interface *, unsigned),
-                        struct interface *i)
+unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, uint32_t mtu, struct segment *out,
+                        uint8_t *(*header)(struct interface *, unsigned), struct interface *i)
 {
     const struct virtio_net_hdr *v = (const struct virtio_net_hdr *)frame;
     const uint8_t *p = frame + HEAD;
@@ -88,7 +99,7 @@ unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, struct seg
     if (!at || !mss)
         return 0;
     head = at + 4u * (p[at + 12] >> 4);
-    if (head + mss > i->mtu || ENCAPSULATION + head > HEADERS)
+    if (head + mss > mtu || ENCAPSULATION + head > HEADERS)
         return 0;
     payload = total - head;
     for (size_t offset = 0; offset < payload; offset += mss, n++) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define LOOK_MS 500
+#define SHORTEST (ENCAPSULATION + 20)
 
 static const uint8_t unknown[6] = { 0x02 };
 
@@ -71,28 +72,19 @@ static void capture(struct interface *i, const struct ibv_wc *wc, const uint8_t 
     client_capture(i, 0, &d, &s);
 }
 
-static void packet_in(struct interface *i, struct coalescing *c, const struct ibv_wc *wc, uint8_t *slot, int together)
+/* Hand one packet with its encapsulation to the kernel; there is room for a header in front. */
+static void packet_in(struct interface *i, struct coalescing *c, const struct neighbour *from, int group, uint8_t *data, size_t length,
+                      int together)
 {
-    static uint8_t translated[HEAD + MOST_MTU + 64];
-    uint8_t *data = slot + GRH_OCTETS, *packet = data + ENCAPSULATION, *out = translated + HEAD;
-    size_t length = wc->byte_len - GRH_OCTETS;
-    const struct neighbour *from;
-    const uint8_t *source;
-    unsigned type;
+    static uint8_t translated[HEAD + CONNECTED_MTU + 64];
+    uint8_t *packet = data + ENCAPSULATION, *out = translated + HEAD;
+    const uint8_t *source = from ? from->mac : unknown;
+    unsigned type = get16(data);
 
-    if (wc->byte_len < GRH_OCTETS + ENCAPSULATION + 20 || length > MOST_MTU || (wc->slid == i->lid && wc->src_qp == i->qp->qp_num))
-        return;
-    totals.got++;
-    totals.got_octets += wire_octets(length, wc->wc_flags & IBV_WC_GRH);
-    if (capturing)
-        capture(i, wc, slot, data, length);
-    type = get16(data);
     length -= ENCAPSULATION;
-    from = neighbour_of_qpn(i, wc->src_qp);
-    source = from ? from->mac : unknown;
     if (type == ETHERTYPE_ARP_) {
         if ((length = arp_to_tap(i, packet, length, out)))
-            to_tap(i, wc->wc_flags & IBV_WC_GRH ? (const uint8_t *)"\xff\xff\xff\xff\xff\xff" : i->mac, out + 8, type, out, length);
+            to_tap(i, group ? (const uint8_t *)"\xff\xff\xff\xff\xff\xff" : i->mac, out + 8, type, out, length);
     } else if (type == ETHERTYPE_IP6 && length >= 40 && is_nd(packet, length)) {
         if ((length = nd_to_tap(i, packet, length, out)))
             to_tap(i, NULL, source, type, out, length);
@@ -110,15 +102,43 @@ static void packet_in(struct interface *i, struct coalescing *c, const struct ib
     }
 }
 
+static void datagram_in(struct interface *i, struct coalescing *c, const struct ibv_wc *wc, uint8_t *slot, int together)
+{
+    uint8_t *data = slot + GRH_OCTETS;
+    size_t length = wc->byte_len - GRH_OCTETS;
+    int group = (wc->wc_flags & IBV_WC_GRH) != 0;
+
+    if (wc->byte_len < GRH_OCTETS + SHORTEST || length > MOST_MTU || (wc->slid == i->lid && wc->src_qp == i->qp->qp_num))
+        return;
+    totals.got++;
+    totals.got_octets += wire_octets(length, group);
+    if (capturing)
+        capture(i, wc, slot, data, length);
+    packet_in(i, c, neighbour_of_qpn(i, wc->src_qp), group, data, length, together);
+}
+
+/* A message over a connection, or the end of one (a receive that was flushed). */
+static void message_in(struct interface *i, struct coalescing *c, const struct ibv_wc *wc)
+{
+    struct connection *from = connection_of(i, wc->qp_num);
+    uint8_t *data = i->connected_receives + (size_t)wc->wr_id * CONNECTED_SLOT + GRH_OCTETS;
+
+    if (from && wc->status == IBV_WC_SUCCESS && wc->byte_len >= SHORTEST) {
+        connected_got(from, data, wc->byte_len);
+        packet_in(i, c, neighbour_of_qpn(i, from->peer_qpn), 0, data, wc->byte_len, 0);
+    }
+    connected_repost(i, (unsigned)wc->wr_id);
+}
+
 /* Hands the kernel what has arrived, at most a batch. How many datagrams there were. */
 int receive(struct interface *i)
 {
     struct ibv_wc wc[BATCH];
     struct ibv_sge sge[BATCH];
-    struct ibv_recv_wr wr[BATCH], *bad;
+    struct ibv_recv_wr wr[BATCH + 1], *bad;
     struct coalescing c = { .first = NULL };
     const struct neighbour *last = NULL;
-    int n = i->qp ? ibv_poll_cq(i->recv_cq, BATCH, wc) : 0, together;
+    int n = i->qp ? ibv_poll_cq(i->recv_cq, BATCH, wc) : 0, together, posted = 0;
 
     if (n <= 0)
         return 0;
@@ -126,13 +146,21 @@ int receive(struct interface *i)
     for (int k = 0; k < n; k++) {
         uint8_t *slot = i->receives + (size_t)wc[k].wr_id * SLOT;
 
+        if (wc[k].qp_num != i->qp->qp_num) {
+            message_in(i, &c, &wc[k]);
+            continue;
+        }
         if (wc[k].status == IBV_WC_SUCCESS)
-            packet_in(i, &c, &wc[k], slot, together);
-        sge[k] = (struct ibv_sge){ (uintptr_t)slot, GRH_OCTETS + MOST_MTU, i->mr->lkey };
-        wr[k] = (struct ibv_recv_wr){ .wr_id = wc[k].wr_id, .next = k + 1 < n ? &wr[k + 1] : NULL, .sg_list = &sge[k], .num_sge = 1 };
+            datagram_in(i, &c, &wc[k], slot, together);
+        sge[posted] = (struct ibv_sge){ (uintptr_t)slot, GRH_OCTETS + MOST_MTU, i->mr->lkey };
+        wr[posted] = (struct ibv_recv_wr){ .wr_id = wc[k].wr_id, .next = &wr[posted + 1], .sg_list = &sge[posted], .num_sge = 1 };
+        posted++;
         last = neighbour_of_qpn(i, wc[k].src_qp);
     }
     coalesce_flush(i, &c, last ? last->mac : unknown);
-    ibv_post_recv(i->qp, wr, &bad);
+    if (posted) {
+        wr[posted - 1].next = NULL;
+        ibv_post_recv(i->qp, wr, &bad);
+    }
     return n;
 }

@@ -6,17 +6,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_SEGMENTS 256
-
 static struct {
     struct ibv_send_wr wr[MOST_SEGMENTS + BATCH];
     struct ibv_sge sge[MOST_SEGMENTS + BATCH][2];
     unsigned count;
 } chain;
 
+uint8_t *buffer_at(const struct interface *i, unsigned number)
+{
+    return i->buffers + (size_t)number * PACKET;
+}
+
 static uint8_t *buffer(const struct interface *i, uint32_t number)
 {
-    return i->buffers + (size_t)(number % BUFFERS) * PACKET;
+    return buffer_at(i, i->place[number % BUFFERS]);
 }
 
 static uint8_t *header(struct interface *i, unsigned n)
@@ -33,6 +36,8 @@ void reclaim(struct interface *i)
     do {
         n = ibv_poll_cq(i->send_cq, 16, wc);
         for (int k = 0; k < n; k++) {
+            if (connected_sent(i, &wc[k]))
+                continue;
             i->freed = (uint32_t)wc[k].wr_id;
             i->done = (uint32_t)(wc[k].wr_id >> 32);
             if (wc[k].status != IBV_WC_SUCCESS && wc[k].status != IBV_WC_WR_FLUSH_ERR) { /* a UD queue pair stops at an error (SQE) */
@@ -168,12 +173,22 @@ static void frame_out(struct interface *i, uint8_t *frame, size_t length)
     uint8_t *ethernet = frame + VNET, *packet = frame + HEAD, destination[6];
     unsigned type = get16(ethernet + 12), n;
     struct neighbour *to;
+    int nd;
 
     memcpy(destination, ethernet, 6);
     to = destination[0] & 1 || type == ETHERTYPE_ARP_ ? NULL : neighbour_of_mac(i, destination);
     if (v->gso_type == VIRTIO_NET_HDR_GSO_NONE && !checksum_complete(frame, length))
         return;
-    if (!to || !to->to.ah || to->query_ms || (type == ETHERTYPE_IP6 && is_nd(packet, length - HEAD))) {
+    nd = type == ETHERTYPE_IP6 && is_nd(packet, length - HEAD);
+    if (i->connected && to && !nd) {
+        if (to->hardware[0] & HAS_RC && connected_frame(i, to, frame, length))
+            return;
+        if (longest_packet(frame, length) > i->mtu) {
+            too_long(i, packet, length - HEAD, i->mtu);
+            return;
+        }
+    }
+    if (!to || !to->to.ah || to->query_ms || nd) {
         slowly(i, destination, type, packet, length - HEAD);
         return;
     }
@@ -187,10 +202,16 @@ static void frame_out(struct interface *i, uint8_t *frame, size_t length)
         return;
     }
     n = room(i) < MOST_SEGMENTS ? room(i) : MOST_SEGMENTS;
-    n = segment_packet(frame, length, n, segments, header, i);
+    n = segment_packet(frame, length, n, i->mtu, segments, header, i);
     totals.segmented += n > 0;
     for (unsigned k = 0; k < n; k++)
         add(i, &to->to, &segments[k]);
+}
+
+/* Return whether there is a buffer for a packet of the kernel, to whichever neighbour it goes. */
+int can_send(const struct interface *i)
+{
+    return i->qp && i->used - i->freed < BUFFERS && (!i->connected || i->spares);
 }
 
 /* Send the packets that the kernel has queued for this interface, at most one batch. Returns their
@@ -202,7 +223,7 @@ int transmit(struct interface *i)
     if (!i->qp)
         return 0;
     reclaim(i);
-    while (n < BATCH && i->used - i->freed < BUFFERS && room(i) > MOST_SEGMENTS) {
+    while (n < BATCH && can_send(i) && room(i) > MOST_SEGMENTS) {
         uint8_t *frame = buffer(i, i->used);
         ssize_t length = read(i->tap, frame, PACKET);
 

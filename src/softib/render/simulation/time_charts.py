@@ -34,8 +34,8 @@ COLOURS = {
 
 
 def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: str) -> str:
-    """A row a port (or tier), time from left to right; ``values`` from 0 to 1, ``peak`` at the
-    right."""
+    """Return a row a port (or tier), time from left to right; ``values`` from 0 to 1, ``peak`` at
+    the right."""
     if not rows:
         return ""
     count = len(rows[0]["values"])
@@ -72,15 +72,15 @@ def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: st
 
 
 def _equal(values: np.ndarray) -> list[tuple[int, int, int]]:
-    """``(begin, length, value)`` of stretches of one value."""
+    """Return ``(begin, length, value)`` of stretches of one value."""
     begins = np.flatnonzero(np.diff(values, prepend=-2))
     ends = np.append(begins[1:], len(values))
     return [(int(b), int(e - b), int(values[b])) for b, e in zip(begins, ends, strict=True)]
 
 
 def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
-    """Cumulative distributions of latencies (µs, ascending), a curve each, on a logarithmic axis;
-    p50, p99 and p99.9 are marked."""
+    """Return cumulative distributions of latencies (µs, ascending), a curve each, on a logarithmic
+    axis; p50, p99 and p99.9 are marked."""
     curves = [(name, c) for name, c in curves if len(c)][:CURVES]
     if not curves:
         return ""
@@ -120,8 +120,8 @@ def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
 
 
 def timeline_chart(trace: dict[str, Any]) -> str:
-    """A row a packet: its waits at each port by reason, its bytes on each link, from the message's
-    posting to its completion."""
+    """Return a row a packet: its waits at each port by reason, its bytes on each link, from the
+    message's posting to its completion."""
     packets = trace["packets"]
     if len(packets) > PACKET_ROWS:
         packets = packets[: PACKET_ROWS // 2] + packets[-PACKET_ROWS // 2 :]

@@ -264,7 +264,7 @@ class _File:
 
 
 def parse_chain(files: Mapping[str, tuple[str, str]]) -> ChainPolicy:
-    """The policy of ``files``: option (``pgrp_policy_file``, ``topo_policy_file``,
+    """Return the policy of ``files``: option (``pgrp_policy_file``, ``topo_policy_file``,
     ``rch_policy_file``) → (text, name for messages).
 
     Raises :class:`InputError` with file, line and a correction.

@@ -31,9 +31,9 @@ __all__ = ["Members", "members_of", "part_of", "route", "subgraph", "with_root_g
 
 
 def subgraph(graph: SwitchGraph, switches: np.ndarray, links: np.ndarray, ends: np.ndarray) -> SwitchGraph:
-    """Parts of ``graph``: ``switches`` bool[n_switches], ``links`` bool[links] between two of them (both directions
-    of a cable, or neither), and ``ends`` bool[ends] on them. Rows keep their
-    order; tables have as many columns as those of ``graph``."""
+    """Return parts of ``graph``: ``switches`` bool[n_switches], ``links`` bool[links] between two
+    of them (both directions of a cable, or neither), and ``ends`` bool[ends] on them. Rows keep
+    their order; tables have as many columns as those of ``graph``."""
     row_of = np.cumsum(switches) - 1
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
     links = links & links[graph.reverse] & switches[owner] & switches[graph.peer]
@@ -92,7 +92,8 @@ class _Names:
 
 
 def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> RouteOptions:
-    """``options`` with the switches of its ``root_groups`` among the roots; ``notes`` name groups without switches."""
+    """Return ``options`` with the switches of its ``root_groups`` among the roots; ``notes`` name
+    groups without switches."""
     members = members_of(graph, options.groups)
     chosen = np.zeros(graph.n_switches, bool)
     for name in options.root_groups:
@@ -105,7 +106,7 @@ def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]
 
 
 def members_of(graph: SwitchGraph, groups: tuple[PortGroup, ...]) -> dict[str, Members]:
-    """The ports of each of ``groups``, and of the predefined ones."""
+    """Return the ports of each of ``groups``, and of the predefined ones."""
     shape = (graph.n_switches, PORTS)
     switch_end = graph.end_is_switch
     none, every = np.zeros(shape, bool), np.ones(shape, bool)
@@ -121,8 +122,8 @@ def members_of(graph: SwitchGraph, groups: tuple[PortGroup, ...]) -> dict[str, M
 
 
 def part_of(graph: SwitchGraph, topology: Topology, groups: dict[str, Members]) -> tuple[np.ndarray, SwitchGraph]:
-    """The switches of ``topology`` (rows of ``graph``), and its graph: cables with both ends in its switch group,
-    adapters of its adapter group on such ports, and its switches' own LIDs."""
+    """Return the switches of ``topology`` (rows of ``graph``), and its graph: cables with both ends
+    in its switch group, adapters of its adapter group on such ports, and its switches' own LIDs."""
     ports, adapters = groups[topology.switches].switch_ports, groups[topology.adapters].ends
     switches = np.asarray(ports.any(axis=1))
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
@@ -186,7 +187,7 @@ def _is_host(name: str, rule: HostRule) -> bool:
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """The tables of all steps of ``options.chain``; minhop's if there is none."""
+    """Return the tables of all steps of ``options.chain``; minhop's if there is none."""
     policy = options.chain
     if policy is None:
         return by_minhop(graph, options, "chain", "no rch_policy_file is given")
@@ -226,7 +227,8 @@ def _made(
     notes: list[str],
     is_first: bool,
 ) -> tuple[Step, np.ndarray, np.ndarray] | None:
-    """The first of ``step`` and its fallbacks that succeeds; its switches (rows), and their tables."""
+    """Return the first of ``step`` and its fallbacks that succeeds; its switches (rows), and their
+    tables."""
     topologies = {t.id: t for t in policy.topologies}
     last: tuple[Step, np.ndarray, np.ndarray] | None = None
     for tried in (step, *(s for s in policy.steps if s.fallback_to == step.id)):

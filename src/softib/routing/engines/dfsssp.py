@@ -23,7 +23,8 @@ __all__ = ["route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` and the SLs of its paths; minhop's if ``options.data_vls`` are too few."""
+    """Return tables of ``graph`` and the SLs of its paths; minhop's if ``options.data_vls`` are too
+    few."""
     lft = tables(graph)
     free = without_switch_loops(graph, lft)
     if free is not None:

@@ -20,13 +20,14 @@ __all__ = ["first_links", "route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` in the order of the ports."""
+    """Return tables of ``graph`` in the order of the ports."""
     hops = min_hops(graph).hops
     return Routing("dor", switch_tables(graph, first_links(graph, hops)), notes=beyond_max_hops(graph, hops))
 
 
 def first_links(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
-    """int32[n, n]: link with the lowest port on a shortest path from row to column; -1 = none."""
+    """Return int32[n, n]: link with the lowest port on a shortest path from row to column; -1 =
+    none."""
     via = np.empty((graph.n_switches, graph.n_switches), np.int32)
     lowest_neighbour(graph.first, graph.peer, hops, via)
     return via

@@ -25,7 +25,8 @@ COMPUTE = 0.5
 
 
 def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(switches that may be the roots, end rows that are then no compute nodes), likely ones first.
+    """Yield (switches that may be the roots, end rows that are then no compute nodes), likely ones
+    first.
 
     Roots are switches that are not leaves and equally far from the leaves. Leaves are first the switches with about
     as many hosts as most, then those that the roots so found leave at their own rank. Only choices that join all
@@ -198,8 +199,9 @@ def _guid(graph: SwitchGraph, switch: int) -> str:
 
 
 def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
-    """Switches from the top down: each level by (earliest switch above, NodeGUID), so that the planes of a tree
-    come in the same order under every parent, and the leaves of one subtree stay together."""
+    """Return switches from the top down: each level by (earliest switch above, NodeGUID), so that
+    the planes of a tree come in the same order under every parent, and the leaves of one subtree
+    stay together."""
     n = graph.n_switches
     owner = graph.link_switch
     place = np.zeros(n, np.int64)

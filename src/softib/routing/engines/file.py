@@ -33,7 +33,7 @@ _LINE = re.compile(
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """The tables in ``options.lfts``; minhop's if it has none for a switch of ``graph``."""
+    """Return the tables in ``options.lfts``; minhop's if it has none for a switch of ``graph``."""
     rows = {int(g): s for s, g in enumerate(graph.switch_guid)}
     ends = {int(g): i for i, g in enumerate(graph.end_guid)}
     base = graph.end_lid.astype(np.int64).tolist()

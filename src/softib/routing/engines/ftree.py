@@ -42,7 +42,7 @@ from softib.routing.detours import connect
 from softib.routing.engine import BY_MINHOP, RouteOptions, Routing
 from softib.routing.engines import minhop, updn
 from softib.routing.engines.fat_tree import NotATree, Tree, choices, recognise
-from softib.routing.engines.ftree_kernels import climb, fill_down, fill_up, scatter
+from softib.routing.engines.ftree_kernels import climb, fill_down, fill_up
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
 from softib.routing.proof.credit_loops import has_credit_loop
@@ -54,7 +54,8 @@ __all__ = ["Remedy", "imperfect", "remedy", "route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, if ``graph`` is none."""
+    """Return tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, if
+    ``graph`` is none."""
     if not graph.end_lmc.any():
         return _by_base_lids(graph, options)
     routing = _by_base_lids(replace(graph, end_lmc=np.zeros_like(graph.end_lmc)), options)
@@ -110,9 +111,9 @@ def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
 
 
 def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
-    """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then; None if no choice
-    reaches every pair without a credit loop. Return, of several choices, the one whose
-    worst link carries the fewest paths."""
+    """Return the roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables
+    then; None if no choice reaches every pair without a credit loop. Return, of several choices,
+    the one whose worst link carries the fewest paths."""
     best: tuple[int, RouteOptions, Routing] | None = None
     for roots, no_compute in choices(graph, options):
         guids = {int(g) for g in graph.end_guid[no_compute]}
@@ -146,11 +147,11 @@ def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bo
 
 
 def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
-    """The forwarding tables, by the four steps of the module's docstring. If some pairs have no path up and then
-    down, and no other path without a credit loop: the incomplete tables, or :class:`NotATree` if they must be
-    ``whole``."""
+    """Return the forwarding tables, by the four steps of the module's docstring. If some pairs have
+    no path up and then down, and no other path without a credit loop: the incomplete tables, or
+    :class:`NotATree` if they must be ``whole``."""
     ends = np.concatenate([tree.compute, tree.others])
-    rows = np.argsort(graph.end_switch[ends], kind="stable")  # table rows, grouped by leaf
+    rows = np.argsort(graph.end_switch[ends], kind="stable")  # destinations, grouped by leaf
     ends_by_row = ends[rows]
     row_of = np.empty(len(ends), np.int32)
     row_of[rows] = np.arange(len(ends), dtype=np.int32)
@@ -161,30 +162,30 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
     chain = np.full((len(ends), int(tree.rank.max(initial=0)) + 1), -1, np.int32)
     climb(graph.first, graph.peer, graph.reverse, tree.rank, tree.place, leaf, keep, load, chain)
 
-    table = np.full((len(ends), graph.n_switches), LFT_NO_ROUTE, np.uint8)
+    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
+    lids = graph.end_lid[ends_by_row]
+    dest, level = np.nonzero(chain >= 0)
+    link = chain[dest, level]
+    at, port = graph.peer[link], graph.out_port[graph.reverse[link]]  # main paths, then the leaves
+    through, dest_first, dests = _main_path_switches(tree, dest, at)
+    at, port = np.append(at, graph.end_switch[ends_by_row]), np.append(port, graph.end_port[ends_by_row])
+    lft[at, np.append(lids[dest], lids)] = port
+    taken = np.bincount(at * 256 + port, minlength=graph.n_switches * 256).reshape(-1, 256)
     leaf_switch, start = np.unique(graph.end_switch[ends_by_row], return_index=True)
     leaf_first = np.append(start, len(ends)).astype(np.int32)
-    down_load, up_load = np.zeros_like(load), np.zeros_like(load)
     args = (graph.first, graph.peer, graph.out_port, graph.reverse, up)
-    fill_down(*args, leaf_switch.astype(np.int32), leaf_first, chain, down_load, table)
-    through, dest_first, dests = _main_path_switches(graph, tree, chain)
-    table[np.arange(len(ends)), graph.end_switch[ends_by_row]] = graph.end_port[ends_by_row]
-    fill_up(*args, through, dest_first, dests, up_load, table)
-
-    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
-    lid = graph.end_lid.astype(np.int64)
-    scatter(table, lid[ends_by_row], lft)
-    del table
+    fill_down(*args, leaf_switch.astype(np.int32), leaf_first, lids, taken, lft)
+    fill_up(*args, through, dest_first, lids[dests], taken, lft)
     d = ordered_hops(graph, tree.order)
-    least_loaded(legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph)), True, lft)
+    least_loaded(legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph)), taken, lft)
     if not connect(graph, d, lft, notes) and whole:
         raise NotATree(f"no tree for all compute nodes: {notes.pop()}")
     return lft
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Leaves in routing order with a row of the table each, -1 for the hosts that a leaf has fewer
-    than the fullest."""
+    """Return leaves in routing order with a row of the table each, -1 for the hosts that a leaf has
+    fewer than the fullest."""
     leaf = graph.end_switch[tree.compute]
     leaves, start, size = np.unique(tree.place[leaf], return_index=True, return_counts=True)
     most = int(size.max(initial=0))
@@ -195,18 +196,12 @@ def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[n
     return switches.astype(np.int32), np.concatenate([keep.ravel(), row_of[len(leaf) :]]).astype(np.int32)
 
 
-def _main_path_switches(graph: SwitchGraph, tree: Tree, chain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``(through, dest_first, dests)``: switches on main paths from the bottom up, and the
-    destinations of each."""
-    dest, level = np.nonzero(chain >= 0)
-    switch = graph.peer[chain[dest, level]]
+def _main_path_switches(tree: Tree, dest: np.ndarray, switch: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return ``(through, dest_first, dests)``: switches on main paths from the bottom up, and the
+    destinations of each; ``switch[i]`` is on the main path to ``dest[i]``."""
     by = np.lexsort((dest, -tree.place[switch]))
     through, start = np.unique(-tree.place[switch[by]], return_index=True)
-    return (
-        tree.order[-through].astype(np.int32),
-        np.append(start, len(by)).astype(np.int32),
-        dest[by].astype(np.int32),
-    )
+    return tree.order[-through].astype(np.int32), np.append(start, len(by)).astype(np.int32), dest[by]
 
 
 @dataclass(frozen=True)
@@ -220,8 +215,8 @@ class Remedy:
 
 
 def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | None:
-    """The files that make ``graph`` a fat tree for ftree, None if it is one, if roots are given, or if no choice of
-    roots leaves a tree that reaches every pair without a credit loop.
+    """Return the files that make ``graph`` a fat tree for ftree, None if it is one, if roots are
+    given, or if no choice of roots leaves a tree that reaches every pair without a credit loop.
 
     Of several choices the one whose worst link carries the fewest paths.
     """

@@ -1,6 +1,7 @@
 """The loops of fat-tree routing. :mod:`softib.routing.engines.ftree` describes them.
 
-Tables are filled as ``table`` uint8[dests, n]: a row has one destination's port on every switch, 255 = none yet.
+``lft`` uint8[n, LIDs]: 255 = no entry yet; ``taken`` int64[n, 256]: entries of each switch by their port;
+``lids`` uint16[dests]: LIDs of the destinations.
 ``up`` bool[links]: the link leads towards the top (total order: rank, then index);
 ``place`` int32[n]: position in that order, top first.
 """
@@ -66,43 +67,42 @@ def _least_down(first, peer, reverse, rank, load, s):
 
 
 @kernel(
-    steps=lambda first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain, load, table: (
-        table.size + len(leaf_switch) * len(peer)
+    steps=lambda first, peer, out_port, reverse, up, leaf_switch, leaf_first, lids, taken, lft: (
+        len(lft) * len(lids) + len(leaf_switch) * len(peer)
     )
 )
-def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain, load, table):
-    """Every switch with an all-down path to the destination's leaf goes down: on the main path,
-    else least loaded.
+def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, lids, taken, lft):
+    """Every switch with an all-down path to the destination's leaf that has no port yet goes down, by the least loaded
+    link.
 
-    Destinations ``leaf_first[g]:leaf_first[g + 1]`` (rows of ``table`` and ``chain``) are on ``leaf_switch[g]``.
+    Destinations ``lids[leaf_first[g]:leaf_first[g + 1]]`` are on ``leaf_switch[g]``.
     """
     n = first.shape[0] - 1
     dist = np.full(n, -1, np.int32)
     queue = np.empty(n, np.int32)
     found = np.empty(256, np.int32)
     back = np.empty(n, np.int32)
+    load = np.zeros(peer.shape[0], np.int64)
     goes_on = _any_link(first, up, True)
     for g in range(leaf_switch.shape[0]):
-        leaf = leaf_switch[g]
-        for d in range(leaf_first[g], leaf_first[g + 1]):
-            for level in range(chain.shape[1]):
-                e = chain[d, level]
-                if e >= 0:
-                    table[d, peer[e]] = out_port[reverse[e]]
-        tail = _search(first, peer, reverse, up, True, goes_on, leaf, dist, queue, back)
+        tail = _search(first, peer, reverse, up, True, goes_on, leaf_switch[g], dist, queue, back)
         for k in range(1, tail):
             s = queue[k]
-            if back[s] >= 0:
-                e = back[s]
-                for d in range(leaf_first[g], leaf_first[g + 1]):
-                    if table[d, s] == 255:
-                        table[d, s] = out_port[e]
-                        load[e] += 1
+            if back[s] < 0:
+                count = _links_nearer(first, peer, up, False, s, dist, found)
+                for i in range(leaf_first[g], leaf_first[g + 1]):
+                    if lft[s, lids[i]] == 255:
+                        port = out_port[_take(found, count, load)]
+                        lft[s, lids[i]] = port
+                        taken[s, port] += 1
                 continue
-            count = _links_nearer(first, peer, up, False, s, dist, found)
-            for d in range(leaf_first[g], leaf_first[g + 1]):
-                if table[d, s] == 255:
-                    table[d, s] = out_port[_take(found, count, load)]
+            port, filled = out_port[back[s]], 0
+            for i in range(leaf_first[g], leaf_first[g + 1]):
+                if lft[s, lids[i]] == 255:
+                    lft[s, lids[i]] = port
+                    filled += 1
+            load[back[s]] += filled
+            taken[s, port] += filled
         for k in range(tail):
             dist[queue[k]] = -1
 
@@ -156,51 +156,62 @@ def _links_nearer(first, peer, up, direction, s, dist, links):
 
 
 @kernel(
-    steps=lambda first, peer, out_port, reverse, up, through, dest_first, dests, load, table: (
-        table.size + len(through) * len(peer)
+    steps=lambda first, peer, out_port, reverse, up, through, dest_first, lids, taken, lft: (
+        len(lft) * len(lids) + len(through) * len(peer)
     )
 )
-def fill_up(first, peer, out_port, reverse, up, through, dest_first, dests, load, table):
+def fill_up(first, peer, out_port, reverse, up, through, dest_first, lids, taken, lft):
     """All switches below a main path's switch that have no port yet go up to it, by the
     least-loaded shortest path.
 
     ``through`` int32[k]: main-path switches from the lowest rank up; the destinations whose main
-    path goes through ``through[g]`` are ``dests[dest_first[g]:dest_first[g + 1]]``.
+    path goes through ``through[g]`` are ``lids[dest_first[g]:dest_first[g + 1]]``.
     """
-    n = first.shape[0] - 1
+    n, most = first.shape[0] - 1, through.shape[0]
     dist = np.full(n, -1, np.int32)
     queue = np.empty(n, np.int32)
     back = np.empty(n, np.int32)
-    only = np.empty(n, np.uint8)
-    links = np.empty(first[n], np.int32)
-    link_first = np.zeros(n + 1, np.int32)
+    found = np.empty(256, np.int32)
+    load = np.zeros(peer.shape[0], np.int64)
+    away = np.zeros((n, most), np.uint16)  # switches on the way to each of ``through``, 0 = not below it
+    only = np.empty((n, most), np.int32)  # the first of these, -1 = several
     goes_on = _any_link(first, up, False)
-    for g in range(through.shape[0]):
-        top = through[g]
-        tail = _search(first, peer, reverse, up, False, goes_on, top, dist, queue, back)
-        filled = 0
-        for k in range(1, tail):
-            s = queue[k]
-            link_first[k] = filled
-            if back[s] >= 0:
-                only[k] = out_port[back[s]]
-            else:
-                only[k] = 255
-                filled += _links_nearer(first, peer, up, True, s, dist, links[filled:])
-        link_first[tail] = filled
-        for i in range(dest_first[g], dest_first[g + 1]):
-            d = dests[i]
-            for k in range(1, tail):
-                s = queue[k]
-                if table[d, s] != 255:
-                    continue
-                if only[k] != 255:
-                    table[d, s] = only[k]
-                else:
-                    e = _take(links[link_first[k] : link_first[k + 1]], link_first[k + 1] - link_first[k], load)
-                    table[d, s] = out_port[e]
+    for g in range(most):
+        tail = _search(first, peer, reverse, up, False, goes_on, through[g], dist, queue, back)
         for k in range(tail):
-            dist[queue[k]] = -1
+            s = queue[k]
+            away[s, g] = dist[s] + 1
+            only[s, g] = back[s] if k else -1
+            dist[s] = -1
+    for s in range(n):
+        for g in range(most):
+            if away[s, g] < 2:
+                continue
+            if only[s, g] < 0:
+                count = _links_up(first, peer, up, s, away, g, found)
+                for i in range(dest_first[g], dest_first[g + 1]):
+                    if lft[s, lids[i]] == 255:
+                        port = out_port[_take(found, count, load)]
+                        lft[s, lids[i]] = port
+                        taken[s, port] += 1
+                continue
+            port, filled = out_port[only[s, g]], 0
+            for i in range(dest_first[g], dest_first[g + 1]):
+                if lft[s, lids[i]] == 255:
+                    lft[s, lids[i]] = port
+                    filled += 1
+            taken[s, port] += filled
+
+
+@kernel
+def _links_up(first, peer, up, s, away, g, links):
+    """Links of ``s`` up that lead one step nearer to ``g``, ascending, into ``links``; their number."""
+    count = 0
+    for e in range(first[s], first[s + 1]):
+        if up[e] and away[peer[e], g] and away[peer[e], g] + 1 == away[s, g]:
+            links[count] = e
+            count += 1
+    return count
 
 
 @kernel
@@ -212,13 +223,3 @@ def _take(found, count, load):
             best = found[k]
     load[best] += 1
     return best
-
-
-@kernel(steps=lambda table, lids, lft: table.size // 2)
-def scatter(table, lids, lft):
-    """``lft[s, lids[d]] = table[d, s]`` in tiles that fit a cache."""
-    dests, n = table.shape
-    for d0 in range(0, dests, 64):
-        for s in range(n):
-            for d in range(d0, min(d0 + 64, dests)):
-                lft[s, lids[d]] = table[d, s]

@@ -85,7 +85,7 @@ class Layers:
         return max(len(self.states), 1)
 
     def state(self, number: int) -> Any:
-        """VL ``number``."""
+        """Return VL ``number``."""
         while number >= len(self.states):
             self.states.append(vl_state(self.graph))
             if self.tree is not None:
@@ -134,8 +134,8 @@ class Layers:
 def lanes_of(
     graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
 ) -> Lanes | None:
-    """The VLs of tables ``lft``, both directions of two switches on one; None if paths between CAs need more than
-    ``most``.
+    """Return the VLs of tables ``lft``, both directions of two switches on one; None if paths
+    between CAs need more than ``most``.
 
     ``canon`` int32[links] as of :func:`~softib.routing.proof.credit_loops.channels`, and then all LIDs behind a
     switch use the same channels; ``tree`` bool[links]: paths along it must fit on any VL.
@@ -147,7 +147,7 @@ def lanes_of(
 def layers_of_cas(
     graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
 ) -> Layers | None:
-    """:func:`lanes_of` of the paths between CAs alone."""
+    """Return :func:`lanes_of` of the paths between CAs alone."""
     lft = share_port0_paths(graph, lft)
     pairs, _ = _pairs(graph)
     layers = Layers(graph, lft, canon, tree)
@@ -160,7 +160,7 @@ def layers_of_cas(
 
 
 def lanes_with_switches(layers: Layers, most: int) -> Lanes:
-    """:func:`lanes_of`, continued from the paths between CAs."""
+    """Return :func:`lanes_of`, continued from the paths between CAs."""
     graph, lft, between = layers.graph, layers.lft, layers.used
     ca_pairs, others = _pairs(graph)
     left = layers.place(others, 0, between)
@@ -180,8 +180,8 @@ def lanes_with_switches(layers: Layers, most: int) -> Lanes:
 def by_direction(
     graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray, most: int, tree: np.ndarray | None = None
 ) -> Lanes:
-    """The VLs of tables ``lft`` whose paths between CAs use those of ``path_sl`` (uint8[switches or 1, ends]),
-    separately for each direction: the paths of switches remain."""
+    """Return the VLs of tables ``lft`` whose paths between CAs use those of ``path_sl``
+    (uint8[switches or 1, ends]), separately for each direction: the paths of switches remain."""
     lft = share_port0_paths(graph, lft)
     cas = np.flatnonzero(~graph.end_is_switch)
     full = np.array(np.broadcast_to(path_sl, (graph.n_switches, len(graph.end_lid))), np.uint8)
@@ -203,8 +203,8 @@ def by_direction(
 
 
 def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None:
-    """SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no cycle; None if they
-    need more than ``most``."""
+    """Return SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no
+    cycle; None if they need more than ``most``."""
     cas = np.flatnonzero(~graph.end_is_switch)
     source = np.flatnonzero(cas_per_switch(graph)).astype(np.int32)
     c = channels(graph)
@@ -224,7 +224,8 @@ def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None
 
 
 def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
-    """The result of an engine for ``lanes``, with a note on the VLs, and on unassigned paths."""
+    """Return the result of an engine for ``lanes``, with a note on the VLs, and on unassigned
+    paths."""
     notes = [*notes, f"paths use {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
     if not lanes.symmetric:
         notes.append(
@@ -243,7 +244,8 @@ def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
 
 
 def share_port0_paths(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
-    """``lft`` in which packets to the own LID of a switch with CAs use the paths to its first CA."""
+    """Return ``lft`` in which packets to the own LID of a switch with CAs use the paths to its
+    first CA."""
     port0, first = _port0_and_first(graph)
     shared = lft.copy()
     copies = 1 << graph.end_lmc[port0].astype(np.int64)
@@ -255,7 +257,7 @@ def share_port0_paths(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
 
 
 def _port0_and_first(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Ends (rows) of switches with CAs, and the first CA on each."""
+    """Return ends (rows) of switches with CAs, and the first CA on each."""
     cas = np.flatnonzero(~graph.end_is_switch)
     switch, at = np.unique(graph.end_switch[cas], return_index=True)
     first = np.full(graph.n_switches, -1, np.int64)
@@ -265,7 +267,8 @@ def _port0_and_first(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of switches with end ports, int32[m, 2]: those with CAs on both, and the others."""
+    """Return pairs of switches with end ports, int32[m, 2]: those with CAs on both, and the
+    others."""
     has_cas = cas_per_switch(graph) > 0
     ends = np.zeros(graph.n_switches, np.bool_)
     ends[graph.end_switch] = True
@@ -286,7 +289,8 @@ def _farthest_first(graph: SwitchGraph, pairs: np.ndarray) -> np.ndarray:
 
 
 def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """The LIDs behind each switch ``lid[first[s]:first[s + 1]]``: of its CAs, or its own if it has none."""
+    """Return the LIDs behind each switch ``lid[first[s]:first[s + 1]]``: of its CAs, or its own if
+    it has none."""
     has_cas = cas_per_switch(graph) > 0
     ends = np.flatnonzero(~graph.end_is_switch | ~has_cas[graph.end_switch])
     ends = ends[np.argsort(graph.end_switch[ends], kind="stable")]
@@ -297,7 +301,7 @@ def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _held(layers: Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
-    """VL ``vl`` with those paths between CAs to which ``path_sl`` assigns it."""
+    """Return VL ``vl`` with those paths between CAs to which ``path_sl`` assigns it."""
     graph = layers.graph
     lids, ends = destinations(graph)
     to_cas = ~graph.end_is_switch[ends]
@@ -328,6 +332,6 @@ def _with_switches(
 
 
 def _by_end(graph: SwitchGraph, layer: np.ndarray) -> np.ndarray:
-    """SLs uint8[switches, ends] from VLs uint8[switches, switches]."""
+    """Return SLs uint8[switches, ends] from VLs uint8[switches, switches]."""
     by_end: np.ndarray = np.where(layer == NO_LAYER, 0, layer)[:, graph.end_switch]
     return by_end

@@ -33,7 +33,8 @@ BISECTIONS = 200
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` and the SLs of its paths; minhop's if ``options.data_vls`` are too few."""
+    """Return tables of ``graph`` and the SLs of its paths; minhop's if ``options.data_vls`` are too
+    few."""
     ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
     canon = merged(graph)
     tried: list[Lanes] = []
@@ -57,7 +58,8 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _better(graph: SwitchGraph, tried: list[Lanes]) -> Lanes:
-    """The tables with fewer VLs; with equal numbers, those whose worst link carries fewer flows."""
+    """Return the tables with fewer VLs; with equal numbers, those whose worst link carries fewer
+    flows."""
     need = [(lanes.left > 0, lanes.used, lanes.between) for lanes in tried]
     left = [lanes for lanes, n in zip(tried, need, strict=True) if n == min(need)]
     if len(left) == 1:
@@ -66,12 +68,13 @@ def _better(graph: SwitchGraph, tried: list[Lanes]) -> Lanes:
 
 
 def _one_end_a_switch(graph: SwitchGraph) -> np.ndarray:
-    """Rows of end ports, the one with the lowest LID on each switch that has any."""
+    """Return rows of end ports, the one with the lowest LID on each switch that has any."""
     return np.unique(graph.end_switch, return_index=True)[1]
 
 
 def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Links int32[n, n] of shortest paths, each tree over the links that the pairs of CAs so far use least."""
+    """Return links int32[n, n] of shortest paths, each tree over the links that the pairs of CAs so
+    far use least."""
     switch = graph.end_switch[ends]
     by_load = np.lexsort((graph.switch_guid[switch], -cas[switch]))
     ends, switch = ends[by_load].astype(np.int32), switch[by_load]
@@ -90,8 +93,8 @@ def _by_port(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarra
 
 
 def _there_and_back(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Paths that are the same in both directions: those of the least sum of weights, drawn once for
-    the cables between two switches."""
+    """Return paths that are the same in both directions: those of the least sum of weights, drawn
+    once for the cables between two switches."""
     owner = graph.link_switch
     pair = np.minimum(owner, graph.peer).astype(np.int64) * graph.n_switches + np.maximum(owner, graph.peer)
     _, which = np.unique(pair, return_inverse=True)

@@ -22,13 +22,13 @@ class DoesNotFit(Exception):
 
 
 def by_minhop(graph: SwitchGraph, options: RouteOptions, engine: str, why: object) -> Routing:
-    """minhop's tables, with the reason in ``notes``: the last resort, as in OpenSM."""
+    """Return minhop's tables, with the reason in ``notes``: the last resort, as in OpenSM."""
     routing = minhop.route(graph, options)
     routing.notes.append(f"{engine}: {why}{BY_MINHOP}")
     return routing
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` by shortest paths."""
+    """Return tables of ``graph`` by shortest paths."""
     d = min_hops(graph)
     return Routing("minhop", tables(graph, d), notes=beyond_max_hops(graph, d.hops))

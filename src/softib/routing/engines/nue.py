@@ -39,7 +39,7 @@ __all__ = ["route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` and the SL of each destination."""
+    """Return tables of ``graph`` and the SL of each destination."""
     vls = max(1, min(options.nue_max_num_vls or options.data_vls, options.data_vls))
     cas = cas_per_switch(graph)
     depth, outward, tree = _spanning_tree(graph, cas)
@@ -53,7 +53,8 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def _routed(
     graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, shares: list[np.ndarray], tree: np.ndarray, most: int
 ) -> tuple[Routing, int]:
-    """Tables with ``tree`` (bool[links]) as escape paths, and the destinations that some CA then cannot reach."""
+    """Return tables with ``tree`` (bool[links]) as escape paths, and the destinations that some CA
+    then cannot reach."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     weight = np.zeros(len(graph.peer), np.int64)
     sls = np.zeros((1, len(graph.end_lid)), np.uint8)
@@ -97,8 +98,9 @@ def _tree_state(graph: SwitchGraph) -> Any:
 
 
 def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Breadth-first trees from the switch of each part nearest to all CAs: depth of each switch,
-    switches from the root on (int[n]), and the trees' links (bool[links], both directions)."""
+    """Return breadth-first trees from the switch of each part nearest to all CAs: depth of each
+    switch, switches from the root on (int[n]), and the trees' links (bool[links], both
+    directions)."""
     owner = graph.link_switch
     part = components(graph.n_switches, owner, graph.peer)
     total = np.empty(graph.n_switches, np.int64)
@@ -114,7 +116,8 @@ def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """The tree without the branches that end on switches without CAs: only packets between CAs need escape paths."""
+    """Return the tree without the branches that end on switches without CAs: only packets between
+    CAs need escape paths."""
     owner = graph.link_switch
     wanted = cas > 0
     up = np.flatnonzero(tree & (depth[graph.peer] < depth[owner]))
@@ -125,7 +128,8 @@ def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.nda
 
 
 def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Channels in an order compatible with any path first towards the root and then away (int32[links])."""
+    """Return channels in an order compatible with any path first towards the root and then away
+    (int32[links])."""
     place = np.empty(graph.n_switches, np.int64)
     place[outward] = np.arange(graph.n_switches)
     down = place[graph.peer] > place[owner]
@@ -133,7 +137,8 @@ def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -
 
 
 def _shares(graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, vls: int) -> list[np.ndarray]:
-    """Rows of the end ports of each VL: neighbouring switches together, CAs distributed evenly; CAs first in each."""
+    """Return rows of the end ports of each VL: neighbouring switches together, CAs distributed
+    evenly; CAs first in each."""
     place = np.empty(graph.n_switches, np.int64)
     place[outward] = np.arange(graph.n_switches)
     before = np.cumsum(cas[outward]) - cas[outward]

@@ -29,13 +29,13 @@ gain)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` by weighted shortest paths."""
+    """Return tables of ``graph`` by weighted shortest paths."""
     return Routing("sssp", tables(graph))
 
 
 def tables(graph: SwitchGraph) -> np.ndarray:
-    """uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their PortGUIDs,
-    switches' own LIDs last."""
+    """Return uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their
+    PortGUIDs, switches' own LIDs last."""
     dests, links = destinations_table(graph, *_groups(graph)), links_table(graph)
     cas = cas_per_switch(graph)
     window = float(np.median(cas[cas > 0])) if cas.any() else 0.0
@@ -53,7 +53,8 @@ def tables(graph: SwitchGraph) -> np.ndarray:
 
 
 def _groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Groups as in :func:`softib.routing.tables.destination_groups`, by PortGUID: successive CAs of one switch."""
+    """Return groups as in :func:`softib.routing.tables.destination_groups`, by PortGUID: successive
+    CAs of one switch."""
     ends = np.lexsort((graph.end_guid, graph.end_is_switch)).astype(np.int32)
     switch = graph.end_switch[ends]
     is_first = np.ones(len(ends), np.bool_)

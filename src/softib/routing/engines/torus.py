@@ -59,7 +59,8 @@ class Torus:
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables, SLs and SL2VL of the torus; minhop's tables, with the reason in ``notes``, if ``graph`` is none."""
+    """Return tables, SLs and SL2VL of the torus; minhop's tables, with the reason in ``notes``, if
+    ``graph`` is none."""
     try:
         return _route(graph, options)
     except DoesNotFit as why:
@@ -195,7 +196,7 @@ def _cables_by_order(graph: SwitchGraph, config: TorusConfig) -> np.ndarray | No
 
 
 def vl_map(graph: SwitchGraph, torus: Torus) -> np.ndarray:
-    """uint8[n, ports + 1, ports + 1, 16]: VL by switch, input, output and SL."""
+    """Return uint8[n, ports + 1, ports + 1, 16]: VL by switch, input, output and SL."""
     n, ports = graph.n_switches, int(graph.switch_nports.max(initial=0)) + 1
     axis = np.full((n, ports), -1, np.int8)  # -1: a CA, the switch itself, or no device
     owner = graph.link_switch
@@ -211,5 +212,5 @@ def vl_map(graph: SwitchGraph, torus: Torus) -> np.ndarray:
 
 
 def end_map() -> np.ndarray:
-    """uint8[16]: VL by SL on CA ports."""
+    """Return uint8[16]: VL by SL on CA ports."""
     return (np.arange(16) >> 3).astype(np.uint8)

@@ -43,8 +43,8 @@ class TorusConfig:
 
 
 def parse(text: str) -> TorusConfig:
-    """The configuration in ``text``. Raises :class:`DoesNotFit` with the line, or the seed, that
-    OpenSM refuses."""
+    """Return the configuration in ``text``. Raises :class:`DoesNotFit` with the line, or the seed,
+    that OpenSM refuses."""
     reader, refused = _read(text)
     if refused:
         raise refused[0]
@@ -52,7 +52,7 @@ def parse(text: str) -> TorusConfig:
 
 
 def refusals(text: str) -> list[str]:
-    """All lines that OpenSM refuses, or the first seed; empty if it accepts the file."""
+    """Return all lines that OpenSM refuses, or the first seed; empty if it accepts the file."""
     reader, refused = _read(text)
     if not refused:
         try:

@@ -56,7 +56,7 @@ WORTH_LANES = 3 / 4
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables by up*/down* from the roots."""
+    """Return tables by up*/down* from the roots."""
     hops = min_hops(graph).hops
     notes = beyond_max_hops(graph, hops)
     roots = given_roots(graph, options.root_guids, notes)
@@ -79,13 +79,14 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def route_dnup(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than some switches."""
+    """Return tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than
+    some switches."""
     hops = min_hops(graph).hops
     return _best(graph, "dnup", hops, _from_cas(graph), beyond_max_hops(graph, hops))
 
 
 def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
-    """dnup's ranks, if some switch has no CA; otherwise they have no meaning."""
+    """Return dnup's ranks, if some switch has no CA; otherwise they have no meaning."""
     height = heights(graph)
     top = height.max(initial=0)
     return [("the distance from the CAs", (top - height).astype(np.int32))] if top > 0 else []
@@ -94,8 +95,9 @@ def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
 def _best(
     graph: SwitchGraph, engine: str, hops: np.ndarray, guesses: list[tuple[str, np.ndarray]], notes: list[str]
 ) -> Routing:
-    """The first candidate ranks that give every CA a legal path to everything; else, of the candidates (completed
-    by detours) and one leaf as root, those with the fewest paths on the worst link."""
+    """Return the first candidate ranks that give every CA a legal path to everything; else, of the
+    candidates (completed by detours) and one leaf as root, those with the fewest paths on the worst
+    link."""
     leaf: list[str] = []
     one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
     options = []
@@ -134,14 +136,16 @@ def _best(
 
 
 def _one_leaf(graph: SwitchGraph, notes: list[str]) -> tuple[int, str, np.ndarray, np.ndarray]:
-    """Tables with the switch with most CAs as the only root: paths on the worst link, its name, ranks, tables."""
+    """Return tables with the switch with most CAs as the only root: paths on the worst link, its
+    name, ranks, tables."""
     ranks = _complete(graph, np.empty(0, np.int32), notes)
     lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
     return balance(graph, lft).most, "one leaf", ranks, lft
 
 
 def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Ranks from ``roots``, with a separate root for each part of the fabric that has none."""
+    """Return ranks from ``roots``, with a separate root for each part of the fabric that has
+    none."""
     ranks = rank_switches(graph, roots)
     bare = ranks < 0
     if bare.any():
@@ -162,8 +166,8 @@ def _routing(graph: SwitchGraph, engine: str, ranks: np.ndarray, lft: np.ndarray
 
 
 def with_lanes(graph: SwitchGraph, routing: Routing, listed: list[str], options: RouteOptions) -> Routing:
-    """``routing`` (updn's), or the tables of the engine among ``listed`` with the fewest paths on its worst link,
-    if that is worth the VLs.
+    """Return ``routing`` (updn's), or the tables of the engine among ``listed`` with the fewest
+    paths on its worst link, if that is worth the VLs.
 
     A fabric with top switches keeps updn: its paths are short already. So does one where an engine needs more VLs
     than there are, or assigns the two directions of a path to different ones.

@@ -59,8 +59,8 @@ class MulticastTrees:
         self.source_of = graph.link_switch.astype(np.int32)
 
     def parents(self, members: np.ndarray, choice: int = 0) -> np.ndarray:
-        """int32[switches]: the link (row of the graph) by which each switch is reached from the
-        root of a tree that holds ``members`` (int32[k], switches), -1 at the root and where the
+        """Return int32[switches]: the link (row of the graph) by which each switch is reached from
+        the root of a tree that holds ``members`` (int32[k], switches), -1 at the root and where the
         tree does not go. ``choice`` (an MLID): selects one of several equally good roots."""
         if self._ordered:
             tree = self._under_a_common_root(members, choice)
@@ -131,7 +131,7 @@ class MulticastTrees:
         return not _closes_a_cycle(*both, len(start) - 1)
 
     def _under_a_common_root(self, members: np.ndarray, choice: int) -> np.ndarray | None:
-        """A tree below the lowest switches from which links down lead to all members."""
+        """Return a tree below the lowest switches from which links down lead to all members."""
         links, n = self.links, self.graph.n_switches
         count, seen, queue = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
         mark_ancestors(links.first, links.peer, self._position, members, count, seen, queue)
@@ -173,8 +173,8 @@ class MulticastTrees:
         yield from (self._spanning(root) for root in self._roots())
 
     def _roots(self) -> list[int]:
-        """Centres first: of several switches spread over the graph, those with the smallest distance to the
-        farthest switch."""
+        """Return centres first: of several switches spread over the graph, those with the smallest
+        distance to the farthest switch."""
         able = np.flatnonzero(self.able)
         some = able[np.linspace(0, len(able) - 1, min(len(able), 4 * MOST_ROOTS)).astype(int)] if len(able) else able
         by_depth = [(int(self._search(s, self.links)[0].max()), s) for s in dict.fromkeys(some.tolist())]
@@ -187,7 +187,7 @@ class MulticastTrees:
         return hops, parent
 
     def _spanning(self, root: int, of: np.ndarray | None = None) -> np.ndarray:
-        """The breadth-first tree from ``root``, only of the links ``of`` (bool[links])."""
+        """Return the breadth-first tree from ``root``, only of the links ``of`` (bool[links])."""
         links = self.links if of is None else self._links(of)
         _, parent = self._search(root, links)
         rows = links.row
@@ -202,7 +202,8 @@ class MulticastTrees:
         return start, targets, vls
 
     def _dependencies(self, parent: np.ndarray, vls: int) -> tuple[np.ndarray, np.ndarray]:
-        """Channels (link × VLs + VL) that copies in the tree hold, and those that they then request (int32[k] both)."""
+        """Return channels (link × VLs + VL) that copies in the tree hold, and those that they then
+        request (int32[k] both)."""
         g = self.graph
         down = parent[parent >= 0].astype(np.int64)
         tree = np.concatenate([down, g.reverse[down].astype(np.int64)])
@@ -231,7 +232,8 @@ class MulticastTrees:
         return np.concatenate(before).astype(np.int32), np.concatenate(after).astype(np.int32)
 
     def _vl(self, table: np.ndarray, link: np.ndarray, in_port: np.ndarray, sl: int) -> np.ndarray:
-        """VL of packets of ``sl`` that leave through ``link`` and entered through ``in_port``."""
+        """Return VL of packets of ``sl`` that leave through ``link`` and entered through
+        ``in_port``."""
         s, out = self.source_of[link], self.graph.out_port[link]
         size = table.shape
         vl: np.ndarray = table[s % size[0], in_port % size[1], out % size[2], sl].astype(np.int64)
@@ -253,9 +255,9 @@ def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bo
 
 
 def _weights(guid: np.ndarray, choice: int) -> np.ndarray:
-    """uint64[n]: weight of each switch for ``choice`` (highest random weight, Thaler and Ravishankar 1998): when a
-    switch leaves or comes back, only groups with their highest weight there choose again.
-    The mixture of bits is splitmix64's."""
+    """Return uint64[n]: weight of each switch for ``choice`` (highest random weight, Thaler and
+    Ravishankar 1998): when a switch leaves or comes back, only groups with their highest weight
+    there choose again. The mixture of bits is splitmix64's."""
     with np.errstate(over="ignore"):
         x = guid + np.uint64(choice + 1) * np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -44,7 +44,8 @@ __all__ = [
 
 
 def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
-    """The graph's links as channels, each separate unless ``canon`` int32[links] names one that represents it."""
+    """Return the graph's links as channels, each separate unless ``canon`` int32[links] names one
+    that represents it."""
     degree = np.diff(graph.first).astype(np.int64)
     owner = np.repeat(np.arange(graph.n_switches, dtype=np.int32), degree)
     size = degree[graph.peer]
@@ -54,15 +55,15 @@ def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
 
 
 def merged(graph: SwitchGraph) -> np.ndarray:
-    """int32[links]: the first of the parallel cables between the same two switches."""
+    """Return int32[links]: the first of the parallel cables between the same two switches."""
     owner = graph.link_switch
     _, first, which = np.unique(owner * graph.n_switches + graph.peer, return_index=True, return_inverse=True)
     return first[which].astype(np.int32)
 
 
 def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
-    """A VL without dependencies; ``order`` int32[links] lists channels as a first guess of their
-    topological order."""
+    """Return a VL without dependencies; ``order`` int32[links] lists channels as a first guess of
+    their topological order."""
     n = len(graph.peer)
     degree = np.diff(graph.first).astype(np.int64)
     node_at = np.arange(n, dtype=np.int32) if order is None else order.astype(np.int32)
@@ -76,7 +77,7 @@ def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
 
 
 def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
-    """``graph`` with a link for each VL of a link: row ``link * vls + vl``."""
+    """Return ``graph`` with a link for each VL of a link: row ``link * vls + vl``."""
     if vls == 1:
         return graph
     each_vl = np.arange(vls, dtype=np.int32)
@@ -116,8 +117,8 @@ def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
 
 
 def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
-    """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down
-    (bool[links]), nor back to the switch they came from."""
+    """Return dependencies (as of :func:`credit_dependencies`) of all paths that never go up after
+    down (bool[links]), nor back to the switch they came from."""
     owner = graph.link_switch
     local = np.arange(len(graph.peer)) - graph.first[owner]
     word, bit = local >> 6, np.uint64(1) << (local & 63).astype(np.uint64)
@@ -137,16 +138,16 @@ def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
 
 
 def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
-    """The dependencies between links with all traffic on one VL: uint64[links, words], bit b of a row is the b-th
-    link of the switch at its end."""
+    """Return the dependencies between links with all traffic on one VL: uint64[links, words], bit b
+    of a row is the b-th link of the switch at its end."""
     return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph)))[1]
 
 
 def dependencies_of(
     graph: SwitchGraph, lft: np.ndarray, ends: np.ndarray | None = None, switches: bool = False
 ) -> np.ndarray:
-    """:func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``: of those that begin on
-    any switch, not only on those with CAs."""
+    """Return :func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``:
+    of those that begin on any switch, not only on those with CAs."""
     lids, at = destinations(graph)
     keep = np.ones(len(lids), np.bool_) if ends is None else ends[at]
     routes = routes_of(graph, np.ascontiguousarray(lft, np.uint8), lids[keep], at[keep])
@@ -154,17 +155,18 @@ def dependencies_of(
 
 
 def depend_on(graph: SwitchGraph, routes: Any) -> np.ndarray:
-    """:func:`credit_dependencies` of packets from where ``routes.cas`` is not 0."""
+    """Return :func:`credit_dependencies` of packets from where ``routes.cas`` is not 0."""
     return _depend(graph, routes)[1]
 
 
 def _from_all(graph: SwitchGraph, routes: Any) -> Any:
-    """``routes`` with a source on every switch."""
+    """Return ``routes`` with a source on every switch."""
     return Routes(routes.lft, routes.at, routes.dest_lid, routes.dest_end, np.ones(graph.n_switches, np.int64))
 
 
 def _depend(graph: SwitchGraph, routes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """``(used, needs)`` of :func:`~softib.routing.proof.verify_kernels.depend` for ``routes``."""
+    """Return ``(used, needs)`` of :func:`~softib.routing.proof.verify_kernels.depend` for
+    ``routes``."""
     used = np.zeros(len(graph.peer), np.bool_)
     needs = np.zeros((len(graph.peer), _bitset_size(graph, 1)), np.uint64)
     depend(links_of(graph), routes, used, needs)
@@ -179,8 +181,8 @@ def waiting_channels(
     data_vls: int,
     switches: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The dependencies between channels (link × ``data_vls`` + VL) of all paths, as lists ``(start, targets)``;
-    arguments as of :func:`verify`, and of :func:`needs_of`."""
+    """Return the dependencies between channels (link × ``data_vls`` + VL) of all paths, as lists
+    ``(start, targets)``; arguments as of :func:`verify`, and of :func:`needs_of`."""
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
     _, needs, vls = needs_of(
@@ -201,9 +203,10 @@ def needs_of(
     dropped: np.ndarray,
     senders: Senders = CAS,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """The dependencies between channels on the paths to ``lids`` (of the end ports ``ends``); ``at``:
-    :func:`port_map`; the others as of :func:`~softib.routing.proof.verify.verify`. Returns channels
-    in use bool[channels], their dependencies uint64[channels, words], and VLs.
+    """Return the dependencies between channels on the paths to ``lids`` (of the end ports
+    ``ends``); ``at``: :func:`port_map`; the others as of
+    :func:`~softib.routing.proof.verify.verify`. Returns channels in use bool[channels], their
+    dependencies uint64[channels, words], and VLs.
 
     ``senders``: whose packets count. ``dropped`` int64[2, switches + 2] out counts by hops the
     pairs (of CAs, to CAs and to switches) that a VL not below ``data_vls`` drops.
@@ -220,7 +223,8 @@ def needs_of(
 
 
 def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
-    """A shortest cycle (int32 nodes) of the graph ``targets[start[c]:start[c + 1]]``, or None.
+    """Return a shortest cycle (int32 nodes) of the graph ``targets[start[c]:start[c + 1]]``, or
+    None.
 
     On graphs too large to search completely (some :data:`SEARCH_BUDGET` steps) the shortest one found.
     """
@@ -238,14 +242,14 @@ def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
 
 
 def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel]:
-    """The channels (link × ``vls`` + VL) of ``cycle`` by switch, egress port and VL."""
+    """Return the channels (link × ``vls`` + VL) of ``cycle`` by switch, egress port and VL."""
     owner = graph.link_switch
     return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
 
 
 def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, senders: Senders) -> Any:
-    """CA ports that send into the fabric, those of one switch together if their packets have the same SLs and VLs;
-    and the other ``senders``, which count as no CA."""
+    """Return CA ports that send into the fabric, those of one switch together if their packets have
+    the same SLs and VLs; and the other ``senders``, which count as no CA."""
     n_ends = len(graph.end_lid)
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
     rows = len(sls)
@@ -289,7 +293,8 @@ def _directions_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
 
 
 def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> np.ndarray:
-    """The map as uint8[n or 1, ports or 1, ports or 1, 16]: a dimension of 1 applies to every index."""
+    """Return the map as uint8[n or 1, ports or 1, ports or 1, 16]: a dimension of 1 applies to
+    every index."""
     if sl2vl is None:
         sl2vl = np.arange(16) % data_vls
     table = np.asarray(sl2vl, np.uint8)
@@ -311,8 +316,8 @@ def _bitset_size(graph: SwitchGraph, vls: int) -> int:
 
 
 def lists_of(graph: SwitchGraph, needs: np.ndarray, vls: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Dependencies as of :func:`needs_of` (with one VL: :func:`credit_dependencies`) as lists:
-    channel ``c`` (link × ``vls`` + VL) waits for ``targets[start[c]:start[c + 1]]``."""
+    """Return dependencies as of :func:`needs_of` (with one VL: :func:`credit_dependencies`) as
+    lists: channel ``c`` (link × ``vls`` + VL) waits for ``targets[start[c]:start[c + 1]]``."""
     channel, word = np.nonzero(needs)
     octets = needs[channel, word].astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
     which, bit = np.nonzero(np.unpackbits(octets, axis=1, bitorder="little"))
@@ -324,9 +329,9 @@ def lists_of(graph: SwitchGraph, needs: np.ndarray, vls: int = 1) -> tuple[np.nd
 
 
 def core(start: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """bool[nodes]: those that are left of the graph ``targets[start[c]:start[c + 1]]`` when nodes
-    without a predecessor or successor are removed again and again: any if and only if it has a
-    cycle."""
+    """Return bool[nodes]: those that are left of the graph ``targets[start[c]:start[c + 1]]`` when
+    nodes without a predecessor or successor are removed again and again: any if and only if it has
+    a cycle."""
     alive = _fed(start, targets)
     if not alive.any():
         return alive

@@ -34,12 +34,13 @@ __all__ = [
 
 
 def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
-    """Pairs of a CA and an end port that are joined by cables but not by ``lft`` uint8[n_switches, any width]."""
+    """Return pairs of a CA and an end port that are joined by cables but not by ``lft``
+    uint8[n_switches, any width]."""
     return connected_pairs(graph) - int(count_arrivals(graph, lft, *destinations(graph)).sum())
 
 
 def connected_pairs(graph: SwitchGraph) -> int:
-    """Pairs of a CA and another end port's LID in the same part of the fabric."""
+    """Return pairs of a CA and another end port's LID in the same part of the fabric."""
     owner = graph.link_switch
     part = components(graph.n_switches, owner, graph.peer)
     cas = np.bincount(part, cas_of(graph), minlength=graph.n_switches)
@@ -49,8 +50,8 @@ def connected_pairs(graph: SwitchGraph) -> int:
 
 
 def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; no one
-    sends to itself."""
+    """Return int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; no
+    one sends to itself."""
     arrived = np.zeros(len(lids), np.int64)
     lft = np.ascontiguousarray(lft, np.uint8)
     arrivals(links_of(graph), routes_of(graph, lft, lids, ends), arrived)
@@ -58,7 +59,8 @@ def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: 
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:
-    """The peer of each switch's port, int32[n, 256]: link row, ``-2 - end`` of an end port, or -1 for none."""
+    """Return the peer of each switch's port, int32[n, 256]: link row, ``-2 - end`` of an end port,
+    or -1 for none."""
     at = np.full((graph.n_switches, 256), -1, np.int32)
     owner = graph.link_switch
     at[owner, graph.out_port] = np.arange(len(owner))
@@ -68,27 +70,27 @@ def port_map(graph: SwitchGraph) -> np.ndarray:
 
 
 def destinations(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Every LID of every end port, ascending: ``(lid int32, end int32)``."""
+    """Return every LID of every end port, ascending: ``(lid int32, end int32)``."""
     copies = 1 << graph.end_lmc.astype(np.int64)
     end, offset = spread(copies)
     return (graph.end_lid[end] + offset).astype(np.int32), end.astype(np.int32)
 
 
 def links_of(graph: SwitchGraph) -> Any:
-    """The links and end ports of ``graph``, as kernels walk them."""
+    """Return the links and end ports of ``graph``, as kernels walk them."""
     return Links(graph.first, graph.peer, graph.peer_port, graph.end_switch, graph.end_port, graph.end_is_switch)
 
 
 def routes_of(
     graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray, at: np.ndarray | None = None
 ) -> Any:
-    """``lft`` and the senders of each destination, as kernels walk it: destinations as of :func:`destinations`
-    (or some of them); ``at``: :func:`port_map`."""
+    """Return ``lft`` and the senders of each destination, as kernels walk it: destinations as of
+    :func:`destinations` (or some of them); ``at``: :func:`port_map`."""
     return Routes(lft, port_map(graph) if at is None else at, lids, ends, cas_of(graph))
 
 
 def cas_of(graph: SwitchGraph) -> np.ndarray:
-    """int64[switches]: CAs and routers on each switch."""
+    """Return int64[switches]: CAs and routers on each switch."""
     return np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)
 
 
@@ -114,7 +116,7 @@ class ProvenTables:
         self.walked = 0
 
     def lost_pairs(self, graph: SwitchGraph, lft: np.ndarray) -> int:
-        """:func:`lost_pairs` of ``lft``, whose result is stored."""
+        """Return :func:`lost_pairs` of ``lft``, whose result is stored."""
         lids, ends = destinations(graph)
         cas = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches)
         leads_to = _leads_to(graph)
@@ -137,7 +139,7 @@ class ProvenTables:
 
 
 def _leads_to(graph: SwitchGraph) -> np.ndarray:
-    """int64[n, 256]: the switch behind each port (row), ``-2 - LID`` of an end port, -1 for
+    """Return int64[n, 256]: the switch behind each port (row), ``-2 - LID`` of an end port, -1 for
     nothing."""
     at = port_map(graph)
     out = at.astype(np.int64)
@@ -148,7 +150,7 @@ def _leads_to(graph: SwitchGraph) -> np.ndarray:
 
 
 def _changed(past: _Past, leads_to: np.ndarray, lft: np.ndarray, lids: np.ndarray) -> np.ndarray:
-    """bool[lids]: columns that differ, or name a port with another peer than before."""
+    """Return bool[lids]: columns that differ, or name a port with another peer than before."""
     changed = np.zeros(lft.shape[1], np.bool_)
     ports = leads_to != past.leads_to
     for s in range(len(lft)):

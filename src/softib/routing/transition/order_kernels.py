@@ -135,6 +135,45 @@ def _ahead(c, vl_state, a, b, upper):
     return -1 if found else tail
 
 
+@_ahead.in_python
+def _ahead_by_integers(c, vl_state, a, b, upper):
+    """The links of a switch as one integer."""
+    fwd, place, first, peer, wanted = vl_state.fwd, vl_state.place, c.first, c.peer, c.owner[a]
+    k, start = int(a - first[wanted]), c.owner[b]
+    fwd[0] = b
+    seen = {start: 1 << int(b - first[start])}
+    head, tail = 0, 1
+    while head < tail:
+        x = fwd[head]
+        head += 1
+        v = peer[x]
+        links, known = _row(vl_state.ahead, x), seen.get(v, 0)
+        seen[v] = links | known
+        for y in _numbers(links & ~known, int(first[v])):
+            if place[y] < upper:
+                fwd[tail] = y
+                tail += 1
+        if v == wanted and links >> k & 1:
+            return -1
+    return tail
+
+
+def _row(masks, x):
+    """Return row ``x`` of ``masks`` uint64[n, words] as an integer."""
+    bits = masks.item(x, 0)
+    for w in range(1, masks.shape[1]):
+        bits |= masks.item(x, w) << 64 * w
+    return bits
+
+
+def _numbers(bits, begin):
+    """``begin`` plus the number of each bit of an integer, ascending."""
+    while bits:
+        low = bits & -bits
+        bits ^= low
+        yield begin + low.bit_length() - 1
+
+
 @kernel
 def _behind(c, vl_state, a, lower):
     """Channels after place ``lower`` that lead to ``a``, into ``bwd``."""
@@ -160,6 +199,27 @@ def _behind(c, vl_state, a, lower):
     seen[start] = 0
     for i in range(head):
         seen[c.owner[bwd[i]]] = 0
+    return tail
+
+
+@_behind.in_python
+def _behind_by_integers(c, vl_state, a, lower):
+    """The links of a switch as one integer."""
+    bwd, place, first, owner, reverse, start = vl_state.bwd, vl_state.place, c.first, c.owner, c.reverse, c.peer[a]
+    bwd[0] = a
+    seen = {start: 1 << int(reverse[a] - first[start])}
+    head, tail = 0, 1
+    while head < tail:
+        x = bwd[head]
+        head += 1
+        u = owner[x]
+        links, known = _row(vl_state.behind, x), seen.get(u, 0)
+        seen[u] = links | known
+        for at in _numbers(links & ~known, int(first[u])):
+            y = reverse[at]
+            if place[y] > lower:
+                bwd[tail] = y
+                tail += 1
     return tail
 
 
@@ -189,6 +249,19 @@ def _reorder(vl_state, ahead, behind):
             place[keys[k]] = at
             node_at[at] = keys[k]
             k += 1
+
+
+@_reorder.in_python
+def _reorder_by_sorting(vl_state, ahead, behind):
+    """Sort the channels by their places."""
+    place, node_at, keys = vl_state.place, vl_state.node_at, vl_state.keys
+    channels = []
+    for those, count in ((vl_state.bwd, behind), (vl_state.fwd, ahead)):
+        channels += sorted(those[:count].tolist(), key=place.__getitem__)
+    ranks = sorted(place[channel] for channel in channels)
+    for i, (channel, at) in enumerate(zip(channels, ranks, strict=True)):
+        keys[i] = node_at[at] = channel
+        place[channel] = at
 
 
 @kernel
@@ -243,7 +316,7 @@ def add_from_the_end(c, vl_state, path, length, fresh):
     return -1
 
 
-@kernel(steps=lambda c, vl_state, needs: 4 * len(needs) + 5 * int(np.bitwise_count(needs).sum()))
+@kernel(steps=lambda c, vl_state, needs: len(needs) // 2 + int(np.bitwise_count(needs).sum()) // 3)
 def put_all(c, vl_state, needs):
     """Let channels of an empty VL wait as ``needs`` says (uint64[links, words], bit k: for the k-th link of the switch
     at the link's end), in an order in which each precedes those it waits for. Returns how many have a place
@@ -284,3 +357,28 @@ def put_all(c, vl_state, needs):
                     order[tail] = b
                     tail += 1
     return tail
+
+
+@put_all.in_python
+def _put_all_by_columns(c, vl_state, needs):
+    """Everything but the order as columns."""
+    first, peer, reverse = np.asarray(c.first), np.asarray(c.peer), np.asarray(c.reverse)
+    masks = np.ascontiguousarray(needs, "<u8")
+    a, k = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").nonzero()
+    begin = first[peer[a]]
+    b, r = begin + k, (reverse[a] - begin).astype(np.uint64)
+    vl_state.ahead[:] = needs
+    np.asarray(vl_state.present)[np.asarray(c.dep_first)[a] + k] = ADDED
+    np.bitwise_or.at(vl_state.behind, (b, r >> np.uint64(6)), np.uint64(1) << (r & np.uint64(63)))
+    waiting = np.bincount(b, minlength=len(needs)).tolist()
+    waits_for, ends = b.tolist(), np.bincount(a, minlength=len(needs)).cumsum().tolist()
+    order = [channel for channel, count in enumerate(waiting) if not count]
+    for channel in order:  # which grows meanwhile
+        for other in waits_for[ends[channel - 1] if channel else 0 : ends[channel]]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                order.append(other)
+    ordered = np.array(order, np.int32)
+    np.asarray(vl_state.node_at)[: len(ordered)] = ordered
+    np.asarray(vl_state.place)[ordered] = np.arange(len(ordered))
+    return len(ordered)

@@ -86,7 +86,7 @@ ONE_VL = SlUse(np.ones((1, 1), np.uint16), np.ones((1, 1), np.uint16), np.zeros(
 
 
 def sl_masks(graph: SwitchGraph, path_sl: np.ndarray) -> np.ndarray:
-    """``path_sl`` of a :class:`~softib.routing.engine.Routing` (255: no path) as masks of
+    """Return ``path_sl`` of a :class:`~softib.routing.engine.Routing` (255: no path) as masks of
     :class:`SlUse`."""
     masks = np.where(path_sl == NO_VL, 0, np.uint16(1) << np.minimum(path_sl, 15).astype(np.uint16)).astype(np.uint16)
     return np.ascontiguousarray(np.broadcast_to(masks, (graph.n_switches, masks.shape[1])))
@@ -130,7 +130,8 @@ class _Change:
         return SlMasks(*wide, ends.astype(np.int32))
 
     def counts(self, table: np.ndarray, sls: np.ndarray) -> np.ndarray | None:
-        """Packets' dependencies by ``table`` and the SLs of ``sls``, int32[dependencies]; None if they have a cycle."""
+        """Return packets' dependencies by ``table`` and the SLs of ``sls``, int32[dependencies];
+        None if they have a cycle."""
         for column in (self.state.present, self.state.ahead, self.state.behind):
             column[:] = 0
         count = np.zeros(len(self.state.present), np.int32)
@@ -139,21 +140,22 @@ class _Change:
         return count if free else None
 
     def by_itself(self) -> np.ndarray | None:
-        """The old tables' dependencies, None if the old or the new tables have a cycle by themselves."""
+        """Return the old tables' dependencies, None if the old or the new tables have a cycle by
+        themselves."""
         if self.counts(self.new, self.use.fresh) is None:
             return None
         return self.counts(self.old, self.use.before)
 
     def changing(self) -> np.ndarray:
-        """bool[lids]: entries or SLs change."""
+        """Return bool[lids]: entries or SLs change."""
         entries: np.ndarray = (self.old[:, self.lids] != self.new[:, self.lids]).any(axis=0)
         fresh_sls = (self.use.fresh & ~self.use.before).any(axis=0)
         return entries | (fresh_sls[self.ends] if len(fresh_sls) > 1 else fresh_sls)
 
 
 def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL) -> Stages | None:
-    """Stages of the change from ``old`` to ``new`` (uint8[n_switches, any width], of equal width); None if one of
-    them has a credit loop by itself.
+    """Return stages of the change from ``old`` to ``new`` (uint8[n_switches, any width], of equal
+    width); None if one of them has a credit loop by itself.
 
     Entries that lead nowhere drop their packets. If paths have several SLs, only packets between CAs are
     considered; switches' own LIDs change in the first stage.
@@ -191,9 +193,9 @@ def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use:
 def transition_loop(
     graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL
 ) -> list[tuple[int, int, int]] | None:
-    """A cycle of links, (switch, port, VL) each, that can arise if all entries change at once from ``old`` to
-    ``new`` (uint8[n_switches, any width], of equal width) although neither has one; None if there is none, or the
-    tables have one by themselves."""
+    """Return a cycle of links, (switch, port, VL) each, that can arise if all entries change at
+    once from ``old`` to ``new`` (uint8[n_switches, any width], of equal width) although neither has
+    one; None if there is none, or the tables have one by themselves."""
     change = _Change(graph, old, new, use)
     if change.by_itself() is None:
         return None
@@ -213,8 +215,8 @@ def transition_loop(
 
 
 def _vls(sl2vl: np.ndarray, sls: int) -> tuple[np.ndarray, int]:
-    """The map in the form of :data:`~softib.routing.transition.transition_kernels.Net`, and the existing VLs: 0 to
-    the highest that the SLs in use have."""
+    """Return the map in the form of :data:`~softib.routing.transition.transition_kernels.Net`, and
+    the existing VLs: 0 to the highest that the SLs in use have."""
     table = np.asarray(sl2vl, np.uint8)
     if table.ndim < 4:
         table = table.reshape(-1, 1, 1, 16)

@@ -120,7 +120,7 @@ class CongestionControl:
         return {o.name: o.checked(given.get(o.name, o.default)) for o in self.options}
 
     def net_row(self, given: Mapping[str, Any], gbps: float) -> Any:
-        """``Net.cc`` for hosts of ``gbps``."""
+        """Return ``Net.cc`` for hosts of ``gbps``."""
         row, values = self.compiled.settings.zeros(1), self.checked(given)
         if self.together:
             row["measures"] = self.measures

@@ -67,7 +67,7 @@ def loop_of(network: str, control: Compiled) -> Any:
 
 
 def _common() -> dict[Any, Any]:
-    """Kernels of Ethernet's links and switches."""
+    """Return kernels of Ethernet's links and switches."""
     from softib.sim.packet.kernels.ethernet import ethernet_switch, pfc
     from softib.sim.packet.kernels.link import credits
     from softib.sim.packet.kernels.switch import switch
@@ -84,7 +84,7 @@ def _common() -> dict[Any, Any]:
 
 
 def _tcp() -> dict[Any, Any]:
-    """Kernels of sockets and the operating system's stack."""
+    """Return kernels of sockets and the operating system's stack."""
     from softib.sim.packet.kernels.engine import loop
     from softib.sim.packet.kernels.ethernet import tcp, tcp_receive
     from softib.sim.packet.kernels.hca import hca, messages
@@ -165,9 +165,9 @@ def execute(
     sampler: Sampler | None = None,
     lifetimes: bool = True,
 ) -> tuple[Any, Any, int, tuple[str, ...]]:
-    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last
-    :data:`~softib.sim.packet.tables.State` of each part, the last return value of the
-    loop (:data:`~softib.sim.packet.tables.DONE`, …), and notes. Without ``lifetimes`` no packet is
+    """Return :func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last
+    :data:`~softib.sim.packet.tables.State` of each part, the last return value of the loop
+    (:data:`~softib.sim.packet.tables.DONE`, …), and notes. Without ``lifetimes`` no packet is
     discarded for its age."""
     ends = end_ports(fabric)
     messages.check(len(ends))

@@ -91,7 +91,7 @@ US, NS = 1_000_000, 1000
 
 
 def no_ethernet_net() -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
+    """Return the fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
     return {
         "ethernet": tables.SETTINGS.zeros(1),
         "cc": built_in.SETTINGS.zeros(1),
@@ -104,7 +104,7 @@ def no_ethernet_net() -> dict[str, np.ndarray]:
 
 
 def no_ethernet_state() -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
+    """Return the fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
     return {
         "queue": tables.QUEUE.zeros(1),
         "cc": built_in.FLOW.zeros(1),
@@ -116,8 +116,8 @@ def no_ethernet_state() -> dict[str, np.ndarray]:
 
 
 def ethernet_state(net: Any, network: str, control: CongestionControl, packets: np.ndarray) -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.State` before the first event; ``packets`` of each
-    queue pair."""
+    """Return the fields of :data:`~softib.sim.packet.tables.State` before the first event;
+    ``packets`` of each queue pair."""
     ports, vls, queue_pairs = len(net.port), int(net.opt.vls), len(packets)
     fields = no_ethernet_state()
     if network == "roce":
@@ -138,8 +138,8 @@ def ethernet_state(net: Any, network: str, control: CongestionControl, packets: 
 def ethernet_net(
     fabric: Fabric, network: str, options: EthernetOptions, port: np.ndarray, opt: Any, seed: int
 ) -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``: rates,
-    latencies, no lifetimes, the gap between frames."""
+    """Return the fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``:
+    rates, latencies, no lifetimes, the gap between frames."""
     linked = port["fs"] > 0
     gbps = np.divide(8e6, port["fs"], out=np.zeros(len(port)), where=linked)
     host = float(np.median(gbps[linked & (port["kind"] == constants.END_PORT)])) if linked.any() else 1.0
@@ -170,6 +170,7 @@ def ethernet_net(
     frame = mtu + FRAME_HEADERS + PREAMBLE_AND_GAP
     shared = np.array([memory.get(g, 0) for g in gbps.tolist()], np.int64)
     buffer = _buffers(network, options, port, gbps, shared, (frame, int(opt["vls"])))
+    buffer["clock_ppb"] = _clock_errors(fabric, options.clock_ppm, seed)
     flows = {"cc": control.net_row(options.cc_options, host)}
     return {"ethernet": settings, "buffer": buffer, **flows, **_paths(fabric, port, options.ecmp)}
 
@@ -210,6 +211,16 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
     return out
 
 
+def _clock_errors(fabric: Fabric, most_ppm: float, seed: int) -> np.ndarray:
+    """Return the error of the clock of every port's device (int64[ports], billionths): a hash of GUID
+    and ``seed``, from -``most_ppm`` to ``most_ppm`` millionths."""
+    z = fabric.node_guid.astype(np.uint64) * np.uint64(0xD1342543DE82EF95) + np.uint64(seed & 0xFFFF_FFFF)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
+        z = (z ^ z >> np.uint64(shift)) * np.uint64(factor)
+    share = ((z ^ z >> np.uint64(31)) >> np.uint64(11)) / float(1 << 52) - 1
+    return np.rint(share * most_ppm * 1000).astype(np.int64)[fabric.port_node]
+
+
 def _fs(gbps: float) -> float:
     """Return fs per byte; 0: no limit."""
     return 8e6 / gbps if gbps else 0.0
@@ -218,7 +229,8 @@ def _fs(gbps: float) -> float:
 def _buffers(
     network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, memory: np.ndarray, sizes: tuple[int, int]
 ) -> np.ndarray:
-    """``Net.buffer``; ``memory`` of the switch in bytes, ``sizes``: bytes of a frame, priorities.
+    """Return ``Net.buffer``; ``memory`` of the switch in bytes, ``sizes``: bytes of a frame,
+    priorities.
 
     Headroom: a pause frame waits for the frame being sent, crosses the cable, and takes effect;
     until then the other end keeps sending, bytes on the cable arrive, and a frame already begun ends
@@ -248,8 +260,8 @@ def _buffers(
 
 
 def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarray]:
-    """``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on shortest paths from every
-    switch to every other one that has end ports."""
+    """Return ``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on shortest paths from
+    every switch to every other one that has end ports."""
     if not wanted or not fabric.sizes.switches:
         nothing = no_ethernet_net()
         return {name: nothing[name] for name in ("ecmp", "next_hops", "next_hop")} | {"leaf": np.full(1, -1, np.int32)}

@@ -249,7 +249,7 @@ def _syndromes(log: PacketLog, rows: np.ndarray) -> np.ndarray:
 
 
 def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
-    """Messages of the queue pair that the responder has completed (MSN)."""
+    """Return messages of the queue pair that the responder has completed (MSN)."""
     place = np.empty(len(log.order), np.int64)
     place[log.order] = np.arange(len(log.order))
     number = place[log.message_of(rows)] - log.qp["first_message"][m["qp"]]

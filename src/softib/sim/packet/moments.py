@@ -103,7 +103,7 @@ def moment(state: Any, at: int, phases: bool) -> Moment:
 
 
 def pending(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(time, what) of all events but timeouts."""
+    """Return (time, what) of all events but timeouts."""
     reg = state.reg
     parts = [
         state.due[int(reg.due_at) : int(reg.due_n)],
@@ -133,12 +133,12 @@ CONTENTS = ("stream", "psn", "octets", "dlid", "sl", "vl", "came_in", "kind", "m
 
 
 def _rows(count: int, *names: str) -> np.ndarray:
-    """Rows of zeros with these columns."""
+    """Return rows of zeros with these columns."""
     return np.zeros(count, [(name, np.int64) for name in names])
 
 
 def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(messages that will be posted, all other events in their order, with the contents of
+    """Return (messages that will be posted, all other events in their order, with the contents of
     packets)"""
     times, what = pending(state)
     acts = live(state, times, what)
@@ -157,7 +157,7 @@ def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(list, offset, row) of all members of lists that begin with ``first`` (0: empty)."""
+    """Return (list, offset, row) of all members of lists that begin with ``first`` (0: empty)."""
     at = np.flatnonzero(first)
     rows = first[at].astype(np.int64)
     empty = np.zeros(0, np.int64)
@@ -172,9 +172,9 @@ def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _queued(state: Any) -> np.ndarray:
-    """Packets that wait in queues of switches, and as acknowledgements of end ports: the queue (of
-    the latter below 0), the place there, the row, the contents. The latter have not been on a link.
-    """
+    """Return packets that wait in queues of switches, and as acknowledgements of end ports: the
+    queue (of the latter below 0), the place there, the row, the contents. The latter have not been
+    on a link."""
     parts = []
     for at_port, first in ((False, state.voq["head"]), (True, state.vl_more["control"])):
         queue, place, k = chains(first, state.packet["next"])
@@ -188,7 +188,7 @@ def _queued(state: Any) -> np.ndarray:
 
 
 def _credits(state: Any) -> np.ndarray:
-    """Credits in transit after the first two of a port VL."""
+    """Return credits in transit after the first two of a port VL."""
     row, place, c = chains(state.vl["credits"], state.credit["next"])
     rows = _rows(len(c), "row", "place", "blocks", "time")
     rows["row"], rows["place"] = row, place

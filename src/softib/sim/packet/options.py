@@ -44,6 +44,10 @@ class EthernetOptions:
         an acknowledgement and the segments that it releases is drawn from 0 to this (-1: the time of a
         frame); without it flows with identical timing lock each other out of a full queue (Floyd and
         Jacobson 1992).
+
+        ``clock_ppm``: each device's clock is off by a number drawn from -this to this; IEEE 802.3 allows
+        100 millionths. With 0 all clocks run alike: a host that sends at the rate of a full queue takes
+        every place in it, or none.
     """
 
     gbps: float = 0.0
@@ -81,6 +85,7 @@ class EthernetOptions:
     cores: int = 8
     interrupt_us: float = 0.0
     jitter_ns: float = -1.0
+    clock_ppm: float = 100.0
 
     def __post_init__(self) -> None:
         if self.congestion not in ("reno", "dctcp"):
@@ -98,6 +103,8 @@ class EthernetOptions:
         for name in ("rto_min_ms", "cores"):
             if getattr(self, name) <= 0:
                 raise InputError(f"{name} {getattr(self, name)} is not possible; it is more than 0")
+        if self.clock_ppm > 1000:
+            raise InputError(f"clock_ppm {self.clock_ppm} is not possible; use 0 to 1000 (IEEE 802.3: 100)")
         self.control.checked(self.cc_options)
 
     @property

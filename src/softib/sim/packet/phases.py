@@ -23,7 +23,7 @@ LONGEST = 32
 
 
 def began_by_qp(state: Any) -> np.ndarray:
-    """Messages and computations that have begun, by queue pair and processor."""
+    """Return messages and computations that have begun, by queue pair and processor."""
     begun = state.message["began"] >= 0
     return np.bincount(state.message["qp"][begun], minlength=len(state.qp))
 
@@ -59,7 +59,7 @@ class Phases:
 
     @classmethod
     def of(cls, state: Any, before: np.ndarray, by: np.ndarray, period: int) -> Phases:
-        """Images of all messages; ``before``: ``State.message`` a period ago."""
+        """Return images of all messages; ``before``: ``State.message`` a period ago."""
         message, order = state.message, state.order
         place = np.arange(len(order)) + by[message["qp"][order]]
         inside = place < state.qp["last_message"][message["qp"][order]]
@@ -159,7 +159,7 @@ class Phases:
             state.message[name][still] += times * (now[name] - self.before[name])[still]
 
     def moved(self, rows: np.ndarray, times: int, order: np.ndarray) -> np.ndarray:
-        """The messages that are ``times`` periods behind ``rows``."""
+        """Return the messages that are ``times`` periods behind ``rows``."""
         where = np.empty(len(order), np.int64)
         where[order] = np.arange(len(order))
         return np.asarray(order[where[rows] + times * self.by[self.before["qp"][rows]]])

@@ -111,8 +111,8 @@ def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
 
 
 def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
-    """Messages of a period, by queue pair and processor; None where they are not the same at both
-    ends."""
+    """Return messages of a period, by queue pair and processor; None where they are not the same at
+    both ends."""
     change = {(t, name): b.tables[t][name] - a.tables[t][name] for t, names in ORDER.items() for name in names}
     sent = change["qp", "current_message"]
     if (change["qp", "done_message"] != sent).any():
@@ -140,7 +140,8 @@ def _posted_repeat(state: Any, a: Moment, b: Moment, phases: Phases | None) -> b
 
 
 def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Packets of requests and of responses in a period, by queue pair; None where windows change."""
+    """Return packets of requests and of responses in a period, by queue pair; None where windows
+    change."""
     moved = {
         (table, name): b.tables[table][name] - a.tables[table][name]
         for table, names in SEQUENCE.items()
@@ -185,7 +186,8 @@ class _Shift:
 
 
 def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, responses: np.ndarray, by: np.ndarray) -> int:
-    """Periods until a message that moves has only its last packet to send; 0 where one has just begun."""
+    """Return periods until a message that moves has only its last packet to send; 0 where one has
+    just begun."""
     most = 1 << 40
     begun = np.where(state.qp["service"] == UC, a.tables["unreliable"]["expected"], a.tables["rc"]["acked"])
     ahead = {"current_message": (state.qp, requests, state.qp["next_psn"])}
@@ -206,7 +208,7 @@ def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, respon
 
 
 def _first_that_stays(net: Any, a: Moment, b: Moment, period: int, phases: Phases | None) -> int:
-    """The first time at which something happens that did not move with the period."""
+    """Return the first time at which something happens that did not move with the period."""
     found = [constants.NEVER]
     if len(b.timers):
         found.append(int(b.timers["time"].min()))
@@ -230,7 +232,7 @@ def _first_that_stays(net: Any, a: Moment, b: Moment, period: int, phases: Phase
 
 
 def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
-    """The first time at which something that waits ``since`` is too old."""
+    """Return the first time at which something that waits ``since`` is too old."""
     limited = code <= FOREVER
     if not limited.any():
         return []

@@ -115,7 +115,7 @@ class SteadyStates:
         return constants.MORE, state
 
     def _measured(self, state: Any) -> int:
-        """The queue pair whose message lasts longest; -1 where one that moves ends soon."""
+        """Return the queue pair whose message lasts longest; -1 where one that moves ends soon."""
         q, rc = state.qp, state.rc
         inside = q["current_message"] < q["last_message"]
         m = state.order[np.where(inside, q["current_message"], 0)] if len(state.order) else np.zeros(len(q), np.int64)
@@ -133,7 +133,7 @@ class SteadyStates:
         return int(np.argmax(left))
 
     def _periods(self, state: Any, q: int, until: int) -> tuple[int, Any, list[int]]:
-        """Times in which the acknowledged packets of ``q`` are whole periods of its own."""
+        """Return times in which the acknowledged packets of ``q`` are whole periods of its own."""
         seen: list[tuple[int, int]] = []
         whole = max(int(self.net.opt.ack_every), 1) * (256 if self.net.opt.ar else 1)
         end = int(state.reg.events) + FIRST_WAIT // 2

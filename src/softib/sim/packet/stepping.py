@@ -60,7 +60,7 @@ class ProcessorTimes:
             raise InputError("negative time of a management processor, or a VL15 buffer of less than 1 packet")
 
     def settings(self) -> np.ndarray:
-        """``Net.management``."""
+        """Return ``Net.management``."""
         row = MANAGEMENT.zeros(1)
         row["on"], row["buffers"] = 1, self.vl15_packets
         row["agent_ps"], row["forward_ps"] = self.agent_ps, self.forward_ps

@@ -56,7 +56,7 @@ class Part:
     quotas: list[tuple[int, bytes]]
 
     def image(self) -> bytes:
-        """All of it, for comparison."""
+        """Return all of it, for comparison."""
         return repr((self.qps, self.trees, self.quotas)).encode()
 
 
@@ -215,7 +215,7 @@ class AggregationManager:
         part.quotas.append((tree.tree, quota.tobytes()))
 
     def job(self, host_switch: np.ndarray, streaming: bool = False) -> Job | None:
-        """A tree for hosts on switches of the graph, None if none fits
+        """Return a tree for hosts on switches of the graph, None if none fits
         (:func:`~softib.sm.aggregation.aggregation_trees.job_tree`)."""
         return job_tree(self.tree_list, self.switch_of, host_switch, self.load, streaming)
 

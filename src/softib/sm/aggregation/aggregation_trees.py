@@ -50,8 +50,8 @@ class Job:
 
 
 def roots_of(graph: SwitchGraph, ranks: np.ndarray | None, switch_of: np.ndarray) -> np.ndarray:
-    """Aggregation nodes that can be roots: those of the highest switches with a node, by NodeGUID. ``switch_of`` is
-    the switch of each node."""
+    """Return aggregation nodes that can be roots: those of the highest switches with a node, by
+    NodeGUID. ``switch_of`` is the switch of each node."""
     rank = np.zeros(graph.n_switches, np.int64) if ranks is None else np.asarray(ranks, np.int64)
     order = np.lexsort((graph.switch_guid[switch_of], rank[switch_of]))
     return order[rank[switch_of[order]] == rank[switch_of].min()] if len(order) else order
@@ -66,8 +66,8 @@ def build_tree(
     tree: int = 0,
     streaming: bool = False,
 ) -> AggregationTree:
-    """The tree of ``root``: all aggregation nodes on the paths from switches with hosts. ``lid`` of
-    each node."""
+    """Return the tree of ``root``: all aggregation nodes on the paths from switches with hosts.
+    ``lid`` of each node."""
     n = graph.n_switches
     node_in = np.full(n, NOT_IN, np.int32)
     node_in[switch_of] = np.arange(len(switch_of))
@@ -106,9 +106,9 @@ def job_tree(
     load: dict[int, int],
     streaming: bool,
 ) -> Job | None:
-    """A tree of the given kind for hosts on ``host_switch``: the one with the fewest jobs (``load`` by tree ID,
-    counted here), then the lowest ID; None if no tree has a node in each of their switches. ``top`` is where all
-    paths meet."""
+    """Return a tree of the given kind for hosts on ``host_switch``: the one with the fewest jobs
+    (``load`` by tree ID, counted here), then the lowest ID; None if no tree has a node in each of
+    their switches. ``top`` is where all paths meet."""
     node_in = {int(s): i for i, s in enumerate(switch_of.tolist())}
     wanted = [node_in.get(int(s), NOT_IN) for s in host_switch.tolist()]
     fit = [t for t in trees if t.streaming == streaming and all(w >= 0 and t.parent[w] != NOT_IN for w in wanted)]

@@ -65,7 +65,7 @@ TRANSITIONS: dict[tuple[SmState, SmEvent], SmState] = {
 
 
 def next_state(state: SmState, event: SmEvent) -> SmState:
-    """The state after ``event``."""
+    """Return the state after ``event``."""
     return TRANSITIONS.get((state, event), state)
 
 
@@ -136,14 +136,14 @@ class Election:
         return int(SMInfo.priority.get(info)), -int(SMInfo.guid.get(info))
 
     def higher(self, local_guid: int) -> list[int]:
-        """Ports of active managers that outrank this one, the highest first."""
+        """Return ports of active managers that outrank this one, the highest first."""
         rank = (self.priority, -local_guid)
         able = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) in CAN_MASTER]
         above = [p for p in able if self._rank(self.others[p]) > rank]
         return sorted(above, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def masters(self) -> list[int]:
-        """Ports of managers that claim to be master, the highest first."""
+        """Return ports of managers that claim to be master, the highest first."""
         ports = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) == SmState.MASTER]
         return sorted(ports, key=lambda p: self._rank(self.others[p]), reverse=True)
 
@@ -167,12 +167,12 @@ class Election:
         return above[0] if above else -1
 
     def guid_of(self, port: int) -> int:
-        """GUID of the manager at this port, 0 if none answered."""
+        """Return GUID of the manager at this port, 0 if none answered."""
         info = self.others.get(port)
         return 0 if info is None else int(SMInfo.guid.get(info))
 
     def port_of(self, guid: int) -> int:
-        """Port of the manager with this GUID, -1 if it never answered."""
+        """Return the port of the manager with this GUID, -1 if it never answered."""
         return next((p for p, i in self.others.items() if int(SMInfo.guid.get(i)) == guid), -1)
 
 

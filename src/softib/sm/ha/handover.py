@@ -66,7 +66,7 @@ class Mastership:
         return bool(self.controls_due) or has_copy
 
     def next_control(self) -> tuple[int, SmControl]:
-        """The next Set(SMInfo): (port, modifier)."""
+        """Return the next Set(SMInfo): (port, modifier)."""
         if not self.controls_due:
             self.controls_due.append((self.heir, SmControl.HANDOVER))
             self.heir = -1

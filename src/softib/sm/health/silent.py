@@ -98,7 +98,7 @@ class SilentPorts:
         return inbox, {guid for guid, _ in answering}
 
     def _after_timeout(self, answers: MadBatch) -> set[Location]:
-        """Locations whose abandoned request was answered late."""
+        """Return locations whose abandoned request was answered late."""
         tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
         good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
         good &= answers.mad[:, STATUS_AT + 1] == 0
@@ -144,5 +144,5 @@ class SilentPorts:
             self._transactor.submit(*queue.take(len(queue)))
 
     def _pause(self, questions: int) -> int:
-        """One timeout for the usual number of retries; then twice as long each time."""
+        """Return one timeout for the usual number of retries; then twice as long each time."""
         return self.timeout_ps * min(1 << max(0, questions - self.retries), LONGEST)

@@ -146,7 +146,7 @@ class ArManager:
         self._set(queue, LFT, np.concatenate(owners), np.concatenate(blocks), np.concatenate(data))
 
     def _holds(self, s: int, group: np.ndarray, port: np.ndarray) -> np.ndarray:
-        """bool[LIDs]: the port of the forwarding table is in the group."""
+        """Return bool[LIDs]: the port of the forwarding table is in the group."""
         masks64 = np.zeros((int(self.caps[s]), 4), np.uint64)
         for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
             masks64[number] = np.frombuffer(mask, ">u8")[::-1]
@@ -154,7 +154,7 @@ class ArManager:
         return (masks64[group, port // 64] & bit) > 0
 
     def _switch_of_lid(self) -> np.ndarray:
-        """int32[LIDs, a whole number of blocks]: switch of each LID, -1 for none."""
+        """Return int32[LIDs, a whole number of blocks]: switch of each LID, -1 for none."""
         g = self.graph
         out = np.full(-(-(g.max_lid + 1) // ar.AR_LFT_BLOCK) * ar.AR_LFT_BLOCK, -1, np.int32)
         end, offset = spread(1 << g.end_lmc.astype(np.int64))

@@ -150,8 +150,8 @@ def congestion_config(fields: Mapping[str, Any]) -> CongestionConfig | None:
 
 
 def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
-    """The table in blocks of 64. At least one, for its limit; for a table of one entry OpenSM writes only the limit
-    0."""
+    """Return the table in blocks of 64. At least one, for its limit; for a table of one entry
+    OpenSM writes only the limit 0."""
     limit = max(len(entries) - 1, 0)
     table = np.zeros(max(1, -(-len(entries) // CCT_BLOCK)) * CCT_BLOCK, np.int64)
     if limit:

@@ -80,7 +80,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
 
 
 def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
-    """bool[LIDs]: those of absent ports."""
+    """Return bool[LIDs]: those of absent ports."""
     out = np.zeros_like(used)
     for guid, (first, last) in lids.items():
         if guid not in here:
@@ -89,8 +89,8 @@ def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
 
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """LIDs that may stay (the others 0), and bool[LIDs] occupied by them. The first owner in order
-    keeps a LID."""
+    """Return LIDs that may stay (the others 0), and bool[LIDs] occupied by them. The first owner in
+    order keeps a LID."""
     valid = may_stand(lid, wide)
     used = np.zeros(LID_UCAST_MAX + 1, bool)
     used[0] = True
@@ -99,6 +99,6 @@ def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _free_blocks(used: np.ndarray, width: int) -> np.ndarray:
-    """First LIDs of the free aligned blocks of 2^``width``, ascending."""
+    """Return first LIDs of the free aligned blocks of 2^``width``, ascending."""
     blocks = used.reshape(-1, 1 << width)
     return np.flatnonzero(~blocks.any(axis=1)) << width

@@ -42,16 +42,16 @@ NO_CHANGE_FIELDS = (
 
 
 def linked(db: Database) -> np.ndarray:
-    """Ports with a confirmed cable and a trained link (ascending)."""
+    """Return ports with a confirmed cable and a trained link (ascending)."""
     up = db.port_state() >= PortState.INIT
     rows = np.flatnonzero((db.port_peer >= 0) & up & (db.port_num > 0))
     return rows[up[db.port_peer[rows]]]
 
 
 def restarted(db: Database) -> np.ndarray:
-    """Switches with all links in INIT: they lost their power and all written state.
-    (LinearFDBTop does not show a restart between the Get of SwitchInfo and the Set that clears PortStateChange: the
-    Set writes the top that was read.)"""
+    """Return switches with all links in INIT: they lost their power and all written state.
+    (LinearFDBTop does not show a restart between the Get of SwitchInfo and the Set that clears
+    PortStateChange: the Set writes the top that was read.)"""
     rows = linked(db)
     rows = rows[db.are_external(rows)]
     armed = db.port_state(rows) >= PortState.ARMED
@@ -59,7 +59,7 @@ def restarted(db: Database) -> np.ndarray:
 
 
 def between(db: Database, reset: np.ndarray) -> np.ndarray:
-    """Ports of links between two switches that forward already (nodes ``reset`` do not)."""
+    """Return ports of links between two switches that forward already (nodes ``reset`` do not)."""
     rows = linked(db)
     forwards = db.is_switch.copy()
     forwards[reset] = False
@@ -68,7 +68,7 @@ def between(db: Database, reset: np.ndarray) -> np.ndarray:
 
 
 def changed(db: Database, switches: np.ndarray) -> np.ndarray:
-    """bool[switches]: PortStateChange was set at the last reading."""
+    """Return bool[switches]: PortStateChange was set at the last reading."""
     return SwitchInfo.port_state_change.get(db.switch_info[switches]) > 0
 
 
@@ -88,7 +88,8 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
 
 
 def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bool = False) -> np.ndarray:
-    """uint8[ports, 64]: the target PortInfo of every port. Rows without a target equal ``db.port_info``.
+    """Return uint8[ports, 64]: the target PortInfo of every port. Rows without a target equal
+    ``db.port_info``.
 
     ``reregister`` (bool, or bool[ports]): capable CA ports that shall register their subscriptions and groups again
     (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of the capabilities
@@ -127,8 +128,8 @@ def _operational_vls(info: np.ndarray, peer_info: np.ndarray, most: int) -> np.n
 
 
 def fewest_data_vls(db: Database, most: int) -> int:
-    """Data VLs that every link between switches operates when it is configured, limited by code ``most`` (OpenSM's
-    min_data_vls)."""
+    """Return data VLs that every link between switches operates when it is configured, limited by
+    code ``most`` (OpenSM's min_data_vls)."""
     rows = linked(db)
     peer = db.port_peer[rows]
     between = db.are_external(rows) & db.are_external(peer) & db.has_port_info[rows] & db.has_port_info[peer]

@@ -104,8 +104,8 @@ class LinkPolicyManager:
 
 
 def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to with their enabled components, 0
-    without a common one."""
+    """Return (width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to with their
+    enabled components, 0 without a common one."""
     both = lambda field, off=0: np.where(
         (field.get(ours) == off) | (field.get(theirs) == off), 0, field.get(ours) & field.get(theirs)
     )
@@ -120,12 +120,12 @@ def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
-    """One number per speed: larger is faster."""
+    """Return one number per speed: larger is faster."""
     return np.where(ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base))
 
 
 def ports_of(db: Database, rows: np.ndarray, rule: LinkRule) -> np.ndarray:
-    """The ports of ``rows`` that match the rule."""
+    """Return the ports of ``rows`` that match the rule."""
     owners = np.unique(db.port_node[rows])
     fits = [
         n
@@ -160,7 +160,7 @@ class LinkExtensions:
                 self.fec[fits] = rule.fec or self.fec[fits]
 
     def _wanted(self) -> list[tuple[int, np.ndarray]]:
-        """(attribute, ports that have it and a target for it)."""
+        """Return (attribute, ports that have it and a target for it)."""
         db = self.db
         node = db.port_node
         end = np.where(db.is_switch[node], db.node_base[node], np.arange(db.n_ports))

@@ -95,8 +95,8 @@ class McastManager:
         self._written.clear()
 
     def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
-        """A new group with the lowest free MLID or, if ``limit`` MLIDs are used up, one that it
-        shares; None if no group is compatible."""
+        """Return a new group with the lowest free MLID or, if ``limit`` MLIDs are used up, one that
+        it shares; None if no group is compatible."""
         group = Group(mgid, 0, **values)  # type: ignore[arg-type]
         while self._free_from in self._of_mlid:
             self._free_from += 1
@@ -180,7 +180,8 @@ class McastManager:
     # -- tables --
 
     def limit(self, subnet: Subnet) -> int:
-        """Number of MLIDs that fit into every switch that forwards multicast packets at all."""
+        """Return the number of MLIDs that fit into every switch that forwards multicast packets at
+        all."""
         caps = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node])
         return int(caps[caps > 0].min(initial=LID_MCAST_MAX - LID_MCAST_MIN + 1))
 
@@ -204,8 +205,8 @@ class McastManager:
         return self._trees[1]
 
     def masks(self, subnet: Subnet, groups: Sequence[Group]) -> np.ndarray:
-        """uint16[switches of the graph, 16]: ports that forward ``groups``, which share an MLID; bit p of index k =
-        port 16k + p."""
+        """Return uint16[switches of the graph, 16]: ports that forward ``groups``, which share an
+        MLID; bit p of index k = port 16k + p."""
         graph = subnet.graph
         trees = self.trees(subnet)
         out = np.zeros((graph.n_switches, POSITIONS), np.uint16)
@@ -276,7 +277,7 @@ class McastManager:
         return out
 
     def table_of(self, guid: int) -> np.ndarray:
-        """uint16[MLIDs, 16]: the contents written to a switch."""
+        """Return uint16[MLIDs, 16]: the contents written to a switch."""
         return self._written.get(guid, np.zeros((0, POSITIONS), np.uint16))
 
 

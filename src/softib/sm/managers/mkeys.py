@@ -56,7 +56,7 @@ class MKeys:
         self._some |= any(held.values())
 
     def of(self, guids: np.ndarray) -> np.ndarray:
-        """uint64[n]: the known keys of these ports, else 0."""
+        """Return uint64[n]: the known keys of these ports, else 0."""
         if not (self.lookup and self._some):
             return np.zeros(len(guids), np.uint64)
         look = self.held.get

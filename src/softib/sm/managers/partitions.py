@@ -59,7 +59,8 @@ class Members:
         return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
 
     def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(P_Key, SL) of each pair of ends, as in the source's table; P_Key -1 if they share none.
+        """Return (P_Key, SL) of each pair of ends, as in the source's table; P_Key -1 if they share
+        none.
 
         ``wanted`` int64[n] is a required P_Key (its membership bit is ignored), -1 = any.
         """
@@ -120,7 +121,8 @@ class PartitionGroup:
 @dataclass
 class Partition:
     """``pkey`` without the membership bit; ``members`` are (PortGUID or keyword, LIMITED | FULL
-    bits) in the order of the file: a later line for a port replaces an earlier one."""
+    bits) in the order of the file: a later line for a port replaces an earlier one. ``stated``: the
+    flags with a number that its head has, and no defaults."""
 
     name: str
     pkey: int
@@ -129,6 +131,7 @@ class Partition:
     sl: int = 0
     members: list[tuple[int | str, int]] = field(default_factory=list)
     groups: list[PartitionGroup] = field(default_factory=list)
+    stated: dict[str, int] = field(default_factory=dict)
 
 
 DEFAULT_PARTITIONS = [
@@ -143,8 +146,8 @@ IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 
 
 def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition]:
-    """The partitions of a file's ``text``, the default one first; raises :class:`InputError` with
-    file, line and reason."""
+    """Return the partitions of a file's ``text``, the default one first; raises :class:`InputError`
+    with file, line and reason."""
     partitions, problems = _read(text, name)
     if problems:
         raise problems[0]
@@ -157,8 +160,8 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
 
 
 def parse_changes(text: str, name: str) -> list[Partition]:
-    """The partitions in ``text`` and no others, in the format of a partitions.conf; one without ports ends. Raises
-    :class:`InputError` with file, line and reason."""
+    """Return the partitions in ``text`` and no others, in the format of a partitions.conf; one
+    without ports ends. Raises :class:`InputError` with file, line and reason."""
     partitions, problems = _read(text, name)
     if problems:
         raise problems[0]
@@ -166,7 +169,8 @@ def parse_changes(text: str, name: str) -> list[Partition]:
 
 
 def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
-    """The first mistake of each definition, with file and line; empty if :func:`parse_partitions` accepts the file."""
+    """Return the first mistake of each definition, with file and line; empty if
+    :func:`parse_partitions` accepts the file."""
     return [str(why) for why in _read(text, name)[1]]
 
 
@@ -187,6 +191,7 @@ def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
         else:  # a partition may be defined in pieces
             same.members += partition.members
             same.groups += partition.groups
+            same.stated = partition.stated | same.stated
             same.ipoib |= partition.ipoib
             same.index0 |= partition.index0
     return partitions, problems
@@ -232,6 +237,7 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
         else:
             _group_flag(flags, scopes, key, value, where)
     partition.sl = flags.get("sl", 0)
+    partition.stated = dict(flags)
     if partition.ipoib:
         group = PartitionGroup(**dict[str, Any](flags))
         partition.groups += [replace(group, scope=s) for s in scopes or [DEFAULT_SCOPE]]
@@ -261,8 +267,8 @@ def _properties(
 def _groups(
     partition: Partition, mgid: bytes, fields: list[str], flags: tuple[dict[str, int], list[int]], where: str
 ) -> list[PartitionGroup]:
-    """``mgid`` with its flags: a group for each scope. IP groups are at the rate and MTU of the
-    broadcast group, and carry the partition's P_Key."""
+    """Return ``mgid`` with its flags: a group for each scope. IP groups are at the rate and MTU of
+    the broadcast group, and carry the partition's P_Key."""
     group_flags, scopes = {k: v for k, v in flags[0].items() if k != "tclass"}, list[int]()
     for word in fields:
         key, _, value = word.partition("=")
@@ -305,7 +311,7 @@ def _pkey_for(name: str, before: list[Partition]) -> int:
 
 
 def _membership(word: str, where: str) -> int:
-    """A word or its beginning ("limi"), as in OpenSM."""
+    """Return a word or its beginning ("limi"), as in OpenSM."""
     for name, bits in MEMBERSHIP.items():
         if word and name.startswith(word.lower()):
             return bits

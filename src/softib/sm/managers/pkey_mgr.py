@@ -34,9 +34,9 @@ def states(
     allow_both: bool = False,
     guid: np.ndarray | None = None,
 ) -> np.ndarray:
-    """uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on them
-    with these ``guid``. The last entry for a port counts; ``allow_both``: every entry does (OpenSM's
-    allow_both_pkeys), else a port given as both is full."""
+    """Return uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on
+    them with these ``guid``. The last entry for a port counts; ``allow_both``: every entry does
+    (OpenSM's allow_both_pkeys), else a port given as both is full."""
     kind = db.node_type[db.port_node[ports]]
     port_guid = db.port_guid[ports]
     guid = port_guid if guid is None else guid
@@ -65,8 +65,8 @@ def states(
 
 
 def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = False) -> Members:
-    """Memberships of the subnet's end ports; the default partition is preferred, then the order of
-    the file."""
+    """Return memberships of the subnet's end ports; the default partition is preferred, then the
+    order of the file."""
     pkeys = np.array([p.pkey for p in partitions], np.uint16)
     sl = np.array([p.sl for p in partitions], np.uint8)
     return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both, subnet.end_guid), sl)
@@ -117,7 +117,7 @@ class PkeyManager:
         return [(self.leaf, self.inbound, self.outbound), (self._others, False, False)]
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(port, block, modifier) of each block."""
+        """Return (port, block, modifier) of each block."""
         port = np.repeat(self.ports, self.blocks)
         block = np.arange(len(port)) - np.repeat(self._first, self.blocks)
         number = np.where(self.db.external[port], self.db.port_num[port], 0).astype(np.int64)
@@ -168,8 +168,8 @@ class PkeyManager:
         )
 
     def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
-        """``state`` with the memberships of virtual ports on the same port: the switch in front of them passes all
-        of these."""
+        """Return ``state`` with the memberships of virtual ports on the same port: the switch in
+        front of them passes all of these."""
         vports = self.db.vports
         ports = vports.ports(self.db)
         rows = np.flatnonzero(ports >= 0)
@@ -193,8 +193,8 @@ class PkeyManager:
 
 
 def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
-    """The table of one port (uint16[entries]), and the number of P_Keys without room: existing keys keep their
-    index, new ones use the first free entries."""
+    """Return the table of one port (uint16[entries]), and the number of P_Keys without room:
+    existing keys keep their index, new ones use the first free entries."""
     entries, rows = list[int](), np.flatnonzero(state).tolist()
     for row in rows:
         base, bits = partitions[row].pkey, int(state[row])

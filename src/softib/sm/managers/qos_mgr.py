@@ -50,7 +50,7 @@ class QosManager:
         self.ports = np.flatnonzero((self.kind >= 0) & up & (port0 | (db.port_peer >= 0)) & db.node_ok[db.port_node])
 
     def _kinds(self) -> np.ndarray:
-        """int8[ports]: index of KINDS; -1 for a base port 0, which has no data VL."""
+        """Return int8[ports]: index of KINDS; -1 for a base port 0, which has no data VL."""
         db = self.db
         node_type = db.node_type[db.port_node]
         enhanced = SwitchInfo.enhanced_port0.get(db.switch_info)[db.port_node] > 0
@@ -78,7 +78,7 @@ class QosManager:
             queue.set(attr, self.db.port_route[rows], rows.astype(np.int64), modifier, data)
 
     def _vl_arb(self) -> tuple[SmpAttr, np.ndarray, np.ndarray, np.ndarray]:
-        """Blocks of the low and the high table, as far as the port has entries."""
+        """Return blocks of the low and the high table, as far as the port has entries."""
         db = self.db
         info = db.port_info[self.ports]
         caps = {"vlarb_low": P.vl_arb_low_cap.get(info), "vlarb_high": P.vl_arb_high_cap.get(info)}
@@ -101,7 +101,7 @@ class QosManager:
         return SmpAttr.VL_ARB, np.concatenate(rows), np.concatenate(modifiers), np.concatenate(data)
 
     def _weights(self, name: str) -> np.ndarray:
-        """uint8[ports of ``ports``, 2, 32, 2]: (VL, weight) of both blocks."""
+        """Return uint8[ports of ``ports``, 2, 32, 2]: (VL, weight) of both blocks."""
         table = np.zeros((len(KINDS), 2 * BLOCK, 2), np.uint8)
         for k, kind in enumerate(KINDS):
             pairs = getattr(self.tables[kind], name)
@@ -113,8 +113,8 @@ class QosManager:
         return out.reshape(-1, 2, BLOCK, 2)
 
     def _sl2vl(self, graph: SwitchGraph, routing: Routing) -> tuple[SmpAttr, np.ndarray, np.ndarray, np.ndarray]:
-        """Mappings: one for a CA's or router's port; for a switch's port one for all inputs, if they are equal and
-        the switch supports it, else one for each."""
+        """Return mappings: one for a CA's or router's port; for a switch's port one for all inputs,
+        if they are equal and the switch supports it, else one for each."""
         db = self.db
         able = (P.cap_mask.get(db.port_info) & CapMask.SL_MAPPING) > 0
         base = np.where(db.is_switch[db.port_node], db.node_base[db.port_node], np.arange(db.n_ports))
@@ -145,7 +145,8 @@ class QosManager:
     def _switch_maps(
         self, node: int, by_engine: np.ndarray | None, ports: np.ndarray, vls: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(output ports, modifiers, VLs by SL) of one switch; ``by_engine`` is the engine's map."""
+        """Return (output ports, modifiers, VLs by SL) of one switch; ``by_engine`` is the engine's
+        map."""
         db = self.db
         out = db.port_num[ports].astype(np.int64)
         inputs = int(db.node_nports[node]) + 1

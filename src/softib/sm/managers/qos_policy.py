@@ -121,7 +121,7 @@ def _text(text: str) -> str:
 
 
 def _port_names(text: str) -> tuple[str, ...]:
-    """``NodeDescription/Pnum``; separated at the last slash."""
+    """Return ``NodeDescription/Pnum``; separated at the last slash."""
     out = []
     for name in _names(text):
         node, slash, port = name.rpartition("/")
@@ -188,7 +188,8 @@ class _Reader:
 
 
 def parse_policy(text: str, name: str = "qos-policy.conf") -> QosPolicy:
-    """The policy in ``text``. Raises :class:`InputError` with file, line and a correction."""
+    """Return the policy in ``text``. Raises :class:`InputError` with file, line and a
+    correction."""
     r = _Reader(name)
     section, block = "", ""
     fields: dict[str, Any] = {}
@@ -266,7 +267,7 @@ def _ulp(r: _Reader, line: str) -> None:
 
 
 def _ulp_rule(r: _Reader, kind: str, limit: str) -> MatchRule:
-    """Criteria of a short rule. Raises ValueError for an unknown one."""
+    """Return the criteria of a short rule. Raises ValueError for an unknown one."""
     key, _, values = limit.partition(" ")
     if kind == "sdp":
         return MatchRule(service_ids=_services(SDP_SERVICES, (0, 0xFFFF), key, values))

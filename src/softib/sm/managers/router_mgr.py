@@ -34,8 +34,8 @@ class PrefixRoute:
 
 
 def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
-    """A line for each: prefix and PortGUID, hexadecimal, ``*`` for any; ``#`` begins a comment. The first line with
-    the prefix counts.
+    """Return a line for each: prefix and PortGUID, hexadecimal, ``*`` for any; ``#`` begins a
+    comment. The first line with the prefix counts.
 
     Raises :class:`InputError` with file and line (OpenSM logs and continues).
     """
@@ -81,7 +81,7 @@ class RouterTables:
         self.held: dict[int, dict[Image, np.ndarray]] = {}
 
     def ports(self, db: Database) -> np.ndarray:
-        """Ports of routers with a link that may support the attributes."""
+        """Return ports of routers with a link that may support the attributes."""
         routers = (db.node_type == NodeType.ROUTER) & db.is_mellanox
         if not routers.any():
             return np.zeros(0, np.int64)
@@ -128,7 +128,7 @@ class RouterTables:
             self.held.setdefault(guid, {})[attr, tag % TAG_BLOCKS] = image.copy()
 
     def differ(self, db: Database, attr: int, tags: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """Tags of :meth:`reread` whose answers differ from the held ones."""
+        """Return tags of :meth:`reread` whose answers differ from the held ones."""
         held = [
             self.held.get(int(db.port_guid[tag // TAG_BLOCKS]), {}).get((attr, tag % TAG_BLOCKS))
             for tag in tags.tolist()
@@ -139,7 +139,7 @@ class RouterTables:
     # -- interpretation --
 
     def prefixes(self, guid: int) -> set[int]:
-        """Prefixes of the subnets reported by the router with this port."""
+        """Return prefixes of the subnets reported by the router with this port."""
         prefixes: set[int] = set()
         held = self.held.get(guid, {})
         info = held.get((INFO, 0))

@@ -24,13 +24,13 @@ NO_PATH = 255
 
 
 def image_of_vls(vls: np.ndarray) -> np.ndarray:
-    """uint8[..., 16] VLs by SL as SLtoVLMappingTable (uint8[..., 8])."""
+    """Return uint8[..., 16] VLs by SL as SLtoVLMappingTable (uint8[..., 8])."""
     return np.asarray(vls[..., 0::2] << 4 | vls[..., 1::2]).astype(np.uint8)
 
 
 def cut_to(vls: np.ndarray, operational: np.ndarray | int) -> np.ndarray:
-    """VLs on a link with OperationalVLs code ``operational``: the low bits, and 15, which drops (as
-    in OpenSM)."""
+    """Return VLs on a link with OperationalVLs code ``operational``: the low bits, and 15, which
+    drops (as in OpenSM)."""
     mask = (1 << (np.asarray(operational, np.int64) - 1)) - 1
     return np.where(vls == DROP, DROP, vls & mask)
 
@@ -82,7 +82,8 @@ def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
 
 
 def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[SlTrouble]:
-    """One for each SL in use that ports of a kind drop or give no weight, according to the options."""
+    """Return one for each SL in use that ports of a kind drop or give no weight, according to the
+    options."""
     users, troubles = sls_in_use(config, path_sl), []
     several = PortInfo.vl_cap.get(db.port_info[qos.ports]) > 1
     for k, kind in enumerate(KINDS):

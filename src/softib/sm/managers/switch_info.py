@@ -24,8 +24,8 @@ EMPTY = LID_MCAST_MIN - 1
 
 
 def top_of(highest: int, caps: np.ndarray) -> np.ndarray:
-    """MulticastFDBTop of switches with tables of ``caps`` entries: the end of the block of the
-    highest MLID in use (0: none), so that a new group seldom changes it."""
+    """Return MulticastFDBTop of switches with tables of ``caps`` entries: the end of the block of
+    the highest MLID in use (0: none), so that a new group seldom changes it."""
     blocks = -(-(highest - EMPTY) // MFT_BLOCK) if highest else 0
     return EMPTY + np.minimum(blocks * MFT_BLOCK, caps.astype(np.int64))
 

@@ -47,7 +47,7 @@ class EndLocations:
 
     @classmethod
     def of(cls, graph: SwitchGraph) -> EndLocations:
-        """The CA ports of ``graph``."""
+        """Return the CA ports of ``graph``."""
         ends = np.flatnonzero(~graph.end_is_switch)
         return cls(
             graph.end_guid[ends],
@@ -94,7 +94,7 @@ def _key(switch: np.ndarray, port: np.ndarray) -> np.ndarray:
 
 
 def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:
-    """bool[n]: a LID of the location belongs to a present port."""
+    """Return bool[n]: a LID of the location belongs to a present port."""
     used = np.zeros((1 << 16) + 1, np.int64)
     np.add.at(used, graph.end_lid.astype(np.int64), 1)
     np.add.at(used, np.minimum(graph.end_lid.astype(np.int64) + (1 << graph.end_lmc.astype(np.int64)), 1 << 16), -1)

@@ -44,14 +44,14 @@ class LftStore:
         """Locations of hosts, present or absent."""
 
     def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
-        """The table of each of ``nodes``, None if it is unknown."""
+        """Return the table of each of ``nodes``, None if it is unknown."""
         tops = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).tolist()
         held = [self.tables.get(guid, (0, None)) for guid in db.node_guid[nodes].tolist()]
         return [table if top == now and top else None for (top, table), now in zip(held, tops, strict=True)]
 
     def held(self, db: Database, graph: SwitchGraph, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """The tables of the switches of ``graph``, uint8[n_switches, ``width``] (if no switch is known: without
-        columns), and which are known."""
+        """Return the tables of the switches of ``graph``, uint8[n_switches, ``width``] (if no
+        switch is known: without columns), and which are known."""
         tables = self.known(db, graph.switch_node)
         known = np.array([table is not None for table in tables], bool)
         held = np.full((len(tables), width if known.any() else 0), LFT_NO_ROUTE, np.uint8)
@@ -67,8 +67,8 @@ class LftStore:
 
 
 def graph_from(db: Database) -> SwitchGraph:
-    """The graph that engines route. Switches are ascending by NodeGUID: tables do not depend on the
-    order of answers.
+    """Return the graph that engines route. Switches are ascending by NodeGUID: tables do not depend
+    on the order of answers.
 
     ``switch_node`` and ``end_node`` are nodes of the database.
     """
@@ -100,9 +100,9 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None, max_op_vls: int = 5
 ) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables; ``store`` has the roots of the previous tables and the locations of hosts, and gets those
-    of the new ones. The engine uses only VLs that every link between switches has with
-    OperationalVLs of at most code ``max_op_vls``."""
+    """Return graph and tables; ``store`` has the roots of the previous tables and the locations of
+    hosts, and gets those of the new ones. The engine uses only VLs that every link between switches
+    has with OperationalVLs of at most code ``max_op_vls``."""
     store = store or LftStore()
     graph, locations = with_absent(graph_from(db), store.locations)
     store.locations = locations
@@ -122,8 +122,8 @@ def start_update(
     stage: np.ndarray | None = None,
     discard: bool = False,
 ) -> LftUpdate:
-    """The rounds that change the switches from their current tables to ``lft``; ``store`` follows them. ``stage``
-    and ``discard`` as of :class:`~softib.sm.tables.lft_plan.LftPlan`."""
+    """Return the rounds that change the switches from their current tables to ``lft``; ``store``
+    follows them. ``stage`` and ``discard`` as of :class:`~softib.sm.tables.lft_plan.LftPlan`."""
     held, known = store.held(db, graph, lft.shape[1])
     update = LftUpdate(graph, held, np.ascontiguousarray(lft), known, stage, discard)
     for s, guid in enumerate(graph.switch_guid.tolist()):

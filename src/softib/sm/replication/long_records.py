@@ -44,7 +44,7 @@ LARGEST = 1 << 26
 
 
 def cut(octets: bytes) -> list[bytes]:
-    """Pieces of at most 160 bytes."""
+    """Return pieces of at most 160 bytes."""
     packed = zlib.compress(octets, 1)
     whole = WHOLE_HEAD.pack(len(packed), zlib.crc32(packed)) + packed
     return [whole[i : i + PIECE] for i in range(0, len(whole), PIECE)]
@@ -93,7 +93,7 @@ def sl_octets(sls: SlHistory) -> bytes:
 
 
 def read_sls(pieces: list[bytes]) -> GivenSls | None:
-    """SLs of a copy, None if it has none or they are damaged."""
+    """Return SLs of a copy, None if it has none or they are damaged."""
     octets = joined(pieces)
     if octets is None or len(octets) < SLS_HEAD.size:
         return None
@@ -129,7 +129,7 @@ class SlPieces:
 
 
 def absent(locations: EndLocations, here: set[int]) -> Iterator[tuple[int, bytes]]:
-    """PortGUID and record of each stored CA port that is not in the subnet."""
+    """Yield PortGUID and record of each stored CA port that is not in the subnet."""
     away = np.flatnonzero(~np.isin(locations.guid, np.fromiter(here, np.uint64, len(here))))
     for i in away.tolist():
         where = locations.switch_guid[i], locations.port[i], locations.portnum[i], locations.lid[i], locations.lmc[i]
@@ -137,7 +137,7 @@ def absent(locations: EndLocations, here: set[int]) -> Iterator[tuple[int, bytes
 
 
 def read_absent(records: Iterable[tuple[int, bytes]]) -> EndLocations:
-    """The locations in these records."""
+    """Return the locations in these records."""
     rows = [(guid, *ABSENT.unpack(value)) for guid, value in records if len(value) == ABSENT.size]
     rows = [r for r in rows if r[4] > 0 and r[5] <= MOST_LMC and r[4] + (1 << r[5]) - 1 <= LID_UCAST_MAX]
     guid, switch, port, portnum, lid, lmc, compute = zip(*rows, strict=True) if rows else ((),) * 7
@@ -170,7 +170,8 @@ def partition_pieces(partitions: Iterable[Partition]) -> list[bytes]:
 
 
 def read_partitions(pieces: list[bytes]) -> tuple[Partition, ...] | None:
-    """Partitions of all pieces in order; None if there are none, or one is missing or damaged."""
+    """Return partitions of all pieces in order; None if there are none, or one is missing or
+    damaged."""
     text = joined(pieces)
     if text is None:
         return None

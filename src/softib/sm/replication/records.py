@@ -67,7 +67,7 @@ class Source:
     sl_pieces: SlPieces = field(default_factory=SlPieces)
 
     def all(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every existing record."""
+        """Yield every existing record."""
         for group in self.multicast.groups.groups.values():
             yield record_key(Kind.GROUP, group.mgid), _group(group)
             for guid, member in group.members.items():
@@ -84,7 +84,7 @@ class Source:
         yield from self.of_sweep().items()
 
     def of_sweep(self) -> dict[bytes, bytes]:
-        """Records that change only with a sweep, or with other settings."""
+        """Return records that change only with a sweep, or with other settings."""
         here = self.here
         out = {record_key(Kind.LID, g): LID.pack(a, b, g in here) for g, (a, b) in self.lids.items()}
         # virtual ports without a LID
@@ -101,7 +101,7 @@ class Source:
         return out
 
     def value(self, key: bytes) -> bytes | None:
-        """The record with a key of the journal, None if it no longer exists."""
+        """Return the record with a key of the journal, None if it no longer exists."""
         kind, name = key[0], key[1:]
         if kind == Kind.GROUP:
             group = self.multicast.groups.groups.get(name)
@@ -144,7 +144,7 @@ class Copied(SaRecords):
 
 
 def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
-    """``records``: key → (value, time of arrival in ps). Damaged records are left out."""
+    """Return ``records``: key → (value, time of arrival in ps). Damaged records are left out."""
     out, pieces, sls = Copied(), {}, {}
     away: list[tuple[int, bytes]] = []
     by_mgid: dict[bytes, Group] = {}

@@ -55,7 +55,7 @@ class _Sent:
     number: int = 0
 
     def tag(self, guid: int, copy: int) -> int:
-        """A new tag."""
+        """Return a new tag."""
         self.number += 1
         self.about[self.number] = guid, copy
         return self.number
@@ -146,8 +146,8 @@ class Replication:
         self._submit(records)
 
     def offer(self, now_ps: int, guid: int, lid: int) -> None:
-        """Send a full copy to the manager that will take over, if it has none. One without this class
-        lets it time out."""
+        """Send a full copy to the manager that will take over, if it has none. A manager without this class
+        does not answer, and the copy times out."""
         if guid not in self.sender.standbys and lid:
             self._copy(now_ps, guid, lid)
 

@@ -62,7 +62,7 @@ def unpacked(octets: bytes) -> Iterator[Record]:
 
 
 def request(method: Method, attr: int, lid: int, head: np.ndarray, records: bytes = b"") -> MadBatch:
-    """One request to the manager at ``lid``. ``head``: ReplicaHead (uint8[32])."""
+    """Return one request to the manager at ``lid``. ``head``: ReplicaHead (uint8[32])."""
     batch = MadBatch.zeros(1)
     mad = batch.mad[0]
     mad[: MadHeader.size] = MadHeader.pack(
@@ -80,12 +80,12 @@ def request(method: Method, attr: int, lid: int, head: np.ndarray, records: byte
 
 
 def head_of(mad: np.ndarray) -> dict[str, int]:
-    """Fields of the ReplicaHead of a MAD (uint8[256])."""
+    """Return fields of the ReplicaHead of a MAD (uint8[256])."""
     return {name: int(value) for name, value in ReplicaHead.unpack(mad[HEAD_AT:RECORDS_AT]).items()}
 
 
 def reply(query: MadBatch, head: np.ndarray) -> MadBatch:
-    """The answer to a batch of one."""
+    """Return the answer to a batch of one."""
     out = query.copy()
     out.mad[0, METHOD_AT] = int(Method.GET_RESP) | RESPONSE_BIT
     out.mad[0, HEAD_AT:RECORDS_AT], out.mad[0, RECORDS_AT:] = head, 0
@@ -117,7 +117,7 @@ class Sender:
         return [self._one(local_guid, one, octets, f) for octets, f in zip(parts, flags, strict=True)]
 
     def changed(self, local_guid: int, records: list[Record]) -> list[tuple[int, MadBatch]]:
-        """(standby's PortGUID, MAD) for each standby and each MAD that the records need."""
+        """Return (standby's PortGUID, MAD) for each standby and each MAD that the records need."""
         parts = list(packed(records))
         return [(g, self._one(local_guid, one, octets, 0)) for g, one in self.standbys.items() for octets in parts]
 
@@ -138,7 +138,8 @@ class Sender:
             del self.standbys[guid]
 
     def ready(self, guid: int) -> bool:
-        """True if this standby has acknowledged everything, or the GUID does not belong to a standby."""
+        """Return whether this standby has acknowledged everything, or the GUID does not belong to a
+        standby."""
         one = self.standbys.get(guid)
         return one is None or not one.outstanding
 
@@ -175,7 +176,7 @@ class Replica:
         self._records, self._of, self.complete = records, guid, True
 
     def take(self, head: dict[str, int], octets: bytes, now_ps: int) -> ReplicaStatus:
-        """One MAD with records."""
+        """Return one MAD with records."""
         source = head["guid"], head["copy"]
         if source != (self.guid, self.copy):
             if source[0] == self.guid and source[1] < self.copy:
@@ -203,7 +204,7 @@ class Replica:
             self._records, self._of, self.complete = self._incoming, self.guid, True
 
     def of(self, guid: int) -> Copied | None:
-        """The records of this manager, None without a full copy of them."""
+        """Return the records of this manager, None without a full copy of them."""
         return copied(self._records) if self.complete and self._of == guid else None
 
     @property

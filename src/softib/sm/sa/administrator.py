@@ -91,7 +91,7 @@ class Views:
         return both & (shared | (end == other))
 
     def filtered(self, attr: int, records: np.ndarray, end: int) -> np.ndarray:
-        """The records (uint8[n, size]) of an attribute visible to the requester ``end``."""
+        """Return the records (uint8[n, size]) of an attribute visible to the requester ``end``."""
         if not len(records) or (self.open and end >= 0):
             return records
         return records[self._visible(attr, records, end)]
@@ -220,7 +220,8 @@ class Administrator:
         return reply if answered.all() else reply[answered]
 
     def busy(self, requests: MadBatch) -> MadBatch:
-        """The answers to requests without room in the queue: BUSY, try again (IBA 13.4.7)."""
+        """Return the answers to requests without room in the queue: BUSY, try again (IBA
+        13.4.7)."""
         reply = reply_to(requests)
         H.status.set(reply.mad, int(MadStatus.BUSY))
         return reply
@@ -290,8 +291,8 @@ class Administrator:
         return self._seen(answer_of(self, request), request)
 
     def _seen(self, answer: Answer, r: Request) -> Answer:
-        """The part of an answer visible to the requester. Groups have their own rule, and the requester sees the
-        result of its own changes."""
+        """Return the part of an answer visible to the requester. Groups have their own rule, and
+        the requester sees the result of its own changes."""
         if answer.records is None or r.trusted or self.views is None or r.method not in ASKING or r.attr in SEEN_BY_ALL:
             return answer
         if r.attr == A.PATH_RECORD and r.data[DGID_AT] == MULTICAST_PREFIX and np.uint64(r.comp_mask) & BIT["dgid"]:

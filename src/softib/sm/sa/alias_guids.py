@@ -91,7 +91,7 @@ class AliasGuids:
             self.owners[wanted] = guid
 
     def block(self, guid: int, block: int) -> bytes | None:
-        """The entries of a block as on the wire, None if the port has none."""
+        """Return the entries of a block as on the wire, None if the port has none."""
         table = self.tables.get(guid)
         held = None if table is None else table[block * GUID_BLOCK : (block + 1) * GUID_BLOCK]
         return None if held is None or not held.any() else held.astype(">u8").tobytes()
@@ -112,7 +112,7 @@ class AliasGuids:
     # -- the subnet --
 
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """(aliases ascending, PortGUID of each), uint64[n]."""
+        """Return (aliases ascending, PortGUID of each), uint64[n]."""
         aliases = np.array(sorted(self.owners), np.uint64)
         return aliases, np.array([self.owners[a] for a in aliases.tolist()], np.uint64)
 
@@ -123,7 +123,7 @@ class AliasGuids:
                 self.changed[guid, block] = None
 
     def take(self) -> list[tuple[int, int, np.ndarray]]:
-        """(PortGUID, block, its entries) to write; the list is then empty."""
+        """Return (PortGUID, block, its entries) to write; the list is then empty."""
         blocks = [
             (guid, block, self.tables[guid][block * GUID_BLOCK : (block + 1) * GUID_BLOCK])
             for guid, block in self.changed

@@ -32,7 +32,7 @@ ARRAYS = (("data8", 2), ("data16", 4), ("data32", 8), ("data64", 16))
 
 
 def dump(server: SaManager, now_ps: int) -> str:
-    """All of it. Leases are the remaining times."""
+    """Return all of it. Leases are the remaining times."""
     lines = [
         line
         for g in sorted(server.groups.groups.values(), key=lambda g: g.mlid)
@@ -202,7 +202,8 @@ def _read_service(fields: dict[str, str], out: SaRecords, now_ps: int) -> None:
 
 
 def _elements(text: str, digits: int) -> list[int]:
-    """Elements of ``0x…:0x…``. OpenSM writes ``0x`` only before the first element of each half, and pads them."""
+    """Return elements of ``0x…:0x…``. OpenSM writes ``0x`` only before the first element of each
+    half, and pads them."""
     plain = text.replace("0x", "").replace(":", "")
     if len(plain) % digits:
         raise ValueError(f"{text} is not a list of numbers with {digits} digits")

@@ -108,7 +108,7 @@ class FairQueue:
 
 
 def _tables(requests: MadBatch) -> list[int]:
-    """The attribute of each request for a table, GET_COST for the others."""
+    """Return the attribute of each request for a table, GET_COST for the others."""
     mad = requests.mad
     attr = mad[:, ATTR_AT].astype(np.int64) << 8 | mad[:, ATTR_AT + 1]
     return np.where(np.isin(mad[:, METHOD_AT], TABLES), attr, GET_COST).tolist()

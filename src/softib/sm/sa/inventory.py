@@ -117,7 +117,7 @@ class Inventory:
 
 
 def pkey_blocks(db: Database, ports: np.ndarray) -> np.ndarray:
-    """int64[n]: blocks of each port's P_Key table (PartitionCap; of external switch ports
+    """Return int64[n]: blocks of each port's P_Key table (PartitionCap; of external switch ports
     PartitionEnforcementCap)."""
     node = db.port_node[ports]
     partition_cap = NodeInfo.partition_cap.get(db.node_info[node])

@@ -31,7 +31,7 @@ LINK_LOCAL = 2
 
 
 def group_record(group: Group, gid: tuple[int, int] = (0, 0), member: Member | None = None) -> np.ndarray:
-    """uint8[56]: the group, or one of its members."""
+    """Return uint8[56]: the group, or one of its members."""
     exactly = int(Selector.EXACTLY)
     mgid = np.frombuffer(group.mgid, ">u8").astype(np.uint64)
     return R.pack(
@@ -98,7 +98,7 @@ class Multicast:
         return Answer(records=group_record(group, gid, member)[None])
 
     def _port(self, subnet: Subnet, r: Request) -> tuple[int, int]:
-        """(end that joins or leaves, status)"""
+        """Return (end that joins or leaves, status)"""
         needed = BIT["port_gid"] | BIT["join_state"]
         if r.comp_mask & needed != needed:
             return -1, E.REQ_INSUFFICIENT_COMPONENTS
@@ -222,7 +222,7 @@ class Multicast:
         return Answer(records=groups[self._levels_match(groups, r, Selector.EXACTLY)])
 
     def _levels_match(self, table: np.ndarray, r: Request, unstated: Selector) -> np.ndarray:
-        """bool[n]: groups (uint8[n, 56]) whose MTU, rate and lifetime are as requested;
+        """Return bool[n]: groups (uint8[n, 56]) whose MTU, rate and lifetime are as requested;
         ``unstated`` is the selector of a level that comes without one."""
         keep = np.ones(len(table), bool)
         for name in ("mtu", "rate", "packet_life_time"):
@@ -247,6 +247,6 @@ def _allowed(mgid: bytes) -> bool:
 
 
 def broadcast_mgid(pkey: int, scope: int = DEFAULT_SCOPE) -> bytes:
-    """MGID of IPoIB's broadcast group of a partition (RFC 4391, 4)."""
+    """Return MGID of IPoIB's broadcast group of a partition (RFC 4391, 4)."""
     full = (pkey | DEFAULT_PKEY & 0x8000).to_bytes(2, "big")
     return bytes((0xFF, 0x10 | scope, 0x40, 0x1B)) + full + bytes(6) + b"\xff\xff\xff\xff"

@@ -93,7 +93,7 @@ def reply_to(requests: MadBatch) -> MadBatch:
 
 
 def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
-    """The answer to a single Get, ``mad`` its 256 bytes: status 0 and ``record``."""
+    """Return the answer to a single Get, ``mad`` its 256 bytes: status 0 and ``record``."""
     out = bytearray(MAD_SIZE)
     out[:RMPP_HEADER] = mad[:RMPP_HEADER]
     out[METHOD_AT] = SaMethod.GET_RESP
@@ -124,8 +124,8 @@ def fill(mad: np.ndarray, status: int, record: np.ndarray | None = None) -> None
 
 
 def fill_table(mad: np.ndarray, records: np.ndarray) -> bytes | None:
-    """One answer (uint8[256]) with a table (uint8[n, size]); the whole message if it is longer than a MAD, else
-    None."""
+    """Return one answer (uint8[256]) with a table (uint8[n, size]); the whole message if it is
+    longer than a MAD, else None."""
     data = records.reshape(-1)
     segments = max(1, -(-len(data) // SA_DATA_OCTETS))
     H.attr_offset.set(mad, records.shape[1] // 8 if len(records) else 0)
@@ -143,15 +143,15 @@ def fill_table(mad: np.ndarray, records: np.ndarray) -> bytes | None:
 
 
 def selected_components(record: type[Structure], comp_mask: int) -> list[str]:
-    """Names of the components that a mask selects, in the order of the record. Reserved ones are
-    left out."""
+    """Return names of the components that a mask selects, in the order of the record. Reserved ones
+    are left out."""
     return [n for bit, n in enumerate(COMPONENTS[record]) if n is not None and comp_mask >> bit & 1]
 
 
 def matching(
     record: type[Structure], table: np.ndarray, comp_mask: int, query: np.ndarray, skip: frozenset[str] = frozenset()
 ) -> np.ndarray:
-    """Rows of ``table`` (uint8[n, size]) whose selected components equal those of ``query``
+    """Return rows of ``table`` (uint8[n, size]) whose selected components equal those of ``query``
     (uint8[size]). int64[m]
 
     Components in ``skip`` are not compared: the kind of record has a separate rule for them.

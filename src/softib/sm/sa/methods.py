@@ -105,7 +105,7 @@ def _from_devices(a: Administrator, r: Request) -> Answer:
 
 
 def _class_port_info(a: Administrator, r: Request) -> Answer:
-    """ClassPortInfo (IBA 13.4.8.1, 15.2.5.1); nothing is redirected."""
+    """Return ClassPortInfo (IBA 13.4.8.1, 15.2.5.1); nothing is redirected."""
     info = ClassPortInfo.pack(
         base_version=1,
         class_version=2,
@@ -155,7 +155,7 @@ def _path(a: Administrator, r: Request) -> Answer:
 
 
 def _path_to_group(a: Administrator, r: Request) -> Answer:
-    """A path to a multicast GID: the group's MLID and levels."""
+    """Return a path to a multicast GID: the group's MLID and levels."""
     assert a.paths is not None
     group = a.multicast.groups.groups.get(r.data[DGID_AT : DGID_AT + 16].tobytes())
     if group is None or not (r.trusted or (r.end >= 0 and a.members.has(r.end, group.pkey & 0x7FFF))):

@@ -24,8 +24,8 @@ PORTNUM_AT = 56
 
 
 def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]:
-    """The nodes on the best path, and its PathRecord (uint8[1 or 0, 64]): a requester that may see the path sees
-    the trace. Both ends must be given."""
+    """Return the nodes on the best path, and its PathRecord (uint8[1 or 0, 64]): a requester that
+    may see the path sees the trace. Both ends must be given."""
     no_path = PathRecord.zeros(0)
     q, mask = r.data[None, : PathRecord.size], np.array([r.comp_mask], np.uint64)
     source, target, status = paths.ends(q, mask)
@@ -62,8 +62,8 @@ def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]
 
 
 def _hops(subnet: Subnet, source: int, target: int, dlid: int) -> list[tuple[int, int, int]] | None:
-    """(node, ingress portnum, egress portnum) of each node; -1 at the beginning and end. None: the path does not
-    arrive."""
+    """Return (node, ingress portnum, egress portnum) of each node; -1 at the beginning and end.
+    None: the path does not arrive."""
     db, lft = subnet.db, subnet.routing.lft
     node, into = int(db.port_node[source]), -1
     hops: list[tuple[int, int, int]] = []

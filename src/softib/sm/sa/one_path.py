@@ -94,7 +94,7 @@ class OnePath:
         return lambda source, target: int(sls[row[source], end[target]])
 
     def reply(self, request: MadBatch, sa_key: int) -> MadBatch | None:
-        """The answer to one MAD; None: use the columns."""
+        """Return the answer to one MAD; None: use the columns."""
         mad = request.mad[0].tobytes()
         if mad[: len(PATH_GET)] != PATH_GET or mad[ATTR_AT : ATTR_AT + 2] != PATH_ATTRIBUTE:
             return None
@@ -108,8 +108,8 @@ class OnePath:
         return None if record is None else short_reply(request, mad, record)
 
     def get(self, question: bytes, mask: int, asks: int = -1) -> bytes | None:
-        """The record (64 bytes) for a PathRecord and its component mask, for the requesting end; None: use the
-        columns."""
+        """Return the record (64 bytes) for a PathRecord and its component mask, for the requesting
+        end; None: use the columns."""
         if mask & ~PLAIN or self.subnet.config.qos_policy is not None:
             return None
         dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _QUERY.unpack(question)
@@ -144,7 +144,7 @@ class OnePath:
         )
 
     def _end(self, mask: int, gid_bit: int, prefix: int, guid: int, lid_bit: int, lid: int) -> int:
-        """The end given by GID and LID, -1 if they do not name the same one."""
+        """Return the end given by GID and LID, -1 if they do not name the same one."""
         end = -1
         if mask & gid_bit:
             end = self._end_of_guid.get(guid, -1) if prefix in (self.prefix, LINK_LOCAL) else -1
@@ -156,7 +156,8 @@ class OnePath:
         return end
 
     def _partition(self, source: int, target: int, wanted: int) -> tuple[int, int] | None:
-        """P_Key and SL of the first partition that both share, one of them as a full member (IBA 10.9.3)."""
+        """Return P_Key and SL of the first partition that both share, one of them as a full member
+        (IBA 10.9.3)."""
         state, pkeys, sls = self._partitions
         for row, base in enumerate(pkeys):
             of, at = state[row, source], state[row, target]
@@ -165,7 +166,7 @@ class OnePath:
         return None
 
     def _walk(self, p: int, d: int, dlid: int) -> tuple[int, int] | None:
-        """Smallest MTU and rate on the path, None if there is none."""
+        """Return smallest MTU and rate on the path, None if there is none."""
         table, source, target, lid, hops, mtu, rank = self._walk_args
         source[0], target[0], lid[0] = p, d, dlid
         walk(table, source, target, lid, hops, mtu, rank)
@@ -173,5 +174,5 @@ class OnePath:
 
 
 def _view(array: np.ndarray) -> memoryview:
-    """Its elements as Python integers, five times as fast as NumPy's."""
+    """Return its elements as Python integers, five times as fast as NumPy's."""
     return np.ascontiguousarray(array).data

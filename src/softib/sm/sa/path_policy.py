@@ -74,8 +74,8 @@ class PathPolicy:
         service: np.ndarray,
         by_service: np.ndarray,
     ) -> np.ndarray:
-        """int64[n]: the level of each request. ``pkey`` and ``qos_class`` int64[n] are NONE if not given,
-        ``service`` uint64[n] counts if ``by_service``."""
+        """Return int64[n]: the level of each request. ``pkey`` and ``qos_class`` int64[n] are NONE
+        if not given, ``service`` uint64[n] counts if ``by_service``."""
         level, left = np.zeros(len(source), np.int64), np.ones(len(source), bool)
         for rule in self.policy.rules:
             fits = left & self._ends_fit(rule, source, target)
@@ -104,7 +104,8 @@ class PathPolicy:
 
 
 def unmatched(subnet: Subnet, members: Members) -> list[str]:
-    """Notes on the port groups of the subnet's QoS policy without ports: their rules match no port."""
+    """Return notes on the port groups of the subnet's QoS policy without ports: their rules match
+    no port."""
     policy = subnet.config.qos_policy
     if policy is None:
         return []
@@ -117,7 +118,7 @@ def unmatched(subnet: Subnet, members: Members) -> list[str]:
 
 
 def inside(values: np.ndarray, ranges: Ranges, mask: int = (1 << 64) - 1) -> np.ndarray:
-    """bool[n]: ``values`` uint64[n] within one of the ranges, masked with ``mask``."""
+    """Return bool[n]: ``values`` uint64[n] within one of the ranges, masked with ``mask``."""
     within = np.zeros(len(values), bool)
     cut = np.asarray(values, np.uint64) & np.uint64(mask)
     for first, last in ranges:

@@ -49,7 +49,8 @@ class Paths:
     # -- ends --
 
     def ends(self, q: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(source end, target end, status) of each query (uint8[n, 64], uint64[n]); ends are ANY if not given."""
+        """Return (source end, target end, status) of each query (uint8[n, 64], uint64[n]); ends are
+        ANY if not given."""
         status = np.zeros(len(q), np.uint16)
         source = self._end(q, mask, "sgid", "slid", status)
         target = self._end(q, mask, "dgid", "dlid", status)
@@ -81,14 +82,16 @@ class Paths:
     def gets(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best path of each pair (all given): (records uint8[n, 64], bool[n] where one exists)."""
+        """Return the best path of each pair (all given): (records uint8[n, 64], bool[n] where one
+        exists)."""
         records, owner = self.between(q, mask, source, target, np.ones(len(q), np.int64))
         out, there = np.zeros((len(q), R.size), np.uint8), np.zeros(len(q), bool)
         out[owner], there[owner] = records, True
         return out, there
 
     def table(self, q: np.ndarray, mask: np.ndarray, source: int, target: int, most: int) -> np.ndarray | None:
-        """All paths of one query (uint8[1, 64], uint64[1]), at most ``most`` of a pair; None: too many."""
+        """Return all paths of one query (uint8[1, 64], uint64[1]), at most ``most`` of a pair;
+        None: too many."""
         n = len(self.subnet)
         from_ = np.arange(n) if source == ANY else np.array([source])
         to = np.arange(n) if target == ANY else np.array([target])
@@ -108,7 +111,7 @@ class Paths:
     def between(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray, most: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(records, row of the query of each) of pairs of ends, up to ``most[i]`` each."""
+        """Return (records, row of the query of each) of pairs of ends, up to ``most[i]`` each."""
         row, slid, dlid = self._lid_pairs(q, mask, source, target)
         records, good = self._solve(q[row], mask[row], source[row], target[row], slid, dlid)
         row = row[good]
@@ -197,7 +200,7 @@ class Paths:
     def _levels(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray, pkey: np.ndarray
     ) -> np.ndarray:
-        """int64[n]: the QoS level of each request, 0 without a policy."""
+        """Return int64[n]: the QoS level of each request, 0 without a policy."""
         if self.policy is None:
             return np.zeros(len(q), np.int64)
         qos_class = np.where(mask & BIT["qos_class"], R.qos_class.get(q).astype(np.int64), NONE)
@@ -208,7 +211,7 @@ class Paths:
     def _partition(
         self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray, level: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(P_Key, SL) of each pair, among the partitions allowed by its level."""
+        """Return (P_Key, SL) of each pair, among the partitions allowed by its level."""
         if self.policy is None or all(rows.all() for rows in self.policy.partitions_of_level):
             return self.members.common(source, target, wanted)
         pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
@@ -232,7 +235,7 @@ class Paths:
 
 
 def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """The smaller of both, if there is a limit."""
+    """Return the smaller of both, if there is a limit."""
     return np.where(limit == NONE, have, np.minimum(have, limit))
 
 
@@ -260,8 +263,8 @@ def _chosen(
 
 @functools.cache
 def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets from the base LIDs: the diagonal first (paths without a common LID), then the others
-    by source."""
+    """Return offsets from the base LIDs: the diagonal first (paths without a common LID), then the
+    others by source."""
     both = min(sources, targets)
     pairs = [(i, i) for i in range(both)]
     pairs += [(i, j) for i in range(sources) for j in range(targets) if i != j or i >= both]
@@ -278,7 +281,7 @@ def hops_table(s: Subnet) -> Any:
 
 
 def path_to_group(subnet: Subnet, group: Group, source: int) -> np.ndarray:
-    """uint8[64]: the path from an end to a multicast group."""
+    """Return uint8[64]: the path from an end to a multicast group."""
     exactly = int(Selector.EXACTLY)
     sgid = np.array([subnet.config.subnet_prefix, int(subnet.end_guid[source])], np.uint64)
     return R.pack(

@@ -49,8 +49,8 @@ class Kind:
 
 
 def _nodes(a: Administrator) -> np.ndarray:
-    """NodeRecord (15.2.5.2), one for each end port, ascending by LID. PortGUID and LocalPortNum are
-    those of the end port."""
+    """Return NodeRecord (15.2.5.2), one for each end port, ascending by LID. PortGUID and
+    LocalPortNum are those of the end port."""
     subnet = a.administered
     db, ends = subnet.db, slice(subnet.physical)
     nodes = subnet.end_node[ends]
@@ -69,8 +69,8 @@ def _nodes(a: Administrator) -> np.ndarray:
 
 
 def _ports(a: Administrator) -> np.ndarray:
-    """PortInfoRecord (15.2.5.3) of each port whose PortInfo is known, ascending by LID and portnum.
-    All ports of a switch have the LID of its port 0."""
+    """Return PortInfoRecord (15.2.5.3) of each port whose PortInfo is known, ascending by LID and
+    portnum. All ports of a switch have the LID of its port 0."""
     subnet = a.administered
     rows = subnet.ports_with_info
     out = PortInfoRecord.zeros(len(rows))
@@ -81,7 +81,7 @@ def _ports(a: Administrator) -> np.ndarray:
 
 
 def _switches(a: Administrator) -> np.ndarray:
-    """SwitchInfoRecord (15.2.5.5), ascending by LID."""
+    """Return SwitchInfoRecord (15.2.5.5), ascending by LID."""
     subnet = a.administered
     rows = subnet.switch_rows
     out = SwitchInfoRecord.zeros(len(rows))
@@ -91,8 +91,8 @@ def _switches(a: Administrator) -> np.ndarray:
 
 
 def _lfts(a: Administrator) -> np.ndarray:
-    """LinearForwardingTableRecord (15.2.5.6) as written to the switches, ascending by LID and
-    block; blocks up to LinearFDBTop."""
+    """Return LinearForwardingTableRecord (15.2.5.6) as written to the switches, ascending by LID
+    and block; blocks up to LinearFDBTop."""
     subnet = a.administered
     rows, lft = subnet.switch_rows, subnet.routing.lft
     blocks = lft.shape[1] // LFT_BLOCK
@@ -104,8 +104,8 @@ def _lfts(a: Administrator) -> np.ndarray:
 
 
 def _mfts(a: Administrator) -> np.ndarray:
-    """MulticastForwardingTableRecord (15.2.5.8) as written to the switches, ascending by LID, block
-    and position; empty blocks are left out."""
+    """Return MulticastForwardingTableRecord (15.2.5.8) as written to the switches, ascending by
+    LID, block and position; empty blocks are left out."""
     subnet, out = a.administered, []
     for row in subnet.switch_rows.tolist():
         mft = a.multicast.groups.table_of(int(subnet.graph.switch_guid[row]))
@@ -118,8 +118,8 @@ def _mfts(a: Administrator) -> np.ndarray:
 
 
 def _managers(a: Administrator) -> np.ndarray:
-    """SMInfoRecord (15.2.5.10): this manager first, then those that answered it. The SM_Key is left
-    out."""
+    """Return SMInfoRecord (15.2.5.10): this manager first, then those that answered it. The SM_Key
+    is left out."""
     subnet = a.administered
     ports = [subnet.db.sm_port, *a.other_managers]
     out = SMInfoRecord.zeros(len(ports))
@@ -130,8 +130,8 @@ def _managers(a: Administrator) -> np.ndarray:
 
 
 def _links(a: Administrator) -> np.ndarray:
-    """LinkRecord (15.2.5.13): every cable once in each direction, ascending by LID and portnum of
-    this end."""
+    """Return LinkRecord (15.2.5.13): every cable once in each direction, ascending by LID and
+    portnum of this end."""
     db, lid = a.administered.db, a.administered.lid_of_port
     rows = np.flatnonzero(db.port_peer >= 0)
     rows = rows[(lid[rows] > 0) & (lid[db.port_peer[rows]] > 0)]
@@ -141,8 +141,8 @@ def _links(a: Administrator) -> np.ndarray:
 
 
 def _guids(a: Administrator) -> np.ndarray:
-    """GUIDInfoRecord (15.2.5.18), as many blocks of an end port as its GUIDCap needs, ascending by
-    LID and block. Entry 0 of block 0 is the PortGUID, the others are alias GUIDs."""
+    """Return GUIDInfoRecord (15.2.5.18), as many blocks of an end port as its GUIDCap needs,
+    ascending by LID and block. Entry 0 of block 0 is the PortGUID, the others are alias GUIDs."""
     subnet = a.administered
     cap = PortInfo.guid_cap.get(subnet.db.port_info[subnet.end_port[: subnet.physical]]).astype(np.int64)
     end, block = spread(np.maximum(1, -(-cap // GUID_BLOCK)))

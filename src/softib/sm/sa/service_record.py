@@ -104,7 +104,7 @@ class Services:
 
 
 def _keyless(record: np.ndarray) -> np.ndarray:
-    """uint8[1, 176] without the ServiceKey: no answer shows it (IBA C15-0.1.14)."""
+    """Return uint8[1, 176] without the ServiceKey: no answer shows it (IBA C15-0.1.14)."""
     out = record[None].copy()
     R.service_key.set(out, np.zeros((1, 2), np.uint64))
     return out

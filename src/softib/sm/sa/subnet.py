@@ -163,7 +163,8 @@ class Subnet:
         return ends[np.argsort(self.end_lid[ends], kind="stable")]
 
     def is_off_subnet(self, gid: np.ndarray) -> np.ndarray:
-        """bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix that is not link-local."""
+        """Return bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix
+        that is not link-local."""
         prefix = gid[:, 0]
         multicast = (prefix >> np.uint64(56)) == np.uint64(0xFF)
         here = (prefix == np.uint64(self.config.subnet_prefix)) | (prefix == np.uint64(LINK_LOCAL))
@@ -182,7 +183,8 @@ class Subnet:
         return ends
 
     def _routers_to(self, prefix: int) -> np.ndarray:
-        """Ends of the routers that may lead to the subnet. Prefix routes take precedence over reports of routers."""
+        """Return ends of the routers that may lead to the subnet. Prefix routes take precedence
+        over reports of routers."""
         if self.config.prefix_routes is not None:
             route = next((r for r in self.config.prefix_routes if r.prefix in (None, prefix)), None)
             if route is None:

@@ -71,7 +71,7 @@ class Subscriptions:
         return one in self._all
 
     def remove(self, old: Subscription) -> bool:
-        """False if there was none."""
+        """Return false if there was none."""
         if old not in self._all:
             return False
         del self._all[old]
@@ -84,7 +84,7 @@ class Subscriptions:
             self.remove(left)
 
     def wanted_by(self, notice: np.ndarray, issuer: tuple[int, int]) -> list[Subscription]:
-        """Subscribers whose subscription matches a Notice (uint8[64]) of this issuer."""
+        """Return subscribers whose subscription matches a Notice (uint8[64]) of this issuer."""
         n = {f.name: int(f.get(notice)) for f in Notice.named() if f.count == 1}
         gid = issuer
         if n["is_generic"] and n["trap_number"] in GID_TRAPS:
@@ -110,8 +110,8 @@ def _matches(s: Subscription, n: dict[str, int], gid: tuple[int, int]) -> bool:
 
 
 def gid_notice(trap: int, gid: tuple[int, int], lid: int) -> np.ndarray:
-    """uint8[64]: 64 GID in service, 65 out of service, 66 group created, 67 deleted; ``lid`` is the
-    manager's."""
+    """Return uint8[64]: 64 GID in service, 65 out of service, 66 group created, 67 deleted; ``lid``
+    is the manager's."""
     details = TrapGid.pack(gid=np.array(gid, np.uint64))
     return Notice.pack(
         is_generic=1,
@@ -200,7 +200,8 @@ def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | N
 
 
 def inform_table(subscriptions: Subscriptions) -> np.ndarray:
-    """uint8[subscriptions, 64]; ``enum`` counts the subscriptions of one subscriber from 0."""
+    """Return uint8[subscriptions, 64]; ``enum`` counts the subscriptions of one subscriber from
+    0."""
     out = InformInfoRecord.zeros(len(subscriptions.all))
     seen: dict[tuple[int, int], int] = {}
     for row, s in zip(out, subscriptions.all, strict=True):

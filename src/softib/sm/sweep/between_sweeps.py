@@ -89,7 +89,7 @@ class BetweenSweeps:
         return self.has.sa_manager.subnet
 
     def wanted(self, now_ps: int) -> str:
-        """The task, or first phase of a sweep, that is due at once; "" for none."""
+        """Return the task, or first phase of a sweep, that is due at once; "" for none."""
         m, schedule = self.mastership, self.schedule
         sa, master = self.has.sa_manager, m.state == SmState.MASTER
         if m.ready:
@@ -115,7 +115,8 @@ class BetweenSweeps:
         return ""
 
     def due(self, now_ps: int) -> str:
-        """The task due by the clock, "" for none. A light sweep that is overdue starts a sweep."""
+        """Return the task due by the clock, "" for none. A light sweep that is overdue starts a
+        sweep."""
         m, schedule = self.mastership, self.schedule
         if m.state == SmState.MASTER and schedule.overdue(now_ps):
             return ""

@@ -179,8 +179,8 @@ class Features:
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> np.ndarray | None:
-        """Requests without a good answer: the state of these devices is unknown. Returns the nodes (rows) to name in
-        the report, None if it names them already or need not."""
+        """Return requests without a good answer: the state of these devices is unknown. Returns the
+        nodes (rows) to name in the report, None if it names them already or need not."""
         db = self.database
         if phase == "congestion":
             nodes = np.unique(db.port_node[tags])

@@ -138,8 +138,8 @@ class Rediscovery(Discovery):
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
 
     def _unproved(self, node: int) -> int:
-        """The unproved port nearest to the manager on the route to ``node``; PROVED, or UNREACHABLE if no cable
-        leads there."""
+        """Return the unproved port nearest to the manager on the route to ``node``; PROVED, or
+        UNREACHABLE if no cable leads there."""
         nearest, owner = PROVED, self.db.port_node
         while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
             if port not in self._proved:

@@ -29,7 +29,7 @@ class Answers:
 
 
 def by_attribute(done: Completed) -> Iterator[Answers]:
-    """The answers of ``done``; an attribute's refusals come before its good answers."""
+    """Yield the answers of ``done``; an attribute's refusals come before its good answers."""
     mad, tags, attr, refused = done.batch.mad, done.tags, done.attr, done.refused
     if done.timed_out:
         yield from (Answers(a, tags[attr == a]) for a in np.unique(attr).tolist())

@@ -217,7 +217,7 @@ class Sweep:
         link_mgr.queue_config(db, self.queue, self.wanted, ends)
 
     def _reregister(self) -> np.ndarray:
-        """bool[ports]: ports whose clients shall subscribe and join again."""
+        """Return bool[ports]: ports whose clients shall subscribe and join again."""
         registered = np.zeros(0, np.uint64) if self.registered is None else self.registered
         new: np.ndarray = ~np.isin(self.database.port_guid, registered)
         return new & (not self.config.no_clients_rereg)
@@ -274,8 +274,8 @@ class Sweep:
         self.more_tables()
 
     def _restarted_ends(self) -> set[int]:
-        """:attr:`fresh_ends` except switches that only appeared reset until their tables were read back, and hosts
-        that were cut off."""
+        """Return :attr:`fresh_ends` except switches that only appeared reset until their tables
+        were read back, and hosts that were cut off."""
         assert self.graph is not None
         db, nodes = self.database, self.graph.switch_node
         read = nodes[[table is not None for table in self.store.known(db, nodes)]]
@@ -344,6 +344,6 @@ class Sweep:
         return set(db.port_guid[ends[self.fresh[ends]]].tolist())
 
     def members(self) -> Members:
-        """Partition memberships of the subnet's end ports."""
+        """Return partition memberships of the subnet's end ports."""
         assert self.subnet is not None
         return members_of(self.subnet, list(self.config.known_partitions), self.config.allow_both_pkeys)

@@ -88,7 +88,8 @@ MOST_VLS = 5
 
 
 def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
-    """(NodeGUID, message) of devices with another or an impossible capacity compared with the previous sweep."""
+    """Return (NodeGUID, message) of devices with another or an impossible capacity compared with
+    the previous sweep."""
     lines: list[tuple[int, str]] = []
     _, old, new = np.intersect1d(before.node_guid, db.node_guid, return_indices=True)
     same = (before.node_type[old] == db.node_type[new]) & (before.node_nports[old] == db.node_nports[new])
@@ -125,7 +126,7 @@ def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
 
 
 def returned(before: Database, db: Database) -> np.ndarray:
-    """Nodes (rows of ``db``) absent in the previous sweep."""
+    """Return nodes (rows of ``db``) absent in the previous sweep."""
     away: np.ndarray = np.flatnonzero(~np.isin(db.node_guid, before.node_guid))
     return away
 
@@ -172,7 +173,8 @@ def changed_neighbours(before: Database, db: Database) -> list[str]:
 
 
 def wrong_tops(db: Database, nodes: np.ndarray, switch_info: np.ndarray, top: int) -> list[tuple[int, str]]:
-    """(NodeGUID, message) of switches whose answer to a Set of LinearFDBTop has another one (uint8[n, 64])."""
+    """Return (NodeGUID, message) of switches whose answer to a Set of LinearFDBTop has another one
+    (uint8[n, 64])."""
     read = SwitchInfo.linear_fdb_top.get(switch_info)
     wrong = np.flatnonzero(read != top)
     return [
@@ -182,7 +184,8 @@ def wrong_tops(db: Database, nodes: np.ndarray, switch_info: np.ndarray, top: in
 
 
 def wrong_lids(db: Database, ports: np.ndarray, port_info: np.ndarray) -> list[tuple[int, str]]:
-    """(NodeGUID, message) of end ports whose answer to a Set of their LID has another one (uint8[n, 64])."""
+    """Return (NodeGUID, message) of end ports whose answer to a Set of their LID has another one
+    (uint8[n, 64])."""
     read = PortInfo.lid.get(port_info)
     wrong = np.flatnonzero(read != db.port_lid[ports])
     return [
@@ -201,13 +204,13 @@ def _what(db: Database, node: int) -> str:
 
 
 def _cables(db: Database) -> tuple[np.ndarray, np.ndarray]:
-    """Ports of switches with a cable, and their peers."""
+    """Return ports of switches with a cable, and their peers."""
     port = np.flatnonzero(db.external & (db.port_peer >= 0))
     return port, db.port_peer[port]
 
 
 def _place(db: Database, ports: np.ndarray) -> np.ndarray:
-    """(NodeGUID, portnum) as one comparable value each."""
+    """Return (NodeGUID, portnum) as one comparable value each."""
     out = np.zeros(len(ports), [("guid", np.uint64), ("portnum", np.uint8)])
     out["guid"], out["portnum"] = db.node_guid[db.port_node[ports]], db.port_num[ports]
     return out

@@ -107,8 +107,8 @@ class LftUpdate:
         return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
 
     def next_round(self) -> np.ndarray:
-        """The Sets of the next round: ``switch * blocks + block`` of each, whose image is that row
-        of :attr:`images`."""
+        """Return the Sets of the next round: ``switch * blocks + block`` of each, whose image is
+        that row of :attr:`images`."""
         stop = self._at
         if self._at < len(self._switch):
             stop = int(np.searchsorted(self._step, self._step[self._at], side="right"))

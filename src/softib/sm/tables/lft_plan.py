@@ -102,13 +102,13 @@ def _plan(
 
 
 def _sl_mask(config: SmConfig) -> int:
-    """SLs of packets if the engine assigns none."""
+    """Return SLs of packets if the engine assigns none."""
     return sum(1 << sl for sl in {0, *sls_in_use(config, None)})
 
 
 def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
-    """The engine's map, else that of the QoS options for switches' external ports, cut to the data VLs of links
-    (``most``)."""
+    """Return the engine's map, else that of the QoS options for switches' external ports, cut to
+    the data VLs of links (``most``)."""
     if routing.sl2vl is not None:
         return np.asarray(routing.sl2vl)
     vls = np.array((config.qos or QosConfig()).tables("swe").sl2vl, np.uint8)

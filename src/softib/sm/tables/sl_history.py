@@ -62,7 +62,7 @@ class SlHistory:
         return bool(self.masks.any())
 
     def before(self, graph: SwitchGraph) -> np.ndarray:
-        """uint16[n_switches, ends] of ``graph``, or [1, 1] if all pairs are equal."""
+        """Return uint16[n_switches, ends] of ``graph``, or [1, 1] if all pairs are equal."""
         if not self.by_pair:
             return np.full((1, 1), self.every, np.uint16)
         out = np.full((graph.n_switches, len(graph.end_guid)), self.every, np.uint16)
@@ -72,8 +72,8 @@ class SlHistory:
         return out
 
     def use(self, graph: SwitchGraph, routing: Routing, others: int, sl2vl: np.ndarray) -> SlUse:
-        """SLs before and with the tables of ``routing``; ``others``: mask of the SLs that pairs use if the engine
-        assigns none."""
+        """Return SLs before and with the tables of ``routing``; ``others``: mask of the SLs that
+        pairs use if the engine assigns none."""
         fresh = np.full((1, 1), others, np.uint16) if routing.path_sl is None else sl_masks(graph, routing.path_sl)
         return SlUse(self.before(graph), fresh, sl2vl)
 
@@ -90,7 +90,7 @@ class SlHistory:
 
 
 def _rows(guids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ``guids`` that are in ``known``, and their rows there."""
+    """Return rows of ``guids`` that are in ``known``, and their rows there."""
     order = np.argsort(known, kind="stable")
     at = np.minimum(np.searchsorted(known[order], guids), len(known) - 1)
     rows = np.flatnonzero(known[order[at]] == guids)

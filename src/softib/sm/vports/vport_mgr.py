@@ -50,7 +50,7 @@ MOST_PKEY_BLOCKS = 64
 
 
 def may_have(db: Database) -> np.ndarray:
-    """Ports (rows) of adapters that report virtual ports."""
+    """Return ports (rows) of adapters that report virtual ports."""
     says = (PortInfo.cap_mask2.get(db.port_info) & CapMask2.VIRTUALIZATION) > 0
     says &= db.node_type[db.port_node] == NodeType.CA
     if not says.any():
@@ -69,7 +69,8 @@ def look_for_changes(db: Database, queue: RequestQueue) -> None:
 
 
 def changed_nodes(db: Database, tags: np.ndarray, data: np.ndarray) -> set[int]:
-    """NodeGUIDs of those whose answers to :func:`look_for_changes` report changed states of virtual ports."""
+    """Return NodeGUIDs of those whose answers to :func:`look_for_changes` report changed states of
+    virtual ports."""
     changed = ~tags[VirtualizationInfo.vport_state_change.get(data) > 0]
     return set(db.node_guid[db.port_node[changed]].tolist())
 
@@ -203,7 +204,7 @@ class VPortManager(SweepExtension):
     # -- configuration --
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows whose port is ACTIVE, and their ports."""
+        """Return rows whose port is ACTIVE, and their ports."""
         ports = self.table.ports(self.db)
         rows = np.flatnonzero(ports >= 0)
         rows = rows[self.db.port_state()[ports[rows]] == PortState.ACTIVE]

@@ -72,13 +72,13 @@ class VPortTable:
         return np.maximum(1, -(-VNodeInfo.partition_cap.get(self.vnode).astype(np.int64) // 32))
 
     def copy(self) -> VPortTable:
-        """An independent table with the same rows."""
+        """Return an independent table with the same rows."""
         out = self.take(np.ones(len(self), bool))
         out.heads = dict(self.heads)
         return out
 
     def take(self, rows: np.ndarray) -> VPortTable:
-        """A table of these rows, without heads."""
+        """Return a table of these rows, without heads."""
         out = VPortTable()
         for name in _COLUMNS:
             setattr(out, name, getattr(self, name)[rows].copy())
@@ -105,7 +105,7 @@ class VPortTable:
         return np.arange(first, first + n)
 
     def ports(self, db: Database) -> np.ndarray:
-        """int64[n]: row of the port of each, -1 if it is absent (or has no LID)."""
+        """Return int64[n]: row of the port of each, -1 if it is absent (or has no LID)."""
         ends = db.end_ports() if len(self) else np.zeros(0, np.int64)
         if not len(ends):
             return np.full(len(self), -1)

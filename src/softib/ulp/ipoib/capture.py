@@ -1,5 +1,5 @@
-"""Datagrams of a node's interfaces in a capture for Wireshark, as InfiniBand packets from LRH to VCRC: ``softib run
---net --pcap FILE``."""
+"""Datagrams and messages of a node's interfaces in a capture for Wireshark, as InfiniBand packets from LRH to VCRC:
+``softib run --net --pcap FILE``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from softib.iba.mad_packets import with_crcs
 from softib.iba.pcap import PcapFile
 from softib.ulp.ipoib.network import CONTROL, Network, ask
 
-__all__ = ["Capture", "packet_of"]
+__all__ = ["Capture", "packet_of", "packets_of_message"]
 
 UD_SEND_ONLY = int(Service.UD | Operation.SEND_ONLY)
+PSN_MASK = 0xFFFFFF
 WORD, GID_SIZE = 4, 16
 IBA_TRANSPORT = 0x1B
 """GRH.NxtHdr (IBA 8.3)."""
@@ -48,8 +49,39 @@ def packet_of(head: Any, payload: bytes) -> np.ndarray:
     return with_crcs(np.concatenate(parts))
 
 
+def packets_of_message(head: Any, payload: bytes) -> list[np.ndarray]:
+    """Return the packets of one message over an RC connection, cut at the path MTU: SEND First, Middle and Last, or
+    Only (IBA 9.7.2)."""
+    starts = range(0, len(payload), head.path_mtu)
+    packets = []
+    for n, start in enumerate(starts):
+        part = payload[start : start + head.path_mtu]
+        first, last = n == 0, n == len(starts) - 1
+        if first:
+            operation = Operation.SEND_ONLY if last else Operation.SEND_FIRST
+        else:
+            operation = Operation.SEND_LAST if last else Operation.SEND_MIDDLE
+        bth = BTH.pack(
+            opcode=int(Service.RC | operation),
+            pad_count=-len(part) % WORD,
+            pkey=head.pkey,
+            dest_qp=head.destination_qp,
+            ack_req=int(last),
+            psn=(head.psn + n) & PSN_MASK,
+        )
+        packets.append(_local(head, [bth, np.frombuffer(part + bytes(-len(part) % WORD), np.uint8)]))
+    return packets
+
+
+def _local(head: Any, parts: list[np.ndarray]) -> np.ndarray:
+    """Return a packet without a GRH, with LRH and CRCs around ``parts``."""
+    size = LRH.size + sum(map(len, parts)) + ICRC_SIZE
+    lrh = LRH.pack(sl=head.sl, lnh=int(LNH.BTH), dlid=head.destination_lid, slid=head.source_lid, pkt_len=size // WORD)
+    return with_crcs(np.concatenate([lrh, *parts]))
+
+
 class Capture:
-    """Writes the datagrams that the interfaces of ``network`` send and receive to ``path`` until :meth:`close`.
+    """Writes what the interfaces of ``network`` send and receive to ``path`` until :meth:`close`.
     Raises :class:`InputError` if the file cannot be written."""
 
     def __init__(self, path: str | os.PathLike[str], network: Network):
@@ -71,7 +103,9 @@ class Capture:
                 if len(message) < self._head.size:
                     return
                 head = self._head.unpack(message)
-                self._file.write(packet_of(head, message[self._head.size :])[None, :], head.ns)
+                payload = message[self._head.size :]
+                for packet in packets_of_message(head, payload) if head.path_mtu else [packet_of(head, payload)]:
+                    self._file.write(packet[None, :], head.ns)
             except InputError as error:
                 self.problem = error
                 return

@@ -39,14 +39,15 @@ LONGEST = 8192
 @dataclass
 class Network:
     """A node's network while it is used. ``sock`` keeps it; ``net`` and ``user`` (-1: none) are its
-    namespaces; ``problems`` has the reason for each parent interface without a broadcast group
-    (children may lack one: not every partition carries IP)."""
+    namespaces; ``connected`` is its mode; ``problems`` has the reason for each parent
+    interface without a broadcast group (children may lack one: not every partition carries IP)."""
 
     sock: socket.socket
     net: int
     user: int
     addresses: list[str]
     problems: list[str]
+    connected: bool
 
     def totals(self) -> dict[str, int]:
         """Return the traffic of its interfaces."""
@@ -72,9 +73,10 @@ def ask(sock: socket.socket, op: str) -> None:
     sock.sendall(CONTROL.layout("softib_ipoib_ask").pack(fields))
 
 
-def join(instance: Instance, attached: dict[str, Any]) -> Network:
-    """Return the network of the node described by ``attached`` (the daemon's reply to ``attach``).
-    Raises :class:`InputError`, one line, on failure, after a cleanup."""
+def join(instance: Instance, attached: dict[str, Any], connected: bool = False) -> Network:
+    """Return the network of the node described by ``attached`` (the daemon's reply to ``attach``). ``connected``: in
+    connected mode (RFC 4755), which the first program of the node decides. Raises :class:`InputError`, one line, on
+    failure, after a cleanup."""
     view = Path(attached["env"]["SOFTIB_VIEW"])
     if attached["ethernet"]:
         raise InputError(f"{attached['place']}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
@@ -82,15 +84,20 @@ def join(instance: Instance, attached: dict[str, Any]) -> Network:
     folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / f"{view.name}.sock"
     with _alone(folder / f"{view.name}.lock"):
-        network = _connected(place, attached)
+        network = _joined(place, attached)
         if network is None:
             interfaces = interfaces_of(view, attached["env"]["SOFTIB_ADDRESSES"].split())
             if not interfaces:
                 raise InputError(f"{attached['place']} has no P_Key; is a subnet manager running?")
-            _start(place, interfaces, attached["env"])
-            network = _connected(place, attached)
+            _start(place, interfaces, attached["env"], connected)
+            network = _joined(place, attached)
     if network is None:
         raise InputError(f"{attached['place']}: {_last_line(place)}")
+    if connected and not network.connected:
+        network.close()
+        raise InputError(
+            f"{attached['place']}: its network is in datagram mode; end its programs, or leave out --connected"
+        )
     return network
 
 
@@ -104,7 +111,7 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _connected(path: Path, attached: dict[str, Any]) -> Network | None:
+def _joined(path: Path, attached: dict[str, Any]) -> Network | None:
     """Return the network at the socket ``path``; None if it has ended."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.settimeout(ANSWER_S)
@@ -126,11 +133,11 @@ def _greeted(sock: socket.socket, attached: dict[str, Any]) -> Network | None:
         sock.close()
         return None
     head, each = CONTROL.layout("softib_ipoib_ready"), CONTROL.layout("softib_ipoib_interface")
-    count = head.unpack(message).interfaces
-    rows = [each.unpack(message[head.size + n * each.size :]) for n in range(count)]
+    ready = head.unpack(message)
+    rows = [each.unpack(message[head.size + n * each.size :]) for n in range(ready.interfaces)]
     addresses = [net_address(a) for a in attached["env"]["SOFTIB_ADDRESSES"].split()]
     problems = [f"{_text(row.name)}: {_text(row.problem)}" for row in rows if not row.mtu and b"." not in row.name]
-    network = Network(sock, fds[0], fds[1] if len(fds) > 1 else -1, addresses, problems)
+    network = Network(sock, fds[0], fds[1] if len(fds) > 1 else -1, addresses, problems, bool(ready.connected))
     if problems and not any(row.mtu for row in rows):
         network.close()
         raise InputError(f"{attached['place']}: no network: {problems[0]}")
@@ -146,7 +153,7 @@ def _last_line(place: Path) -> str:
     return shown(lines[-1]) if lines else f"{IPOIB.name} ended; its log is empty"
 
 
-def _start(place: Path, interfaces: Sequence[Interface], env: dict[str, str]) -> None:
+def _start(place: Path, interfaces: Sequence[Interface], env: dict[str, str], connected: bool) -> None:
     """Start ``softib-ipoib`` for these interfaces; it listens at ``place``."""
     if not IPOIB.is_file():
         raise InputError(why_no_ipoib())
@@ -167,7 +174,7 @@ def _start(place: Path, interfaces: Sequence[Interface], env: dict[str, str]) ->
             numbers = [str(n) for n in (listening.fileno(), made.net, made.user, made.socket)]
             fds = [fd for fd in (listening.fileno(), made.net, made.user, made.socket, *made.taps) if fd >= 0]
             subprocess.Popen(
-                [IPOIB, *numbers, *arguments],
+                [IPOIB, *numbers, str(int(connected)), *arguments],
                 env={**env, "PATH": os.defpath, "LD_PRELOAD": " ".join(map(str, built_libraries()))},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -373,7 +373,8 @@ class QueuePair:
         return memory
 
     def another_domain(self) -> int:
-        """A second protection domain of the device, for :class:`Memory`; it lives as long as the process."""
+        """Return a second protection domain of the device, for :class:`Memory`; it lives as long as
+        the process."""
         return _made(_verbs().ibv_alloc_pd(self.id.contents.verbs), "ibv_alloc_pd")
 
     def arm(self) -> None:

@@ -158,12 +158,12 @@ class SoftibProcessGroup(dist.ProcessGroup):
     # -- collectives; names and arguments are torch's --
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """``tensors[0]`` of ``opts.rootRank`` to all."""
+        """Copy ``tensors[0]`` of rank ``opts.rootRank`` to every rank."""
         flat, back = _flat(tensors[0])
         return self._run("broadcast", [flat], tensors, lambda c: c.broadcast(flat, opts.rootRank), back)
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """``tensors[0]`` of all, combined, at all."""
+        """Combine ``tensors[0]`` of all ranks, at every rank."""
         return self.allreduce_coalesced(tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
@@ -177,12 +177,12 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._run("all_reduce", flats, tensors, begin, back)
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """``tensors[0]`` of all, combined, at ``opts.rootRank``."""
+        """Combine ``tensors[0]`` of all ranks at rank ``opts.rootRank``."""
         flat, back = _flat(tensors[0])
         return self._run("reduce", [flat], tensors, lambda c: c.reduce(flat, opts.reduceOp, opts.rootRank), back)
 
     def allgather(self, outs: list[list[torch.Tensor]], tensors: list[torch.Tensor], opts: Any = None) -> dist.Work:
-        """``tensors[0]`` of rank r to ``outs[0][r]`` of all."""
+        """Copy ``tensors[0]`` of rank r to ``outs[0][r]`` of every rank."""
         parts, back = _flats(outs[0])
         flat, _ = _flat(tensors[0])
         return self._run("all_gather", [flat], outs, lambda c: c.allgather(parts, flat), back)
@@ -233,7 +233,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return tensor.split(list(sizes) or tensor.shape[0] // self.size()) if tensor.numel() else [tensor] * self.size()
 
     def gather(self, outs: list[list[torch.Tensor]], tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """``tensors[0]`` of rank r to ``outs[0][r]`` of ``opts.rootRank``."""
+        """Copy ``tensors[0]`` of rank r to ``outs[0][r]`` of rank ``opts.rootRank``."""
         parts, back = _flats(outs[0] if outs else [])
         flat, _ = _flat(tensors[0])
         return self._run("gather", [flat], outs, lambda c: c.gather(parts, flat, opts.rootRank), back)
@@ -263,15 +263,15 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return SoftibWork(self._worker.submit(Task(steps, tensors, name), ordered=False))
 
     def send(self, tensors: list[torch.Tensor], peer: int, tag: int = 0) -> dist.Work:
-        """``tensors[0]`` to rank ``peer``."""
+        """Send ``tensors[0]`` to rank ``peer``."""
         return self._single("send", tensors, True, peer, tag)
 
     def recv(self, tensors: list[torch.Tensor], peer: int, tag: int = 0) -> dist.Work:
-        """``tensors[0]`` from rank ``peer``."""
+        """Receive ``tensors[0]`` from rank ``peer``."""
         return self._single("recv", tensors, False, peer, tag)
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
-        """``tensors[0]`` from the first rank that sends with ``tag``."""
+        """Receive ``tensors[0]`` from the first rank that sends with ``tag``."""
         return self._single("recv", tensors, False, None, tag)
 
     # -- the end --

@@ -111,7 +111,8 @@ def _switch(reading: Reading, guid: str) -> dict[str, Any]:
 
 
 def _cabled(reading: Reading, system: dict[str, Any]) -> list[str]:
-    """Names of the system's ports with a cable to another system; an aggregation node is part of its switch."""
+    """Return names of the system's ports with a cable to another system; an aggregation node is
+    part of its switch."""
     rows, out = reading.seen, []
     for name in system["ports"]:
         row = rows.find(name)

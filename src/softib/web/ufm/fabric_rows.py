@@ -60,12 +60,12 @@ class FabricRows:
     # -- ports --
 
     def name(self, row: int) -> str:
-        """``guid_number``: UFM's name of a port."""
+        """Return ``guid_number``: UFM's name of a port."""
         f = self.fabric
         return f"{guid_text(int(self._guid[row]))}_{int(f.port_num[row])}"
 
     def find(self, name: str) -> int | None:
-        """The row of a port by its UFM name."""
+        """Return the row of a port by its UFM name."""
         text, _, number = name.strip().rpartition("_")
         try:
             guid, portnum = int(text, 16), int(number)
@@ -80,7 +80,7 @@ class FabricRows:
         return next((int(r) for r in rows if int(f.port_num[r]) == portnum), None)
 
     def peer(self, row: int) -> int:
-        """Row at the other end of the port's cable; -1 if there is none."""
+        """Return row at the other end of the port's cable; -1 if there is none."""
         return int(self.fabric.port_peer[row]) if self._linked[row] else -1
 
     @property
@@ -89,7 +89,7 @@ class FabricRows:
         return self.ports[self._phys[self.ports] == PhysState.DISABLED]
 
     def port(self, row: int) -> dict[str, Any]:
-        """One port."""
+        """Return one port."""
         f, node = self.fabric, int(self.fabric.port_node[row])
         kind, number, name = int(f.node_type[node]), int(f.port_num[row]), f.node_name(node)
         peer = self.peer(row)
@@ -122,7 +122,7 @@ class FabricRows:
         return out
 
     def ports_where(self, kind: str | None, active: bool | None, system: str | None) -> np.ndarray:
-        """Rows of ports of systems of that type, with that state, of that system."""
+        """Return rows of ports of systems of that type, with that state, of that system."""
         f, rows = self.fabric, self.ports
         if kind is not None:
             wanted = [int(t) for t, text in TYPES.items() if text.lower() == kind.lower()]
@@ -145,7 +145,7 @@ class FabricRows:
         return np.flatnonzero((f.sys_guid == value) | (f.node_guid == value))
 
     def systems_where(self, kind: str | None) -> np.ndarray:
-        """Nodes of that type."""
+        """Return nodes of that type."""
         f = self.fabric
         if kind is None:
             return np.arange(len(f.node_guid))
@@ -162,7 +162,7 @@ class FabricRows:
         return int(nodes[0]) if len(nodes) else None
 
     def system(self, node: int, ports: bool = False) -> dict[str, Any]:
-        """One system, together with its ports."""
+        """Return one system, together with its ports."""
         f = self.fabric
         kind = TYPES.get(NodeType(int(f.node_type[node])), "")
         guid = guid_text(int(f.sys_guid[node] or f.node_guid[node]))
@@ -188,7 +188,7 @@ class FabricRows:
         return np.flatnonzero((self.fabric.cable_port >= 0).all(axis=1))
 
     def link(self, cable: int) -> dict[str, Any]:
-        """One link."""
+        """Return one link."""
         f = self.fabric
         a, b = (int(r) for r in f.cable_port[cable])
         if f.node_type[f.port_node[b]] == NodeType.SWITCH and f.node_type[f.port_node[a]] != NodeType.SWITCH:
@@ -211,7 +211,7 @@ class FabricRows:
 def page_of(
     rows: np.ndarray, row: Callable[[int], dict[str, Any]], page_number: int | None, rpp: int | None
 ) -> list[dict[str, Any]]:
-    """The rows of a page; without ``page_number`` all of them."""
+    """Return the rows of a page; without ``page_number`` all of them."""
     if page_number is not None:
         size = rpp or 20
         rows = rows[(page_number - 1) * size : page_number * size]

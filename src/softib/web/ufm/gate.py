@@ -95,7 +95,8 @@ class Gate:
         await (self.tenants if prefix == "/tenants/v1" else self.ufm)(inside, _replayed(body), send)
 
     def _remembered(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
-        """The account of a name and password that were right before: without a thread, and without the database."""
+        """Return the account of a name and password that were right before: without a thread, and
+        without the database."""
         kind, _, value = headers.get(b"authorization", "").partition(" ")
         if prefix not in BY_NAME or kind.lower() != "basic" or CERTIFICATE in scope.get("state", {}):
             return None

@@ -168,7 +168,7 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
 
 def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
     def unhealthy_rows() -> list[dict[str, Any]]:
-        """The ports that are bad by the rules over counters, and those that are disabled."""
+        """Return the ports that are bad by the rules over counters, and those that are disabled."""
         rows, seen, out = reading.rows, reading.seen, list[dict[str, Any]]()
         for f in served.now.rules:
             for place in f.where if f.severity > Severity.INFO else ():

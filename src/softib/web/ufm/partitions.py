@@ -44,7 +44,7 @@ class _Members(_Pkey):
     partition_name: Annotated[str | None, Field(max_length=128)] = None
 
     def members(self) -> dict[int, Member]:
-        """Each GUID with its membership: its own of ``memberships``, else ``membership``."""
+        """Return each GUID with its membership: its own of ``memberships``, else ``membership``."""
         return _members(self.guids, self.membership if self.memberships is None else list(self.memberships))
 
 
@@ -73,13 +73,13 @@ class _Remove(BaseModel):
 
 
 def account_of(request: Request) -> Account:
-    """The account of a request that passed the gate."""
+    """Return the account of a request that passed the gate."""
     account: Account = request.state.account
     return account
 
 
 def operator_of(request: Request, role: tuple[str, ...] = ("admin", "operator")) -> Account:
-    """The account of a request that only these roles may send."""
+    """Return the account of a request that only these roles may send."""
     account = account_of(request)
     if account.role not in role:
         raise changes.Forbidden(f"{account.name} is {account.role}; this call needs {' or '.join(role)}")
@@ -130,7 +130,7 @@ def _authorised(draft: Draft, done: Done, tenant: str) -> None:
 
 
 def names_of(listed: str | list[str]) -> list[str]:
-    """Names of hosts as clients list them: as a list, or separated by commas."""
+    """Return names of hosts as clients list them: as a list, or separated by commas."""
     names = listed if isinstance(listed, list) else listed.replace(" ", ",").split(",")
     return [n for n in names if n]
 

@@ -35,7 +35,7 @@ def add_report_calls(app: FastAPI, served: Served, service: TenantService) -> No
     lock = threading.Lock()
 
     def visible(request: Request, revisions: list[Revision]) -> list[dict[str, Any]]:
-        """Jobs; for an account of a tenant, those of its tenant's accounts."""
+        """Return jobs; for an account of a tenant, those of its tenant's accounts."""
         account = account_of(request)
         if account.role == "tenant":
             names = {one.name for one in service.accounts.all() if one.tenant == account.tenant}
@@ -97,7 +97,7 @@ def _time(seconds: float) -> str:
 
 
 def _fabric_health(served: Served) -> dict[str, Any]:
-    """The findings as they are now, by code, with the place of each."""
+    """Return the findings as they are now, by code, with the place of each."""
     now, sections = served.now, dict[str, list[dict[str, str]]]()
     for f in now.findings:
         row = {"severity": f.severity.name.lower(), "object": str(f.where[0]) if f.where else "", "summary": f.message}
@@ -112,7 +112,7 @@ def _fabric_health(served: Served) -> dict[str, Any]:
 
 
 def _service_health(served: Served, service: TenantService) -> dict[str, Any]:
-    """The problem of the service, and its findings."""
+    """Return the problem of the service, and its findings."""
     problem = service.programmer.problem if service.programmer is not None else "nothing is programmed"
     return {
         "report": "UFM_Health",

@@ -57,7 +57,7 @@ def _labels(rows: FabricRows) -> dict[str, Any]:
 
 
 def _levels(f: Fabric) -> np.ndarray:
-    """int64[nodes]: the number of cables to the nearest host; -1 if no host is reached."""
+    """Return int64[nodes]: the number of cables to the nearest host; -1 if no host is reached."""
     ends = f.cable_port[(f.cable_port >= 0).all(axis=1)]
     both = f.port_node[np.concatenate([ends, ends[:, ::-1]])]
     level = np.where(f.is_switch, -1, 0).astype(np.int64)

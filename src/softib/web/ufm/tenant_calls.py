@@ -16,7 +16,7 @@ from softib.tenants import changes
 from softib.tenants.accounts import Account
 from softib.tenants.changes import Change, NotThere, Options
 from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, pkey_text
-from softib.tenants.partitions_file import from_conf, from_ufm, to_conf
+from softib.tenants.partitions_file import exported, from_conf, from_ufm
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
 from softib.tenants.store import Revision
@@ -180,9 +180,10 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
 def _add_whole(app: FastAPI, service: TenantService) -> None:
     @app.get("/export/partitions.conf", response_class=PlainTextResponse)
     def export(request: Request) -> str:
-        """All partitions as OpenSM's file. UFM's form is GET resources/pkeys?guids_data=true."""
+        """All partitions as OpenSM's file; comments name what it cannot hold. UFM's form is GET
+        resources/pkeys?guids_data=true&qos_conf=true."""
         operator_of(request, ("admin", "operator", "viewer"))
-        return to_conf(list(service.state.partitions.values()))
+        return exported(list(service.state.partitions.values()))
 
     @app.post("/import")
     def take(request: Request, body: _Import) -> dict[str, Any]:
@@ -239,9 +240,8 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
     @app.put("/accounts/{name}")
     def put(request: Request, name: str, body: _Account) -> dict[str, Any]:
         """Enter an account, or change it. A client certificate whose common name is ``name`` belongs to it."""
-        operator_of(request, ("admin",))
-        if body.tenant and body.tenant not in service.state.tenants:
-            raise NotThere(f"there is no tenant {body.tenant[:64]!r}; make it first")
+        if operator_of(request, ("admin",)).name == name and body.role != "admin":
+            raise InputError("an administrator cannot change its own role; use another")
         service.accounts.put(Account(name, body.role, body.tenant), body.password)
         return {}
 

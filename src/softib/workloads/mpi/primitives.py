@@ -73,7 +73,7 @@ def knomial_tree(n: int, radix: int = 4) -> Tree:
 
 
 def parents(tree: Tree) -> np.ndarray:
-    """Parent of each rank (int64[n], -1 of the root)."""
+    """Return the parent of each rank (int64[n], -1 of the root)."""
     up = np.full(len(tree), -1, np.int64)
     for r, children in enumerate(tree):
         up[children] = r

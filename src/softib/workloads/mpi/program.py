@@ -23,7 +23,7 @@ class Data:
 
     @staticmethod
     def of(offset: Any, count: Any, n: int) -> Data:
-        """Columns of ``n`` from scalars or columns."""
+        """Return columns of ``n`` from scalars or columns."""
         return Data(np.broadcast_to(offset, n).astype(np.int64), np.broadcast_to(count, n).astype(np.int64))
 
     def at(self, chosen: np.ndarray) -> Data:

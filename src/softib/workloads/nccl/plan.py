@@ -100,7 +100,7 @@ class Rows:
 
 
 def _csr(pairs: list[tuple[np.ndarray, np.ndarray]], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """``(first, values)`` of (row, value) pairs."""
+    """Return ``(first, values)`` of (row, value) pairs."""
     if not pairs:
         return np.zeros(n + 1, np.int64), np.zeros(0, np.int64)
     rows, values = (np.concatenate([p[k] for p in pairs]).astype(np.int64) for k in (0, 1))

@@ -20,7 +20,7 @@ from softib.workloads.traces.protobuf_wire import Value, delimited, double_of, f
 
 __all__ = ["Node", "NodeType", "node_of", "rank_files", "read_nodes"]
 
-RANK_FILE = re.compile(r"(?P<stem>.+)\.(?P<rank>\d+)(?P<suffix>\.et|\.json)(?P<packed>\.gz)?")
+RANK_FILE = re.compile(r"(?P<stem>.+)\.(?P<rank>\d+)(?P<suffix>\.et|\.json|\.sqlite)(?P<packed>\.gz)?")
 
 
 class NodeType(IntEnum):

@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from softib.errors import InputError
-from softib.input_files import content
+from softib.input_files import content, uncompressed_name
 from softib.workloads.schedule.builder import Builder
 from softib.workloads.schedule.schedule import ANY, Kind, Schedule
 from softib.workloads.traces.chakra import Node, NodeType, rank_files, read_nodes
 from softib.workloads.traces.chakra_groups import Grouping, GroupKey
+from softib.workloads.traces.nsys_report import report_nodes
 from softib.workloads.traces.plain_collectives import COLLECTIVES, Expand, Operations, expand
 from softib.workloads.traces.torch_profile import of_rank
 
@@ -41,12 +42,10 @@ def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
     """Return the schedule of the traces that ``path`` is one of. A single file is the program of each
     of ``ranks`` ranks. Raises :class:`InputError`."""
     files = rank_files(path)
-    traces = []
-    for rank, file in enumerate(files):
-        got = content(file, what="trace")
-        if got.flaw:
-            raise InputError(f"{file}: {got.flaw}")
-        traces.append(read_nodes(file, got.data, rank))
+    if uncompressed_name(files[0]).suffix == ".sqlite":
+        traces = report_nodes(files)
+    else:
+        traces = [_nodes(file, rank) for rank, file in enumerate(files)]
     job_ranks = traces[0][0].get("world_size")
     if len(traces) == 1 and job_ranks:
         if job_ranks > ranks:
@@ -55,6 +54,13 @@ def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
     elif len(traces) == 1:
         traces *= ranks
     return schedule_of(str(path), traces, grouping=grouping)
+
+
+def _nodes(file: Path, rank: int) -> list[Node]:
+    got = content(file, what="trace")
+    if got.flaw:
+        raise InputError(f"{file}: {got.flaw}")
+    return read_nodes(file, got.data, rank)
 
 
 @dataclass

@@ -32,7 +32,7 @@ REFUSED = (
 MOST_BYTES = 1 << 32
 
 
-CHAKRA = (".et", ".json")
+CHAKRA = (".et", ".json", ".sqlite")
 
 
 def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str | None = None) -> Schedule:

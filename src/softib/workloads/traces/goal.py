@@ -159,8 +159,8 @@ class _Text:
 
 
 def write_goal(s: Schedule, notes: Mapping[int, str] | None = None) -> str:
-    """``s`` as text that :func:`read_goal` (and LogGOPSim's txt2bin) reads; times are rounded to
-    nanoseconds. ``notes``: comments before operations."""
+    """Return ``s`` as text that :func:`read_goal` (and LogGOPSim's txt2bin) reads; times are
+    rounded to nanoseconds. ``notes``: comments before operations."""
     lines = [*([ACKNOWLEDGED] if s.acknowledged else []), f"num_ranks {s.ranks}", ""]
     begins = np.searchsorted(s.rank, np.arange(s.ranks + 1)).tolist()
     one = len(np.unique(s.processor)) < 2

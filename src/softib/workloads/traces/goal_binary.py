@@ -216,7 +216,7 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
 
 
 def _tags(tag: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """Tags; a receive from any tag has all bits set."""
+    """Return tags; a receive from any tag has all bits set."""
     return np.where((kind == Kind.RECV) & (tag == 0xFFFFFFFF), -1, tag.astype(np.int64))
 
 

@@ -20,7 +20,7 @@ from softib.foreign_text import shown
 from softib.workloads.traces.chakra import Node, NodeType
 from softib.workloads.traces.plain_collectives import COLLECTIVES
 
-__all__ = ["collective_of", "of_rank", "profile_nodes"]
+__all__ = ["COLLECTIVE", "Piece", "collective_of", "nodes_of_pieces", "of_rank", "profile_nodes"]
 
 NAMES = {
     "allreduce": "all-reduce",
@@ -61,7 +61,7 @@ def collective_of(name: str) -> str | None:
 
 
 @dataclass
-class _Piece:
+class Piece:
     """A computation, or a kernel of NCCL (``args``) on a stream. Times in microseconds."""
 
     begin: float
@@ -84,21 +84,27 @@ def profile_nodes(path: Path, held: dict[str, Any]) -> list[Node]:
             raise InputError(
                 f"{path}: event {k + 1} is not one of a profile ({type(error).__name__}: {error})"
             ) from None
-    talks = sorted((p for p in pieces if p.args is not None), key=lambda p: p.begin)
-    if not talks:
+    if not any(p.args is not None for p in pieces):
         raise InputError(
             f"{path}: no kernel has a {COLLECTIVE}: profile with ProfilerActivity.CUDA and the nccl backend of "
             "PyTorch 2.4 or newer"
         )
     about = held.get("distributedInfo")
-    nodes = _ordered(path, _merged([p for p in pieces if p.args is None], talks) + talks)
     job_ranks = about.get("world_size") if isinstance(about, dict) else None
+    return nodes_of_pieces(path, pieces, job_ranks)
+
+
+def nodes_of_pieces(path: Path, pieces: list[Piece], job_ranks: Any = None) -> list[Node]:
+    """Return the nodes of a rank's ``pieces``; ``job_ranks``: ranks of the job, if known. Raises
+    :class:`InputError`."""
+    talks = sorted((p for p in pieces if p.args is not None), key=lambda p: p.begin)
+    nodes = _ordered(path, _merged([p for p in pieces if p.args is None], talks) + talks)
     if isinstance(job_ranks, int) and job_ranks > 0 and nodes[0].attributes is not None:
         nodes[0].attributes["world_size"] = job_ranks
     return nodes
 
 
-def _piece(row: Any) -> list[_Piece]:
+def _piece(row: Any) -> list[Piece]:
     if not isinstance(row, dict) or row.get("ph") != "X" or row.get("cat") not in KERNELS:
         return []
     begin, took, args = float(row["ts"]), float(row["dur"]), row.get("args") or {}
@@ -109,14 +115,14 @@ def _piece(row: Any) -> list[_Piece]:
     if COLLECTIVE not in args:
         if str(row.get("name", "")).startswith("nccl"):
             raise ValueError(f"a kernel of NCCL without {COLLECTIVE}, which PyTorch 2.4 and newer write")
-        return [_Piece(begin, begin + took)]
-    return [_Piece(begin, begin + took, args, args.get("stream"))]
+        return [Piece(begin, begin + took)]
+    return [Piece(begin, begin + took, args, args.get("stream"))]
 
 
-def _merged(kernels: list[_Piece], talks: list[_Piece]) -> list[_Piece]:
-    """Kernels that begin between the same two begins or ends of communication, as one."""
+def _merged(kernels: list[Piece], talks: list[Piece]) -> list[Piece]:
+    """Return kernels that begin between the same two begins or ends of communication, as one."""
     cuts = sorted({time for p in talks for time in (p.begin, p.end)})
-    out: list[_Piece] = []
+    out: list[Piece] = []
     before = -1
     for kernel in sorted(kernels, key=lambda p: p.begin):
         part = bisect_right(cuts, kernel.begin)
@@ -125,12 +131,12 @@ def _merged(kernels: list[_Piece], talks: list[_Piece]) -> list[_Piece]:
             continue
         if out:
             out[-1].end = min(out[-1].end, kernel.begin)
-        out.append(_Piece(kernel.begin, kernel.end))
+        out.append(Piece(kernel.begin, kernel.end))
         before = part
     return out
 
 
-def _ordered(path: Path, pieces: list[_Piece]) -> list[Node]:
+def _ordered(path: Path, pieces: list[Piece]) -> list[Node]:
     """Return the nodes of ``pieces``, each with what ended before it began on each stream, and behind
     the time in which nothing ran."""
     nodes: list[Node] = []

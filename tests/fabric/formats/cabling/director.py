@@ -55,8 +55,15 @@ def text(rows: list[str]) -> str:
     return "\n".join([HEADER, *rows]) + "\n"
 
 
-def director_fabric(leaves: int = 12, directors: int = 2, cards: int = 3, hosts: int = 1, adapters: int = 8,
-                    radix: int = 40, spines: int | None = None) -> Made:  # fmt: skip
+def director_fabric(
+    leaves: int = 12,
+    directors: int = 2,
+    cards: int = 3,
+    hosts: int = 1,
+    adapters: int = 8,
+    radix: int = 40,
+    spines: int | None = None,
+) -> Made:
     """``hosts`` a leaf, of ``adapters`` each. Leaf l's uplink k goes to chip k, port l mod radix/2 + 1 of it.
 
     Two leaf groups share a chip set where there are more leaves than a chip has ports: group g uses the chips 2c + g mod 2.

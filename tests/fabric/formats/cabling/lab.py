@@ -27,7 +27,10 @@ def as_ibdm(f: Fabric) -> IbdmFabric:
     for port in np.flatnonzero(f.linked):
         peer = int(f.port_peer[port])
         links[names[f.port_node[port]], int(f.port_num[port])] = (
-            names[f.port_node[peer]], int(f.port_num[peer]), f"{LANES_BY_BIT[int(width[port])]}x",
-            G_OF_SPEED[SPEED_BY_CODE[int(codes[port])].name], f.port_label.get(int(port), "-"),
-        )  # fmt: skip
+            names[f.port_node[peer]],
+            int(f.port_num[peer]),
+            f"{LANES_BY_BIT[int(width[port])]}x",
+            G_OF_SPEED[SPEED_BY_CODE[int(codes[port])].name],
+            f.port_label.get(int(port), "-"),
+        )
     return IbdmFabric(True, nodes, links)

@@ -58,27 +58,29 @@ def is_the_fabric(plan: CablingPlan, fabric, count: int) -> None:
 
 
 HEADINGS = {
-    "English": "Source Device,Source Port,Destination Device,Destination Port", "NDT": "StartDevice,StartPort,EndDevice,EndPort",
-    "A and B": "A-End Device,A-End Port,B-End Device,B-End Port", "numbers": "Device 1,Port 1,Device 2,Port 2",
-    "neighbours": "Local Device,Local Interface,Neighbor Device,Neighbor Interface", "order alone": "Device,Port,Device,Port",
-    "German": "Quelle Gerät,Quelle Anschluss,Ziel Gerät,Ziel Anschluss", "von": (
-        "Von Gerät,Von Port,Nach Gerät,Nach Port"
-    ),
-    "French": "Équipement source,Port source,Équipement destination,Port destination", "de": "De,Port,Vers,Port",
-    "Spanish": "Equipo origen,Puerto origen,Equipo destino,Puerto destino", "de a": (
-        "De equipo,De puerto,A equipo,A puerto"
-    ),
+    "English": "Source Device,Source Port,Destination Device,Destination Port",
+    "NDT": "StartDevice,StartPort,EndDevice,EndPort",
+    "A and B": "A-End Device,A-End Port,B-End Device,B-End Port",
+    "numbers": "Device 1,Port 1,Device 2,Port 2",
+    "neighbours": "Local Device,Local Interface,Neighbor Device,Neighbor Interface",
+    "order alone": "Device,Port,Device,Port",
+    "German": "Quelle Gerät,Quelle Anschluss,Ziel Gerät,Ziel Anschluss",
+    "von": ("Von Gerät,Von Port,Nach Gerät,Nach Port"),
+    "French": "Équipement source,Port source,Équipement destination,Port destination",
+    "de": "De,Port,Vers,Port",
+    "Spanish": "Equipo origen,Puerto origen,Equipo destino,Puerto destino",
+    "de a": ("De equipo,De puerto,A equipo,A puerto"),
     "Italian": "Dispositivo origine,Porta origine,Dispositivo destinazione,Porta destinazione",
     "Portuguese": "Equipamento origem,Porta origem,Equipamento destino,Porta destino",
-    "Chinese": "源设备,源端口,目的设备,目的端口", "Chinese ends": "本端设备名称,本端端口,对端设备名称,对端端口",
-    "Japanese": "接続元装置,接続元ポート,接続先装置,接続先ポート", "Korean": "출발 장비,출발 포트,도착 장비,도착 포트",
-    "left and right": "Left Device,Left Port,Right Device,Right Port", "links und rechts": (
-        "Gerät links,Anschluss links,Gerät rechts,Anschluss rechts"
-    ),
-    "Russian": "Устройство источник,Порт источник,Устройство назначение,Порт назначение", "roles": (
-        "Switch,Switch Port,Server,Server Port"
-    ),
-}  # fmt: skip
+    "Chinese": "源设备,源端口,目的设备,目的端口",
+    "Chinese ends": "本端设备名称,本端端口,对端设备名称,对端端口",
+    "Japanese": "接続元装置,接続元ポート,接続先装置,接続先ポート",
+    "Korean": "출발 장비,출발 포트,도착 장비,도착 포트",
+    "left and right": "Left Device,Left Port,Right Device,Right Port",
+    "links und rechts": ("Gerät links,Anschluss links,Gerät rechts,Anschluss rechts"),
+    "Russian": "Устройство источник,Порт источник,Устройство назначение,Порт назначение",
+    "roles": ("Switch,Switch Port,Server,Server Port"),
+}
 
 
 @pytest.mark.parametrize("language", HEADINGS)
@@ -89,17 +91,25 @@ def test_headings_of_several_languages(language: str, fabric, cables: Rows, tmp_
 
 @pytest.mark.parametrize(
     "headings",
-    ("Switch,Port,Remote,Remote Port", "Switch,Switch Port,Neighbor,Neighbor Port", "Switch,Port,Gegenstelle,Port", (
-        "Switch,Port,Connected to,Port"
+    (
+        "Switch,Port,Remote,Remote Port",
+        "Switch,Switch Port,Neighbor,Neighbor Port",
+        "Switch,Port,Gegenstelle,Port",
+        ("Switch,Port,Connected to,Port"),
+        "Commutateur,Port,Voisin,Port voisin",
+        "Switch,Puerto,Vecino,Puerto vecino",
+        ("Dispositivo,Porta,Vicino,Porta vicino"),
+        "Коммутатор,Порт,Сосед,Порт соседа",
+        "スイッチ,ポート,対向,対向ポート",
+        "스위치,포트,상대,상대 포트",
+        "交换机,端口,对端,对端端口",
+        "Gerät,Port,Gegenseite,Port Gegenseite",
+        "Switch,Port,Link Partner,Partner Port",
+        "Switch,Port,Other End,Other End Port",
+        ("Switch,Port,Opposite,Opposite Port"),
+        "Leaf,Port,Peer,Peer Port",
     ),
-     "Commutateur,Port,Voisin,Port voisin", "Switch,Puerto,Vecino,Puerto vecino", (
-         "Dispositivo,Porta,Vicino,Porta vicino"
-     ), "Коммутатор,Порт,Сосед,Порт соседа",
-     "スイッチ,ポート,対向,対向ポート", "스위치,포트,상대,상대 포트", "交换机,端口,对端,对端端口", "Gerät,Port,Gegenseite,Port Gegenseite",
-     "Switch,Port,Link Partner,Partner Port", "Switch,Port,Other End,Other End Port", (
-         "Switch,Port,Opposite,Opposite Port"
-     ), "Leaf,Port,Peer,Peer Port"),
-)  # fmt: skip
+)
 def test_a_far_end_beside_a_switch(headings: str, fabric, cables: Rows, tmp_path: Path) -> None:
     is_the_fabric(read_plan(written(tmp_path / "p.csv", headings.split(","), *map(list, cables))), fabric, len(cables))
 
@@ -128,7 +138,7 @@ LENGTHS = {
     ), "0.003 km", "ca. 3 m",
           "~3m", "3m (OM4)", "3 m AOC", "3 mts.", "3\xa0m"],
     3.048: ["10ft", "10 feet", "10'", "10 ft.", "10 Fuß", "10 pieds", "10 фут", "120 in", "120in", "10英尺"],
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 """Metres (a foot is 0.3048 m, an inch 0.0254 m: the international yard of 1959) → how people write
 them."""
 
@@ -148,10 +158,15 @@ def test_lengths_as_people_write_them(metres: float, cables: Rows, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("heading", "metres"),
-    [("Length", 10), ("Länge in m", 10), ("Length (ft)", 3.048), ("Length [cm]", 0.1), ("长度(米)", 10), ((
-        "Longueur (pieds)"
-    ), 3.048)],
-)  # fmt: skip
+    [
+        ("Length", 10),
+        ("Länge in m", 10),
+        ("Length (ft)", 3.048),
+        ("Length [cm]", 0.1),
+        ("长度(米)", 10),
+        (("Longueur (pieds)"), 3.048),
+    ],
+)
 def test_a_heading_states_the_unit(heading: str, metres: float, cables: Rows, tmp_path: Path) -> None:
     plan = read_plan(with_lengths(tmp_path / "plan.csv", cables, ["10"], heading))
     assert not plan.problems
@@ -172,8 +187,14 @@ def test_rows_that_are_wrong_alike_are_one_line(cables: Rows, tmp_path: Path) ->
 
 
 FORMS = {
-    "slash": "{}/{}", "colon": "{}:{}", "bracket": "{}[{}]", "port": "{} Port {}", "P": "{} P{}", "blank": "{} {}", "swp": "{}-swp{}",
-}  # fmt: skip
+    "slash": "{}/{}",
+    "colon": "{}:{}",
+    "bracket": "{}[{}]",
+    "port": "{} Port {}",
+    "P": "{} P{}",
+    "blank": "{} {}",
+    "swp": "{}-swp{}",
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -328,13 +349,16 @@ BREAKOUTS = {
     "two in a cell": (["Switch,Cage,Servers,HCA"], ["leaf,7,node-1; node-2,mlx5_0"]),
     "two in a cell, both ports": (["Switch,Port,Server,HCA"], ["leaf,7/1 & 7/2,node-1 & node-2,mlx5_0"]),
     "two columns": (["Switch,Port,Server 1,HCA 1,Server 2,HCA 2"], ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
-    "legs by name": (["Switch,Switch Port,Leg 1 Server,Leg 1 HCA,Leg 2 Server,Leg 2 HCA"], ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
-    "stated ends": ([(
-        "Source Device,Source Port,Destination 1 Device,Destination 1 Port,Destination 2 Device,Destination 2 Port"
-    )],
-                    ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
+    "legs by name": (
+        ["Switch,Switch Port,Leg 1 Server,Leg 1 HCA,Leg 2 Server,Leg 2 HCA"],
+        ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"],
+    ),
+    "stated ends": (
+        [("Source Device,Source Port,Destination 1 Device,Destination 1 Port,Destination 2 Device,Destination 2 Port")],
+        ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"],
+    ),
     "adapters of one host": (["Switch,Port,Server,HCA"], ["leaf,7,node-1,mlx5_0; mlx5_1"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", BREAKOUTS)

@@ -70,7 +70,7 @@ def test_real_host_to_switch_list(shared_data: Path) -> None:
     ("S03/U1/P4", PortLabel(4, "", "S3", 1)), ("Spine 3_Port 1/4", PortLabel(4, "", "S3", 1)),
     ("L1/P5", PortLabel(5, "", "L1")), ("ibp11s0f0", PortLabel(1, "ibp11s0f0")), ("", PortLabel()), ("0", PortLabel()), ("255", PortLabel()),
     ("ib0", PortLabel()), ("L16/U2/1/20", PortLabel()), ("5/3", PortLabel()), ("2/5/1", PortLabel()), ("eth", PortLabel()),
-])  # fmt: skip
+])  # fmt: skip # a packed list of short values
 def test_rule_for_port_labels(label: str, expected: PortLabel) -> None:
     if label == "ib0":
         # ib0 is the first IPoIB interface, not port 0: no port of a fabric.
@@ -111,10 +111,15 @@ def test_p2p_sheet() -> None:
     assert [SPEED_BY_CODE[int(s)].name for s in plan.speed] == ["NDR", "HDR"] and plan.lanes.tolist() == [4, 2]
 
 
-@pytest.mark.parametrize("header", [
-    "Source,Source Port,Destination,Destination Port", "From Node\tFrom Port\tTo Node\tTo Port",
-    "a_node;a_port;z_node;z_port", "#Fields:StartDevice,StartPort,EndDevice,EndPort",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Source,Source Port,Destination,Destination Port",
+        "From Node\tFrom Port\tTo Node\tTo Port",
+        "a_node;a_port;z_node;z_port",
+        "#Fields:StartDevice,StartPort,EndDevice,EndPort",
+    ],
+)
 def test_other_headings_and_delimiters(header: str) -> None:
     if header.startswith("Source"):
         header = header.replace("Source,", "Source Node,").replace("Destination,", "Destination Node,")
@@ -123,10 +128,17 @@ def test_other_headings_and_delimiters(header: str) -> None:
     assert plan.node.tolist() == [["a", "b"]] and plan.portnum.tolist() == [[1, 2]] and plan.problems == []
 
 
-@pytest.mark.parametrize("dress", [
-    lambda b: b"\xef\xbb\xbf" + b, lambda b: b.replace(b"\n", b"\r\n"), lambda b: b.replace(b"\n", b"\r"),
-    lambda b: b.decode().encode("utf-16"), lambda b: b.rstrip(b"\n"), lambda b: b"Cabling of hall 3\n\n" + b,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "dress",
+    [
+        lambda b: b"\xef\xbb\xbf" + b,
+        lambda b: b.replace(b"\n", b"\r\n"),
+        lambda b: b.replace(b"\n", b"\r"),
+        lambda b: b.decode().encode("utf-16"),
+        lambda b: b.rstrip(b"\n"),
+        lambda b: b"Cabling of hall 3\n\n" + b,
+    ],
+)
 def test_what_spreadsheets_do_to_a_file_changes_nothing(dress, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_bytes(dress((P2P + "R1,U4,a,1,R2,U5,b,2,3,DAC,HDR\n").encode()))
     plan = read_plan(tmp_path / "s.csv")

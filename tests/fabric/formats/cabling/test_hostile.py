@@ -174,7 +174,7 @@ mutations = st.lists(
         st.binary(max_size=3),
         st.sampled_from([b"\n", b"\0", b'"', b",", b"->", b" ", b"=", b"99999999999999999999", b"-1", b"\xff\xfe", b"(", b"\r", b"[", "²".encode(), "٣".encode()]),
     )), min_size=1, max_size=6,
-)  # fmt: skip
+)  # fmt: skip # a packed list of short values
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -245,13 +245,21 @@ def test_read_plan_of_nonsense_is_one_line(tmp_path: Path) -> None:
 def test_paths_that_do_not_work_are_one_line(tmp_path: Path) -> None:
     nowhere = tmp_path / "no" / "such"
     calls: list[Callable[[], Any]] = [
-        lambda: read_topo(nowhere), lambda: read_topo(tmp_path), lambda: read_plan(nowhere), lambda: read_plan(tmp_path),
-        lambda: read_lfts(nowhere, FABRIC), lambda: read_lids(tmp_path, FABRIC), lambda: read_hcas(nowhere, FABRIC),
-        lambda: node_name_map.read(tmp_path), lambda: write_lfts(FABRIC, FABRIC.lft, nowhere / "x"),
+        lambda: read_topo(nowhere),
+        lambda: read_topo(tmp_path),
+        lambda: read_plan(nowhere),
+        lambda: read_plan(tmp_path),
+        lambda: read_lfts(nowhere, FABRIC),
+        lambda: read_lids(tmp_path, FABRIC),
+        lambda: read_hcas(nowhere, FABRIC),
+        lambda: node_name_map.read(tmp_path),
+        lambda: write_lfts(FABRIC, FABRIC.lft, nowhere / "x"),
         lambda: write_plan(CablingPlan.from_fabric(FABRIC), nowhere / "x"),
-        lambda: registry.write(FABRIC, nowhere / "x.topo"), lambda: registry.write(FABRIC, nowhere / "topology.conf"),
-        lambda: registry.write(FABRIC, nowhere / "x.graphml"), lambda: registry.write(FABRIC, nowhere / "x.lft"),
-    ]  # fmt: skip
+        lambda: registry.write(FABRIC, nowhere / "x.topo"),
+        lambda: registry.write(FABRIC, nowhere / "topology.conf"),
+        lambda: registry.write(FABRIC, nowhere / "x.graphml"),
+        lambda: registry.write(FABRIC, nowhere / "x.lft"),
+    ]
     for call in calls:
         with pytest.raises(InputError) as caught:
             call()

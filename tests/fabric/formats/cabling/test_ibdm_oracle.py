@@ -34,7 +34,7 @@ TOPOS = (
     "ibutils-clusters/Buffalo8", "ibutils-clusters/FullGnu", "ibutils-clusters/PartialGazelle",
     "ibutils-clusters/RhinoBased512", "ibutils-clusters/SingleGazelle", "ibutils-clusters/SingleRhino",
     "ibutils-demo/gnu-based-32", "ibutils-demo/network", "ibutils-demo/partial-gnu-based-32",
-)  # fmt: skip
+)  # fmt: skip # a packed list of short values
 
 
 @pytest.mark.parametrize("name", TOPOS)

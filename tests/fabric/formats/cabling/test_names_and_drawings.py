@@ -69,14 +69,20 @@ def slurm_lines(path: Path) -> dict[str, tuple[str, list[str]]]:
     return {m[1]: (m[2], slurm.expand_hostlist(m[3])) for m in found if m}
 
 
-@pytest.mark.parametrize(("names", "folded"), [
-    # As `scontrol show hostlist` prints them (Slurm's manual, and the two real files).
-    (["node1", "node2", "node3", "node4", "node7"], "node[1-4,7]"),
-    (["n009", "n010", "n011", "n100"], "n[009-011,100]"),
-    (["a", "b"], "a,b"), (["n1"], "n1"), (["n1", "n01"], "n1,n01"), (["r1-ib", "r2-ib"], "r[1-2]-ib"),
-    (["S-0008f10500108098", "S-0008f10500108c5c"], "S-0008f10500108098,S-0008f10500108c5c"),
-    (["n99", "n100", "n101"], "n[99-101]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "folded"),
+    [
+        # As `scontrol show hostlist` prints them (Slurm's manual, and the two real files).
+        (["node1", "node2", "node3", "node4", "node7"], "node[1-4,7]"),
+        (["n009", "n010", "n011", "n100"], "n[009-011,100]"),
+        (["a", "b"], "a,b"),
+        (["n1"], "n1"),
+        (["n1", "n01"], "n1,n01"),
+        (["r1-ib", "r2-ib"], "r[1-2]-ib"),
+        (["S-0008f10500108098", "S-0008f10500108c5c"], "S-0008f10500108098,S-0008f10500108c5c"),
+        (["n99", "n100", "n101"], "n[99-101]"),
+    ],
+)
 def test_hostlists_fold(names: list[str], folded: str) -> None:
     assert slurm.fold_hostlist(names) == folded
     assert sorted(slurm.expand_hostlist(folded)) == sorted(names)
@@ -242,10 +248,9 @@ def test_a_map_that_names_nothing_says_so(tmp_path: Path) -> None:
     f.port_guid[f.port(ca, 1)] = f.node_guid[ca] + np.uint64(0x100000)
     for text, words in (
         ('0x99 "a"\n0x98 "b"\n', "none of its 2 GUIDs is a node of the fabric: it may belong to another"),
-        (f'{int(f.port_guid[f.port(ca, 1)]):#x} "a"\n', "1 are PortGUIDs; use NodeGUIDs"), ("# nothing\n", (
-            "it has no entries"
-        )),
-    ):  # fmt: skip
+        (f'{int(f.port_guid[f.port(ca, 1)]):#x} "a"\n', "1 are PortGUIDs; use NodeGUIDs"),
+        ("# nothing\n", ("it has no entries")),
+    ):
         (tmp_path / "names").write_text(text)
         (problem,) = node_name_map.apply(f, tmp_path / "names")
         assert words in problem.reason

@@ -313,8 +313,16 @@ def test_fixed_columns_are_what_the_expressions_read(monkeypatch: pytest.MonkeyP
     for lid, port, kind in zip(
         rng.integers(0, 1 << 16, 400), rng.integers(0, 300, 400), rng.integers(0, 8, 400), strict=True
     ):
-        form = (b"0x%04x %03d : (Channel Adapter portguid 0x1: 'h')", b"0x%04x : %03d  : 00   : yes", b"0x%04X %03d",
-                b"0x%04x %03d :\r", b"0x%04x %d : x", b"0x%x %03d : x", b"%d %03d", b"0x%04x%03d")[kind]  # fmt: skip
+        form = (
+            b"0x%04x %03d : (Channel Adapter portguid 0x1: 'h')",
+            b"0x%04x : %03d  : 00   : yes",
+            b"0x%04X %03d",
+            b"0x%04x %03d :\r",
+            b"0x%04x %d : x",
+            b"0x%x %03d : x",
+            b"%d %03d",
+            b"0x%04x%03d",
+        )[kind]
         lines.append(form % (lid, port))
     data = b"\n".join([*lines, b"0x0001 UNREACHABLE", b""])
     problems = [Problems("columns"), Problems("lines")]

@@ -46,11 +46,21 @@ def test_all_25_real_system_descriptions_parse_without_a_problem(shared_data: Pa
         assert ibnl.problems == [] and template.problems == [] and template.panel, file
 
 
-@pytest.mark.parametrize(("name", "chips", "panel"), [
-    # External ports as the vendors' data sheets have them.
-    ("IS5100", 9, 108), ("IS5200", 18, 216), ("IS5300", 27, 324), ("MIS5600", 54, 648), ("MTS3610", 27, 324),
-    ("SUNDCS648QDR", 54, 648), ("SUNDCS72QDR", 6, 72), ("MTS14400", 18, 144), ("Gazelle", 68, 96),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "chips", "panel"),
+    [
+        # External ports as the vendors' data sheets have them.
+        ("IS5100", 9, 108),
+        ("IS5200", 18, 216),
+        ("IS5300", 27, 324),
+        ("MIS5600", 54, 648),
+        ("MTS3610", 27, 324),
+        ("SUNDCS648QDR", 54, 648),
+        ("SUNDCS72QDR", 6, 72),
+        ("MTS14400", 18, 144),
+        ("Gazelle", 68, 96),
+    ],
+)
 def test_known_chassis_have_their_ports(name: str, chips: int, panel: int, shared_data: Path) -> None:
     template = expand(read_ibnl(shared_data / "ibutils-ibnl" / f"{name}.ibnl"), {})
     assert (len(template.chips), len(template.panel)) == (chips, panel)

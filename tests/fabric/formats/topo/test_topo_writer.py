@@ -18,9 +18,13 @@ from tests.fabric.formats.cabling.ibdm import load
 from tests.fabric.formats.cabling.lab import as_ibdm
 
 REAL = (
-    "ibutils-clusters/PartialGazelle", "ibutils-clusters/Buffalo8", "ibutils-demo/credit-loops",
-    "ibmgtsim-topos/RhinoBased512Nodes", "ibutils-demo/gnu-based-32", "ibmgtsim-topos/4-ary-4-tree",
-)  # fmt: skip
+    "ibutils-clusters/PartialGazelle",
+    "ibutils-clusters/Buffalo8",
+    "ibutils-demo/credit-loops",
+    "ibmgtsim-topos/RhinoBased512Nodes",
+    "ibutils-demo/gnu-based-32",
+    "ibmgtsim-topos/4-ary-4-tree",
+)
 
 
 def modern() -> Fabric:
@@ -38,8 +42,13 @@ def modern() -> Fabric:
 
 def renamed(f: Fabric) -> dict[str, str]:
     """How the writer must spell the names of :func:`modern`."""
-    return {"MF0;leaf 1:MQM8700/U1": "MF0_leaf_1_MQM8700/U1", "MF0;leaf-2:MQM8700/U1": "MF0_leaf-2_MQM8700/U1",
-            "MF0;spine:MQM9700/U1": "MF0_spine_MQM9700/U1", "h1 mlx5_0": "h1_mlx5_0/U1", "h1 mlx5_1": "h1_mlx5_1/U1"}  # fmt: skip
+    return {
+        "MF0;leaf 1:MQM8700/U1": "MF0_leaf_1_MQM8700/U1",
+        "MF0;leaf-2:MQM8700/U1": "MF0_leaf-2_MQM8700/U1",
+        "MF0;spine:MQM9700/U1": "MF0_spine_MQM9700/U1",
+        "h1 mlx5_0": "h1_mlx5_0/U1",
+        "h1 mlx5_1": "h1_mlx5_1/U1",
+    }
 
 
 @pytest.mark.parametrize("name", REAL)

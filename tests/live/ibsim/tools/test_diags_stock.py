@@ -64,16 +64,34 @@ def of_switch(f, port: int) -> tuple[str, str]:
 # -- counters --
 
 PLAIN = {
-    "SymbolErrorCounter": "symbol_error_counter", "LinkErrorRecoveryCounter": "link_error_recovery_counter",
-    "LinkDownedCounter": "link_downed_counter", "PortRcvErrors": "port_rcv_errors",
-    "PortXmitDiscards": "port_xmit_discards", "PortXmitWait": "port_xmit_wait",
+    "SymbolErrorCounter": "symbol_error_counter",
+    "LinkErrorRecoveryCounter": "link_error_recovery_counter",
+    "LinkDownedCounter": "link_downed_counter",
+    "PortRcvErrors": "port_rcv_errors",
+    "PortXmitDiscards": "port_xmit_discards",
+    "PortXmitWait": "port_xmit_wait",
     "VL15Dropped": "vl15_dropped",
-}  # fmt: skip
+}
 OPTIONAL = (
-    "-X", "-S", "-D", "-E", "-T", "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata",
-    "--vlxmitflowctlerrors", "--vlxmitcounters", "--swportvlcong", "--rcvcc", "--slrcvfecn", "--slrcvbecn", "--xmitcc",
-    "--vlxmittimecc", "-c",
-)  # fmt: skip
+    "-X",
+    "-S",
+    "-D",
+    "-E",
+    "-T",
+    "--oprcvcounters",
+    "--flowctlcounters",
+    "--vloppackets",
+    "--vlopdata",
+    "--vlxmitflowctlerrors",
+    "--vlxmitcounters",
+    "--swportvlcong",
+    "--rcvcc",
+    "--slrcvfecn",
+    "--slrcvbecn",
+    "--xmitcc",
+    "--vlxmittimecc",
+    "-c",
+)
 
 
 def test_perfquery_plain_and_extended(served, tool):
@@ -243,8 +261,13 @@ def test_a_server_on_one_host_and_its_client_on_another(server, client, served, 
     there = f.node_name(int(f.cas[5]))
     lid = str(int(f.lid[int(f.node_base[f.cas[5]]) + 1]))
     earlier = list(served.server.clients.values())  # of these some may have ended, and are not forgotten yet
-    start = lambda: subprocess.Popen([stock(server[0]), *server[1:]], env=served.environment(there), cwd=tmp_path,
-                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    start = lambda: subprocess.Popen(
+        [stock(server[0]), *server[1:]],
+        env=served.environment(there),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     running, said = [start()], [""]
 
     def answered() -> bool:
@@ -268,11 +291,17 @@ def test_a_server_on_one_host_and_its_client_on_another(server, client, served, 
 
 
 SHOWN = {
-    "SDR": ({"SDR"}, {"2.5 Gbps"}), "DDR": ({"DDR"}, {"5.0 Gbps"}), "QDR": ({"QDR"}, {"10.0 Gbps"}),
-    "FDR10": ({"FDR10"}, {"10.0 Gbps"}), "FDR": ({"FDR"}, {"14.0625 Gbps"}), "EDR": ({"EDR"}, {"25.78125 Gbps"}),
-    "HDR": ({"HDR"}, {"53.125 Gbps"}), "NDR": ({"NDR"}, {"106.25 Gbps"}),
-    "XDR": ({"QDR"}, {"10.0 Gbps"}), "GDR": ({"QDR"}, {"10.0 Gbps"}),
-}  # fmt: skip
+    "SDR": ({"SDR"}, {"2.5 Gbps"}),
+    "DDR": ({"DDR"}, {"5.0 Gbps"}),
+    "QDR": ({"QDR"}, {"10.0 Gbps"}),
+    "FDR10": ({"FDR10"}, {"10.0 Gbps"}),
+    "FDR": ({"FDR"}, {"14.0625 Gbps"}),
+    "EDR": ({"EDR"}, {"25.78125 Gbps"}),
+    "HDR": ({"HDR"}, {"53.125 Gbps"}),
+    "NDR": ({"NDR"}, {"106.25 Gbps"}),
+    "XDR": ({"QDR"}, {"10.0 Gbps"}),
+    "GDR": ({"QDR"}, {"10.0 Gbps"}),
+}
 """Generation → (what ibnetdiscover calls it, what iblinkinfo shows). The tools' tables end at NDR: of XDR and GDR they
 read the four old bits, where such a link says QDR (IBA 14.2.5.6)."""
 

@@ -148,8 +148,16 @@ def test_perfquery_is_the_same(both, pair):
     assert told == set(DIFFERENCES["perfquery"])
 
 
-ANSWERED = ("-D", "-E", "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata", "--vlxmitflowctlerrors",
-            "--vlxmitcounters")  # fmt: skip
+ANSWERED = (
+    "-D",
+    "-E",
+    "--oprcvcounters",
+    "--flowctlcounters",
+    "--vloppackets",
+    "--vlopdata",
+    "--vlxmitflowctlerrors",
+    "--vlxmitcounters",
+)
 """Optional attributes that ibsim 0.10 answers (PerfMgt 0x15 to 0x1c)."""
 
 

@@ -144,9 +144,12 @@ def test_ibportstate_takes_a_link_down_and_up(up, tool):
 
 
 BOUNCED = (
-    ("vendstat", "-N", "{lid}"), ("ibping", "-c", "1", "-t", "100", "{lid}"), ("ibsysstat", "-t", "100", "{lid}"),
-    ("saquery",), ("sminfo",),
-)  # fmt: skip
+    ("vendstat", "-N", "{lid}"),
+    ("ibping", "-c", "1", "-t", "100", "{lid}"),
+    ("ibsysstat", "-t", "100", "{lid}"),
+    ("saquery",),
+    ("sminfo",),
+)
 
 
 @pytest.mark.parametrize("command", BOUNCED, ids=lambda c: c[0])
@@ -160,9 +163,13 @@ def test_what_nobody_answers_ends_in_an_error_and_not_in_a_hang(command, up, sto
 
 @pytest.mark.parametrize(
     ("engine", "kind", "options"),
-    [("minhop", "fat-tree", {"radix": 4, "levels": 3}), ("updn", "fat-tree", {"radix": 4, "levels": 3}),
-     ("dor", "torus", {"dims": [3, 3], "hosts_per_switch": 1}), ("ftree", "fat-tree", {"radix": 8, "levels": 2})],
-)  # fmt: skip
+    [
+        ("minhop", "fat-tree", {"radix": 4, "levels": 3}),
+        ("updn", "fat-tree", {"radix": 4, "levels": 3}),
+        ("dor", "torus", {"dims": [3, 3], "hosts_per_switch": 1}),
+        ("ftree", "fat-tree", {"radix": 8, "levels": 2}),
+    ],
+)
 def test_opensm_reaches_subnet_up(engine, kind, options, stock, tmp_path):
     f = generate(kind, **options)
     s = Serving(f)
@@ -181,8 +188,14 @@ def test_a_running_opensm_answers_survives_and_sweeps_again(stock, tmp_path):
     s = Serving(f)
     env = {**s.environment(f.node_name(int(f.cas[0]))), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
     log = tmp_path / "osm.log"
-    sm = subprocess.Popen([stock("opensm"), "-d2", "-f", str(log)], env=env, cwd=tmp_path, stdin=subprocess.PIPE,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    sm = subprocess.Popen(
+        [stock("opensm"), "-d2", "-f", str(log)],
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         ups = lambda: log.read_text().count("SUBNET UP") if log.is_file() else 0
         assert wait_for(lambda: ups() >= 1)
@@ -207,8 +220,13 @@ def test_a_running_opensm_answers_survives_and_sweeps_again(stock, tmp_path):
         s.set_link(victim, True)
         assert wait_for(lambda: f.port_state[victim] == f.port_state[far] == 4)
         assert "trap 128" in log.read_text() or "num:128" in log.read_text()
-        killed = subprocess.Popen([stock("ibnetdiscover"), "-d"], env=other, cwd=tmp_path, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL)  # fmt: skip
+        killed = subprocess.Popen(
+            [stock("ibnetdiscover"), "-d"],
+            env=other,
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         killed.send_signal(signal.SIGKILL)
         killed.wait()
         code, said = run(tmp_path, other, stock("sminfo"))

@@ -15,31 +15,50 @@ from tests.live.ibsim.tools.tool_lab import STOCK_FIRST, Lab, fields, in_turn
 pytestmark = pytest.mark.stock
 
 BASIC = {
-    "SymbolErrorCounter": "symbol_error_counter", "LinkErrorRecoveryCounter": "link_error_recovery_counter",
-    "LinkDownedCounter": "link_downed_counter", "PortRcvErrors": "port_rcv_errors",
+    "SymbolErrorCounter": "symbol_error_counter",
+    "LinkErrorRecoveryCounter": "link_error_recovery_counter",
+    "LinkDownedCounter": "link_downed_counter",
+    "PortRcvErrors": "port_rcv_errors",
     "PortRcvRemotePhysicalErrors": "port_rcv_remote_physical_errors",
-    "PortRcvSwitchRelayErrors": "port_rcv_switch_relay_errors", "PortXmitDiscards": "port_xmit_discards",
-    "PortXmitConstraintErrors": "port_xmit_constraint_errors", "PortRcvConstraintErrors": "port_rcv_constraint_errors",
+    "PortRcvSwitchRelayErrors": "port_rcv_switch_relay_errors",
+    "PortXmitDiscards": "port_xmit_discards",
+    "PortXmitConstraintErrors": "port_xmit_constraint_errors",
+    "PortRcvConstraintErrors": "port_rcv_constraint_errors",
     "LocalLinkIntegrityErrors": "local_link_integrity_errors",
-    "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors", "VL15Dropped": "vl15_dropped",
+    "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
+    "VL15Dropped": "vl15_dropped",
     "PortXmitWait": "port_xmit_wait",
-}  # fmt: skip
+}
 """Counter as the tools call it → column. (QP1Dropped is the column ``qp1_dropped``; libibmad 44 reads it from the place of
 VL15Dropped.)"""
 MOVING = {
-    "PortXmitData": "port_xmit_data", "PortRcvData": "port_rcv_data", "PortXmitPkts": "port_xmit_pkts",
-    "PortRcvPkts": "port_rcv_pkts", "PortUnicastXmitPkts": "port_unicast_xmit_pkts",
+    "PortXmitData": "port_xmit_data",
+    "PortRcvData": "port_rcv_data",
+    "PortXmitPkts": "port_xmit_pkts",
+    "PortRcvPkts": "port_rcv_pkts",
+    "PortUnicastXmitPkts": "port_unicast_xmit_pkts",
     "PortUnicastRcvPkts": "port_unicast_rcv_pkts",
-}  # fmt: skip
+}
 """MADs move these, the question's own too."""
 OPTIONS = {
-    "-X": "PortXmitDataSL", "-S": "PortRcvDataSL", "-D": "PortXmitDiscardDetails", "-E": "PortRcvErrorDetails",
-    "-T": "PortExtendedSpeedsCounters", "--oprcvcounters": "PortOpRcvCounters",
-    "--flowctlcounters": "PortFlowCtlCounters", "--vloppackets": "PortVLOpPackets", "--vlopdata": "PortVLOpData",
-    "--vlxmitflowctlerrors": "PortVLXmitFlowCtlUpdateErrors", "--vlxmitcounters": "PortVLXmitWaitCounters",
-    "--swportvlcong": "SwPortVLCongestion", "--rcvcc": "PortRcvConCtrl", "--slrcvfecn": "PortSLRcvFECN",
-    "--slrcvbecn": "PortSLRcvBECN", "--xmitcc": "PortXmitConCtrl", "--vlxmittimecc": "PortVLXmitTimeCong",
-}  # fmt: skip
+    "-X": "PortXmitDataSL",
+    "-S": "PortRcvDataSL",
+    "-D": "PortXmitDiscardDetails",
+    "-E": "PortRcvErrorDetails",
+    "-T": "PortExtendedSpeedsCounters",
+    "--oprcvcounters": "PortOpRcvCounters",
+    "--flowctlcounters": "PortFlowCtlCounters",
+    "--vloppackets": "PortVLOpPackets",
+    "--vlopdata": "PortVLOpData",
+    "--vlxmitflowctlerrors": "PortVLXmitFlowCtlUpdateErrors",
+    "--vlxmitcounters": "PortVLXmitWaitCounters",
+    "--swportvlcong": "SwPortVLCongestion",
+    "--rcvcc": "PortRcvConCtrl",
+    "--slrcvfecn": "PortSLRcvFECN",
+    "--slrcvbecn": "PortSLRcvBECN",
+    "--xmitcc": "PortXmitConCtrl",
+    "--vlxmittimecc": "PortVLXmitTimeCong",
+}
 BY_SL = ("-X", "-S")
 MAD_WORDS = 72
 BY_NAME = {s.__name__: s for s in OPTIONAL}
@@ -72,8 +91,14 @@ def plant(lab: Lab, port: int, scale: int = 1) -> dict[str, int]:
     return want
 
 
-SMALL = ("link_error_recovery_counter", "link_downed_counter", "local_link_integrity_errors", "excessive_buffer_overrun_errors",
-         "port_xmit_constraint_errors", "port_rcv_constraint_errors")  # fmt: skip
+SMALL = (
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+)
 
 
 def shown(text: str, names) -> dict[str, int]:
@@ -273,8 +298,9 @@ def test_perfquery_says_what_a_device_of_its_generation_can(library, lab):
     else:
         assert "CapMask: 0x5300 CapMask2: 0x0000002)" in said
         assert shown(said, ["PortXmitWait", "SymbolErrorCounter"]) == {
-            "PortXmitWait": 2**40 + 5, "SymbolErrorCounter": 2**40 + 5,
-        }  # fmt: skip
+            "PortXmitWait": 2**40 + 5,
+            "SymbolErrorCounter": 2**40 + 5,
+        }
         ask(lab, library, "perfquery", "-x", "-R", lid, 3)
         assert not f.counters["symbol_error_counter"][port]
         f.counters["port_xmit_wait"][port] = 2**40

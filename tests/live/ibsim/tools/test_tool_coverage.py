@@ -22,8 +22,16 @@ from tests.live.serving import wait_for
 pytestmark = pytest.mark.stock
 
 SHARED = {
-    "-C": "{ca}", "-P": "1", "-t": "900", "-e": "", "-z": "conf", "-y": "0", "-s": "1", "-v": "", "-d": "",
-}  # fmt: skip
+    "-C": "{ca}",
+    "-P": "1",
+    "-t": "900",
+    "-e": "",
+    "-z": "conf",
+    "-y": "0",
+    "-s": "1",
+    "-v": "",
+    "-d": "",
+}
 """Options with one meaning everywhere (-s where it is --sm_port), and a value. -d and -v make tools talk on stderr."""
 CA_NAME = {"own": "mlx5_0", "stock": "ibsim0"}
 AT_REST = {"-h", "-V"}
@@ -36,7 +44,7 @@ PROGRAMS = (
     "ibnetdiscover", "iblinkinfo", "ibqueryerrors", "perfquery", "smpquery", "ibroute", "ibtracert", "ibportstate", "sminfo",
     "saquery", "vendstat", "ibping", "ibsysstat", "ibccquery", "ibccconfig", "ibaddr", "ibstat", "ibcacheedit", "dump_fts",
     "smpdump",
-)  # fmt: skip
+)  # fmt: skip # a packed list of short values
 
 
 MORE = (
@@ -61,7 +69,7 @@ MORE = (
     Row("ibsysstat -o 0x1405 {served} ping", has("sysstat ping succeeded")),  # the OUI that it has by itself
     Row("ibsysstat -L {served} ping", has("sysstat ping succeeded")),
     Row("ibsysstat -G {servedguid} ping", has("sysstat ping succeeded")),
-)  # fmt: skip
+)
 """Of the programs whose other options are in the files beside this one."""
 
 
@@ -114,8 +122,15 @@ def served(lab: Lab):
     port = named(lab.f, host)
     for program in ("ibping", "ibsysstat"):
         path = shutil.which(program, path="/usr/sbin:/usr/bin") or pytest.skip(f"{program} is not installed")
-        running.append(subprocess.Popen([path, "-S"], env=lab.environment("own", host), cwd=lab.folder,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
+        running.append(
+            subprocess.Popen(
+                [path, "-S"],
+                env=lab.environment("own", host),
+                cwd=lab.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
     answers = lambda *words: lab.tool("own", *words, str(lab.lid(port)))[0] == 0
     assert wait_for(lambda: answers("ibping", "-c", "1") and answers("ibsysstat"))
     yield {"served": str(lab.lid(port)), "servedguid": f"{int(lab.f.port_guid[port]):#x}"}
@@ -164,11 +179,14 @@ def test_the_shared_options_are_taken(program, library, lab: Lab, served):
 
 
 SCRIPTS = {
-    "ibhosts": ("-C {ca} -P 1 -t 900 -y 0", lists(CA)), "ibswitches": ("-C {ca} -P 1 -t 900 -y 0", lists(SWITCH)),
-    "ibrouters": ("-C {ca} -P 1 -t 900 -y 0", lists(ROUTER)), "ibnodes": ("-C {ca} -P 1 -t 900 -y 0", lists(CA, SWITCH)),
-    "ibidsverify": ("-R -C {ca} -P 1", lacks(r"\w")), "dump_lfts": ("-C {ca} -P 1 -t 900", routes()),
+    "ibhosts": ("-C {ca} -P 1 -t 900 -y 0", lists(CA)),
+    "ibswitches": ("-C {ca} -P 1 -t 900 -y 0", lists(SWITCH)),
+    "ibrouters": ("-C {ca} -P 1 -t 900 -y 0", lists(ROUTER)),
+    "ibnodes": ("-C {ca} -P 1 -t 900 -y 0", lists(CA, SWITCH)),
+    "ibidsverify": ("-R -C {ca} -P 1", lacks(r"\w")),
+    "dump_lfts": ("-C {ca} -P 1 -t 900", routes()),
     "dump_mfts": ("-C {ca} -P 1 -t 900", groups),
-}  # fmt: skip
+}
 """The options of what are shell and Perl scripts, which no help text lists by name."""
 
 

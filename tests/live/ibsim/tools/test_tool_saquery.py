@@ -37,14 +37,22 @@ def places(lab: Lab) -> dict[str, object]:
     first = named(f, "host-0001")
     up = leaf + 3
     return {
-        "leaf": lab.lid(leaf), "host": lab.lid(host), "first": lab.lid(first), "hostguid": f"{int(f.port_guid[host]):#x}",
-        "hostguid16": f"0x{int(f.port_guid[host]):016x}", "hostgid": gid(host), "firstgid": gid(first),
-        "leafguid16": f"0x{int(f.node_guid[f.port_node[leaf]]):016x}", "lid": lab.lid(int(f.port_peer[up])),
-        "portnum": int(f.port_num[f.port_peer[up]]), "nodes": f.sizes.nodes,
+        "leaf": lab.lid(leaf),
+        "host": lab.lid(host),
+        "first": lab.lid(first),
+        "hostguid": f"{int(f.port_guid[host]):#x}",
+        "hostguid16": f"0x{int(f.port_guid[host]):016x}",
+        "hostgid": gid(host),
+        "firstgid": gid(first),
+        "leafguid16": f"0x{int(f.node_guid[f.port_node[leaf]]):016x}",
+        "lid": lab.lid(int(f.port_peer[up])),
+        "portnum": int(f.port_num[f.port_peer[up]]),
+        "nodes": f.sizes.nodes,
         "top": f"0x{int(SwitchInfo.linear_fdb_top.get(f.switch_info[f.switch_of_node[f.port_node[leaf]]])):X}",
         "cap": f"0x{int(PortInfo.cap_mask.get(f.port_info[first])):X}",
-        "mtu": 0x80 | 5, "out": int(f.lft[f.switch_of_node[f.port_node[leaf]], lab.lid(host)]),
-    }  # fmt: skip
+        "mtu": 0x80 | 5,
+        "out": int(f.lft[f.switch_of_node[f.port_node[leaf]], lab.lid(host)]),
+    }
 
 
 def spelled(lab: Lab, text: str) -> str:
@@ -81,7 +89,9 @@ ROWS = (
     Row("NR {leaf} --node-name-map map", (r"NodeDescription\.+leaf-2$",)),
     Row("CPI", (r"Base version\.+1$", r"Class version\.+2$", r"Response time value\.+0x\w+$")),
     Row("-c", (r"Base version\.+1$", r"Class version\.+2$")),
-    Row("PIR {leaf}/3", (r"EndPortLid\.+{leaf}$", r"PortNum\.+3$", r"LinkState:\.+Active$", r"Mkey:\.+<not displayed>")),
+    Row(
+        "PIR {leaf}/3", (r"EndPortLid\.+{leaf}$", r"PortNum\.+3$", r"LinkState:\.+Active$", r"Mkey:\.+<not displayed>")
+    ),
     Row("-K PIR {leaf}/3", (r"Mkey:\.+0x0000000000000000",)),
     Row("PIR {first}/1", (r"EndPortLid\.+{first}$", r"PhysLinkState:\.+LinkUp$")),
     Row("SL2VL {leaf}/1/2", (r"InPort\.+1$", r"OutPort\.+2$", r"VL: 0\| 1\| 2\| 3\| 4\| 5\| 6\| 7\| 0\|")),
@@ -92,7 +102,10 @@ ROWS = (
     Row("VLAR {first}/1/1", (r"LID\.+{first}$", r"Port\.+1$", r"Block\.+1$")),
     Row("SL2VL {first}/1/1", (r"LID\.+{first}$", r"InPort\.+0$", r"OutPort\.+0$", r"VL: 0\| 1\| 2\| 3\|")),
     Row("VLAR {leaf}/1/1", (r"Port\.+1$", r"Block\.+1$")),
-    Row("IIR"), Row("-I"), Row("SR"), Row("-S"),
+    Row("IIR"),
+    Row("-I"),
+    Row("SR"),
+    Row("-S"),
     Row("LR {leaf}/3", (r"FromLID\.+{leaf}$", r"FromPort\.+3$", r"ToPort\.+{portnum}$", r"ToLID\.+{lid}$")),
     Row("LR {leaf}/3 {lid}/{portnum}", (r"ToPort\.+{portnum}$", r"ToLID\.+{lid}$")),
     Row("-x {leaf}", (r"FromLID\.+{leaf}$",), records=("LinkRecord", lambda lab: 4)),
@@ -143,7 +156,7 @@ ROWS = (
     Row("-O {leaf}", (r"^leaf-2$",), OWN),
     Row("-U {hostguid}", (r"^host-0009$",), OWN),
     Row("-D", (r'^ +{host}  "host-0009"$',), OWN),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("row", "library"), in_turn(ROWS, lambda row: row.libraries))

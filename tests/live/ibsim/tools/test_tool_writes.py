@@ -48,14 +48,19 @@ def link(lab: Lab) -> tuple[int, int, int, int]:
 
 # (operation and its value) → the field of PortInfo that it sets, what it reads then. Undone by the third.
 SETS = (
-    ("speed 1", "link_speed_enabled", 1, "speed 7"), ("espeed 2", "link_speed_ext_enabled", 2, "espeed 7"),
-    ("width 1", "link_width_enabled", 1, "width 3"), ("vls 2", "operational_vls", 2, "vls 4"),
+    ("speed 1", "link_speed_enabled", 1, "speed 7"),
+    ("espeed 2", "link_speed_ext_enabled", 2, "espeed 7"),
+    ("width 1", "link_width_enabled", 1, "width 3"),
+    ("vls 2", "operational_vls", 2, "vls 4"),
     ("mtu 3", "neighbor_mtu", 3, "mtu 5"),
-)  # fmt: skip
+)
 SETS_OF_A_CA = (
-    ("lid 0x99", "lid", 0x99, "lid {lid}"), ("smlid 0x42", "master_sm_lid", 0x42, "smlid 1"), ("lmc 1", "lmc", 1, "lmc 0"),
-    ("mkeylease 7", "mkey_lease_period", 7, "mkeylease 0"), ("mkeyprot 1", "mkey_protect", 1, "mkeyprot 0"),
-)  # fmt: skip
+    ("lid 0x99", "lid", 0x99, "lid {lid}"),
+    ("smlid 0x42", "master_sm_lid", 0x42, "smlid 1"),
+    ("lmc 1", "lmc", 1, "lmc 0"),
+    ("mkeylease 7", "mkey_lease_period", 7, "mkeylease 0"),
+    ("mkeyprot 1", "mkey_protect", 1, "mkeyprot 0"),
+)
 
 
 @pytest.mark.parametrize(("row", "library"), in_turn(list(SETS)))
@@ -176,9 +181,24 @@ def smp(
 ) -> bytes | None:
     """Data of the answer to an SMP of the program, None where nobody answers."""
     done = subprocess.run(
-        [sys.executable, "-I", str(PROGRAM), "smp", str(lid), str(method), hex(attr), hex(modifier), data.hex(), hex(key)],
-        env=lab.environment(library), cwd=lab.folder, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-I",
+            str(PROGRAM),
+            "smp",
+            str(lid),
+            str(method),
+            hex(attr),
+            hex(modifier),
+            data.hex(),
+            hex(key),
+        ],
+        env=lab.environment(library),
+        cwd=lab.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0, done.stderr
     return None if done.stdout.strip() == "none" else bytes.fromhex(done.stdout.strip())
 
@@ -271,18 +291,37 @@ def test_ibccconfig_and_ibccquery_every_operation(library, lab):
 
 
 @pytest.mark.parametrize("library", STOCK_FIRST)
-@pytest.mark.parametrize(("server", "clients"), [
-    pytest.param(("ibping", "-S"), (("ibping", "-c", "2"), ("ibping", "-c", "2", "-L"), ("ibping", "-c", "20", "-f"),
-                                    ("ibping", "-c", "1", "-G")), marks=pytest.mark.slow),
-    pytest.param(("ibping", "-S", "-o", "0x1405"), (("ibping", "-c", "2", "-o", "0x1405"),), marks=pytest.mark.slow),
-    (("ibsysstat", "-S"), (("ibsysstat",), ("ibsysstat", "-G"))),
-], ids=["ibping", "ibping-oui", "ibsysstat"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("server", "clients"),
+    [
+        pytest.param(
+            ("ibping", "-S"),
+            (
+                ("ibping", "-c", "2"),
+                ("ibping", "-c", "2", "-L"),
+                ("ibping", "-c", "20", "-f"),
+                ("ibping", "-c", "1", "-G"),
+            ),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ("ibping", "-S", "-o", "0x1405"), (("ibping", "-c", "2", "-o", "0x1405"),), marks=pytest.mark.slow
+        ),
+        (("ibsysstat", "-S"), (("ibsysstat",), ("ibsysstat", "-G"))),
+    ],
+    ids=["ibping", "ibping-oui", "ibsysstat"],
+)
 def test_a_server_and_its_clients(server, clients, library, lab, stock):
     """Under the stock library a server dies of a request that comes before it has registered its class: then another one is
     started."""
     port = named(lab.f, "host-0006")
-    start = lambda: subprocess.Popen([stock(server[0]), *server[1:]], env=lab.environment(library, "host-0006"),
-                                     cwd=lab.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    start = lambda: subprocess.Popen(
+        [stock(server[0]), *server[1:]],
+        env=lab.environment(library, "host-0006"),
+        cwd=lab.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     running = [start()]
 
     def good(words: tuple[str, ...]) -> bool:

@@ -104,10 +104,23 @@ def test_the_wire_shows_no_copy_after_the_repression(heard, tmp_path):
     quiet(lab)
     lab.do(lambda: (writer.flush(),))
     said = subprocess.run(
-        [tshark, "-r", str(file), "-Y", "infiniband.mad.attributeid == 0x0002", "-T", "fields",
-         "-e", "infiniband.mad.method", "-e", "infiniband.mad.transactionid"],
-        capture_output=True, text=True, check=True,
-    ).stdout.split("\n")  # fmt: skip
+        [
+            tshark,
+            "-r",
+            str(file),
+            "-Y",
+            "infiniband.mad.attributeid == 0x0002",
+            "-T",
+            "fields",
+            "-e",
+            "infiniband.mad.method",
+            "-e",
+            "infiniband.mad.transactionid",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
     methods: dict[str, list[int]] = {}
     for method, tid in (line.split("\t") for line in said if line):
         methods.setdefault(tid, []).append(int(method, 0))

@@ -201,13 +201,21 @@ def places(lab: Lab) -> dict[str, object]:
     f = lab.f
     leaf, host, spine = named(f, "leaf-2"), named(f, "host-0009"), named(f, "spine-1")
     return {
-        "leaf": lab.lid(leaf), "leafguid": lab.guid(leaf), "host": lab.lid(host), "hostguid": f"{int(f.port_guid[host]):#x}",
-        "first": lab.lid(named(f, "host-0001")), "firstguid": f"{int(f.port_guid[named(f, 'host-0001')]):#x}",
-        "hosthex": f"{lab.lid(host):#x}", "hostguid16": f"0x{int(f.port_guid[host]):016x}",
-        "firstnode": lab.guid(named(f, "host-0001")), "firstguid16": f"0x{int(f.port_guid[named(f, 'host-0001')]):016x}",
-        "hoq": info(lab, "leaf-2", "hoq_life", 1), "stall": info(lab, "leaf-2", "vl_stall_count", 1),
-        "spine": lab.lid(spine), "cutleaf": lab.guid(named(f, "leaf-8")),
-    }  # fmt: skip
+        "leaf": lab.lid(leaf),
+        "leafguid": lab.guid(leaf),
+        "host": lab.lid(host),
+        "hostguid": f"{int(f.port_guid[host]):#x}",
+        "first": lab.lid(named(f, "host-0001")),
+        "firstguid": f"{int(f.port_guid[named(f, 'host-0001')]):#x}",
+        "hosthex": f"{lab.lid(host):#x}",
+        "hostguid16": f"0x{int(f.port_guid[host]):016x}",
+        "firstnode": lab.guid(named(f, "host-0001")),
+        "firstguid16": f"0x{int(f.port_guid[named(f, 'host-0001')]):016x}",
+        "hoq": info(lab, "leaf-2", "hoq_life", 1),
+        "stall": info(lab, "leaf-2", "vl_stall_count", 1),
+        "spine": lab.lid(spine),
+        "cutleaf": lab.guid(named(f, "leaf-8")),
+    }
 
 
 def spelled(lab: Lab, text: str) -> str:

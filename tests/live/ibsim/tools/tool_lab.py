@@ -142,9 +142,14 @@ class Lab(threading.Thread):
         if program is None:
             pytest.skip(f"{words[0]} is not installed")
         done = subprocess.run(
-            [program, *words[1:]], env=self.environment(library, node), cwd=self.folder, capture_output=True,
-            text=True, timeout=seconds, errors="replace",
-        )  # fmt: skip
+            [program, *words[1:]],
+            env=self.environment(library, node),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            errors="replace",
+        )
         return done.returncode, NOISE.sub("", done.stdout + done.stderr)
 
     # -- what the fabric says --

@@ -85,7 +85,10 @@ ROWS = (
     Row("dump_fts", routes()),
     Row("dump_fts -n", routes(named_too=False)),
     Row("dump_fts 4 10", routes(4, 10)),
-    Row("dump_fts -a 4", links_shown(lambda lab: lab.f.sizes.switches * (int(lab.f.lid.max()) - 3), r"^0x\w{4} \d{3} : ")),
+    Row(
+        "dump_fts -a 4",
+        links_shown(lambda lab: lab.f.sizes.switches * (int(lab.f.lid.max()) - 3), r"^0x\w{4} \d{3} : "),
+    ),
     Row("dump_fts -M", groups),
     Row("dump_fts -M 0xc001 0xc004", groups),
     Row("dump_fts --node-name-map map", has("'The Second Leaf'")),
@@ -124,11 +127,20 @@ ROWS = (
     Row("smpquery -c nodedesc {leaf} 0,2", has("host-0004$")),
     Row("smpquery -c portinfo {spine} 0,2 3", value("LocalPort", lambda lab: 3)),
     Row("smpquery -x portinfo {leaf} 3", has("LinkSpeedExtActive:.*53.125 Gbps")),
-    Row("smpquery portinfo {host} 1", both(value("Lid", lambda lab: info(lab, "host-0009", "lid")), value("LinkState", lambda lab: "Active"))),
+    Row(
+        "smpquery portinfo {host} 1",
+        both(value("Lid", lambda lab: info(lab, "host-0009", "lid")), value("LinkState", lambda lab: "Active")),
+    ),
     Row("smpquery -K portinfo {host} 1", has("Mkey:.*0x0000000000000000")),
-    Row("smpquery switchinfo {leaf}", value("LinearFdbTop", lambda lab: int(SwitchInfo.linear_fdb_top.get(lab.f.switch_info[0])))),
+    Row(
+        "smpquery switchinfo {leaf}",
+        value("LinearFdbTop", lambda lab: int(SwitchInfo.linear_fdb_top.get(lab.f.switch_info[0]))),
+    ),
     Row("smpquery pkeys {host} 1", has("0xffff", "128 pkeys capacity")),
-    Row("smpquery sl2vl {leaf} 1", links_shown(lambda _: 5, r"^ports: in +\d+, out +1: +\| 0\| 1\| 2\| 3\| 4\| 5\| 6\| 7\|")),
+    Row(
+        "smpquery sl2vl {leaf} 1",
+        links_shown(lambda _: 5, r"^ports: in +\d+, out +1: +\| 0\| 1\| 2\| 3\| 4\| 5\| 6\| 7\|"),
+    ),
     Row("smpquery vlarb {leaf} 1", has("# Low priority VL Arbitration", "# High priority")),
     Row("smpquery guidinfo {host}", has("{hostguid16}")),
     Row("smpquery mepi {leaf} 1", has("StateChangeEnable")),
@@ -146,7 +158,9 @@ ROWS = (
     Row("sminfo", has("sm lid 1 sm guid {firstguid}, activity count [1-9][0-9]* priority 0 state 3 SMINFO_MASTER")),
     Row("sminfo {first}", has("state 3 SMINFO_MASTER")),
     Row("sminfo -D 0", has("sm guid {firstguid}, .* state 3 SMINFO_MASTER")),
-    Row("sminfo -s 1 -p 3 -a 9 {first} 5", has("priority 0 state 3 SMINFO_MASTER")),  # a Set that is no master's to take
+    Row(
+        "sminfo -s 1 -p 3 -a 9 {first} 5", has("priority 0 state 3 SMINFO_MASTER")
+    ),  # a Set that is no master's to take
     Row("sminfo -L {first}", has("state 3 SMINFO_MASTER")),
     Row("sminfo -G {firstguid}", has("state 3 SMINFO_MASTER")),
     Row("ibstat", both(value("Base lid", lambda lab: 1), value("State", lambda lab: "Active"), has("{firstguid16}"))),
@@ -156,4 +170,4 @@ ROWS = (
     Row("ibstat mlx5_0 1", both(value("SM lid", lambda lab: 1), value("Rate", lambda lab: 200)), libraries=("own",)),
     Row("ibstatus", has(r"200 Gb/sec \(4X HDR\)", "4: ACTIVE"), libraries=("own",)),
     Row("ibstatus mlx5_0:1", has("base lid:\t 0x1$"), libraries=("own",)),
-)  # fmt: skip
+)

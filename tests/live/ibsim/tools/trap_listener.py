@@ -27,9 +27,13 @@ class Heard:
         conf.write_text(SETTINGS)
         words = [opensm, "-F", str(conf), "-f", str(self.log), "-D", "0x7", "-d2"]  # d2: what it says is there at once
         self.sm = subprocess.Popen(
-            words, env=lab.environment(library), cwd=lab.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            words,
+            env=lab.environment(library),
+            cwd=lab.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         assert wait_for(lambda: "SUBNET UP" in self.text()), self.text()[-2000:]
         self.mark = 0
         self.settle()
@@ -75,9 +79,15 @@ class Listener:
 
     def __init__(self, lab: Lab, library: str, scene: str, *words: str, node: str):
         self.program = subprocess.Popen(
-            [sys.executable, "-I", str(PROGRAM), scene, *words], env=lab.environment(library, node), cwd=lab.folder,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
-        )  # fmt: skip
+            [sys.executable, "-I", str(PROGRAM), scene, *words],
+            env=lab.environment(library, node),
+            cwd=lab.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+        )
         self.lines: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
 

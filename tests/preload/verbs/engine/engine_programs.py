@@ -107,7 +107,8 @@ OPTIONS = {"TSAN_OPTIONS": "halt_on_error=0 exitcode=66", "ASAN_OPTIONS": "detec
 
 def run(name, sanitizer, *arguments, limit_s=240, files=()):
     made = program(name, FOLDERS, SANITIZERS[sanitizer], files)
-    done = subprocess.run([made, *map(str, arguments)], capture_output=True, text=True, timeout=limit_s,
-                          env=os.environ | OPTIONS)  # fmt: skip
+    done = subprocess.run(
+        [made, *map(str, arguments)], capture_output=True, text=True, timeout=limit_s, env=os.environ | OPTIONS
+    )
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:6000]}"
     return done.stdout

@@ -11,8 +11,12 @@ from tests.preload.verbs.engine.engine_programs import FOLDERS, program
 
 
 def play(folder, what: str, seed: int, rounds: int, limit_s: float = 240) -> None:
-    done = subprocess.run([program("hazards", FOLDERS, ("-O2",)), folder, what, str(seed), str(rounds)],
-                          capture_output=True, text=True, timeout=limit_s)  # fmt: skip
+    done = subprocess.run(
+        [program("hazards", FOLDERS, ("-O2",)), folder, what, str(seed), str(rounds)],
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+    )
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
 

@@ -20,13 +20,13 @@ FIELDS = {
     "GID_PREFIX": PortInfo.gid_prefix, "LID": PortInfo.lid, "MASTER_SM_LID": PortInfo.master_sm_lid,
     "CAP_MASK": PortInfo.cap_mask, "LINK_WIDTH_ACTIVE": PortInfo.link_width_active, "STATE": PortInfo.port_state,
     "PHYS_STATE": PortInfo.port_phys_state, "LMC": PortInfo.lmc, "SPEED_ACTIVE": PortInfo.link_speed_active,
-    "NEIGHBOR_MTU": PortInfo.neighbor_mtu, "VL_CAP": PortInfo.vl_cap, "INIT_TYPE_REPLY": PortInfo.init_type_reply,
+    "NEIGHBOR_MTU": PortInfo.neighbor_mtu, "VL_CAP": PortInfo.vl_cap, "VL_HIGH_LIMIT": PortInfo.vl_high_limit, "INIT_TYPE_REPLY": PortInfo.init_type_reply,
     "OPERATIONAL_VLS": PortInfo.operational_vls, "PKEY_VIOLATIONS": PortInfo.pkey_violations,
     "QKEY_VIOLATIONS": PortInfo.qkey_violations, "GUID_CAP": PortInfo.guid_cap, "SUBNET_TIMEOUT": PortInfo.subnet_timeout,
     "EXT2": PortInfo.link_speed_ext2_active, "CAP_MASK2": PortInfo.cap_mask2,
     "SPEED_EXT_ACTIVE": PortInfo.link_speed_ext_active, "HOQ_LIFE": PortInfo.hoq_life, "LINEAR_FDB_TOP": SwitchInfo.linear_fdb_top,
     "FR_ENABLED": ARInfo.fr_enabled, "MCAST_FDB_CAP": SwitchInfo.mcast_fdb_cap, "MCAST_FDB_TOP": SwitchInfo.mcast_fdb_top,
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 
 
 def test_every_offset_of_the_header_is_that_of_the_declaration():
@@ -45,18 +45,35 @@ def test_codes():
     assert define_of("SV_AR_GROUP_MASK") == ar.GROUP_MASK
     assert define_of("SV_ENFORCE_IN") == 1 << (7 - PortInfo.partition_enforcement_inbound.offset % 8)
     assert define_of("SV_ENFORCE_OUT") == 1 << (7 - PortInfo.partition_enforcement_outbound.offset % 8)
-    for name, value in (("NODE_CA", c.NodeType.CA), ("NODE_SWITCH", c.NodeType.SWITCH), ("PORT_DOWN", c.PortState.DOWN),
-                        ("PORT_INIT", c.PortState.INIT), ("PORT_ARMED", c.PortState.ARMED),
-                        ("PORT_ACTIVE", c.PortState.ACTIVE), ("PHYS_LINK_UP", c.PhysState.LINK_UP),
-                        ("LID_MCAST_MIN", c.LID_MCAST_MIN), ("LID_PERMISSIVE", c.LID_PERMISSIVE)):  # fmt: skip
+    for name, value in (
+        ("NODE_CA", c.NodeType.CA),
+        ("NODE_SWITCH", c.NodeType.SWITCH),
+        ("PORT_DOWN", c.PortState.DOWN),
+        ("PORT_INIT", c.PortState.INIT),
+        ("PORT_ARMED", c.PortState.ARMED),
+        ("PORT_ACTIVE", c.PortState.ACTIVE),
+        ("PHYS_LINK_UP", c.PhysState.LINK_UP),
+        ("LID_MCAST_MIN", c.LID_MCAST_MIN),
+        ("LID_PERMISSIVE", c.LID_PERMISSIVE),
+    ):
         assert define_of(f"SV_{name}") == int(value), name
 
 
 def test_the_kernel_knows_the_layout_of_a_cell():
     cell = HEADER.types()["softib_cell"]
     assert cell.itemsize == constant("CELL_OCTETS") == 256 and constant("CHUNK_OCTETS") == 256 * k.CHUNK
-    fields = {"state": k.STATE, "more": k.NEXT, "links": k.LINKS, "drop": k.DROP, "counter": k.KINDS, "slid": k.LIDS,
-              "key": k.KEY, "qp": k.QP, "corrupted": k.CORRUPTED, "egress": k.EGRESS}  # fmt: skip
+    fields = {
+        "state": k.STATE,
+        "more": k.NEXT,
+        "links": k.LINKS,
+        "drop": k.DROP,
+        "counter": k.KINDS,
+        "slid": k.LIDS,
+        "key": k.KEY,
+        "qp": k.QP,
+        "corrupted": k.CORRUPTED,
+        "egress": k.EGRESS,
+    }
     assert {name: cell.fields[name][1] for name in fields} == {name: 4 * at for name, at in fields.items()}
     assert (cell.fields["packets"][1], cell.fields["dwords"][1]) == (8 * k.PACKETS, 8 * k.DWORDS)
     assert (cell.fields["multicast"][1], cell.fields["sl"][1], cell.fields["dlid"][1]) == (30, 31, 34)
@@ -66,9 +83,19 @@ def test_the_kernel_knows_the_layout_of_a_cell():
     assert head.fields["high"][1] == 4 * k.HIGH
     states = ("FREE", "TAKEN", "LIVE", "RETIRED", "MORE")
     assert [constant(f"CELL_{s}") for s in states] == [getattr(k, s) for s in states]
-    drops = {"INACTIVE": k.INACTIVE_DROP, "MTU": k.MTU_DROP, "DLID_MAPPING": k.DLID_DROP, "VL_MAPPING": k.VL_DROP,
-             "XMIT_CONSTRAINT": k.XMIT_DROP, "RCV_CONSTRAINT": k.RCV_DROP, "PKEY": k.PKEY_DROP, "QKEY": k.QKEY_DROP,
-             "HOQ": k.HOQ_DROP, "HELD": k.HELD_DROP, "OVERRUN": k.OVERRUN_DROP}  # fmt: skip
+    drops = {
+        "INACTIVE": k.INACTIVE_DROP,
+        "MTU": k.MTU_DROP,
+        "DLID_MAPPING": k.DLID_DROP,
+        "VL_MAPPING": k.VL_DROP,
+        "XMIT_CONSTRAINT": k.XMIT_DROP,
+        "RCV_CONSTRAINT": k.RCV_DROP,
+        "PKEY": k.PKEY_DROP,
+        "QKEY": k.QKEY_DROP,
+        "HOQ": k.HOQ_DROP,
+        "HELD": k.HELD_DROP,
+        "OVERRUN": k.OVERRUN_DROP,
+    }
     assert {name: constant(f"DROP_{name}") for name in drops} == drops
     assert f"#define SV_PATH_LINKS {k.MAX_LINKS}" in (SOURCES / "path.h").read_text()
 
@@ -83,8 +110,16 @@ def test_event_numbers_are_those_of_libibverbs():
     order = [n.strip() for n in names.split(",") if n.strip()]
     order = [n.removeprefix("IBV_EVENT_") for n in order]
     seen = 0
-    for name in ("DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE",
-                 "CLIENT_REREGISTER", "GID_CHANGE"):  # fmt: skip
+    for name in (
+        "DEVICE_FATAL",
+        "PORT_ACTIVE",
+        "PORT_ERR",
+        "LID_CHANGE",
+        "PKEY_CHANGE",
+        "SM_CHANGE",
+        "CLIENT_REREGISTER",
+        "GID_CHANGE",
+    ):
         assert server.constant(f"EVENT_{name}") == order.index(name), name
         seen += 1
     assert seen == 8

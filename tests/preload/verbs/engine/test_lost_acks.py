@@ -11,8 +11,9 @@ from tests.preload.verbs.engine.engine_programs import FOLDERS, SANITIZERS, prog
 
 
 def play(folder, count: int, seed: int, *flags: str) -> None:
-    done = subprocess.run([program("acks", FOLDERS, flags), folder, str(seed), str(count)], capture_output=True, text=True,
-                          timeout=300)  # fmt: skip
+    done = subprocess.run(
+        [program("acks", FOLDERS, flags), folder, str(seed), str(count)], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     waited = int(re.search(r"late (\d+)", done.stdout)[1]) / count
     lost = 1 - 0.98 * 0.8  # the request, or its answer

@@ -30,8 +30,11 @@ LIBRARY = (
     *(f"memory/{name}.c" for name in ("identity", "locks", "hazards", "wake")),
     *(f"peers/{name}.c" for name in ("peer_mappings", "orders", "serve")),
     *(str(p.relative_to(VERBS)) for p in sorted((VERBS / "engine").rglob("*.c"))),
-    "abi/cq.c", "abi/poll.c", "abi/post.c", "abi/srq.c",
-)  # fmt: skip
+    "abi/cq.c",
+    "abi/poll.c",
+    "abi/post.c",
+    "abi/srq.c",
+)
 SCENARIOS = {"locks": 3000, "ring": 40_000, "events": 7000, "receives": 2000, "keys": 300_000, "local": 40_000}
 """Orders that there are at least."""
 SLOW = {"keys"}
@@ -57,8 +60,11 @@ def linked(parts: list[Path]) -> Path:
     to = scratch("softib-engine-") / "protocols"
     cc = build.compiler()
     assert cc is not None
-    done = subprocess.run([*cc.split(), "-Wl,--gc-sections", "-o", str(to), *map(str, parts), "-lpthread", "-lm"],
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [*cc.split(), "-Wl,--gc-sections", "-o", str(to), *map(str, parts), "-lpthread", "-lm"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return to
 
@@ -120,7 +126,7 @@ FAULTS = {
     "a request says that it copies after it has looked at the key": (
         "local", "engine/scheduling/quiesce.h", "__atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELAXED);", "(void)q;",
     ),
-}  # fmt: skip
+}  # fmt: skip # a table, its columns aligned
 
 
 @pytest.mark.parametrize("fault", FAULTS)

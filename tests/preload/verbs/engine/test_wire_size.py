@@ -9,13 +9,31 @@ from tests.preload.verbs.fabric_library import SOURCES, library
 ICRC, XRCETH, ATOMIC_ETH, ATOMIC_ACK_ETH, IETH, FETH = 4, 4, 28, 8, 4, 4
 """Octets of what iba/headers.py does not declare: IBA 9.3.2 (as XRCETH, annex A14), 9.3.4, 9.5.3, 9.3.7, annex A19."""
 GLOBAL, UD, XRC = 1, 2, 4
-NAMES = ("SEND", "SEND_IMM", "SEND_INV", "WRITE", "WRITE_IMM", "READ_REQUEST", "READ_RESPONSE", "ATOMIC",
-         "ATOMIC_RESPONSE", "ACK", "ATOMIC_WRITE", "FLUSH")  # fmt: skip
+NAMES = (
+    "SEND",
+    "SEND_IMM",
+    "SEND_INV",
+    "WRITE",
+    "WRITE_IMM",
+    "READ_REQUEST",
+    "READ_RESPONSE",
+    "ATOMIC",
+    "ATOMIC_RESPONSE",
+    "ACK",
+    "ATOMIC_WRITE",
+    "FLUSH",
+)
 REQUESTS = set(NAMES) - {"READ_RESPONSE", "ATOMIC_RESPONSE", "ACK"}
 FIRST = {"WRITE": RETH.size, "WRITE_IMM": RETH.size, "READ_RESPONSE": AETH.size}
 LAST = {"SEND_IMM": ImmDt.size, "SEND_INV": IETH, "WRITE_IMM": ImmDt.size, "READ_RESPONSE": AETH.size}
-SINGLE = {"READ_REQUEST": (RETH.size, 0), "ATOMIC": (ATOMIC_ETH, 0), "ATOMIC_RESPONSE": (AETH.size + ATOMIC_ACK_ETH, 0),
-          "ACK": (AETH.size, 0), "ATOMIC_WRITE": (RETH.size, 8), "FLUSH": (RETH.size + FETH, 0)}  # fmt: skip
+SINGLE = {
+    "READ_REQUEST": (RETH.size, 0),
+    "ATOMIC": (ATOMIC_ETH, 0),
+    "ATOMIC_RESPONSE": (AETH.size + ATOMIC_ACK_ETH, 0),
+    "ACK": (AETH.size, 0),
+    "ATOMIC_WRITE": (RETH.size, 8),
+    "FLUSH": (RETH.size + FETH, 0),
+}
 
 
 def packets(name, flags, payload, mtu):

@@ -10,15 +10,24 @@ import pytest
 
 from tests.preload.verbs.engine.engine_programs import FOLDERS, OPTIONS, SANITIZERS, program
 
-STATUSES = {0: "success", 1: "LOC_LEN", 4: "LOC_PROT", 9: "REM_INV_REQ", 10: "REM_ACCESS", 11: "REM_OP", 12: "RETRY_EXC",
-            13: "RNR_RETRY_EXC"}  # fmt: skip
+STATUSES = {
+    0: "success",
+    1: "LOC_LEN",
+    4: "LOC_PROT",
+    9: "REM_INV_REQ",
+    10: "REM_ACCESS",
+    11: "REM_OP",
+    12: "RETRY_EXC",
+    13: "RNR_RETRY_EXC",
+}
 
 
 def random_requests(folder, count: int, seed: int, *flags: str, limit_s: float = 240) -> dict[str, int]:
     """Play ``count`` of them; how many ended how."""
     made = program("random_requests", FOLDERS, flags)
-    done = subprocess.run([made, folder, str(seed), str(count)], capture_output=True, text=True, timeout=limit_s,
-                          env=os.environ | OPTIONS)  # fmt: skip
+    done = subprocess.run(
+        [made, folder, str(seed), str(count)], capture_output=True, text=True, timeout=limit_s, env=os.environ | OPTIONS
+    )
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:6000]}"
     assert os.stat(f"{folder}/verbs").st_blocks * 512 < 1 << 20, "a wrong key takes no memory"
     counts = {STATUSES[int(status)]: int(n) for status, n in re.findall(r"status (\d+): (\d+)", done.stdout)}

@@ -49,8 +49,10 @@ def test_a_connection_migrates_to_the_second_port(tmp_path):
     fabric = Applications(netlist(), file="f.net")
     ends = []
     try:
-        ends = [fabric.begin(node, apm, str(tmp_path), name, "ports") for node, name in
-                (("host-b", "first"), ("host-a", "second"))]  # fmt: skip
+        ends = [
+            fabric.begin(node, apm, str(tmp_path), name, "ports")
+            for node, name in (("host-b", "first"), ("host-a", "second"))
+        ]
         assert ends[0].stdout.readline() == "armed\n", [output(end) for end in ends]
         fabric("fault", "link-down", "host-b[1]")
         assert ends[0].stdout.readline() == "migrated\n", [output(end) for end in ends]

@@ -72,10 +72,20 @@ def test_a_program_sees_its_devices_as_they_are(up):
     assert node == int(f.cas[0]) and port["row"] == int(f.port(node, 1)) and d["desc"] == f.node_name(node)
     assert (d["node_guid"], d["vendor_id"], d["ports"]) == (int(f.node_guid[node]), int(f.vendor_id[node]), 1)
     info = f.port_info[port["row"]]
-    for name, field in (("lid", "lid"), ("sm_lid", "master_sm_lid"), ("cap_mask", "cap_mask"), ("state", "port_state"),
-                        ("phys_state", "port_phys_state"), ("lmc", "lmc"), ("sm_sl", "master_sm_sl"),
-                        ("subnet_timeout", "subnet_timeout"), ("max_vl_num", "vl_cap"), ("max_mtu", "mtu_cap"),
-                        ("active_mtu", "neighbor_mtu"), ("active_width", "link_width_active")):  # fmt: skip
+    for name, field in (
+        ("lid", "lid"),
+        ("sm_lid", "master_sm_lid"),
+        ("cap_mask", "cap_mask"),
+        ("state", "port_state"),
+        ("phys_state", "port_phys_state"),
+        ("lmc", "lmc"),
+        ("sm_sl", "master_sm_sl"),
+        ("subnet_timeout", "subnet_timeout"),
+        ("max_vl_num", "vl_cap"),
+        ("max_mtu", "mtu_cap"),
+        ("active_mtu", "neighbor_mtu"),
+        ("active_width", "link_width_active"),
+    ):
         assert port[name] == int(getattr(PortInfo, field).get(info)), name
     assert port["active_speed"] == 128  # NDR
     prefix = int(PortInfo.gid_prefix.get(info))
@@ -98,8 +108,12 @@ def test_what_programs_count_is_on_every_port_of_the_path_and_only_once(up):
         routes = []
         for _ in range(150):
             a, z = (int(p) for p in rng.choice(cas, 2, replace=False))
-            counts = [[int(d), int(n), int(w)] for d, n, w in zip(rng.integers(0, 2, 3), rng.integers(1, 1 << 20, 3),
-                                                                  rng.integers(1, 1 << 40, 3), strict=True)]  # fmt: skip
+            counts = [
+                [int(d), int(n), int(w)]
+                for d, n, w in zip(
+                    rng.integers(0, 2, 3), rng.integers(1, 1 << 20, 3), rng.integers(1, 1 << 40, 3), strict=True
+                )
+            ]
             routes.append(route_counts(f, a, z, counts))
             for d, n, w in counts:
                 sent.append((route(f, z, a) if d else route(f, a, z), n, w))
@@ -207,8 +221,16 @@ def test_partitions_are_counted_and_trapped(up):
     assert got == {"lid1": int(f.lid[a]), "lid2": int(f.lid[z]), "key": 0x8123, "qp1": 0x11, "qp2": 0x22}
 
 
-EVENTS = {8: "DEVICE_FATAL", 9: "PORT_ACTIVE", 10: "PORT_ERR", 11: "LID_CHANGE", 12: "PKEY_CHANGE", 13: "SM_CHANGE",
-          17: "CLIENT_REREGISTER", 18: "GID_CHANGE"}  # fmt: skip
+EVENTS = {
+    8: "DEVICE_FATAL",
+    9: "PORT_ACTIVE",
+    10: "PORT_ERR",
+    11: "LID_CHANGE",
+    12: "PKEY_CHANGE",
+    13: "SM_CHANGE",
+    17: "CLIENT_REREGISTER",
+    18: "GID_CHANGE",
+}
 
 
 def next_event(program):

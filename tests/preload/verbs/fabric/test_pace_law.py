@@ -64,8 +64,11 @@ def wire_octets(size: int) -> int:
 
 PATHS = [
     *[(s.name,) * 3 for s in SPEEDS if s.name != "FDR10"],
-    ("NDR", "HDR", "EDR"), ("EDR", "HDR", "NDR"), ("HDR", "QDR", "XDR"), ("FDR", "FDR", "EDR", "NDR"),
-]  # fmt: skip
+    ("NDR", "HDR", "EDR"),
+    ("EDR", "HDR", "NDR"),
+    ("HDR", "QDR", "XDR"),
+    ("FDR", "FDR", "EDR", "NDR"),
+]
 
 
 @pytest.mark.parametrize("speeds", PATHS, ids="-".join)

@@ -29,8 +29,11 @@ TRAP_AT = 68
 
 
 def guid(fabric: Applications, node: str) -> str:
-    return subprocess.run(fabric.on(node, "ibstat", "-p"), env=fabric.env, capture_output=True, text=True,
-                          check=True).stdout.split()[0].removeprefix("0x")  # fmt: skip
+    return (
+        subprocess.run(fabric.on(node, "ibstat", "-p"), env=fabric.env, capture_output=True, text=True, check=True)
+        .stdout.split()[0]
+        .removeprefix("0x")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +93,13 @@ def refusals(fabric: Applications) -> Counter:
     route = query(fabric, A, "ibtracert", source, found(r"^Lid:\.*(\d+)", info))
     switch, leaf = found(r"-> switch port .* lid (\d+)-", route), found(r"^\[(\d+)\] -> ca port", route)
     port = query(fabric, A, "perfquery", switch, leaf)
-    return Counter({
-        "pkeys": int(found(r"^PkeyViolations:\.*(\d+)", info)),
-        "qkeys": int(found(r"^QkeyViolations:\.*(\d+)", info)),
-        "switch": int(found(r"^PortXmitConstraintErrors:\.*(\d+)", port)),
-    })  # fmt: skip
+    return Counter(
+        {
+            "pkeys": int(found(r"^PkeyViolations:\.*(\d+)", info)),
+            "qkeys": int(found(r"^QkeyViolations:\.*(\d+)", info)),
+            "switch": int(found(r"^PortXmitConstraintErrors:\.*(\d+)", port)),
+        }
+    )
 
 
 def traps(path: Path) -> Counter:
@@ -149,8 +154,14 @@ def test_a_switch_that_can_reports_it(up):
         for n in ("lid1", "lid2", "pkey", "qp1", "switch_lid", "portnum")
     }
     assert (raised[0].port, raised[0].trap) == (end, 259)
-    assert got == {"lid1": int(f.lid[a]), "lid2": int(f.lid[z]), "pkey": 0x8123, "qp1": 0x11, "switch_lid": int(f.lid[end]),
-                   "portnum": int(f.port_num[leaf])}  # fmt: skip
+    assert got == {
+        "lid1": int(f.lid[a]),
+        "lid2": int(f.lid[z]),
+        "pkey": 0x8123,
+        "qp1": 0x11,
+        "switch_lid": int(f.lid[end]),
+        "portnum": int(f.port_num[leaf]),
+    }
     assert int(f.counters["port_xmit_constraint_errors"][leaf]) - before == 9
 
 

@@ -52,9 +52,12 @@ def datagram(size: int) -> tuple[int, int, int, int]:
 
 NAMES = ("PortXmitPkts", "PortXmitData", "PortRcvPkts", "PortRcvData")
 CASES = [
-    ("ib_write_bw", 65536, write), ("ib_write_bw", 10001, write), ("ib_read_bw", 9000, read), ("ib_atomic_bw", 8, atomic),
+    ("ib_write_bw", 65536, write),
+    ("ib_write_bw", 10001, write),
+    ("ib_read_bw", 9000, read),
+    ("ib_atomic_bw", 8, atomic),
     ("ib_send_bw -c UD", 1000, datagram),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("line", "size", "rule"), CASES)
@@ -103,8 +106,9 @@ def test_a_simulation_on_a_running_fabric_writes_nothing_back(apps):
 
 def test_every_port_on_the_path_counts(apps, stock):
     """What leaves the client arrives at the server, through each port between."""
-    route = subprocess.run(apps.on(B, "ibtracert", lid(apps, B), lid(apps, A)), env=apps.env, capture_output=True,
-                           text=True, check=True).stdout  # fmt: skip
+    route = subprocess.run(
+        apps.on(B, "ibtracert", lid(apps, B), lid(apps, A)), env=apps.env, capture_output=True, text=True, check=True
+    ).stdout
     hops = re.findall(r"^\[(\d+)\] -> switch port \{0x\w+\}\[(\d+)\] lid (\d+)-", route, re.M)
     outs = [out for out, _, _ in hops[1:]] + re.findall(r"^\[(\d+)\] -> ca port", route, re.M)
     assert len(hops) == 3, "leaf, spine, leaf"
@@ -113,8 +117,13 @@ def test_every_port_on_the_path_counts(apps, stock):
         counts = []
         for (_, inside, switch), outside in zip(hops, outs, strict=True):
             for portnum, which in ((inside, "PortRcvPkts"), (outside, "PortXmitPkts")):
-                output = subprocess.run(apps.on(B, "perfquery", "-x", switch, portnum), env=apps.env, capture_output=True,
-                                      text=True, check=True).stdout  # fmt: skip
+                output = subprocess.run(
+                    apps.on(B, "perfquery", "-x", switch, portnum),
+                    env=apps.env,
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
                 counts.append(int(re.search(rf"^{which}:\.*(\d+)", output, re.M)[1]))
         return counts
 
@@ -127,8 +136,9 @@ def test_every_port_on_the_path_counts(apps, stock):
 
 
 def lid(apps, node: str) -> str:
-    output = subprocess.run(apps.on(node, "smpquery", "-D", "portinfo", "0", "1"), env=apps.env, capture_output=True,
-                          text=True, check=True).stdout  # fmt: skip
+    output = subprocess.run(
+        apps.on(node, "smpquery", "-D", "portinfo", "0", "1"), env=apps.env, capture_output=True, text=True, check=True
+    ).stdout
     return re.search(r"^Lid:\.*(\d+)", output, re.M)[1]
 
 
@@ -153,8 +163,9 @@ def running(fabric, stock, seconds: int):
 
 @pytest.mark.slow
 def test_traffic_goes_on_when_the_manager_finds_another_path(cut, stock):
-    route = subprocess.run(cut.on(B, "ibtracert", lid(cut, B), lid(cut, A)), env=cut.env, capture_output=True, text=True,
-                           check=True).stdout  # fmt: skip
+    route = subprocess.run(
+        cut.on(B, "ibtracert", lid(cut, B), lid(cut, A)), env=cut.env, capture_output=True, text=True, check=True
+    ).stdout
     spine = re.search(r'^\[(\d+)\] -> switch port \{0x\w+\}\[\d+\] lid [\d-]+ "(spine-\d+)"', route, re.M)
     leaf = re.findall(r'"(leaf-\d+)"', route)[0]
     one, two = running(cut, stock, 5)

@@ -7,8 +7,23 @@ from pathlib import Path
 
 from tests.preload.verbs.applications import A, B
 
-OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "btl", "^openib", "--mca", "osc", "ucx",
-           "-x", "UCX_TLS=rc_v,self", "-x", "UCX_NET_DEVICES=mlx5_0:1")  # fmt: skip
+OPTIONS = (
+    "--allow-run-as-root",
+    "--oversubscribe",
+    "--mca",
+    "pml",
+    "ucx",
+    "--mca",
+    "btl",
+    "^openib",
+    "--mca",
+    "osc",
+    "ucx",
+    "-x",
+    "UCX_TLS=rc_v,self",
+    "-x",
+    "UCX_NET_DEVICES=mlx5_0:1",
+)
 
 
 def mpirun(apps, stock, np: int, *arguments: str, limit_s: int = 240, folder: Path | None = None) -> str:

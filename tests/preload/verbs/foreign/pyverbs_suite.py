@@ -36,8 +36,14 @@ def suite_in(folder: Path) -> Path:
 
 def results_on(apps: Applications, node: str, folder: Path) -> list[list]:
     """How each test ended on ``node``: its name, ``passed``, ``skipped`` or ``failed``, and why."""
-    done = subprocess.run(apps.on(node, PYTHON, str(RUNNER)), env=apps.env, cwd=suite_in(folder), capture_output=True,
-                          text=True, timeout=200)  # fmt: skip
+    done = subprocess.run(
+        apps.on(node, PYTHON, str(RUNNER)),
+        env=apps.env,
+        cwd=suite_in(folder),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["tests.')]
     assert rows, done.stderr
     return rows

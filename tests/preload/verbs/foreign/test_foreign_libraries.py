@@ -70,8 +70,9 @@ class Ceph:
         log = self.folder / f"{name}.log"
         command = self.apps.on(node, *self.arguments(name, "-f", *arguments))
         with log.open("w") as output:
-            one = subprocess.Popen(command, env=self.apps.env, cwd=self.folder, stdout=output, stderr=output,
-                                   start_new_session=True)  # fmt: skip
+            one = subprocess.Popen(
+                command, env=self.apps.env, cwd=self.folder, stdout=output, stderr=output, start_new_session=True
+            )
         try:
             yield
         finally:

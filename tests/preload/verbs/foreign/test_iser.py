@@ -26,17 +26,25 @@ class Target:
         self.disk.write_bytes(bytes(SIZE))
         self.control = {"TGT_IPC_SOCKET": str(tmp_path / "tgt")}
         self.daemon = apps.begin(
-            B, stock("tgtd"), "-f", "--iser", "pool_sz_mb=128", "--iscsi",
-            f"portal=127.0.0.1:{self.port}", **self.control,
-        )  # fmt: skip
+            B,
+            stock("tgtd"),
+            "-f",
+            "--iser",
+            "pool_sz_mb=128",
+            "--iscsi",
+            f"portal=127.0.0.1:{self.port}",
+            **self.control,
+        )
         end = time.monotonic() + 60
         while self.manage("--op", "show", "--mode", "system").returncode and time.monotonic() < end:
             assert self.daemon.poll() is None, self.daemon.communicate()[0]
             time.sleep(0.1)
         for words in (
-            f"--op new --mode target -T {TARGET}", f"--op new --mode logicalunit --lun 1 -b {self.disk}",
-            "--op bind --mode target -I ALL", f"--op bind --mode target -Q {INITIATOR}",
-        ):  # fmt: skip
+            f"--op new --mode target -T {TARGET}",
+            f"--op new --mode logicalunit --lun 1 -b {self.disk}",
+            "--op bind --mode target -I ALL",
+            f"--op bind --mode target -Q {INITIATOR}",
+        ):
             done = self.manage("--lld", "iser", "--tid", "1", *words.split())
             assert done.returncode == 0, (words, done.stderr)
 
@@ -83,8 +91,18 @@ def test_the_disk_is_there(target):
 
 
 @pytest.mark.parametrize(
-    "test", ("Read10.Simple", "Read16", "Write10.Simple", "Write16", "WriteVerify10", "CompareAndWrite", "OrWrite", "WriteSame10")
-)  # fmt: skip
+    "test",
+    (
+        "Read10.Simple",
+        "Read16",
+        "Write10.Simple",
+        "Write16",
+        "WriteVerify10",
+        "CompareAndWrite",
+        "OrWrite",
+        "WriteSame10",
+    ),
+)
 def test_libiscsi_own_tests(target, test):
     """Not ``Async``: libiscsi 1.19 has 256 descriptors, takes the 257th from an empty list, and dies."""
     out = target.run("iscsi-test-cu", "--dataloss", "-i", INITIATOR, "-t", f"SCSI.{test}", target.url)

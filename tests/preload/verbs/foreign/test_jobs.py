@@ -33,8 +33,12 @@ def started(apps, mpi: str, tmp_path: Path, *options: str, **env: str) -> str:
     clean = {k: v for k, v in apps.env.items() if not k.startswith(("UCX_", "OMPI_MCA_", "FI_"))}
     done = subprocess.run(
         [launcher, "-np", "2", *apps.arguments("run", *options, "--", "env", "-u", "PYTHONPATH", str(program))],
-        env={**clean, **root, **env}, cwd=apps.folder, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        env={**clean, **root, **env},
+        cwd=apps.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

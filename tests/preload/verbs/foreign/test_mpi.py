@@ -75,8 +75,16 @@ def test_ranks_of_mpich_that_fork_go_on(apps, stock, tmp_path):
     """As osu_latency_mp forks, while UCX's own thread registers memory: the one waited for the other."""
     (tmp_path / "forks.c").write_text(FORKS)
     subprocess.run([stock("mpicc.mpich"), "-o", tmp_path / "forks", tmp_path / "forks.c"], check=True)
-    command = [stock("mpirun.mpich"), "-np", "1", *apps.on(A, str(tmp_path / "forks")),
-               ":", "-np", "1", *apps.on(B, str(tmp_path / "forks"))]  # fmt: skip
+    command = [
+        stock("mpirun.mpich"),
+        "-np",
+        "1",
+        *apps.on(A, str(tmp_path / "forks")),
+        ":",
+        "-np",
+        "1",
+        *apps.on(B, str(tmp_path / "forks")),
+    ]
     done = subprocess.run(command, env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert sorted(re.findall(r"right (\d)", done.stdout)) == list("01")

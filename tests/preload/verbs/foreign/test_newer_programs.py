@@ -30,7 +30,16 @@ def test_headers_that_declare_the_newer_functions_are_no_error(tmp_path):
         pytest.skip("libibverbs-dev and librdmacm-dev are not installed")
     newer = tmp_path / "newer_verbs.h"
     newer.write_text(DECLARED)
-    command = [build.compiler(), *build.FLAGS, *build.include_flags(), "-Werror", "-include", str(newer), "-fsyntax-only", str(NEWER)]  # fmt: skip
+    command = [
+        build.compiler(),
+        *build.FLAGS,
+        *build.include_flags(),
+        "-Werror",
+        "-include",
+        str(newer),
+        "-fsyntax-only",
+        str(NEWER),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -38,7 +47,10 @@ def test_headers_that_declare_the_newer_functions_are_no_error(tmp_path):
 def test_every_newer_function_is_exported_under_libibverbs_name():
     """Each of them has an assembler name, so nothing but the library's table of symbols shows that it is right."""
     library = ctypes.CDLL(str(_library()))
-    names = set(re.findall(r"^NO(?:_POINTER)?\((\w+)", NEWER.read_text(), re.M)) | {"ibv_reg_mr_ex", "ibv_query_port_speed"}  # fmt: skip
+    names = set(re.findall(r"^NO(?:_POINTER)?\((\w+)", NEWER.read_text(), re.M)) | {
+        "ibv_reg_mr_ex",
+        "ibv_query_port_speed",
+    }
     assert len(names) >= 19
     assert [name for name in sorted(names) if not hasattr(library, name)] == []
 

@@ -65,8 +65,10 @@ def paced():
     for host in ("host-0001", "host-0002"):
         subprocess.run(
             fabric.arguments("fault", "downgrade", f"{host}[1]", "--width", "1"),
-            env=fabric.env, check=True, capture_output=True,
-        )  # fmt: skip
+            env=fabric.env,
+            check=True,
+            capture_output=True,
+        )
     time.sleep(3)  # they train, and the manager sweeps
     yield fabric
     fabric.close()

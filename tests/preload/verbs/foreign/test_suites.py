@@ -38,7 +38,7 @@ FABTESTS = [
         "verbs;ofi_rxm": ("fi_rma_bw -e rdm -o writedata", "fi_rdm_tagged_bw -v -U", "fi_rdm_pingpong -v", "fi_unexpected_msg -e rdm",
                           "fi_cq_data -e rdm"),
     }.items() for line in lines
-]  # fmt: skip
+]  # fmt: skip # a table, its columns aligned
 
 
 @pytest.mark.parametrize(("provider", "line"), FABTESTS)
@@ -59,8 +59,18 @@ def test_fabtests(apps, provider, line):
     assert not re.search(r"fi_\w+\(\): .*(error|, -?\d+ \()", "".join(said), re.I), said
 
 
-OSU = ["osu_latency", "osu_bw", "osu_bibw", "osu_put_bw", "osu_get_latency", "osu_acc_latency", "osu_allreduce", "osu_alltoallv",
-       "osu_ibcast", "osu_iallgather"]  # fmt: skip
+OSU = [
+    "osu_latency",
+    "osu_bw",
+    "osu_bibw",
+    "osu_put_bw",
+    "osu_get_latency",
+    "osu_acc_latency",
+    "osu_allreduce",
+    "osu_alltoallv",
+    "osu_ibcast",
+    "osu_iallgather",
+]
 
 
 @pytest.mark.parametrize("name", OSU)

@@ -28,8 +28,14 @@ def softib(*words: str) -> subprocess.CompletedProcess:
 
 def begin() -> subprocess.Popen:
     words = ["run", "--node", "host-0002", "--", "env", "-u", "PYTHONPATH", *program.split()]
-    return subprocess.Popen([sys.executable, "-m", "softib.cli.main", *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "softib.cli.main", *words],
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def leave(octets: int) -> None:

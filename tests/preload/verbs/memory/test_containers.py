@@ -54,10 +54,16 @@ def said(
 ) -> list[str]:
     """What the two programs print, each in its container."""
     running = [
-        subprocess.Popen(apps.on(node, *container, *words), env={**apps.env, **env}, cwd=apps.folder, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        subprocess.Popen(
+            apps.on(node, *container, *words),
+            env={**apps.env, **env},
+            cwd=apps.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         for node, container, words in zip((A, B), containers, programs, strict=True)
-    ]  # fmt: skip
+    ]
     try:
         output = [one.communicate(timeout=120)[0] for one in running]
     finally:
@@ -182,10 +188,20 @@ def test_a_system_that_refuses_to_copy(apps, words, exchange, options):
 @pytest.mark.stock
 @pytest.mark.parametrize(
     "line",
-    ["ibv_rc_pingpong -c", "ibv_uc_pingpong -c", "ibv_ud_pingpong -c", "ibv_rc_pingpong -c -e", "ibv_srq_pingpong -c",
-     "ib_write_bw -n 100 -F", "ib_read_bw -n 100 -F", "ib_send_lat -n 100 -F", "ib_atomic_bw -n 100 -F",
-     "ucx_perftest -t tag_bw -n 100 -w 10", "ucx_perftest -t ucp_put_lat -n 100 -w 10"],
-)  # fmt: skip
+    [
+        "ibv_rc_pingpong -c",
+        "ibv_uc_pingpong -c",
+        "ibv_ud_pingpong -c",
+        "ibv_rc_pingpong -c -e",
+        "ibv_srq_pingpong -c",
+        "ib_write_bw -n 100 -F",
+        "ib_read_bw -n 100 -F",
+        "ib_send_lat -n 100 -F",
+        "ib_atomic_bw -n 100 -F",
+        "ucx_perftest -t tag_bw -n 100 -w 10",
+        "ucx_perftest -t ucp_put_lat -n 100 -w 10",
+    ],
+)
 def test_programs_in_containers(apps, words, exchange, stock, line):
     """Each in a network of its own; what they say to each other beside the fabric goes through a socket in the shared directory."""
     name, *arguments = line.split()
@@ -203,13 +219,27 @@ def test_programs_in_containers(apps, words, exchange, stock, line):
 def test_the_directory_has_another_name_there(apps, words, stock, exchange):
     """As container engines mount it: ``softib run`` inside finds all below its own runtime directory, and the umad devices too."""
     elsewhere = f"/run/fabric/{exchange.relative_to(apps.folder)}"
-    inside = (*words(NOTHING)[:-3], "--tmpfs", "/dev/shm", "--bind", str(apps.folder), "/run/fabric",
-              "--setenv", "XDG_RUNTIME_DIR", "/run/fabric")  # fmt: skip
+    inside = (
+        *words(NOTHING)[:-3],
+        "--tmpfs",
+        "/dev/shm",
+        "--bind",
+        str(apps.folder),
+        "/run/fabric",
+        "--setenv",
+        "XDG_RUNTIME_DIR",
+        "/run/fabric",
+    )
     running = [
-        subprocess.Popen([*inside, *apps.on(node, program("containers"), role, elsewhere, "direct")], env=apps.env, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        subprocess.Popen(
+            [*inside, *apps.on(node, program("containers"), role, elsewhere, "direct")],
+            env=apps.env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         for node, role in ((A, "a"), (B, "b"))
-    ]  # fmt: skip
+    ]
     expect("".join(one.communicate(timeout=120)[0] for one in running), SERVES)
     done = subprocess.run(
         [*inside, *apps.on(A, stock("ibstat"), "-p")], env=apps.env, capture_output=True, text=True, timeout=120
@@ -233,14 +263,31 @@ BARE = (*NOTHING, "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc",
 def test_nodes_need_no_shared_memory_of_their_own(apps, stock, exchange, shm, kind):
     """Two containers without a capability share the fabric's directory, below another name, and nothing else."""
     binary = Path(program("containers"))
-    inside = (stock("bwrap"), *BARE, *SHM[shm], "--ro-bind", str(binary.parent), str(binary.parent),
-              "--bind", str(apps.folder), "/run/fabric", "--setenv", "XDG_RUNTIME_DIR", "/run/fabric")  # fmt: skip
+    inside = (
+        stock("bwrap"),
+        *BARE,
+        *SHM[shm],
+        "--ro-bind",
+        str(binary.parent),
+        str(binary.parent),
+        "--bind",
+        str(apps.folder),
+        "/run/fabric",
+        "--setenv",
+        "XDG_RUNTIME_DIR",
+        "/run/fabric",
+    )
     elsewhere = f"/run/fabric/{exchange.relative_to(apps.folder)}"
     running = [
-        subprocess.Popen([*inside, *apps.on(node, str(binary), role, elsewhere, kind)], env=apps.env, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        subprocess.Popen(
+            [*inside, *apps.on(node, str(binary), role, elsewhere, kind)],
+            env=apps.env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         for node, role in ((A, "a"), (B, "b"))
-    ]  # fmt: skip
+    ]
     expect("".join(one.communicate(timeout=120)[0] for one in running), MAPS_BY_OWNER if kind == "plain" else SERVES)
 
 
@@ -259,8 +306,16 @@ def test_one_container_holds_a_whole_fabric(stock, request, tmp_path, engine, sh
         words = [stock("bwrap"), *options, *(word for item in env.items() for word in ("--setenv", *item))]
     else:
         memory = ("--ipc", "none") if shm == "none" else ("--shm-size", "64m")
-        words = [*request.getfixturevalue("podman"), "--cap-drop", "ALL", *memory, f"--volume={kernels}:/run/cache",
-                 *(f"--env={name}={value}" for name, value in env.items()), "--rootfs", "/:O"]  # fmt: skip
+        words = [
+            *request.getfixturevalue("podman"),
+            "--cap-drop",
+            "ALL",
+            *memory,
+            f"--volume={kernels}:/run/cache",
+            *(f"--env={name}={value}" for name, value in env.items()),
+            "--rootfs",
+            "/:O",
+        ]
     done = subprocess.run([*words, *softib], capture_output=True, text=True, timeout=500, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "verbs moved" in done.stderr and done.stdout.count("20000 iters") == 2
@@ -322,10 +377,17 @@ def test_an_owner_that_stops_or_dies(apps, words, exchange, how):
     """As when a host hangs or fails: the sender's retries decide, and nothing is left of either."""
     roles = [(program("containers"), role, str(exchange), "direct", "300000", "on") for role in ("a", "b")]
     one, two = (
-        subprocess.Popen(apps.on(node, *words(NOTHING), *role), env=apps.env, cwd=apps.folder, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        subprocess.Popen(
+            apps.on(node, *words(NOTHING), *role),
+            env=apps.env,
+            cwd=apps.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         for node, role in zip((A, B), roles, strict=True)
-    )  # fmt: skip
+    )
     try:
         assert one.stdout.readline() == "a: writes\n"
         os.kill(pid_of(*roles[1]), how)

@@ -34,8 +34,13 @@ def played(size: str, scene: str, words: str) -> dict:
     folder = scratch("softib-full-")
     folder.with_suffix(".yaml").write_text(FABRIC)
     try:
-        done = subprocess.run([*NAMESPACE, sys.executable, str(SCENES), str(folder), size, scene, words],
-                              env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, timeout=500)  # fmt: skip
+        done = subprocess.run(
+            [*NAMESPACE, sys.executable, str(SCENES), str(folder), size, scene, words],
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
     finally:
         folder.with_suffix(".yaml").unlink()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -81,8 +86,14 @@ def test_queues_longer_than_their_memory():
     IBV_EVENT_CQ_ERR (IBA 11.6.3.1), and with room all arrive."""
     seen = played("12m", "rings", program("rings"))
     check(seen)
-    lines = [dict(line.split(" ", 1) for line in said.splitlines() if line.split(" ")[0] in ("receives", "shared", "completions"))
-             for _, said in seen["ends"]]  # fmt: skip
+    lines = [
+        dict(
+            line.split(" ", 1)
+            for line in said.splitlines()
+            if line.split(" ")[0] in ("receives", "shared", "completions")
+        )
+        for _, said in seen["ends"]
+    ]
     assert lines == [
         {"receives": "whole", "shared": "whole", "completions": "whole"},
         {"receives": "ENOMEM", "shared": "ENOMEM", "completions": "CQ error"},

@@ -28,8 +28,14 @@ SCENES = (
 
 
 def scene(name: str, before=None, **env: str) -> str:
-    done = subprocess.run([program("remap"), name], capture_output=True, text=True, timeout=240, preexec_fn=before,
-                          env={**os.environ, **env})  # fmt: skip
+    done = subprocess.run(
+        [program("remap"), name],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        preexec_fn=before,
+        env={**os.environ, **env},
+    )
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:4000]}"
     return done.stdout
 
@@ -165,8 +171,9 @@ def test_a_python_program_forks(apps, on):
     if subprocess.run(["/usr/bin/python3", "-c", "import pyverbs"], capture_output=True).returncode:
         pytest.skip("pyverbs is not installed for /usr/bin/python3")
     arguments = apps.on(A, "/usr/bin/python3", "-c", FORKS)
-    done = subprocess.run(arguments, env={**apps.env, "SOFTIB_REMAP": "1" if on else "0"}, capture_output=True, text=True,
-                          timeout=240)  # fmt: skip
+    done = subprocess.run(
+        arguments, env={**apps.env, "SOFTIB_REMAP": "1" if on else "0"}, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr
     shared, output = done.stdout.split(" ", 1)
     assert (int(shared) > 0) is on

@@ -25,7 +25,8 @@ def hostile(name: str, more: tuple[str, ...] = ()) -> Path:
     sources = [*map(str, sorted(HERE.glob(f"{name}*.c"))), str(HERE / "peers.c")]
     done = subprocess.run(
         [*cc.split(), *FLAGS, *more, "-o", str(to), *sources, "-libverbs", "-lrdmacm", "-lpthread"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return to

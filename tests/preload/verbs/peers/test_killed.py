@@ -37,8 +37,19 @@ def kills(fabric, stock, times: int, seed: int) -> None:
     for i in range(times):
         name, *more = draws.choice(kinds).split()
         port = next(fabric.ports)
-        arguments = (stock(name), *more, "-D", "20", "-F", "-p", str(port), "-u", "10", "-s",
-                 "8" if "atomic" in name else "4096")  # fmt: skip
+        arguments = (
+            stock(name),
+            *more,
+            "-D",
+            "20",
+            "-F",
+            "-p",
+            str(port),
+            "-u",
+            "10",
+            "-s",
+            "8" if "atomic" in name else "4096",
+        )
         one = fabric.begin(A, *arguments)
         wait_for_listener(port, one)
         two = fabric.begin(B, *arguments, "127.0.0.1")

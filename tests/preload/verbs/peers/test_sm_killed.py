@@ -24,8 +24,16 @@ def managed(stock):
 def begin_manager(fabric: Applications, stock) -> subprocess.Popen:
     log = fabric.folder / "opensm.log"
     log.unlink(missing_ok=True)
-    sm = fabric.begin(C, stock("opensm"), "-f", str(log), "-e", "-d2", OSM_CACHE_DIR=str(fabric.folder),
-                      OSM_TMP_DIR=str(fabric.folder))  # fmt: skip
+    sm = fabric.begin(
+        C,
+        stock("opensm"),
+        "-f",
+        str(log),
+        "-e",
+        "-d2",
+        OSM_CACHE_DIR=str(fabric.folder),
+        OSM_TMP_DIR=str(fabric.folder),
+    )
     assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 60)
     return sm
 

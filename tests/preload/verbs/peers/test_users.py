@@ -38,8 +38,13 @@ def test_another_user_is_kept_out(fabric, stock):
     nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
     done = devices(env, *nobody)
     assert done.returncode == 0 and "mlx5" not in done.stdout
-    output = subprocess.run([*nobody, sys.executable, "-I", "-c", ATTACK, str(fabric.folder), *files(fabric)],
-                          capture_output=True, text=True, timeout=240, cwd="/")  # fmt: skip
+    output = subprocess.run(
+        [*nobody, sys.executable, "-I", "-c", ATTACK, str(fabric.folder), *files(fabric)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd="/",
+    )
     assert (output.returncode, output.stdout) == (0, "kept out\n"), output.stderr
 
 

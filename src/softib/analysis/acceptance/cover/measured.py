@@ -109,7 +109,7 @@ def _kinds(routes: CoverRoutes) -> np.ndarray:
 
 
 def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(typical share, its spread) of the plan that each kind carried in all rounds."""
+    """Return (typical share, its spread) of the plan that each kind carried in all rounds."""
     many = int(kind.max(initial=0)) + 1
     usual, spread = np.full(many, np.nan), np.zeros(many)
     every = np.concatenate(ratios) if ratios else np.zeros(0)
@@ -122,7 +122,7 @@ def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _typical(values: np.ndarray) -> tuple[float, float]:
-    """(median, median deviation from it) of the better half: one slow link slows many flows,
+    """Return (median, median deviation from it) of the better half: one slow link slows many flows,
     including those whose acknowledgements cross it."""
     better = values[values >= np.median(values)]
     usual = float(np.median(better))

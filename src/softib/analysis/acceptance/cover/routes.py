@@ -68,7 +68,7 @@ def cover_routes(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: Fabr
 
 
 def _graph_rows(fabric: Fabric, graph: SwitchGraph, ends: FabricEnds) -> np.ndarray:
-    """The row of ``graph.end_*`` of each measuring port."""
+    """Return the row of ``graph.end_*`` of each measuring port."""
     row = np.full(fabric.sizes.ports, -1, np.int64)
     row[fabric.node_base[graph.end_node] + graph.end_portnum] = np.arange(len(graph.end_node))
     return row[end_ports(fabric)[ends.row]]

@@ -185,9 +185,9 @@ def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng
 
 
 def predicted_gbps(routes: CoverRoutes, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Gb/s that flows at full rate put on each channel under adaptive routing (float64[channels]):
-    a switch spreads them over a group's links by their rates; an overloaded link passes on the same
-    share of each flow."""
+    """Return Gb/s that flows at full rate put on each channel under adaptive routing
+    (float64[channels]): a switch spreads them over a group's links by their rates; an overloaded
+    link passes on the same share of each flow."""
     from softib.analysis.acceptance.cover.schedule_kernels import Spread, spread
 
     network, groups = routes.network, routes.groups

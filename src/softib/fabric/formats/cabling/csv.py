@@ -167,7 +167,7 @@ class _Row:
         self.cells, self.raw, self.number, self.problems = cells, raw, number, problems
 
     def get(self, name: str, cells: list[str] | None = None) -> str:
-        """The cell of a field; "" where there is no such column."""
+        """Return the cell of a field; "" where there is no such column."""
         at, cells = self.columns.get(name, -1), self.cells if cells is None else cells
         return cells[at] if 0 <= at < len(cells) else ""
 
@@ -225,7 +225,7 @@ class _Row:
         return [(_without_port(n, p), _label(h, p)) for n, h, p in zip(*wide, strict=True)]
 
     def cable(self, a: tuple[str, str], b: tuple[str, str]) -> dict[str, Any]:
-        """One cable as a row of the plan."""
+        """Return one cable as a row of the plan."""
         get, number, problems = self.get, self.number, self.problems
         mounted = {end: _rack_unit(get, end, number, problems) for end in (0, 1)}
         length, medium = _length(get("length"), self.unit_m, number, problems), _medium(get("cable"))

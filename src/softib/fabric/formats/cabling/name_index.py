@@ -107,7 +107,7 @@ class NameIndex:
         return nodes or self._in_chassis(key) or self._of_domain(key)
 
     def _of_domain(self, name: str) -> list[int]:
-        """``node-1.cluster.example`` for a fabric's ``node-1``, and the reverse."""
+        """Return ``node-1.cluster.example`` for a fabric's ``node-1``, and the reverse."""
         host, dot, _ = name.casefold().partition(".")
         if dot and not host.isdigit():
             return self.folded.get(host, [])
@@ -120,8 +120,8 @@ class NameIndex:
         return next(iter(of.values())) if len(of) == 1 else []
 
     def _in_chassis(self, name: str) -> list[int]:
-        """Nodes of ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``: written differently
-        from the fabric's names."""
+        """Return nodes of ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``: written
+        differently from the fabric's names."""
         at = address_of(name)
         if at.card:
             nodes = self.by_card.get((at.system, at.card), [])

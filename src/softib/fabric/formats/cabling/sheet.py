@@ -103,9 +103,9 @@ def _has_ports(layout: Layout) -> bool:
 
 
 def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
-    """``Source, , Destination, , Length`` over ``Device, Port, Device, Port,`` as one line. A group
-    ends where the next begins; a cell above an empty one (often merged downwards) is used alone.
-    """
+    """Return ``Source, , Destination, , Length`` over ``Device, Port, Device, Port,`` as one line.
+    A group ends where the next begins; a cell above an empty one (often merged downwards) is used
+    alone."""
     out, group = [], ""
     for i in range(max(len(groups), len(fields))):
         above, one = (line[i] if i < len(line) else "" for line in (groups, fields))

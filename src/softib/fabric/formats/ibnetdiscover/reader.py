@@ -202,8 +202,8 @@ class _Netlist:
         return stated
 
     def _is_ibdiagnets(self, stated: int, text: str, named: int) -> bool:
-        """``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where ibnetdiscover has
-        the NodeGUID. The two differ on the chips of a director."""
+        """Return ``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where
+        ibnetdiscover has the NodeGUID. The two differ on the chips of a director."""
         system = self.ids.get("sysimgguid", (UNKNOWN, "", 0))[0]
         return stated == system and parse_guid(text.partition("(")[2].rstrip(")")) == named
 

@@ -175,13 +175,13 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
 
 
 def _device(chip: Chip) -> int:
-    """``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 if the name
-    has none."""
+    """Return ``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 if
+    the name has none."""
     match = _DEVICE.match(chip.device)
     return int(match.group(1)) if match and int(match.group(1)) <= 0xFFFF else 0
 
 
 def _generation(device_id: int) -> int:
-    """Speed code of a known part, 0 for others."""
+    """Return speed code of a known part, 0 for others."""
     device = DEVICES.get(device_id)
     return SPEED_BY_NAME[device.generation].code if device else 0

@@ -74,8 +74,8 @@ def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_ma
 
 
 def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
-    """The fabric of a ``.topo`` file's ``text``; ``file`` is its name in problems; IBNL files are
-    also searched in its folder."""
+    """Return the fabric of a ``.topo`` file's ``text``; ``file`` is its name in problems; IBNL
+    files are also searched in its folder."""
     parsed = _parse_lines(text, file)
     if text and text[-1] not in "\r\n":
         parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be truncated")

@@ -17,6 +17,7 @@
 #define SV_SPEED_ACTIVE_AT 35    /* high half */
 #define SV_NEIGHBOR_MTU_AT 36    /* high half; MasterSMSL in the low one */
 #define SV_VL_CAP_AT 37          /* high half */
+#define SV_VL_HIGH_LIMIT_AT 38
 #define SV_INIT_TYPE_REPLY_AT 41 /* high half; MTUCap in the low one */
 #define SV_OPERATIONAL_VLS_AT 43 /* high half; then enforcement inbound (8), outbound (4) */
 #define SV_HOQ_LIFE_AT 42        /* low five bits */

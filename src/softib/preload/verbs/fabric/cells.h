@@ -8,7 +8,7 @@
 #include "traffic.h"
 
 _Static_assert(sizeof(struct softib_cell) == SOFTIB_CELL_OCTETS, "a cell has its size");
-_Static_assert(sizeof(struct softib_link_clock) == 64, "a link clock fills a cache line");
+_Static_assert(sizeof(struct softib_link_clock) == 128, "a link clock fills two cache lines");
 _Static_assert(SOFTIB_CELL_OCTETS * SOFTIB_CHUNK_CELLS == SOFTIB_CHUNK_OCTETS, "a chunk is full of cells");
 
 struct sv_cells; /* the mapping, and the chunks of this process */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define NS_PER_METRE 5.0 /* ns per metre of cable, copper or fibre */
+#define PACKET (4096 + 8 + 12 + 4 + 2) /* the longest of RC, with its headers and CRCs */
 
 /* The fastest of the port's active speed bits; NULL: none. Mellanox's FDR10 sets the bit of QDR and
  * another one. */
@@ -64,7 +65,17 @@ static double byte_ns(uint32_t egress, double gbps)
     return drain_ps > 0 && !isinf(drain_ps) ? fmax(link, drain_ps / 1000) : link;
 }
 
-bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links)
+static void arbitrate(struct sv_step *step, const uint32_t *egress, unsigned hop, unsigned sl)
+{
+    const struct sv_shared_fabric *b = &sv_shared_fabric;
+    int32_t in = hop ? b->port_peer[egress[hop - 1]] : -1;
+    unsigned vl = sv_vl_of(b, egress[hop], in < 0 ? 0 : b->port_num[in], sl);
+
+    step->arbitrated = vl < SV_DATA_VLS && sv_arbiter_of(b, egress[hop], &step->arbiter);
+    step->vl = (uint8_t)vl;
+}
+
+bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links, unsigned sl)
 {
     struct softib_link_clock *clocks = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
     const struct link_speed *first = links ? speed_of(egress[0]) : NULL, *last = links ? speed_of(egress[links - 1]) : NULL;
@@ -79,6 +90,7 @@ bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsig
         path->steps[i] = (struct sv_step){
             .clock = &clocks[egress[i]], .per_byte = byte_ns(egress[i], gbps) * (1 << SV_LINK_CLOCK_SHIFT), .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
         };
+        arbitrate(&path->steps[i], egress, i, sl);
         latency += latency_of(egress[i]);
     }
     path->links = (uint16_t)links;
@@ -96,6 +108,9 @@ void sv_timed_path_free(struct sv_timed_path *path)
 static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 {
     uint64_t takes = (uint64_t)((double)octets * step->per_byte + 0.5);
+
+    if (step->arbitrated)
+        return sv_arbitrate(&step->arbiter, step->clock, step->vl, now, (double)octets * step->per_byte, PACKET * step->per_byte);
     uint64_t busy = __atomic_load_n(&step->clock->busy, __ATOMIC_RELAXED), end;
 
     do

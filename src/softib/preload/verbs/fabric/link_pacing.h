@@ -4,11 +4,12 @@
  * Every port row has a link clock in the file `traffic`: the time until which its link is busy. A message adds its
  * bytes to each link of its path and arrives when the last link has sent it, plus the latency of cables, switches
  * and adapters. So all queue pairs of all processes that cross a link share its rate, in the order in which they
- * posted.
+ * posted, or by the VL arbitration of its port (link_arbitration.h).
  */
 #ifndef SOFTIB_VERBS_LINK_PACING_H
 #define SOFTIB_VERBS_LINK_PACING_H
 
+#include "link_arbitration.h"
 #include "path.h"
 
 /* One link of a path, at the time of the walk. */
@@ -16,6 +17,9 @@ struct sv_step {
     struct softib_link_clock *clock;
     double per_byte;       /* ns << SV_LINK_CLOCK_SHIFT */
     double ticks;           /* of PortXmitWait in ns / 64 */
+    bool arbitrated;        /* `vl` and `arbiter` decide; otherwise messages are served in order */
+    uint8_t vl;
+    struct sv_arbiter arbiter;
 };
 
 #define SV_LINK_CLOCK_SHIFT 6     /* times of a link clock are in ns / 64: an ACK on a fast link takes less than a ns */
@@ -26,8 +30,8 @@ struct sv_timed_path {
     uint64_t latency_ns;    /* of the first byte, from memory to memory */
 };
 
-/* The links from `egress` on; false: this fabric has no link clocks, or out of memory. */
-bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links);
+/* The links from `egress` on, for packets of `sl`; false: this fabric has no link clocks, or out of memory. */
+bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links, unsigned sl);
 void sv_timed_path_free(struct sv_timed_path *path);
 /* Time when `octets` bytes given to the links at `now` (ns) have passed all of them, without the
  * latency. Any thread. */

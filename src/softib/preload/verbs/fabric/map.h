@@ -34,6 +34,7 @@
     X(uint16_t, pkey_cap, "<u2", ports) \
     X(int32_t, guid_base, "<i4", ports) \
     X(int32_t, sl2vl_base, "<i4", ports) \
+    X(uint8_t, vl_arb, "|u1", ports) \
     X(float, cable_length_m, "<f4", cables) \
     X(double, cable_ber, "<f8", cables) \
     X(uint8_t, switch_info, "|u1", switches) \

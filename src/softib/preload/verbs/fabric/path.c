@@ -43,7 +43,7 @@ static bool lost(struct sv_path *path, enum sv_reason reason, uint32_t drop, uns
 }
 
 /* Data VLs from PortInfo.OperationalVLs (14.2.5.6); 0: not set, use VLCap. */
-static unsigned data_vls(const uint8_t *info)
+unsigned sv_data_vls(const uint8_t *info)
 {
     static const uint8_t vls[16] = { 1, 1, 2, 4, 8, 15 };
     unsigned code = info[SV_OPERATIONAL_VLS_AT] >> 4;
@@ -53,7 +53,7 @@ static unsigned data_vls(const uint8_t *info)
 
 /* VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA:
  * 0). */
-static unsigned vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl)
+unsigned sv_vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl)
 {
     uint64_t row = (uint64_t)b->sl2vl_base[egress];
 
@@ -124,8 +124,8 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route
         return lost(path, SV_LINK_DOWN, here, SOFTIB_DROP_INACTIVE);
     if ((info[SV_STATE_AT] & 15) < SV_PORT_ACTIVE || sv_state(b, (uint32_t)peer) < SV_PORT_ARMED)
         return lost(path, SV_PORT_NOT_ACTIVE, here, SOFTIB_DROP_INACTIVE);
-    unsigned vl = vl_of(b, egress, in == SV_NO_PORT ? 0 : b->port_num[in], route->sl);
-    if (vl == 15 || vl >= data_vls(info))
+    unsigned vl = sv_vl_of(b, egress, in == SV_NO_PORT ? 0 : b->port_num[in], route->sl);
+    if (vl == 15 || vl >= sv_data_vls(info))
         return lost(path, SV_NO_VL, in != SV_NO_PORT && from_switch ? in : SV_NO_PORT, SOFTIB_DROP_VL_MAPPING);
     unsigned mtu = info[SV_NEIGHBOR_MTU_AT] >> 4;
     if (mtu && mtu < path->mtu)

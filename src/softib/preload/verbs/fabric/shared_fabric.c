@@ -65,6 +65,8 @@ static bool shaped(struct sv_shared_fabric *b, const char *name, const struct so
         b->lft_cap = c->shape[1];
         return c->ndim == 2;
     }
+    if (!strcmp(name, "vl_arb"))
+        return c->ndim == 3 && c->shape[1] == 4 && c->shape[2] == 64;
     if (!strcmp(name, "mft")) {
         b->mlids = c->shape[1];
         b->mft_positions = c->shape[2];

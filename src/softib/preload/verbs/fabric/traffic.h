@@ -27,7 +27,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_TRAFFIC_VERSION 3
+#define SOFTIB_TRAFFIC_VERSION 4
 #define SOFTIB_CELL_OCTETS 256
 #define SOFTIB_CHUNK_CELLS 64
 #define SOFTIB_CHUNK_OCTETS 16384
@@ -85,7 +85,10 @@ struct softib_link_clock {
     uint64_t wait;          /* ticks of PortXmitWait so far, of ten bit times of a lane each (16.1.3.5) */
     uint64_t lag;           /* longest wait in this busy time */
     uint64_t stalled_until;
-    uint64_t spare[4];
+    uint64_t lock;          /* of `at` and `backlog` (link_arbitration.h); 0: free */
+    uint64_t at;
+    uint64_t spare[2];
+    float backlog[16];      /* work of each VL at the time `at` */
 };
 
 struct softib_chunk {

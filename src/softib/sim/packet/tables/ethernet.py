@@ -52,6 +52,7 @@ BUFFER = Rows(
     i8("k_max", "bytes", "RED: Kmax."),
     i8("refresh_ps", "ps", "Time between two pause frames while a pause lasts."),
     i8("line_kbps", "kb/s", "Rate of the link."),
+    i8("clock_ppb", "billionths", "How much slower than nominal the clock of its device runs."),
 )
 
 QUEUE = Rows(
@@ -72,6 +73,7 @@ QUEUE = Rows(
     i8("queue_area", "1024 byte ps", "Integral of egress over time."),
     i8("queue_since", "ps", "Until when queue_area is."),
     i8("xoff_ingress", "bytes", "Ingress when it asked for a pause."),
+    i8("clock_fs", "fs", "What the clock of its device owes, below a ps."),
 )
 
 TCP = Rows(

@@ -108,7 +108,7 @@ class CommandQueue:
         return PeerError(f"{self.where}: connection lost ({WC_STATUS.get(status, f'completion status {status}')})")
 
     def data(self, slot: int) -> np.ndarray:
-        """uint8: the data of a slot."""
+        """Return uint8: the data of a slot."""
         row: np.ndarray = self.columns.data64[slot].view(np.uint8)
         return row
 

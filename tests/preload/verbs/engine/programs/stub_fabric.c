@@ -145,8 +145,9 @@ struct sv_wire_size sv_wire_size_of(enum sv_message message, unsigned flags, uin
 }
 
 /* No lanes: nothing is paced. */
-bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links)
+bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links, unsigned sl)
 {
+    (void)sl;
     (void)path, (void)egress, (void)links;
     return false;
 }

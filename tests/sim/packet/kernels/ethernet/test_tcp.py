@@ -155,6 +155,40 @@ def test_throughput_under_random_loss_is_that_of_mathis(share):
     assert np.mean(rate) == pytest.approx(wanted, rel=0.15)
 
 
+@pytest.mark.parametrize(("gbps", "queue"), [(10, 100_000), (25, 300_000)])
+def test_clocks_that_differ_let_a_second_host_into_a_full_queue(gbps, queue):
+    """A host that sends at the rate of a full queue takes each place as it is freed, if all clocks
+    run alike: the other one gets nothing in 700 ms, whatever its retransmissions. Clocks differ by up
+    to 100 millionths (IEEE 802.3), so the moment of its frames moves through all positions."""
+    sent = messages([1, 1, 2, 2], 0, 2_000_000_000 * gbps // 25, qp=[1, 1, 2, 2])
+    for ppm, least, most in ((0, 0.0, 0.02), (100, 0.2, 0.5)):
+        shares = []
+        for seed in range(2):
+            options = tcp(seed, 700 * MS, gbps=gbps, queue_bytes=queue, clock_ppm=ppm, **NO_STACK)
+            _, s, _, _ = execute(star(3), sent, options)
+            got = s.rc["acked"][:2]
+            assert got.sum() * MSS * 8e3 / (700 * MS) > 0.8 * gbps * MSS / WIRE
+            shares.append(got.min() / got.sum())
+        assert least <= min(shares) and max(shares) <= most, shares
+
+
+def test_frames_follow_each_other_at_the_rate_of_a_clock():
+    """100 MB take the nominal time plus the error of the slower of the host's and the switch's clock,
+    to a millionth; errors are at most 100 millionths and differ from seed to seed."""
+    sent, given = messages([0], [1], 100_000_000), NO_STACK | {"gbps": 10, "mtu": 9000}
+    nominal = int(run(star(2), sent, tcp(clock_ppm=0, **given)).arrived_ps[0])
+    errors = set()
+    for seed in range(4):
+        net, s, _, _ = execute(star(2), sent, tcp(seed, **given))
+        ends = np.flatnonzero((net.port["kind"] == constants.END_PORT) & (net.port["fs"] > 0))
+        switch = np.flatnonzero(net.port["kind"] == constants.SWITCH_PORT)
+        error = int(max(net.buffer["clock_ppb"][[ends[0], switch[0]]])) / 1e9
+        assert int(s.message["arrived"][0]) / nominal - 1 == pytest.approx(error, abs=1e-6)
+        assert (abs(net.buffer["clock_ppb"]) <= 100_000).all()
+        errors.add(error)
+    assert len(errors) == 4
+
+
 @pytest.mark.slow
 def test_two_equal_flows_share_a_drop_tail_queue_in_the_long_run():
     """Half each of 10 Gb/s over seconds (Chiu and Jain 1989: additive increase, multiplicative
@@ -232,11 +266,11 @@ def test_moderated_interrupts_gather_frames():
     """A port interrupts at its first frame, and not again for 50 us: a message of one frame waits
     for nothing, one of two or three is read 50 us after its first frame, a longer one after the
     next multiple of it."""
-    given = NO_STACK | {"gbps": 1, "interrupt_us": 50}
+    given = NO_STACK | {"gbps": 1, "interrupt_us": 50, "clock_ppm": 0}
     frames = (1, 2, 3, 5, 9, 12)
     first = int(run(star(2), messages([0], [1], MSS), tcp(**given)).arrived_ps[0])
     for n in frames:
-        plain = int(run(star(2), messages([0], [1], n * MSS), tcp(**NO_STACK, gbps=1)).arrived_ps[0])
+        plain = int(run(star(2), messages([0], [1], n * MSS), tcp(**NO_STACK, gbps=1, clock_ppm=0)).arrived_ps[0])
         assert plain == first + (n - 1) * WIRE * 8000
         waits = -(-(plain - first) // 50_000_000) * 50_000_000
         got = int(run(star(2), messages([0], [1], n * MSS), tcp(**given)).arrived_ps[0])

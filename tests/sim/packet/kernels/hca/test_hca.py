@@ -29,9 +29,10 @@ def test_queue_pairs_take_turns_packet_by_packet(sizes):
     size = np.asarray(sizes)[qp]
     until = 400_000_000
     out = run(
-        no_lifetimes(star(4)), messages(np.zeros(len(qp), int), 1 + qp, size, qp=qp),
+        no_lifetimes(star(4)),
+        messages(np.zeros(len(qp), int), 1 + qp, size, qp=qp),
         PacketOptions(profile=IDEAL, until_ps=until),
-    )  # fmt: skip
+    )
     there = np.bincount(qp, weights=np.where(out.arrived_ps > 0, size, 0), minlength=3)
     assert there.min() > 0.3 * until / PS_AN_OCTET, "the port is full"
     assert there.max() - there.min() <= max(sizes) + 2 * 4096, "no more than a message is under way"
@@ -44,7 +45,7 @@ def test_a_small_message_waits_for_its_turn_and_not_for_megabytes(start_ps):
     alone = run(fabric, messages([0], [2], 64, start_ps=start_ps), PacketOptions(profile=IDEAL))
     both = run(
         fabric, messages([0, 0], [1, 2], [1 << 20, 64], qp=[0, 1], start_ps=[0, start_ps]), PacketOptions(profile=IDEAL)
-    )  # fmt: skip
+    )
     waited = int(both.arrived_ps[1] - alone.arrived_ps[0])
     assert 0 < waited <= 2 * (4096 + 42) * PS_AN_OCTET
 
@@ -67,8 +68,10 @@ def test_pcie_caps_the_rate_of_long_messages(pcie_gbps):
     """What the adapter fetches a second; the profile's figure counts a packet's 26 octets of headers too, as measured plateaus do."""
     n, size = 16, 1 << 20
     out = run(
-        no_lifetimes(star(2)), messages(np.zeros(n, int), 1, size, qp=0), PacketOptions(profile=IDEAL | {"pcie_gbps": pcie_gbps})
-    )  # fmt: skip
+        no_lifetimes(star(2)),
+        messages(np.zeros(n, int), 1, size, qp=0),
+        PacketOptions(profile=IDEAL | {"pcie_gbps": pcie_gbps}),
+    )
     gbps = (n - 4) * size * 8 / (int(out.arrived_ps[-1] - out.arrived_ps[3]) / 1000)
     assert gbps == pytest.approx(pcie_gbps * 4096 / (4096 + 26), rel=0.002)
 

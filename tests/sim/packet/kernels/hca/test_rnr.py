@@ -19,7 +19,9 @@ PS = 1_000_000
 
 
 def sends(n: int, receives: int, repost_us: float, size: int = 64, **columns):
-    return messages(np.zeros(n, int), 1, size, qp=0, opcode=Opcode.SEND, receives=receives, repost_ps=int(repost_us * PS), **columns)  # fmt: skip
+    return messages(
+        np.zeros(n, int), 1, size, qp=0, opcode=Opcode.SEND, receives=receives, repost_ps=int(repost_us * PS), **columns
+    )
 
 
 @pytest.mark.parametrize(("timer", "repost_us"), [(1, 5.0), (1, 35.0), (4, 100.0), (8, 500.0)])
@@ -141,7 +143,17 @@ def test_all_packets_of_a_uc_message_without_a_receive_are_dropped():
     """Its first packet finds none; a receive that is there when its last one comes is for the next message. Of a WRITE with immediate the last packet takes it."""
     size = 50 * 4096  # 16 us at 100 Gb/s
     for opcode, arrive in ((Opcode.SEND, [0, 2]), (Opcode.WRITE_WITH_IMM, [0, 1, 2])):
-        sent = messages([0] * 3, 1, [64, size, 64], qp=0, opcode=opcode, transport=Transport.UC, receives=1, repost_ps=10 * PS, start_ps=[0, PS, 60 * PS])  # fmt: skip
+        sent = messages(
+            [0] * 3,
+            1,
+            [64, size, 64],
+            qp=0,
+            opcode=opcode,
+            transport=Transport.UC,
+            receives=1,
+            repost_ps=10 * PS,
+            start_ps=[0, PS, 60 * PS],
+        )
         assert np.flatnonzero(run(star(2), sent).arrived_ps >= 0).tolist() == arrive
 
 
@@ -156,8 +168,16 @@ def test_receives_of_datagrams_that_overtake_each_other_are_conserved(seed):
     start = np.concatenate([np.sort(rng.integers(0, 25 * PS, early)), np.full(late, 400 * PS)])
     n = early + late
     datagrams = messages(
-        np.zeros(n, int), 31, 2048, qp=9999, opcode=Opcode.SEND, transport=Transport.UD, receives=depth, repost_ps=10 * PS, start_ps=start,
-    )  # fmt: skip
+        np.zeros(n, int),
+        31,
+        2048,
+        qp=9999,
+        opcode=Opcode.SEND,
+        transport=Transport.UD,
+        receives=depth,
+        repost_ps=10 * PS,
+        start_ps=start,
+    )
     sent = joined(datagrams, background)
     fabric = adaptive("free")
     ARInfo.by_transport_disable.set(fabric.ar_info, 0)  # managers leave UD out

@@ -40,7 +40,7 @@ static bool lay_one(struct sv_timed_path *timed, const struct sv_route_key *rout
     if (sv_path_walk(&sv_shared_fabric, route, &path) != SV_OK)
         return false;
     *dest = path.dest;
-    return sv_timed_path_lay(timed, path.egress, path.links);
+    return sv_timed_path_lay(timed, path.egress, path.links, route->sl);
 }
 
 /* Multicast: only the sender's link. */
@@ -49,7 +49,7 @@ static bool lay_group(struct ve_qp *q, struct ve_sq_sched *l)
     uint32_t egress[1] = { q->s->port };
 
     sv_timed_path_free(&l->paths[1]);
-    return sv_timed_path_lay(&l->paths[0], egress, 1);
+    return sv_timed_path_lay(&l->paths[0], egress, 1, l->sl);
 }
 
 static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)

@@ -3,6 +3,10 @@ or priority flow control.
 
 The priority of a frame is its service level (SL 0 to 7, as PCP or DSCP class). A frame is accepted
 as a whole when its header has passed the switch.
+
+The clock of a device is off by up to 100 millionths (IEEE 802.3): its frames, and those of hosts, follow
+each other a little faster or slower than the nominal rate. Therefore the moment at which a host's frames
+reach a full queue moves through all positions between two departures, as between real devices.
 """
 
 import numpy as np
@@ -122,6 +126,7 @@ def cross_ethernet(net, state, out, vl, k, start):
     """Schedule the arrival of packet ``k``, on the cable of ``out``: at a switch, of its header
     (with store and forward, of its last byte); at an end port, of its last byte."""
     peer = net.port[out].peer
+    clock_error(net, state, out, out * net.opt.vls + vl, np.int64(state.packet[k].octets))
     state.packet[k].came_in = peer
     state.packet[k].vl = vl
     if peer == out:  # port 0 of a switch sends into it
@@ -136,3 +141,13 @@ def cross_ethernet(net, state, out, vl, k, start):
             else state.packet[k].tail
         )
         push(state, t, word(peer, ARRIVE, k))
+
+
+@inner
+def clock_error(net, state, out, row, octets):
+    """Change the distance between a frame of ``octets`` bytes and the next one by the error of the clock of
+    its device."""
+    owed = (octets + net.opt.gap) * net.port[out].fs * net.buffer[out].clock_ppb // 1_000_000_000
+    owed += state.queue[row].clock_fs
+    state.queue[row].clock_fs = owed % 1000
+    state.port[out].free_at += owed // 1000

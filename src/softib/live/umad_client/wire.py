@@ -1,4 +1,5 @@
-"""A subnet manager's wire: the transport of its MADs, the number sent at a time, and two Gets, as in
+"""The wire of a program that manages or reads a subnet: the transport of its MADs, the number sent at a
+time, and two Gets, as in
 ``sminfo``, that find a live master."""
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Master:
 
 
 def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: int = 0) -> MadBatch:
-    """One Get: of the local port (directed route of no hop), or by ``dlid``."""
+    """Return one Get: of the local port (directed route of no hop), or by ``dlid``."""
     batch = MadBatch.zeros(1)
     directed = dlid == LID_PERMISSIVE
     mad = batch.mad[0]
@@ -123,7 +124,7 @@ def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: 
 
 
 def smp_set(attr: SmpAttr, data: np.ndarray, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: int = 0) -> MadBatch:
-    """One Set of ``data`` (uint8[at most 64]), addressed as :func:`smp_get` does."""
+    """Return one Set of ``data`` (uint8[at most 64]), addressed as :func:`smp_get` does."""
     batch = smp_get(attr, modifier, dlid, mkey)
     MadHeader.method.set(batch.mad[0, : MadHeader.size], int(Method.SET))
     batch.mad[0, DATA_AT : DATA_AT + len(data)] = data
@@ -131,7 +132,8 @@ def smp_set(attr: SmpAttr, data: np.ndarray, modifier: int = 0, dlid: int = LID_
 
 
 def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
-    """The attribute (uint8[64]) of the answer to one SMP; None without an answer, or with a bad status."""
+    """Return the attribute (uint8[64]) of the answer to one SMP; None without an answer, or with a
+    bad status."""
     t = Transactor(1, TIMEOUT_PS, RETRIES)
     t.submit(request, np.zeros(1, np.int64))
     inbox: MadBatch | None = None

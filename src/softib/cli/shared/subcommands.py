@@ -1,0 +1,39 @@
+"""Verbs with a SOURCE that also have commands: ``softib exporter pod``, and ``softib exporter ledger pod``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+__all__ = ["VerbWithCommands"]
+
+
+class VerbWithCommands(click.Group):
+    """A verb with arguments and options; a first argument that names one of its commands calls that command."""
+
+    allow_extra_args = False
+    allow_interspersed_args = True
+
+    def __init__(self, *args: Any, **attributes: Any):
+        super().__init__(*args, **{"no_args_is_help": False, **attributes})
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of the verb, or of the command that the first argument names."""
+        if args and args[0] in self.commands:
+            return self.commands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options of the verb, of which none belongs to its commands."""
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the verb."""
+        return click.Command.invoke(self, ctx)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the usage of the verb; the help lists the commands."""
+        return click.Command.collect_usage_pieces(self, ctx)

@@ -1,0 +1,202 @@
+"""Misplaced cables that put each other right: pairs whose plugs are exchanged, and longer rings.
+
+The rule of a misplaced end names the node that it belongs to. Where an end there belongs to the
+first one's node, the two are *mates*: they should be one cable. A set of cables whose ends are all
+mates of each other is its own evidence, because moving plugs within the set corrects every cable.
+Two such cables are a swapped pair. Three and more are a ring: each plug is in the port of the next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from softib.diags.structure.pattern import NO_OPINION
+from softib.diags.view import FabricView
+
+__all__ = ["Misplaced", "group", "node_pair"]
+
+
+@dataclass(frozen=True)
+class Misplaced:
+    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their
+    ports should lead to.
+
+    A cable outside of a swapped pair has a ``vacancy``, the port where it should end, and an end
+    that ``stays``; both are -1 in a pair.
+    """
+
+    a: int
+    b: int
+    want_a: int
+    want_b: int
+    stays: int = -1
+    vacancy: int = -1
+
+    def other(self, port: int) -> int:
+        """Return the end that is not ``port``."""
+        return self.b if port == self.a else self.a
+
+
+Pair = tuple[Misplaced, Misplaced]
+Verdicts = list[tuple[bool, bool]]
+"""For each of the two new cables: (a rule requires it, a rule forbids it)."""
+
+
+def group(view: FabricView, found: list[Misplaced]) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
+    """Return (swapped pairs, cables of rings with the places where they belong, cables that no other
+    puts right)."""
+    found = _without_harmless(view, found)
+    swapped, left = _pairs(view, found, (_all_support_none_oppose,))
+    rings, left = _rings(view, left)
+    more, left = _pairs(view, _without_equivalent(view, left), (_one_supports_none_oppose, _all_support))
+    return [*swapped, *more], rings, left
+
+
+def _without_harmless(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
+    """Drop groups of cables that together join the pairs of nodes that they miss: only ports are
+    exchanged. A group in which one cable joins no missed pair is kept whole: in two swaps at the
+    same two nodes, one may join a pair that the other has separated."""
+    node = view.fabric.port_node
+    equivalent = {id(m) for m in found} - {id(m) for m in _without_equivalent(view, found)}
+    group_of = list(range(len(found)))
+
+    def root(i: int) -> int:
+        while group_of[i] != i:
+            group_of[i] = i = group_of[group_of[i]]
+        return i
+
+    first: dict[tuple[int, int], int] = {}
+    for i, m in enumerate(found):
+        for pair in (node_pair(int(node[m.a]), int(node[m.b])), *_missed(view, m)):
+            group_of[root(i)] = root(first.setdefault(pair, i))
+    changed = {root(i) for i, m in enumerate(found) if id(m) not in equivalent}
+    return [m for i, m in enumerate(found) if root(i) in changed]
+
+
+def _missed(view: FabricView, m: Misplaced) -> set[tuple[int, int]]:
+    """Return the pairs of nodes that the rules of both ends require instead."""
+    node = view.fabric.port_node
+    ends = ((m.a, m.want_a), (m.b, m.want_b))
+    return {node_pair(int(node[port]), want) for port, want in ends if want != NO_OPINION}
+
+
+def _rings(view: FabricView, found: list[Misplaced]) -> tuple[list[Misplaced], list[Misplaced]]:
+    """Return (cables of rings of three and more, the rest). Walk from a cable's end to its mate, on
+    to the other end of that cable, and so on; a ring returns to the cable where it began."""
+    mate, cable_at = _mates(view, found), {port: m for m in found for port in (m.a, m.b)}
+    placed, used = list[Misplaced](), set[int]()
+    for start in found:
+        ring, m, stays = list[Misplaced](), start, start.b
+        while stays in mate and m.a not in used:
+            used.add(m.a)
+            vacancy = mate[stays]
+            ring.append(replace(m, stays=stays, vacancy=vacancy))
+            m = cable_at[vacancy]
+            stays = m.other(vacancy)
+        if len(ring) > 2 and m is start and ring[-1].vacancy == start.a:
+            placed += ring
+        else:
+            used.difference_update(x.a for x in ring)
+    placed_ports = {m.a for m in placed}
+    return placed, [m for m in found if m.a not in placed_ports]
+
+
+def _mates(view: FabricView, found: list[Misplaced]) -> dict[int, int]:
+    """Return the end that should be on the same cable, for each end that has one."""
+    node = view.fabric.port_node
+    wanting: dict[tuple[int, int], list[int]] = {}
+    for m in found:
+        for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
+            wanting.setdefault((int(node[port]), want), []).append(port)
+    mate: dict[int, int] = {}
+    for (here, there), ports in wanting.items():
+        if here < there:
+            for p, q in zip(ports, wanting.get((there, here), []), strict=False):
+                mate[p], mate[q] = q, p
+    return mate
+
+
+def _without_equivalent(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
+    """Drop cables whose pair of nodes is also missed by another: together they only exchange ports."""
+    node = view.fabric.port_node
+    missed: Counter[tuple[int, int]] = Counter()
+    for m in found:
+        for pair in _missed(view, m):
+            missed[pair] += 1
+    kept = []
+    for m in found:
+        pair = node_pair(int(node[m.a]), int(node[m.b]))
+        if missed[pair] > 0:
+            missed[pair] -= 1
+        else:
+            kept.append(m)
+    return kept
+
+
+def node_pair(a: int, b: int) -> tuple[int, int]:
+    """Return two nodes as an unordered pair."""
+    return (a, b) if a <= b else (b, a)
+
+
+def _pairs(
+    view: FabricView, found: list[Misplaced], rules: tuple[Callable[[Verdicts], bool], ...]
+) -> tuple[list[Pair], list[Misplaced]]:
+    """Match cables that would both be right after exchanging one end each."""
+    by_node: dict[int, list[int]] = {}
+    for i, m in enumerate(found):
+        for port in (m.a, m.b):
+            by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
+    taken = [False] * len(found)
+    pairs: list[Pair] = []
+    for rule in rules:
+        for i, m in enumerate(found):
+            if taken[i]:
+                continue
+            partner = next(
+                (
+                    j
+                    for j in _candidates(m, by_node)
+                    if not taken[j] and j != i and _exchange_mends(view, m, found[j], rule)
+                ),
+                None,
+            )
+            if partner is not None:
+                taken[i] = taken[partner] = True
+                first, second = sorted((m, found[partner]), key=lambda x: x.a)
+                pairs.append((first, second))
+    return pairs, [m for m, used in zip(found, taken, strict=True) if not used]
+
+
+def _candidates(m: Misplaced, by_node: dict[int, list[int]]) -> Iterator[int]:
+    for want in (m.want_a, m.want_b):
+        if want >= 0:
+            yield from by_node.get(want, ())
+
+
+def _all_support_none_oppose(verdicts: Verdicts) -> bool:
+    return all(supported and not opposed for supported, opposed in verdicts)
+
+
+def _one_supports_none_oppose(verdicts: Verdicts) -> bool:
+    return any(supported for supported, _ in verdicts) and not any(opposed for _, opposed in verdicts)
+
+
+def _all_support(verdicts: Verdicts) -> bool:
+    return all(supported for supported, _ in verdicts)
+
+
+def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
+    """Return whether joining an end of ``m`` with an end of ``n``, and the two others, satisfies
+    ``rule``."""
+    node = view.fabric.port_node
+    for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
+        verdicts = []
+        for p, want_p, q, want_q in ((m.a, m.want_a, n_b, w_b), (n_a, w_a, m.b, m.want_b)):
+            supported = want_p == node[q] or want_q == node[p]
+            opposed = want_p not in (NO_OPINION, node[q]) or want_q not in (NO_OPINION, node[p])
+            verdicts.append((bool(supported), bool(opposed)))
+        if rule(verdicts):
+            return True
+    return False

@@ -1,0 +1,51 @@
+"""Whether the manager that programs for the service is the master of the subnet. While another one is, changes are
+durable and wait: no port has refused them, so nothing is rolled back."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from softib.tenants.managers import Manager
+from softib.tenants.model import guid_text
+from softib.tenants.subnet import SubnetView
+
+__all__ = ["MasterWatch"]
+
+LOG = logging.getLogger("softib.tenants")
+LOOK_S = 5.0
+
+
+class MasterWatch:
+    """``problem``: which manager is the master instead, and what to do; empty while it is ours. For one thread."""
+
+    def __init__(self, view: SubnetView, manager: Manager):
+        self.view, self.manager = view, manager
+        self.problem = ""
+        self._due = 0.0
+
+    def due_s(self) -> float:
+        """Return seconds until the next look."""
+        return max(0.0, self._due - time.monotonic())
+
+    def look(self) -> bool:
+        """Read which port is the master's, and return whether the service's manager has become the master again."""
+        self._due = time.monotonic() + LOOK_S
+        self.view.look_for_master()
+        before, self.problem = self.problem, self._rival()
+        if self.problem and not before:
+            LOG.warning("%s", self.problem)
+        elif before and not self.problem:
+            LOG.warning("%s is the master subnet manager again", self.manager.title)
+        return bool(before) and not self.problem
+
+    def _rival(self) -> str:
+        master = self.view.manager
+        if self.manager.is_master(master):
+            return ""
+        port = self.view.ports.get(master)
+        where = f"{port.name} ({guid_text(master)})" if port is not None else "a switch or an unknown port"
+        return (
+            f"{where} is the master subnet manager, not {self.manager.title}; changes are durable, and are programmed "
+            f"when it is the master again: {self.manager.advice}"
+        )

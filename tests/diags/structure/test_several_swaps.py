@@ -1,0 +1,83 @@
+"""Two and three swaps at random places, near each other or not: all cables that join other nodes than before are named,
+and no finding is about another cable. The oracle is the fabric before the swaps."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from softib.diags.check import check
+from softib.fabric.faults.inject import random_swap, swap_cables
+from softib.fabric.faults.targets import port_at
+from softib.fabric.model import Fabric
+from softib.fabric.topologies.registry import generate
+from tests.extent import extent
+
+FABRICS: list[tuple[str, dict[str, object]]] = [
+    ("fat-tree", {"radix": 16, "levels": 2}),
+    ("fat-tree", {"radix": 16, "levels": 2, "hosts": 64}),
+    ("fat-tree", {"radix": 8, "levels": 3}),
+    ("rail-optimized", {"nodes": 40, "rails": 8, "radix": 32}),
+    ("torus", {"dims": [6, 8]}),
+    ("mesh", {"dims": [6, 6], "hosts_per_switch": 2}),
+    ("hyperx", {"dims": [6, 6]}),
+    ("dragonfly", {"g": 9, "a": 4, "p": 2, "h": 2}),
+    ("dragonfly+", {"g": 9, "radix": 8}),
+]
+Cable = frozenset[str]
+
+
+def cables(f: Fabric) -> dict[tuple[int, ...], set[Cable]]:
+    """The cables between each two nodes."""
+    out: dict[tuple[int, ...], set[Cable]] = {}
+    for ends in f.cable_port.tolist():
+        out.setdefault(tuple(sorted(f.port_node[ends].tolist())), set()).add(frozenset(map(f.port_name, ends)))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(extent(12, 400)))
+def test_all_swaps_are_named_and_nothing_else(seed: int) -> None:
+    kind, parameters = FABRICS[seed % len(FABRICS)]
+    fabric, rng = generate(kind, **parameters), np.random.default_rng(seed)
+    before = cables(fabric)
+    for _ in range(2 + seed // len(FABRICS) % 2):
+        random_swap(fabric, rng, tier=str(rng.choice(fabric.source.generator["tiers"])))
+    findings = check(fabric)
+    named = [set(map(str, f.where)) for f in findings]
+    moved = {nodes: new - before.get(nodes, set()) for nodes, new in cables(fabric).items()}
+    for nodes, new in moved.items():
+        more = len(cables(fabric)[nodes]) - len(
+            before.get(nodes, ())
+        )  # of cables exchanged for parallel ones none is wrong
+        assert sum(any(cable <= each for each in named) for cable in new) >= more, [f.message for f in findings]
+    ports = set().union(*(cable for new in moved.values() for cable in new))
+    assert all(each & ports for each in named), [f.message for f in findings]
+
+
+def test_a_swap_that_joins_what_another_separated() -> None:
+    """leaf-8 loses a cable to spine-2 by the first swap and gets one by the second: it meets as many as before."""
+    fabric = generate("fat-tree", radix=16, levels=2, hosts=64)
+    swap_cables(fabric, "leaf-6[13]", "leaf-8[12]")
+    swap_cables(fabric, "spine-4[16]", "spine-2[1]")
+    findings = check(fabric)
+    assert [f.code for f in findings] == ["swapped-cables"] * 2
+    assert {frozenset(map(str, f.where)) for f in findings} == {
+        frozenset({"leaf-6[13]", "spine-2[16]", "leaf-8[12]", "spine-3[11]"}),
+        frozenset({"spine-4[16]", "leaf-1[11]", "spine-2[1]", "leaf-8[16]"}),
+    }
+
+
+@pytest.mark.parametrize("length", [3, 4, 5])
+def test_rotated_cables_of_a_small_torus_are_each_named(length: int) -> None:
+    """A rule of 48 ports with three exceptions is not certain of a single cable, but the ring puts itself right."""
+    fabric = generate("torus", dims=[6, 8])
+    ports = ["switch-0-0[2]", "switch-2-3[4]", "switch-4-6[2]", "switch-1-5[4]", "switch-3-1[2]"][:length]
+    ends = [fabric.port_name(int(fabric.port_peer[port_at(fabric, port)])) for port in ports]
+    for first, second in pairwise(ports):
+        swap_cables(fabric, first, second)
+    findings = check(fabric)
+    assert [f.code for f in findings] == ["misplaced-cable"] * length
+    named = {frozenset(f.evidence["expected"]) for f in findings}
+    assert named == {frozenset(pair) for pair in zip(ports, ends, strict=True)}
