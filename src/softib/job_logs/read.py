@@ -129,11 +129,11 @@ class _Scan:
 
     def _block(self, block: bytes) -> None:
         at, counted = 0, 0
-        for place in _places(block):
-            if place < at:
+        for offset in _offsets(block):
+            if offset < at:
                 continue
-            begin = block.rfind(b"\n", 0, place) + 1
-            end = block.find(b"\n", place)
+            begin = block.rfind(b"\n", 0, offset) + 1
+            end = block.find(b"\n", offset)
             end = len(block) if end < 0 else end
             counted += block.count(b"\n", at, begin)
             self._one(block[begin : min(end, begin + LINE_MOST)], self.line + counted + 1)
@@ -222,8 +222,8 @@ def _pair(stream: _Stream, local: End, remote: End) -> None:
         stream.open_end = None
 
 
-def _places(block: bytes) -> Iterable[int]:
-    """Return the places of literals in ``block``, in order; one at least for each line that has any."""
+def _offsets(block: bytes) -> Iterable[int]:
+    """Return the offsets of literals in ``block``, in order; one at least for each line that has any."""
     if len(block) <= SHORT_BLOCK:
         return (match.start() for match in _ANY.finditer(block))
     import polars as pl
