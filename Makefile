@@ -24,7 +24,7 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest release test test-all ready lint types contracts stock-tools stock-slow preload web bench stories kills programs validate clean
+.PHONY: help setup demo real-data docs linkcheck man wheel pythons oldest release test test-all ready lint types contracts stock-tools stock-slow preload web bench stories why-stories kills programs validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -42,6 +42,7 @@ help:
 	@echo "make programs  programs of others on two nodes, and the table of docs/evidence/compatibility.md (DIR=SOURCES: those of no registry)"
 	@echo "make bench     every figure, measured against its peer"
 	@echo "make stories   60 stories of alerts under a real Prometheus and Alertmanager: two and a half hours, goes on where it ended"
+	@echo "make why-stories  240 failed jobs on running fabrics, and how often softib why names the cause: two to three hours, goes on where it ended"
 	@echo "make kills     100 kills of the daemon and 100 of managers under traffic: about an hour, goes on where it ended"
 	@echo "make validate  predictions of virtual time against published measurements"
 
@@ -188,6 +189,12 @@ programs: setup stock-slow
 STORIES ?= stories-out
 stories: setup
 	$(BIN)/python bench/alert_stories.py --out $(STORIES)
+
+# A folder a story in WHY, and WHY/scores.json (remove it to ask all again). docs/why.md
+WHY ?= why-stories-out
+why-stories: setup
+	$(BIN)/python -m bench.why_stories.record $(WHY)
+	$(BIN)/python -m bench.why_stories.score $(WHY) --json $(WHY)/scores.json --show
 
 # A line of KILLS-daemons and KILLS-managers for each kill.
 KILLS ?= kills-out

@@ -156,18 +156,26 @@ def content(path: str | os.PathLike[str], most: int | None = None, what: str = "
     return got
 
 
-def chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def chunks(path: str | os.PathLike[str], problems: list[str] | None = None) -> Iterator[bytes]:
     """Yield pieces of a file of any length, one in memory at a time; for a stream, or a compressed
-    file, the result of :func:`content`. Raises as :func:`content` does."""
+    file, the result of :func:`content`, whose flaw is added to ``problems``. Raises as
+    :func:`content` does."""
+
+    def whole() -> bytes:
+        got = content(path, what="log")
+        if got.flaw and problems is not None:
+            problems.append(f"{shown_name(path)}: {got.flaw}")
+        return got.data
+
     plain = Path(path)
     if is_stdin(path) or not plain.is_file():
-        yield content(path, what="log").data
+        yield whole()
         return
     try:
         with plain.open("rb") as file:
             first = file.read(CHUNK)
             if first.startswith(_ZSTD) or any(first.startswith(magic) for magic, _, _ in _PACKED):
-                yield content(path, what="log").data
+                yield whole()
                 return
             yield first
             yield from _chunks(file)

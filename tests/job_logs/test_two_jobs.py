@@ -81,3 +81,19 @@ def test_the_label_names_the_host_of_an_error_without_ends(tmp_path):
 def test_programs_and_times_in_front_of_a_line_are_no_labels(tmp_path, line):
     for event in read_logs([written(tmp_path, "job.log", [line])]).events:
         assert event.local.host in ("", "node-3")
+
+
+def test_a_long_block_is_searched_like_its_lines(tmp_path):
+    """Long blocks are searched for all literals at once; bytes beyond ASCII and lines of many literals move no line."""
+    lines = [f"шаг {n}: loss 1.25 \N{SNOWMAN} error, Killed not, Failed st" for n in range(4000)]
+    marked = {7: LOST, 1999: WELL, 3990: OPENIB}
+    for at, text in marked.items():
+        lines[at : at + 1] = text.format(local=3, remote=9).splitlines()
+    every = read_logs([written(tmp_path, "job.log", lines)])
+    short = [
+        read_logs([written(tmp_path, "one.log", text.format(local=3, remote=9).splitlines())])
+        for text in marked.values()
+    ]
+    assert [e.symptom for e in every.events] == [e.symptom for one in short for e in one.events] != []
+    first = next(e for e in every.events if "Failed status" in e.text)
+    assert lines[first.line - 1] == first.text and every.lines == len(lines)

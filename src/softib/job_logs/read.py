@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from softib.errors import InputError
@@ -33,7 +33,11 @@ for _reader in READERS:
     for _pattern in _reader.patterns:
         _BY_TRIGGER.setdefault(_pattern.trigger, []).append((_reader.name, _pattern))
 _JOB, _ROCE = b"SLURM_JOB", b"/RoCE"
-_ANY = re.compile(b"|".join(re.escape(t) for t in sorted({*_BY_TRIGGER, _JOB, _ROCE}, key=lambda t: (-len(t), t))))
+_TRIGGERS = sorted({*_BY_TRIGGER, _JOB, _ROCE}, key=lambda t: (-len(t), t))
+_ANY = re.compile(b"|".join(re.escape(t) for t in _TRIGGERS))
+SHORT_BLOCK = 65_536
+"""Bytes up to which the regular expression is faster than loading the search for many words at once."""
+_ASCII = bytes(range(128)) + b"?" * 128
 _ORDER = {reader.name: i for i, reader in enumerate(READERS)}
 
 LINE_MOST = 4000
@@ -71,7 +75,7 @@ def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
             if dump is not None:
                 log.ranks += dump
                 continue
-        _Scan(log, shown_name(path), log.written_s).read(chunks(path))
+        _Scan(log, shown_name(path), log.written_s).read(chunks(path, log.problems))
     _add_rank_events(log)
     order = {symptom: i for i, symptom in enumerate(SYMPTOMS)}
     of_file = {name: i for i, name in enumerate(log.files)}
@@ -125,9 +129,11 @@ class _Scan:
 
     def _block(self, block: bytes) -> None:
         at, counted = 0, 0
-        while match := _ANY.search(block, at):
-            begin = block.rfind(b"\n", 0, match.start()) + 1
-            end = block.find(b"\n", match.end())
+        for offset in _offsets(block):
+            if offset < at:
+                continue
+            begin = block.rfind(b"\n", 0, offset) + 1
+            end = block.find(b"\n", offset)
             end = len(block) if end < 0 else end
             counted += block.count(b"\n", at, begin)
             self._one(block[begin : min(end, begin + LINE_MOST)], self.line + counted + 1)
@@ -214,6 +220,16 @@ def _pair(stream: _Stream, local: End, remote: End) -> None:
         if pair not in stream.pairs and len(stream.pairs) < EVENTS_MOST:
             stream.pairs.append(pair)
         stream.open_end = None
+
+
+def _offsets(block: bytes) -> Iterable[int]:
+    """Return the offsets of literals in ``block``, in order; one at least for each line that has any."""
+    if len(block) <= SHORT_BLOCK:
+        return (match.start() for match in _ANY.finditer(block))
+    import polars as pl
+
+    text = block.translate(_ASCII).decode("ascii")  # a byte stays a byte
+    return pl.Series([text]).str.find_many([t.decode() for t in _TRIGGERS])[0].to_list()
 
 
 def _candidates(raw: bytes) -> list[tuple[str, Pattern]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+
+import softib
 from softib.analysis.jobs.failure import explain_failure
 from softib.diags.job_causes.site import site_of
 from softib.job_logs.read import read_logs
@@ -40,3 +43,24 @@ def test_transports_without_infiniband_are_the_configuration_not_a_missing_adapt
     assert explained(tmp_path, job=UNREACHABLE.format(tls="tcp,self")).causes[0].code == "tcp-fallback"
     other = explained(tmp_path, job=UNREACHABLE.format(tls="rc,self")).causes
     assert other[0].code in ("no-device", "port-down") and other[0].probability < 0.8
+
+
+def test_a_fabric_without_the_ends_of_the_log_is_not_accused(tmp_path):
+    """GIDs of another fabric: a cable that failed in this one at that time is no cause."""
+    tree = softib.generate("fat-tree", radix=4, levels=2)
+    path = tmp_path / "job.log"
+    path.write_text(
+        "node-1:1:2 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB: Got completion from peer 10.0.0.9<44312> with status=12 "
+        "opcode=0 len=0 vendor err 129 (Recv) localGid fe80::dead:beef:0:1501 remoteGid fe80::dead:beef:0:1801 hca mlx5_0\n"
+    )
+    result = softib.why(path, fabric=tree)
+    assert not any(c.where for c in result.causes)
+    assert any("no end that the logs name is in this fabric" in n for n in result.notes)
+    assert result.causes[0].probability < 0.5
+
+
+def test_a_truncated_log_is_noted(tmp_path):
+    packed = gzip.compress(b"".join(b"step %d %d\n" % (n, n * n) for n in range(100_000)))
+    path = tmp_path / "job.log.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    assert any("job.log.gz" in n for n in softib.why(path).notes)

@@ -102,6 +102,9 @@ def explain_failure(
         )
         why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
         why.path = hop_readings(site, readings, paths)
+        if not ends and any(e.gid or e.lid for pair in _stated(log) for e in pair):
+            notes.append("no end that the logs name is in this fabric: its cables and counters are not used")
+            readings = None
         if paths.ended:
             notes.append(f"the tables' path ends: {paths.ended}")
         _say_what_lacks(notes, site, ends)
