@@ -148,11 +148,27 @@ def test_an_import_takes_no_value_for_another(ask, content, named):
 
 
 BODIES = [
-    b"", b"null", b"[]", b"5", b'"x"', b"{", b"\xff\xfe", b"\xef\xbb\xbf{}", b"[" * 100_000, b'{"a":' * 50_000, b"a=b&c=d",
-    b'{"pkey":NaN,"guids":[]}', b'{"pkey":"0x5","guids":null}', b'{"pkey":5,"guids":[]}', b'{"pkey":"0x5","guids":[5]}',
-    b'{"pkey":"0x5","guids":["\\u0000"]}', b'{"pkey":"0x5","guids":["\\ud800"]}', b'{"pkey":"0x5","guids":[],"index0":"true"}',
-    b'{"pkey":"0x5","guids":["' + b"a" * 100_000 + b'"]}', b'{"pkey":"0x' + b"5" * 100_000 + b'","guids":[]}',
-]  # fmt: skip
+    b"",
+    b"null",
+    b"[]",
+    b"5",
+    b'"x"',
+    b"{",
+    b"\xff\xfe",
+    b"\xef\xbb\xbf{}",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b"a=b&c=d",
+    b'{"pkey":NaN,"guids":[]}',
+    b'{"pkey":"0x5","guids":null}',
+    b'{"pkey":5,"guids":[]}',
+    b'{"pkey":"0x5","guids":[5]}',
+    b'{"pkey":"0x5","guids":["\\u0000"]}',
+    b'{"pkey":"0x5","guids":["\\ud800"]}',
+    b'{"pkey":"0x5","guids":[],"index0":"true"}',
+    b'{"pkey":"0x5","guids":["' + b"a" * 100_000 + b'"]}',
+    b'{"pkey":"0x' + b"5" * 100_000 + b'","guids":[]}',
+]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
@@ -186,11 +202,22 @@ def test_a_text_that_is_no_pkey_is_400(ask, service, text):
     assert service.state.partitions.keys() == {0x7FFF}
 
 
-@pytest.mark.parametrize("path", [
-    "//tenants/v1/accounts", "/tenants/v1//accounts", "/tenants/v1/./accounts", "/tenants/v1/tenants/../accounts", "/tenants/v1/tenants/%2e%2e/accounts",
-    "/tenants/v1/ACCOUNTS", "/Tenants/v1/accounts", "/ufmRest/../tenants/v1/accounts", "/ufmRest/resources/../app/events", "/tenants/v1/tenants%00/accounts",
-    "/ufmRest/resources%2f..%2fapp/events",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//tenants/v1/accounts",
+        "/tenants/v1//accounts",
+        "/tenants/v1/./accounts",
+        "/tenants/v1/tenants/../accounts",
+        "/tenants/v1/tenants/%2e%2e/accounts",
+        "/tenants/v1/ACCOUNTS",
+        "/Tenants/v1/accounts",
+        "/ufmRest/../tenants/v1/accounts",
+        "/ufmRest/resources/../app/events",
+        "/tenants/v1/tenants%00/accounts",
+        "/ufmRest/resources%2f..%2fapp/events",
+    ],
+)
 def test_a_tenant_finds_no_other_path_to_a_closed_call(ask, who, path):
     assert ask("GET", path, authorization=who["crimson"])[0] in (400, 403, 404, 405, 418)
 

@@ -35,7 +35,7 @@ def ufm_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
     """Return both options, None without them."""
     if (url is None) != (credentials is None):
-        raise click.UsageError("--ufm needs --ufm-credentials FILE, and the other way round")
+        raise click.UsageError("--ufm and --ufm-credentials need each other")
     return None if url is None or credentials is None else (url, credentials)
 
 
