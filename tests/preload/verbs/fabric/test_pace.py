@@ -140,3 +140,83 @@ def test_two_senders_share_the_link_of_their_receiver(paced, stock):
     assert max(rates) < 0.75 * bar, rates
     assert sum(rates) <= 1.15 * bar, rates  # they do not begin and end at the same moment
     assert min(rates) > 0.3 * bar, rates
+
+
+QOS = """name: pace
+generation: SDR
+topology: {kind: fat-tree, radix: 4, levels: 2, hosts: 4}
+sm: {qos: true, qos_sl2vl: "0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0", qos_vlarb_high: "0:0", qos_vlarb_low: "0:128,1:64"}
+"""
+TIMES, TX_DEPTH, SIZE = 100, 512, 65536
+
+
+@pytest.fixture
+def two_lanes():
+    made = Applications(QOS, "--pace")
+    yield made
+    made.close()
+
+
+@pytest.mark.slow
+def test_a_vl_of_its_own_keeps_short_messages_from_waiting_behind_bulk(two_lanes, stock):
+    """512 messages of 64 KiB are queued on a link of 8 Gb/s: 34 ms. On their VL the median ping-pong waits for many
+    of them; on the other one it takes the path, a packet of 4 KiB at each hop, and what the processors need for it."""
+    queued_us = TX_DEPTH * SIZE / 1e9 * 1e6
+    behind = beside_bulk(two_lanes, 0)
+    assert behind > queued_us / 16, behind
+    assert any(beside_bulk(two_lanes, 1) < behind / 8 for _ in range(3)), behind
+
+
+def beside_bulk(fabric: Applications, sl: int) -> float:
+    """The median latency of 64 bytes from host-0001 to host-0004 in us, while another program sends there on ``sl``."""
+    ends = ("host-0004", "host-0001")
+    port, other = next(fabric.ports), next(fabric.ports)
+    words = [
+        "ib_send_bw",
+        "-F",
+        "-e",
+        "-Q",
+        "1",
+        "-t",
+        str(TX_DEPTH),
+        "-s",
+        str(SIZE),
+        "-n",
+        "10000000",
+        "--sl",
+        str(sl),
+        "-p",
+        str(port),
+    ]
+    short = ["ib_write_lat", "-F", "-s", "64", "-n", str(TIMES), "-p", str(other)]
+    begin = lambda node, *command: subprocess.Popen(
+        fabric.on(node, *command),
+        env=fabric.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    server = begin(ends[0], *words)
+    wait_for_listener(port, server)
+    client = begin(ends[1], *words, "127.0.0.1")
+    wait_until_it_sends(fabric, ends[1])
+    listener = begin(ends[0], *short)
+    try:
+        wait_for_listener(other, listener)
+        output = begin(ends[1], *short, "127.0.0.1").communicate(timeout=120)[0]
+    finally:
+        for program in (client, server, listener):
+            stop(program)
+    return float(re.findall(r"^ *\d+ +\d+ +[\d.]+.*$", output, re.M)[-1].split()[4])
+
+
+def wait_until_it_sends(fabric: Applications, node: str) -> None:
+    """Until the port of ``node`` has sent more than its bulk program queues at once."""
+    end = time.monotonic() + 60
+    while True:
+        output = subprocess.run(fabric.on(node, "perfquery"), env=fabric.env, capture_output=True, text=True).stdout
+        hit = re.search(r"PortXmitData:\.*(\d+)", output)
+        if hit and 4 * int(hit[1]) > 4 * TX_DEPTH * SIZE:
+            return
+        assert time.monotonic() < end, output
