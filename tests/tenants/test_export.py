@@ -136,10 +136,18 @@ def test_tenants_and_names_of_hosts_are_named(ask, service):
     ],
 )
 def test_what_the_service_cannot_hold_of_a_file_is_named(ask, definition, note):
-    notes = taken(ask, "partitions.conf", definition + "\n")
+    whole = definition if definition.startswith("Default") else f"Default=0x7fff, ipoib : ALL=full ;\n{definition}"
+    notes = taken(ask, "partitions.conf", whole + "\n")
     assert len(notes) == 1 and note in notes[0]
+    assert ask("PUT", "/tenants/v1/default_membership", {"membership": "full"})[0] == 200
+
+
+def test_a_file_without_the_default_partition_leaves_it_as_it_is(ask, service):
+    before = service.state.partitions[0x7FFF]
+    (note,) = taken(ask, "partitions.conf", "red=0x5 : 0xaa=full ;\n")
+    assert "default partition" in note and service.state.partitions[0x7FFF] == before
 
 
 def test_rate_and_mtu_without_ipoib_are_taken(ask, service):
-    assert taken(ask, "partitions.conf", "red=0x5, rate=16, mtu=5, sl=2 : 0xaa=full ;\n") == []
+    taken(ask, "partitions.conf", "red=0x5, rate=16, mtu=5, sl=2 : 0xaa=full ;\n")
     assert (service.state.partitions[5].qos.mtu, service.state.partitions[5].qos.rate) == (4, 100)

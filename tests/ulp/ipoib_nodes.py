@@ -49,8 +49,9 @@ class Network(Applications):
 
     def begin_net(self, node: str, *command: str) -> subprocess.Popen[str]:
         words = self.arguments("run", "--net", *self.mode(node), "--node", node, "--", *command)
-        return subprocess.Popen(words, env=self.env, cwd=self.folder, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT)  # fmt: skip
+        return subprocess.Popen(
+            words, env=self.env, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
 
     def counters(self, node: str) -> tuple[int, int]:
         """PortXmitData in octets and PortXmitPkts, as stock perfquery reads them."""

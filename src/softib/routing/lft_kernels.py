@@ -192,12 +192,12 @@ def _fill_counted(legal, dests, s, masks, lids, load, row):
 
     Rounds over the candidates with the least load: one that was passed cannot be least again in a round, and the
     least of those passed is the least of the next round. While all have the same load, a round takes each in turn,
-    and ``load`` gets the ``turns`` of such rounds at their end.
+    and ``load`` gets the ``steps`` of such rounds at their end.
     """
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64
     found, ports, last = np.empty(256, np.int32), np.empty(256, np.uint8), np.zeros(4, np.uint64)
-    count = turns = 0
+    count = steps = 0
     k = -1  # the next candidate of the round, -1 before the first
     least = following = highest = MOST
     switch, begins, counted, out_port = dests.switch, dests.first, dests.counted, legal.out_port
@@ -212,7 +212,7 @@ def _fill_counted(legal, dests, s, masks, lids, load, row):
             continue
         only = _only_candidate(t, n_masks, masks)
         if only >= 0 or not _same_masks(t, n_masks, masks, last):
-            turns, k = _add_turns(ports, count, turns, load), -1
+            steps, k = _add_shares(ports, count, steps, load), -1
         if only >= 0:
             port = out_port[first + only]
             for i in range(lo, hi):
@@ -229,7 +229,7 @@ def _fill_counted(legal, dests, s, masks, lids, load, row):
             for j in range(count):
                 highest = max(highest, load[ports[j]])
         i = lo
-        while i < hi and not turns:
+        while i < hi and not steps:
             lid = lids[i]
             i += 1
             if row[lid] != 255:
@@ -246,7 +246,7 @@ def _fill_counted(legal, dests, s, masks, lids, load, row):
                 following = min(following, load[port])
             row[lid] = port
             if equal:
-                turns = 1
+                steps = 1
             else:
                 load[port] += 1
                 following = min(following, load[port])
@@ -257,16 +257,16 @@ def _fill_counted(legal, dests, s, masks, lids, load, row):
             k *= k < count
             row[lid] = ports[k] if free else row[lid]
             k += free
-            turns += free
-    _add_turns(ports, count, turns, load)
+            steps += free
+    _add_shares(ports, count, steps, load)
 
 
 @kernel
-def _add_turns(ports, count, turns, load):
-    """Add the LIDs of ``turns`` over the first ``count`` of ``ports`` to ``load``. Returns 0."""
-    if turns:
+def _add_shares(ports, count, steps, load):
+    """Add the LIDs of ``steps`` over the first ``count`` of ``ports`` to ``load``. Returns 0."""
+    if steps:
         for j in range(count):
-            load[ports[j]] += turns // count + (j < turns % count)
+            load[ports[j]] += steps // count + (j < steps % count)
     return 0
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from softib.errors import InputError
+from softib.tenants.changes import NotThere
 from softib.tenants.store import Store
 
 __all__ = ["ROLES", "Account", "Accounts", "Role"]
@@ -23,6 +24,7 @@ Role = Literal["admin", "operator", "viewer", "tenant"]
 ROLES = get_args(Role)
 """``admin``: accounts too; ``operator``: all partitions; ``viewer``: may only read; ``tenant``: only the partitions
 of its tenant."""
+TENANT = "SELECT 1 FROM tenant WHERE name = ?"
 COST = {"n": 1 << 14, "r": 8, "p": 1}
 
 
@@ -60,12 +62,17 @@ class Accounts:
             raise InputError(f"role {account.role[:24]!r} does not exist; use {', '.join(ROLES)}")
         if (account.role == "tenant") != bool(account.tenant):
             raise InputError("an account of role tenant has a tenant, and no other has one")
-        if len(password) < 8 or ":" in account.name or not account.name.isprintable() or not account.name:
-            raise InputError("an account needs a printable name without ':' and a password of 8 characters or more")
+        name = account.name
+        if len(password) < 8 or ":" in name or not name.isprintable() or not name.strip() or len(name) > 64:
+            raise InputError(
+                "an account needs a printable name of at most 64 characters without ':' and a password of 8 or more"
+            )
         salt = secrets.token_bytes(16)
         digest = hashlib.scrypt(password.encode(), salt=salt, **COST)
         secret = f"{b64encode(salt).decode()}${b64encode(digest).decode()}"
         with self._lock, self.store.transaction():
+            if account.tenant and not self.store.db.execute(TENANT, (account.tenant,)).fetchall():
+                raise NotThere(f"there is no tenant {account.tenant[:64]!r}; make it first")
             self.store.db.execute(
                 "INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?)",
                 (account.name, account.role, account.tenant, secret),
@@ -73,9 +80,11 @@ class Accounts:
             self._right.clear()
 
     def remove(self, name: str) -> None:
-        """Remove an account and its tokens. The IDs of its requests then belong to none: another may get the name."""
+        """Remove an account and its tokens. The IDs of its requests then belong to none: another may get the name.
+        Raises :class:`NotThere`."""
         with self._lock, self.store.transaction():
-            self.store.db.execute("DELETE FROM account WHERE name = ?", (name,))
+            if not self.store.db.execute("DELETE FROM account WHERE name = ?", (name,)).rowcount:
+                raise NotThere(f"there is no account {name[:64]!r}")
             self.store.db.execute("DELETE FROM token WHERE name = ?", (name,))
             self.store.db.execute("UPDATE revision SET owner = NULL WHERE actor = ? AND owner NOT NULL", (name,))
             self._right.clear()

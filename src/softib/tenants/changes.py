@@ -21,6 +21,7 @@ __all__ = [
     "Refused",
     "add_members",
     "allot",
+    "check_tenants",
     "create",
     "delete_partition",
     "put_tenant",
@@ -162,10 +163,8 @@ def set_everyone(draft: Draft, membership: str) -> str:
 
 def put_tenant(draft: Draft, tenant: Tenant) -> str:
     """Enter a tenant, or change its limit."""
-    if not tenant.name or len(tenant.name) > 64 or not tenant.name.isprintable():
+    if not tenant.name.strip() or len(tenant.name) > 64 or not tenant.name.isprintable():
         raise InputError(f"name of a tenant {tenant.name[:24]!r} is not possible; use 1 to 64 printable characters")
-    if tenant.limit < draft.partitions_of(tenant.name):
-        raise Refused(f"{tenant.name} has {draft.partitions_of(tenant.name)} partitions; delete some first")
     draft.tenants[tenant.name] = tenant
     return f"tenant {tenant.name}: at most {tenant.limit} partitions"
 
@@ -174,10 +173,26 @@ def remove_tenant(draft: Draft, name: str) -> str:
     """Remove a tenant that has no partition."""
     if draft.tenant(name) is None:
         raise NotThere(f"there is no tenant {name[:64]!r}")
-    if count := draft.partitions_of(name):
-        raise Refused(f"{name} still has {count} partitions; delete them first")
     draft.tenants[name] = None
     return f"tenant {name} removed"
+
+
+def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None:
+    """Raise :class:`Refused` if a change, for example an undo or a restore, leaves a partition or an account without
+    its tenant, or a tenant with more partitions than its limit. ``accounts_of``: names of a tenant's accounts."""
+    for name, tenant in draft.tenants.items():
+        count, accounts = draft.partitions_of(name), accounts_of(name) if tenant is None else []
+        if tenant is None and count:
+            raise Refused(f"{name} still has {count} partitions; delete them first")
+        if accounts:
+            raise Refused(f"{name} still has accounts: {', '.join(accounts[:4])}; remove them first")
+        if tenant is not None and count > tenant.limit:
+            raise Refused(f"{name} has {count} partitions, more than the limit of {tenant.limit}; delete some first")
+    for pkey, partition in draft.partitions.items():
+        if partition is not None and partition.tenant and draft.tenant(partition.tenant) is None:
+            raise Refused(
+                f"{pkey_text(pkey)} belongs to tenant {partition.tenant}, which does not exist; make it first"
+            )
 
 
 def restore(draft: Draft, target: State, now_s: float) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from softib.errors import InputError
 from softib.plural import counted
-from softib.sm.managers.partitions import DEFAULT_SCOPE, FULL, LIMITED, parse_partitions
+from softib.sm.managers.partitions import BEFORE_FILE, DEFAULT_SCOPE, FULL, LIMITED, parse_changes
 from softib.sm.managers.partitions import Partition as SmPartition
 from softib.tenants.model import (
     DEFAULT_BASE,
@@ -83,8 +84,13 @@ def _not_held(p: Partition) -> str:
 def from_conf(text: str, name: str) -> tuple[list[Partition], list[str]]:
     """Return the partitions of a file, and a line for each part that the service does not support.
     Raises :class:`InputError` with file and line if it cannot be read."""
-    notes: list[str] = []
-    return [_partition(p, name, notes) for p in parse_partitions(text, name)], notes
+    partitions, notes = parse_changes(text, name), list[str]()
+    default = next((p for p in partitions if p.pkey == DEFAULT_BASE), None)
+    if default is not None:
+        default.members[:0] = BEFORE_FILE
+    else:
+        notes.append(f"{name}: the default partition is not in it and stays as it is; OpenSM makes its members limited")
+    return [_partition(p, name, notes) for p in partitions], notes
 
 
 _NOT_KEPT = {"qkey": "Q_Key", "tclass": "TClass", "flow_label": "FlowLabel"}
@@ -127,24 +133,44 @@ def from_ufm(document: object) -> tuple[list[Partition], list[str]]:
     :class:`InputError` for other input."""
     if not isinstance(document, dict):
         raise InputError("content: must be UFM's answer to GET resources/pkeys?guids_data=true, a mapping by P_Key")
-    out = list[Partition]()
+    out: dict[int, Partition] = {}
     for text, given in document.items():
-        pkey = parse_pkey(text)
-        if isinstance(given, dict) and "guids" not in given:
-            raise InputError(f"content: {text[:24]} has no guids; use guids_data=true in the request to UFM")
-        listed = given.get("guids") if isinstance(given, dict) else None
-        if not isinstance(listed, list) or not all(isinstance(g, dict) for g in listed):
-            raise InputError(f"content: {text[:24]}: guids must be a list of mappings")
-        members = {parse_guid(g.get("guid")): Member(g.get("membership", "full") == "full") for g in listed}
-        qos = given.get("qos_conf") or {}
-        try:
-            q = Qos(int(qos.get("mtu_limit", 2)), int(qos.get("service_level", 0)), float(qos.get("rate_limit", 2.5)))
-        except (AttributeError, TypeError, ValueError):
-            raise InputError(
-                f"content: {text[:24]}: qos_conf must be mtu_limit, service_level and rate_limit"
-            ) from None
-        everyone = str(given.get("membership") or "full") if pkey == DEFAULT_BASE else ""
-        name = str(given.get("partition") or f"api_pkey_{pkey:#x}")[:128]
-        index0 = any(g.get("index0") is True for g in listed)
-        out.append(Partition(pkey, name, "", index0, bool(given.get("ip_over_ib", True)), everyone, q, members))
-    return out, []
+        partition = _of_ufm(text, given)
+        if partition.pkey in out:
+            raise InputError(f"content: {text[:24]} comes twice; remove one")
+        out[partition.pkey] = partition
+    return list(out.values()), []
+
+
+def _of_ufm(text: str, given: object) -> Partition:
+    pkey, where = parse_pkey(text), f"content: {text[:24]}"
+    if not isinstance(given, dict):
+        raise InputError(f"{where}: must be a mapping")
+    if "guids" not in given:
+        raise InputError(f"{where} has no guids; use guids_data=true in the request to UFM")
+    listed = given["guids"]
+    if not isinstance(listed, list) or not all(isinstance(g, dict) for g in listed):
+        raise InputError(f"{where}: guids must be a list of mappings")
+    flag = lambda of, key, default: _one_of(of.get(key), (True, False), default, f"{where}: {key}")
+    full = lambda of, key: _one_of(of.get(key), ("full", "limited"), "full", f"{where}: {key}")
+    members = {parse_guid(g.get("guid")): Member(full(g, "membership") == "full") for g in listed}
+    qos = given.get("qos_conf") or {}
+    try:
+        q = Qos(int(qos.get("mtu_limit", 2)), int(qos.get("service_level", 0)), float(qos.get("rate_limit", 2.5)))
+    except (AttributeError, OverflowError, TypeError, ValueError):
+        raise InputError(f"{where}: qos_conf must be mtu_limit, service_level and rate_limit") from None
+    name = given.get("partition") or f"api_pkey_{pkey:#x}"
+    if not isinstance(name, str):
+        raise InputError(f"{where}: partition must be a name")
+    everyone = full(given, "membership") if pkey == DEFAULT_BASE else ""
+    index0 = [flag(g, "index0", False) for g in listed]
+    return Partition(pkey, name[:128], "", any(index0), flag(given, "ip_over_ib", True), everyone, q, members)
+
+
+def _one_of(value: object, possible: tuple[Any, ...], default: Any, where: str) -> Any:
+    if value is None:
+        return default
+    match = next((one for one in possible if one is value or (isinstance(one, str) and one == value)), None)
+    if match is None:
+        raise InputError(f"{where} must be {' or '.join(map(str, possible)).lower()}")
+    return match

@@ -87,6 +87,7 @@ class TenantService:
         with self.writer.lock:
             draft = Draft(self.state)
             change(draft)
+            changes.check_tenants(draft, self.store.accounts_of)
             return draft.rows()
 
     def take_back(self, number: int, actor: str) -> Done:

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from softib.errors import InputError, MissingLibrary, SoftibError
 from softib.extras import install_command
-from softib.tenants.model import Member, Tenant
+from softib.tenants.model import Member, Tenant, parse_pkey
 from softib.tenants.state import Rows, State, partition_of
 
 __all__ = ["FILE", "Revision", "Store", "Unavailable"]
@@ -109,12 +109,15 @@ class Store:
             try:
                 read = lambda query: copy.execute(query).fetchall()
                 if not {version for (version,) in read(VERSION)} <= SAME_STATE:
-                    raise InputError(f"{path}: another version of softib made it; restore it with that version")
-                return _state(read)
+                    raise InputError("another version of softib made it; restore it with that version")
+                state = _state(read)
             finally:
                 copy.close()
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
+        except InputError as error:
+            raise InputError(f"{path}: cannot be restored: {error}") from None
+        return state
 
     def revisions(self, most: int = 100, before: int | None = None) -> list[Revision]:
         """Return the newest revisions first, those older than ``before``."""
@@ -138,6 +141,10 @@ class Store:
         query = "SELECT * FROM revision WHERE owner = ? AND request_id = ?"
         row = self.db.execute(query, (owner, request_id)).fetchone()
         return None if row is None else _revision(row)
+
+    def accounts_of(self, tenant: str) -> list[str]:
+        """Names of the accounts of a tenant."""
+        return [name for (name,) in self.read("SELECT name FROM account WHERE tenant = ? ORDER BY name", (tenant,))]
 
     def after(self, number: int) -> list[tuple[int, Rows]]:
         """Return number and rows of the revisions after this one, the oldest first; within a
@@ -237,6 +244,7 @@ def _state(read: Callable[[str], list[tuple[Any, ...]]]) -> State:
         members.setdefault(pkey, {})[guid] = Member(bool(full), host)
         pkeys.setdefault(guid, set()).add(pkey)
     for pkey, *head in read("SELECT * FROM partition"):
+        parse_pkey(f"{pkey:#x}")
         state.partitions[pkey] = partition_of(pkey, head, members.get(pkey, {}))
     state.owned = dict(Counter(p.tenant for p in state.partitions.values()))
     state.pkeys_of = {guid: frozenset(keys) for guid, keys in pkeys.items()}

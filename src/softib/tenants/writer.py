@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from softib.errors import SoftibError
-from softib.tenants.changes import Change, Refused
+from softib.tenants.changes import Change, Refused, check_tenants
 from softib.tenants.state import Draft, Rows, State
 from softib.tenants.store import Store, Unavailable
 
@@ -156,6 +156,7 @@ class Writer:
                 return earlier
             draft = Draft(batch)
             text = request.change(draft)
+            check_tenants(draft, self.store.accounts_of)
         except Unavailable:
             raise
         except Exception as error:

@@ -127,6 +127,21 @@ class Workload:
         )
         return replace(self, jobs=tuple(placed))
 
+    def on_assumed_machines(self, hosts: Hosts) -> Workload:
+        """Return the workload with GPU jobs that name no machine on the one assumed for the links of
+        ``hosts``: it stays when links change."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import assumed_machine
+        from softib.workloads.nccl_jobs import Gpus
+
+        placed = (
+            job.model_copy(update={"machine": assumed_machine(hosts.gbps, rows_of(job, hosts)).name})
+            if isinstance(job, Gpus) and job.machine is None
+            else job
+            for job in self.jobs
+        )
+        return replace(self, jobs=tuple(placed))
+
     def notes(self, hosts: Hosts) -> list[str]:
         """Return the assumptions of the jobs on ``hosts``, with the job's name if there are
         several jobs."""

@@ -165,3 +165,16 @@ def test_the_latencies_by_generation_that_the_page_states():
     whole = [f"{run.simulated_us:.0f}" for run in runs]
     assert "256 bytes take {} µs on EDR, {} on HDR, {} on NDR and {} on XDR".format(*median) in page
     assert "takes {}, {}, {} and {} µs".format(*whole) in page
+
+
+def test_other_links_keep_the_gpus():
+    """A fabric of EDR is assumed to have DGX-1, and HDR's has DGX A100: a comparison changes links, so both runs have the GPUs of the fabric as it is."""
+    edr = softib.generate("rail-optimized", nodes=2, rails=4, radix=36, generation="EDR")
+    compared = softib.compare(edr, "nccl-all-reduce:64MB", networks=["NDR"], layer="fluid")
+    machines = [run.to_json()["jobs"][0]["nccl"]["machine"] for run in compared.runs.values()]
+    assert len(machines) == 2 and all("V100" in machine for machine in machines)
+    assert any("GPU nodes are dgx-1" in note for note in compared.notes)
+    named = softib.compare(edr, "nccl-all-reduce:64MB,machine=dgx-1", networks=["NDR"], layer="fluid")
+    assert [r.simulated_us for r in named.runs.values()] == [r.simulated_us for r in compared.runs.values()]
+    changed = softib.simulate(edr, "nccl-all-reduce:64MB", what_if=["generation=HDR"], layer="fluid").to_json()
+    assert "V100" in changed["what_if"]["jobs"][0]["nccl"]["machine"]

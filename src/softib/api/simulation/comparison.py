@@ -38,6 +38,10 @@ SLOWER = (
     "port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
     "links of HDR and later have forward error correction; sources for NDR switches range from 150 to 400 ns."
 )
+NODES = (
+    "GPU nodes are {name} in every network: links that are faster than its adapters change nothing. "
+    "Use machine=NAME for other nodes."
+)
 SHOWN = {"roce": "RoCE", "tcp": "TCP"}
 BUSY = (
     "CPU share above one core: with {name} a host's messages take {cores:.1f} cores at these costs, and "
@@ -104,11 +108,25 @@ class Comparison(Suggests):
         profile = PROFILES["EDR"] if result is None else result.hosts.profile
         return (
             *self.base.notes,
+            *self._nodes(),
             *self._slower(),
             *self._busy(),
             ASSUMED.format(post=profile.post_ns),
             *self._price_notes(),
         )
+
+    def _nodes(self) -> tuple[str, ...]:
+        """Name the GPU nodes, which are the same in all networks."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import machine_of_job
+        from softib.workloads.nccl_jobs import Gpus
+
+        result = self.base._plain.result
+        if result is None:
+            return ()
+        jobs = [job for job in result.workload.jobs if isinstance(job, Gpus)]
+        placed = [machine_of_job(j, result.hosts.name, rows_of(j, result.hosts), result.hosts.gbps) for j in jobs]
+        return tuple(dict.fromkeys(NODES.format(name=p.machine.name) for p in placed))
 
     def _slower(self) -> tuple[str, ...]:
         """Explain why a newer generation takes longer than an older one, if one does."""

@@ -225,20 +225,21 @@ class Runs:
         from softib.analysis.calibration.predicting import Simulated
         from softib.analysis.routed import routed
         from softib.analysis.simulation.run import run_workload
-        from softib.fabric.generation import at_generation
+        from softib.fabric.generation import at_generation, main_generation
         from softib.sim.packet.options import network_of
         from softib.sim.packet.profiles import ethernet_generation
+        from softib.workloads.hosts import hosts_of
         from softib.workloads.machine_file import MachineFile, read_machine
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
         if "fabrics" in changed and self.whole is None:
             raise InputError("what-if fabrics=one: all jobs of the workload run on one fabric already")
-        if "generation" in changed:
-            result = replace(result, fabric=at_generation(result.fabric, changed["generation"]))
         over = network_of(changed["network"]) if "network" in changed else {}
-        if gbps := over.get("ethernet", {}).get("gbps"):  # adapters and switches of that speed, not only faster cables
-            result = replace(result, fabric=at_generation(result.fabric, ethernet_generation(gbps)))
+        gbps = over.get("ethernet", {}).get("gbps")  # adapters and switches of that speed, not only faster cables
+        generation = ethernet_generation(gbps) if gbps else changed.get("generation")
+        if generation is not None:
+            result = replace(result, fabric=at_generation(result.fabric, generation))
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
@@ -262,6 +263,9 @@ class Runs:
             phases = self._phases(tables, scale_of(changed))
             return Run(self, None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
+        if generation is not None and changes is not None:  # other links, the same GPUs
+            before = at_generation(tables.fabric, main_generation(result_of(self.fabric).fabric))
+            work = work.on_assumed_machines(hosts_of(before))
         recording = self._recording(tables.fabric, changes is None, changed.get("vl") == "jobs")
         machine = read_machine(self.record.machine) if self.record.machine else MachineFile()
         costs = {**result.extra.get("hosts", {}), **machine.hosts, **self.record.hosts}

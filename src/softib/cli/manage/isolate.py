@@ -15,7 +15,28 @@ from softib.cli.shared.output import Compiling, Steps, print_json, print_lines, 
 from softib.cli.shared.subcommands import VerbWithCommands
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from softib import Isolation, IsolationLedger
+
+
+def ufm_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--ufm`` and ``--ufm-credentials``."""
+    ufm = click.option("--ufm", metavar="URL", help="UFM disables and enables the ports: https://HOST.")
+    credentials = click.option(
+        "--ufm-credentials",
+        type=InputFile(),
+        metavar="FILE",
+        help="For --ufm: a token, or NAME:PASSWORD, in the first line.",
+    )
+    return ufm(credentials(command))
+
+
+def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
+    """Return both options, None without them."""
+    if (url is None) != (credentials is None):
+        raise click.UsageError("--ufm and --ufm-credentials need each other")
+    return None if url is None or credentials is None else (url, credentials)
 
 
 @click.command(cls=VerbWithCommands)
@@ -50,13 +71,7 @@ if TYPE_CHECKING:
     help="The fabric, where SOURCE is a history or files.",
 )
 @mkey_option
-@click.option("--ufm", metavar="URL", help="UFM disables and enables the ports: https://HOST.")
-@click.option(
-    "--ufm-credentials",
-    type=InputFile(),
-    metavar="FILE",
-    help="For --ufm: a token, or NAME:PASSWORD, in the first line.",
-)
+@ufm_options
 @click.option("--thresholds", type=InputFile(), metavar="FILE", help="Other thresholds than the shipped ones, YAML.")
 @json_option
 def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
@@ -76,20 +91,8 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """
     import softib
 
+    ufm = _ufm(options["ufm"], options["ufm_credentials"])
     softib.on_compiling(Compiling())
-    if (options["ufm"] is None) != (options["ufm_credentials"] is None):
-        raise click.UsageError("--ufm needs --ufm-credentials FILE, and the other way round")
-    ufm = None if options["ufm"] is None else (options["ufm"], options["ufm_credentials"])
-    if sources[0] in ("ledger", "release"):
-        if len(sources) < 2:
-            raise softib.InputError(f"{sources[0]}: name the SOURCE: softib isolate {sources[0]} SOURCE")
-        if sources[0] == "ledger" and len(sources) > 2:
-            raise softib.InputError("ledger: name one SOURCE")
-        if sources[0] == "ledger":
-            _show(softib.isolations(sources[1]), as_json, "nothing was isolated")
-        else:
-            _show(softib.release_isolated(*sources[1:], mkey=options["mkey"], ufm=ufm), as_json, "no cable is isolated")
-        return 0
     fabric = options["fabric"]
     seen = softib.observe(
         *sources,
@@ -130,13 +133,17 @@ def ledger(source: str, as_json: bool) -> int:
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("ports", nargs=-1, metavar="[PORT...]")
 @mkey_option
+@ufm_options
 @json_option
-def release(source: str, ports: tuple[str, ...], mkey: int, as_json: bool) -> int:
+def release(
+    source: str, ports: tuple[str, ...], mkey: int, ufm: str | None, ufm_credentials: str | None, as_json: bool
+) -> int:
     """Enable isolated cables of SOURCE again: all of them, or those with an end PORT (leaf-2[7])."""
     import softib
 
+    through = _ufm(ufm, ufm_credentials)
     softib.on_compiling(Compiling())
-    _show(softib.release_isolated(source, *ports, mkey=mkey), as_json, "no cable is isolated")
+    _show(softib.release_isolated(source, *ports, mkey=mkey, ufm=through), as_json, "no cable is isolated")
     return 0
 
 

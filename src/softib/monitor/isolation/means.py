@@ -17,7 +17,7 @@ from softib.errors import InputError
 from softib.foreign_text import NAME, shown
 from softib.iba.constants import PhysState
 from softib.input_files import read_text
-from softib.live.umad_sm.wire import MadWire
+from softib.live.umad_client.wire import MadWire
 from softib.monitor.isolation import ports
 from softib.plain_values import load_json
 

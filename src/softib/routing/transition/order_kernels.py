@@ -158,11 +158,11 @@ def _ahead_by_integers(c, vl_state, a, b, upper):
     return tail
 
 
-def _row(words, x):
-    """Row ``x`` of ``words`` uint64[n, words] as an integer."""
-    bits = words.item(x, 0)
-    for w in range(1, words.shape[1]):
-        bits |= words.item(x, w) << 64 * w
+def _row(masks, x):
+    """Return row ``x`` of ``masks`` uint64[n, words] as an integer."""
+    bits = masks.item(x, 0)
+    for w in range(1, masks.shape[1]):
+        bits |= masks.item(x, w) << 64 * w
     return bits
 
 
@@ -258,8 +258,8 @@ def _reorder_by_sorting(vl_state, ahead, behind):
     channels = []
     for those, count in ((vl_state.bwd, behind), (vl_state.fwd, ahead)):
         channels += sorted(those[:count].tolist(), key=place.__getitem__)
-    places = sorted(place[channel] for channel in channels)
-    for i, (channel, at) in enumerate(zip(channels, places, strict=True)):
+    ranks = sorted(place[channel] for channel in channels)
+    for i, (channel, at) in enumerate(zip(channels, ranks, strict=True)):
         keys[i] = node_at[at] = channel
         place[channel] = at
 
@@ -363,8 +363,8 @@ def put_all(c, vl_state, needs):
 def _put_all_by_columns(c, vl_state, needs):
     """Everything but the order as columns."""
     first, peer, reverse = np.asarray(c.first), np.asarray(c.peer), np.asarray(c.reverse)
-    words = np.ascontiguousarray(needs, "<u8")
-    a, k = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").nonzero()
+    masks = np.ascontiguousarray(needs, "<u8")
+    a, k = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").nonzero()
     begin = first[peer[a]]
     b, r = begin + k, (reverse[a] - begin).astype(np.uint64)
     vl_state.ahead[:] = needs

@@ -19,7 +19,7 @@ from softib.tenants.changes import Change, NotThere, Options, Refused
 from softib.tenants.model import Member, Partition, parse_pkey
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
-from softib.web.ufm.partitions import make
+from softib.web.ufm.partitions import account_of, make
 
 __all__ = ["add_neutron_calls"]
 
@@ -61,14 +61,15 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
     @app.put("/{domain}/{kind}/{number}")
     def update(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
         """It was changed."""
+        tenant = account_of(request).tenant
         if kind == "Network":
             pkey = _pkey(body)
             service.refuse_held_key(pkey)
-            return done(request, body, "Neutron network", lambda draft: _put_network(draft, pkey, body.id))
+            return done(request, body, "Neutron network", lambda draft: _put_network(draft, pkey, body.id, tenant))
         guid = _guid(body)
 
         def add(draft: Draft) -> str:
-            partition = _of_network(draft, service, body.network_id)
+            partition = _of_network(draft, service, body.network_id, tenant)
             members = {guid: Member(host=body.host or "")}
             return changes.add_members(draft, partition.pkey, members, Options(), service.view.room)
 
@@ -77,17 +78,18 @@ def add_neutron_calls(app: FastAPI, service: TenantService) -> None:
     @app.delete("/{domain}/{kind}/{number}")
     def remove(request: Request, domain: str, kind: Kind, number: str, body: _Object) -> str:
         """It was deleted; 404 if it is not there, which the driver takes for done."""
+        tenant = account_of(request).tenant
         if kind == "Network":
 
             def delete(draft: Draft) -> str:
-                pkey = _of_network(draft, service, body.id).pkey
+                pkey = _of_network(draft, service, body.id, tenant).pkey
                 return changes.delete_partition(draft, pkey, service.clock())
 
             return done(request, body, "Neutron network deleted", delete)
         guid = _guid(body)
 
         def take(draft: Draft) -> str:
-            return changes.remove_members(draft, _of_network(draft, service, body.network_id).pkey, [guid])
+            return changes.remove_members(draft, _of_network(draft, service, body.network_id, tenant).pkey, [guid])
 
         return done(request, body, "Neutron port deleted", take)
 
@@ -98,20 +100,21 @@ def _pkey(network: _Object) -> int:
     return parse_pkey(f"{network.segmentation_id:x}")
 
 
-def _put_network(draft: Draft, pkey: int, name: str) -> str:
+def _put_network(draft: Draft, pkey: int, name: str, tenant: str) -> str:
     """A repeated request has no effect; a P_Key in other use is refused."""
     partition = draft.partition(pkey)
     if partition is None:
-        return changes.create(draft, pkey, Options(name=name))
-    if partition.name != name:
+        return changes.create(draft, pkey, Options(name=name, tenant=tenant or None))
+    if (partition.name, partition.tenant) != (name, tenant):
         raise Refused(f"P_Key {pkey:#x} belongs to another partition; give the network another segmentation ID")
     return f"{name} is {pkey:#x}"
 
 
-def _of_network(draft: Draft, service: TenantService, name: str) -> Partition:
+def _of_network(draft: Draft, service: TenantService, name: str, tenant: str) -> Partition:
+    """The network's partition. One of another tenant may have its name: any client can choose a name."""
     listed = {*service.state.partitions, *draft.partitions, *getattr(draft.base, "partitions", ())}
     matches = (draft.partition(pkey) for pkey in listed)
-    partition = next((p for p in matches if p is not None and p.name == name), None)
+    partition = next((p for p in matches if p is not None and (p.name, p.tenant) == (name, tenant)), None)
     if partition is None:
         raise NotThere(f"there is no partition of network {name}; send the network first")
     return partition

@@ -42,6 +42,17 @@ class Placed:
 NOT_TAKEN = ("opcode", "transport", "receives", "repost", "rate", "seed")
 
 
+def fastest_link(link_gbps: np.ndarray, rows: np.ndarray) -> float:
+    """Return the data rate of the fastest link of ``rows``; 0: a rate is unknown."""
+    links = link_gbps[rows] if len(link_gbps) else np.zeros(1)
+    return float(links.max(initial=0.0)) if (links > 0).all() else 0.0
+
+
+def assumed_machine(link_gbps: np.ndarray, rows: np.ndarray) -> Machine:
+    """Return the node assumed for a job on ``rows`` that names no machine."""
+    return machine_of_links(fastest_link(link_gbps, rows))
+
+
 def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> Placed:
     """Return the node that ``job`` describes and its adapters among ``rows`` of the hosts. Missing
     options come from the vendor's node with links of this rate, and adapters are not faster than their
@@ -50,9 +61,8 @@ def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbp
     given = sorted(set(NOT_TAKEN) & job.model_fields_set)
     if given:
         raise InputError(f"{job.pattern} has no option {given[0]}: NCCL determines the messages")  # type: ignore[attr-defined]
-    links = link_gbps[rows] if len(link_gbps) else np.zeros(1)
-    link = float(links.max(initial=0.0)) if (links > 0).all() else 0.0
-    machine = machine_of_links(link) if job.machine is None else machine_of(job.machine)
+    link = fastest_link(link_gbps, rows)
+    machine = assumed_machine(link_gbps, rows) if job.machine is None else machine_of(job.machine)
     adapters = nodes_of(names, rows, job.nics)
     if job.nics is None and machine.hosts > 1:
         adapters = _domains(adapters, machine)
