@@ -113,6 +113,54 @@ def test_other_guids_everywhere_match_by_name() -> None:
     assert [k for k, _ in found(tree(), tree(guid=0x0008F10500000000, swap=True))] == ["cable-moved", "cable-moved"]
 
 
+NODES = LEAVES + SPINES + LEAVES * HOSTS
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.permutations(range(NODES)), st.integers(2, 6), st.booleans())
+def test_guids_that_move_between_nodes_are_changes_of_guid_alone(order: list[int], how_many: int, in_a: bool) -> None:
+    """Boards exchanged between nodes that keep name and cables, in either direction of the comparison."""
+    plain, moved = tree(), tree()
+    chosen = sorted(order[:how_many])
+    moved.node_guid[chosen] = moved.node_guid[[*chosen[1:], chosen[0]]]
+    a, b = (moved, plain) if in_a else (plain, moved)
+    changes = diff(a, b)
+    assert [(c.kind, c.where) for c in changes] == [("node-guid", (plain.node_name(n),)) for n in chosen]
+    owner = {int(g): n for n, g in enumerate(a.node_guid)}
+    assert all(
+        c.message.endswith(f"the device of {a.node_name(owner[int(b.node_guid[n])])} is here now")
+        for c, n in zip(changes, chosen, strict=True)
+    )
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.permutations(range(NODES)), st.integers(2, 6))
+def test_names_that_move_between_nodes_are_renames_alone(order: list[int], how_many: int) -> None:
+    chosen = sorted(order[:how_many])
+    names = tree().node_names()
+    b = tree(rename={n: names[m] for n, m in zip(chosen, [*chosen[1:], chosen[0]], strict=True)})
+    assert [(c.kind, c.before) for c in diff(tree(), b)] == [("node-renamed", names[n]) for n in chosen]
+
+
+def test_a_board_from_another_host_and_a_new_one_there() -> None:
+    """The board of h-0-1 is in h-0-0 now, and h-0-1 has a new one: no host was removed, no cable moved."""
+    a, b = tree(), tree()
+    b.node_guid[5], b.node_guid[6] = a.node_guid[6], 0x0002C903FFFF0000
+    for before, after in ((a, b), (b, a)):
+        assert [(c.kind, c.where) for c in diff(before, after)] == [
+            ("node-guid", ("h-0-0",)),
+            ("node-guid", ("h-0-1",)),
+        ]
+
+
+def test_a_duplicate_guid_is_called_one() -> None:
+    a, b = tree(), tree()
+    b.node_guid[6] = b.node_guid[5]
+    (now,), (before,) = diff(a, b), diff(b, a)
+    assert now.message.startswith("h-0-1 has GUID") and now.message.endswith("a duplicate of h-0-0")
+    assert before.message.startswith("h-0-1 has GUID") and before.message.endswith("no longer a duplicate of h-0-0")
+
+
 OWN = 0x0250F1B000000000
 """GUIDs that softib generates: they count nodes."""
 

@@ -42,6 +42,7 @@ from softib.diags.structure.structure_checks import (
     missing_cables,
     pattern_breaks,
     uneven_tiers,
+    unjudged_cables,
 )
 from softib.diags.structure.subnets import subnets_apart
 from softib.diags.view import FabricView
@@ -125,6 +126,7 @@ CHECKS = (
     hosts_out_of_order,
     leaves_out_of_order,
     rail_mismatches,
+    unjudged_cables,
     unreadable_records,
 )
 """Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they

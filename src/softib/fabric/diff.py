@@ -1,12 +1,8 @@
 """Changes between two fabrics.
 
-Two nodes are the same if their NodeGUIDs are equal, otherwise if their descriptions are; the GUID
-or description must be unique on both sides. A replaced switch is thus one device with a new GUID,
-and two designs, or a plan and the built fabric, match by name. A renamed node without a real GUID
-on one side (generated GUIDs are only numbers) is matched by its cables: most of them lead from the
-same ports to the same ports of matching nodes. Then these are compared: descriptions, types and
-port counts of nodes; cables, as pairs of ports; speed and width of cables in both fabrics; LIDs of
-ports in both, if both sources record LIDs.
+Nodes are matched first (:mod:`softib.fabric.same_nodes`). Then these are compared: descriptions,
+types and port counts of nodes; cables, as pairs of ports; speed and width of cables in both
+fabrics; LIDs of ports in both, if both sources record LIDs.
 
 A cable is *moved* if one end stayed in its port and the other did not. A cable that moved at both
 ends counts as one removed and one added.
@@ -19,16 +15,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.fabric.identity import GUID_BASE, Stated
+from softib.fabric.identity import Stated
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
+from softib.fabric.same_nodes import matched_nodes, plain_name, port_guids, ports_in_b, real_guids
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
 from softib.plural import counted
 from softib.result import Result
 
-__all__ = ["KINDS", "Change", "diff", "lines_of", "named_alike"]
+__all__ = ["KINDS", "Change", "diff", "lines_of"]
 
 KINDS = (
     "node-added",
@@ -67,7 +64,7 @@ class Change(Result):
 def diff(a: Fabric, b: Fabric) -> list[Change]:
     """Return the changes from ``a`` to ``b``, by kind, then in the order of ``a`` (additions: of
     ``b``)."""
-    to_b = _matched_nodes(a, b)
+    to_b = matched_nodes(a, b)
     changes = [*_nodes(a, b, to_b), *_cables(a, b, to_b), *_lids(a, b, to_b)]
     return sorted(changes, key=lambda c: KINDS.index(c.kind))
 
@@ -92,112 +89,6 @@ def lines_of(changes: Sequence[Change]) -> list[str]:
     return out
 
 
-def _matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
-    """Return the same node of ``b`` for each node of ``a``, including renamed nodes (int32[nodes];
-    -1 = removed)."""
-    to_b = named_alike(a, b)
-    return _by_place(a, b, to_b) if (to_b < 0).any() and a.sizes.cables and b.sizes.cables else to_b
-
-
-def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
-    """Return the node of ``b`` with the same GUID or name for each node of ``a`` (int32[nodes]; -1
-    = none). Cables are not compared: two designs share many."""
-    names = [[_plain(n) for n in f.node_names()] for f in (a, b)]
-    number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
-    by_name = [np.array([number[n] for n in ns], np.uint64) for ns in names]
-    # Name and generated GUID together: matches copies of one design even if names repeat.
-    by_both = [
-        (f.node_guid & np.uint64((1 << 40) - 1)) << np.uint64(24) | n for f, n in zip((a, b), by_name, strict=True)
-    ]
-    to_b = np.full(a.sizes.nodes, -1, np.int32)
-    for keys in ((_real_guids(a), _real_guids(b)), (_port_guids(a), _port_guids(b)), by_both, by_name):
-        match = _match(*keys)
-        taken = np.zeros(b.sizes.nodes + 1, bool)
-        taken[to_b[to_b >= 0]] = True
-        to_b = np.where((to_b < 0) & (match >= 0) & ~taken[match], match, to_b)
-    return to_b
-
-
-def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """Add renamed nodes to ``to_b``, outwards from nodes that match. A renamed part without a
-    matching neighbour starts from equal generated GUIDs."""
-    nameless = (_real_guids(a) == 0, _real_guids(b) == 0)
-    to_b = _outwards(a, b, to_b, nameless)
-    left = [(to_b < 0) & nameless[0], nameless[1].copy()]
-    left[1][to_b[to_b >= 0]] = False
-    same = _match(*(np.where(mask, f.node_guid, np.uint64(0)) for mask, f in zip(left, (a, b), strict=True)))
-    if not (same >= 0).any():
-        return to_b
-    assumed = np.where(same >= 0, same, to_b)
-    sure = _supported(a, b, assumed)
-    return _outwards(a, b, np.where((same >= 0) & ~sure, -1, assumed), nameless)
-
-
-def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Match nodes by their cables to matching nodes until there is no further match."""
-    while True:
-        free = np.ones(b.sizes.nodes, bool)
-        free[to_b[to_b >= 0]] = False
-        port = np.flatnonzero((to_b < 0)[a.port_node] & (a.port_peer >= 0))
-        peer_b = _ports_in_b(a, b, to_b)[a.port_peer[port]]
-        port, peer_b = port[peer_b >= 0], peer_b[peer_b >= 0]
-        node = a.port_node[port]
-        place = b.port_peer[peer_b]
-        there = (place >= 0) & (b.port_num[place] == a.port_num[port])
-        other = b.port_node[np.maximum(place, 0)]
-        there &= free[other] & (nameless[0][node] | nameless[1][other])
-        there &= (a.node_type[node] == b.node_type[other]) & (a.node_nports[node] == b.node_nports[other])
-        anchored = np.bincount(node, minlength=a.sizes.nodes)
-        pairs, votes = np.unique(np.stack([node[there], other[there]]), axis=1, return_counts=True)
-        pairs = pairs[:, 2 * votes > anchored[pairs[0]]]  # more than half, so at most one node of b per node of a
-        once = np.bincount(pairs[1], minlength=b.sizes.nodes)[pairs[1]] == 1
-        if not once.any():
-            return to_b
-        to_b = to_b.copy()
-        to_b[pairs[0, once]] = pairs[1, once]
-
-
-def _supported(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """Return whether more than half of each node's cables connect the same ports in ``b`` (bool[a's
-    nodes])."""
-    port_b = _ports_in_b(a, b, to_b)
-    port = np.flatnonzero(a.port_peer >= 0)
-    same = (port_b[port] >= 0) & (b.port_peer[np.maximum(port_b[port], 0)] == port_b[a.port_peer[port]])
-    cables, kept = (np.bincount(a.port_node[p], minlength=a.sizes.nodes) for p in (port, port[same]))
-    return 2 * kept > cables
-
-
-def _plain(name: str) -> str:
-    """ibdm calls the chip of a one-chip system ``leaf-1/U1``; other sources say ``leaf-1``."""
-    return name.strip().removesuffix("/U1")
-
-
-def _real_guids(f: Fabric) -> np.ndarray:
-    """Return the NodeGUIDs, 0 for generated ones: those only number the nodes, so their equality
-    has no meaning."""
-    generated = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
-    return np.where(generated, np.uint64(0), f.node_guid)
-
-
-def _port_guids(f: Fabric) -> np.ndarray:
-    """Return GUIDs of the first linked ports of adapters, which iblinkinfo has instead of
-    NodeGUIDs; 0 for other nodes."""
-    out = np.zeros(f.sizes.nodes, np.uint64)
-    ports = np.flatnonzero((f.port_peer >= 0) & ~f.is_switch[f.port_node])[::-1]
-    out[f.port_node[ports]] = f.port_guid[ports]
-    return np.where(_real_guids(f) == 0, np.uint64(0), out)
-
-
-def _match(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Match rows of ``a`` to ``b`` by keys that occur exactly once on both sides (0 = no key)."""
-    keys, back = np.unique(np.concatenate([a, b]), return_inverse=True)
-    in_a, in_b = (np.bincount(k, minlength=len(keys)) for k in (back[: len(a)], back[len(a) :]))
-    row = np.full(len(keys), -1, np.int32)
-    row[back[len(a) :]] = np.arange(len(b), dtype=np.int32)
-    usable = (in_a == 1) & (in_b == 1) & (keys != 0)
-    return np.where(usable, row, -1)[back[: len(a)]].astype(np.int32) if len(a) else np.zeros(0, np.int32)
-
-
 def _kind(f: Fabric, node: int) -> str:
     return {NodeType.CA: "CA", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}.get(int(f.node_type[node]), "node")  # type: ignore[call-overload]
 
@@ -214,19 +105,17 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
     same = np.flatnonzero(to_b >= 0)
     other = to_b[same]
     by_guid = (a.node_guid[same] == b.node_guid[other]).any()
-    generated = (_real_guids(a)[same] == 0) | (_real_guids(b)[other] == 0)
+    generated = (real_guids(a)[same] == 0) | (real_guids(b)[other] == 0)
     for i in np.flatnonzero((a.node_desc[same] != b.node_desc[other]).any(axis=1)).tolist():
         old, new = a.node_name(int(same[i])), b.node_name(int(other[i]))
-        if _plain(old) != _plain(new):
+        if plain_name(old) != plain_name(new):
             how = "by its cables" if generated[i] else f"GUID {int(a.node_guid[same[i]]):#018x}"
             yield Change("node-renamed", (new,), old, new, f"{old} is now called {new} ({how})")
-    by_port = (_port_guids(a)[same] == b.node_guid[other]) | (a.node_guid[same] == _port_guids(b)[other])
+    by_port = (port_guids(a)[same] == b.node_guid[other]) | (a.node_guid[same] == port_guids(b)[other])
     for i in np.flatnonzero((a.node_guid[same] != b.node_guid[other]) & by_guid & ~generated & ~by_port).tolist():
         old, new = (f"{int(g):#018x}" for g in (a.node_guid[same[i]], b.node_guid[other[i]]))
-        name = b.node_name(int(other[i]))
-        yield Change(
-            "node-guid", (name,), old, new, (f"{name} has GUID {new}, previously {old}: the device was replaced")
-        )
+        name, cause = b.node_name(int(other[i])), _cause_of_guid(a, b, int(same[i]), int(other[i]))
+        yield Change("node-guid", (name,), old, new, f"{name} has GUID {new}, previously {old}: {cause}")
     for kind, column, property_ in (
         ("node-type", "node_type", "kind"),
         ("node-ports", "node_nports", "number of ports"),
@@ -241,19 +130,26 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
             yield Change(kind, (name,), old, new, f"{name}: {property_} was {old}, is {new}")
 
 
-def _ports_in_b(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """Return the same port of ``b`` for each port of ``a`` (int32[ports]); -1 if the node was
-    removed or has no such port."""
-    node = to_b[a.port_node] if a.sizes.ports else np.zeros(0, np.int32)
-    kept = np.maximum(node, 0)
-    if not b.sizes.nodes:
-        return np.full(a.sizes.ports, -1, np.int64)
-    there = (node >= 0) & (a.port_num <= b.node_nports[kept]) & ((a.port_num > 0) | b.is_switch[kept])
-    return np.where(there, b.node_base[kept].astype(np.int64) + a.port_num, -1)
+def _cause_of_guid(a: Fabric, b: Fabric, node: int, other: int) -> str:
+    """Return why the same node has another GUID."""
+    guid = b.node_guid[other]
+    twins_now, twins_before = _others_with(b, guid, other), _others_with(a, a.node_guid[node], node)
+    elsewhere = np.flatnonzero(a.node_guid == guid)
+    if twins_now:
+        return f"a duplicate of {b.node_name(twins_now[0])}"
+    if twins_before:
+        return f"no longer a duplicate of {a.node_name(twins_before[0])}"
+    if len(elsewhere):
+        return f"the device of {a.node_name(int(elsewhere[0]))} is here now"
+    return "the device was replaced"
+
+
+def _others_with(f: Fabric, guid: np.uint64, node: int) -> list[int]:
+    return [n for n in np.flatnonzero(f.node_guid == guid).tolist() if n != node]
 
 
 def _cables(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
-    port_b = _ports_in_b(a, b, to_b)
+    port_b = ports_in_b(a, b, to_b)
     back = np.full(b.sizes.ports, -1, np.int64)
     here = np.flatnonzero(port_b >= 0)
     back[port_b[here]] = here
@@ -290,12 +186,13 @@ def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarr
             stays = b.port_name(at)
             old_peer = next((e for e in ends if e != a.port_name(p)), ends[-1])
             new_peer = next((e for e in _ends(b, new) if e != stays), stays)
+            other = " of another node" if new_peer == old_peer else ""
             return Change(
                 "cable-moved",
                 (stays, old_peer, new_peer),
                 was,
                 " - ".join(_ends(b, new)),
-                f"{stays} leads to {new_peer}, previously to {old_peer}",
+                f"{stays} leads to {new_peer}, previously to {old_peer}{other}",
             )
     return Change("cable-removed", ends, was, "", f"cable {was} was removed")
 
@@ -331,7 +228,7 @@ def _records(f: Fabric, kind: str) -> bool:
 
 
 def _lids(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
-    port_b = _ports_in_b(a, b, to_b)
+    port_b = ports_in_b(a, b, to_b)
     ends = a.end_ports()
     ends = ends[port_b[ends] >= 0]
     old, new = a.lid[ends], b.lid[port_b[ends]] if b.sizes.ports else np.zeros(len(ends), np.uint16)

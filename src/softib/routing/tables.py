@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import Destinations, LegalHops, least_loaded, least_loaded_lmc
 
 __all__ = [
+    "DestinationGroups",
     "Distances",
     "cables_of_ends",
     "cas_per_switch",
@@ -133,12 +134,23 @@ def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
     return np.bincount(graph.end_switch[graph.end_is_compute], minlength=graph.n_switches).astype(np.int64)
 
 
-def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+class DestinationGroups(NamedTuple):
+    """Ends of a graph in the order in which they choose their ports, in groups on one switch."""
+
+    switch: np.ndarray
+    """int32[groups]."""
+    first: np.ndarray
+    """int32[groups + 1]: the first of ``ends``."""
+    ends: np.ndarray
+    counted: np.ndarray
+    """Whether the group counts as load."""
+
+
+def destination_groups(graph: SwitchGraph) -> DestinationGroups:
     """Return the order in which destinations choose their ports, as in OpenSM: those on the fullest
     switch first.
 
-    Returns ``(switch, first, ends, counted)``: groups of ends on one switch. CA groups come in
-    descending order of their number of CA ports, among equals by NodeGUID, ports ascending; then
+    CA groups come in descending order of their number of CA ports, among equals by NodeGUID, ports ascending; then
     switches' own ports by GUID, which do not count as load (OpenSM's ``port_profile_switch_nodes``
     off).
     """
@@ -156,7 +168,7 @@ def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.n
     size = np.concatenate([load[ca_switches], np.ones(len(port0_ends), np.int64)])
     first = np.concatenate([[0], np.cumsum(size)]).astype(np.int32)
     counted = np.arange(len(switch)) < len(ca_switches)
-    return switch, first, np.concatenate([cas, port0_ends]).astype(np.int32), counted
+    return DestinationGroups(switch, first, np.concatenate([cas, port0_ends]).astype(np.int32), counted)
 
 
 def legal_hops_table(graph: SwitchGraph, d: Distances) -> Any:
@@ -164,19 +176,17 @@ def legal_hops_table(graph: SwitchGraph, d: Distances) -> Any:
     return LegalHops(graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down)
 
 
-def destinations_table(
-    graph: SwitchGraph, switch: np.ndarray, first: np.ndarray, ends: np.ndarray, counted: np.ndarray
-) -> Any:
-    """Return the destinations of kernels that route: groups as in :func:`destination_groups`."""
+def destinations_table(graph: SwitchGraph, groups: DestinationGroups) -> Any:
+    """Return the destinations of kernels that route."""
     lid, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
-    return Destinations(switch, first, ends, counted, lid, lmc, graph.end_port)
+    return Destinations(*groups, lid, lmc, graph.end_port)
 
 
 def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
     """Return forwarding tables uint8[n_switches, lft_size] along ``d``, balanced port by port; 255
     = no route."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
-    legal, dests = legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph))
+    legal, dests = legal_hops_table(graph, d), destinations_table(graph, destination_groups(graph))
     if graph.end_lmc.any():
         least_loaded_lmc(legal, dests, graph.switch_system, lft)
     else:

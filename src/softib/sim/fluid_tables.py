@@ -4,7 +4,7 @@ VL arbitration tables give (IBA 7.6.9, 14.2.5.9)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,16 +28,57 @@ LIMIT_OCTETS, LOW_PACKET = 4096, 4096
 """Bytes of one unit of HighLimit, and of the low-priority packet that may then be sent (one MTU).
 """
 
-Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""``high`` and ``low`` float64 by channel, ``high_share`` by port: see :func:`weights_of`."""
+
+class Weights(NamedTuple):
+    """VL arbitration of channels (port and VL)."""
+
+    high: np.ndarray
+    """Weight in the high-priority table, float64."""
+    low: np.ndarray
+    """Weight in the low-priority table, float64."""
+    high_share: np.ndarray
+    """Share of the high-priority table if both tables have data."""
+    idle: np.ndarray
+    """No table serves the VL, although it serves others: its weight is 1 of the lowest."""
 
 
-def weights_of(
-    fabric: Fabric, port: np.ndarray, vl: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``(high, low, share, idle)`` of channels (``port``, ``vl``): weights in both tables,
-    the share of the high-priority table when both have data, and the channels that no table serves
-    although it serves others (they get weight 1 of the lowest).
+class FluidColumns(NamedTuple):
+    """Columns of a fluid run."""
+
+    flows: Any
+    """:data:`~softib.sim.maxmin_kernels.Flows`."""
+    links: Any
+    """:data:`~softib.sim.maxmin_kernels.Links`."""
+    port: np.ndarray
+    """By channel: 16 * port + VL, -1: none."""
+    idle: np.ndarray
+    """By channel: no arbitration table serves it."""
+
+
+class LimitedPaths(NamedTuple):
+    """Channels of the path of each message, with those of limits, and the rate of each channel."""
+
+    first: np.ndarray
+    channel: np.ndarray
+    port: np.ndarray
+    gbps: np.ndarray
+
+
+class LinkChains(NamedTuple):
+    """Channels of one egress port as one link."""
+
+    group: np.ndarray
+    """By channel: its link."""
+    link_next: np.ndarray
+    """By channel: the next one of its link, -1: none."""
+    head: np.ndarray
+    """By link: its first channel."""
+    several: np.ndarray
+    """By link: it has more than one channel."""
+
+
+def weights_of(fabric: Fabric, port: np.ndarray, vl: np.ndarray) -> Weights:
+    """Return the weights of channels (``port``, ``vl``) in both tables.
 
     The high-priority table sends HighLimit × 4 KiB before a packet of the low one may be sent (0:
     one packet each). Tables without entries, as before the manager writes them, serve all VLs equally.
@@ -53,7 +94,7 @@ def weights_of(
     limit = PortInfo.vl_high_limit.get(fabric.port_info[port]).astype(np.float64)
     octets = np.where(limit == 0, LOW_PACKET, limit * LIMIT_OCTETS)
     share = np.where(limit == UNLIMITED, 1.0 - 1e-6, octets / (octets + LOW_PACKET))
-    return high, low, share, idle
+    return Weights(high, low, share, idle)
 
 
 def i8(rows: int, fill: int = 0) -> np.ndarray:
@@ -71,9 +112,8 @@ def f8(rows: int) -> np.ndarray:
     return np.zeros(rows)
 
 
-def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-    """Return ``Flows`` and ``Links`` of :mod:`~softib.sim.maxmin_kernels`; of each channel its port
-    (16 * port + VL, -1: none), and whether no arbitration table serves it."""
+def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> FluidColumns:
+    """Return the columns of the messages ``m`` on the paths ``laid``."""
     from softib.sim.maxmin_kernels import Flows, Links
 
     n = len(m)
@@ -93,19 +133,18 @@ def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> tuple[Any, Any, np
         member=i8(n),
         frozen=i4(n),
     )
-    group, link_next, link_head, several = _links(port)
-    high, low, share, idle = _weights(plane, port)
+    chains, weights = _links(port), _weights(plane, port)
     links = Links(
         head=i4(channels, -1),
         flows=i4(channels),
-        group=group,
-        link_next=link_next,
-        link_head=link_head,
-        gbps=gbps[link_head],
-        several=several,
-        high=high,
-        low=low,
-        high_share=share[link_head],
+        group=chains.group,
+        link_next=chains.link_next,
+        link_head=chains.head,
+        gbps=gbps[chains.head],
+        several=chains.several,
+        high=weights.high,
+        low=weights.low,
+        high_share=weights.high_share[chains.head],
         marked=i8(channels),
         open=i4(channels),
         used=f8(channels),
@@ -113,7 +152,7 @@ def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> tuple[Any, Any, np
         heap=i4(channels),
         level=f8(channels),
     )
-    return flows, links, port, idle
+    return FluidColumns(flows, links, port, weights.idle)
 
 
 def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing) -> Any:
@@ -257,8 +296,8 @@ def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
     return (0.25 * np.diff(laid.first) * packet * (m.transport == Transport.RC)).astype(np.int64)
 
 
-def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``(first, channel, port, gbps)``: paths with two kinds of extra channels: in front of
+def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
+    """Return the paths with two kinds of extra channels: in front of
     a link limited by credits, one with the rate of one VL (``port`` is -2 - port); and at the
     start, a separate one for each message with a static rate or without any link (to itself, or
     between ports 0; ``port`` is -1)."""
@@ -274,7 +313,7 @@ def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.
         limit = np.where(alone, np.minimum(limit, np.where(port_rate > 0, port_rate, fastest)), limit)
     limited = np.flatnonzero(np.isfinite(limit) & (laid.why == 0))
     if not len(limited) and not len(slow_vls):
-        return laid.first, laid.channel, laid.port, plane.link_gbps[rows]
+        return LimitedPaths(laid.first, laid.channel, laid.port, plane.link_gbps[rows])
     added_of = np.full(laid.channels, -1)
     added_of[slow_vls] = laid.channels + np.arange(len(slow_vls))
     entries = np.flatnonzero(added_of[laid.channel] >= 0)
@@ -286,12 +325,11 @@ def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.
     before[1:] += np.cumsum(np.isin(np.arange(len(m)), limited))
     port = np.concatenate([laid.port, -2 - laid.port[slow_vls], np.full(len(limited), -1)])
     gbps = np.concatenate([plane.link_gbps[rows], vl_gbps[slow_vls], limit[limited]])
-    return laid.first + before, channel.astype(np.int32), port, gbps
+    return LimitedPaths(laid.first + before, channel.astype(np.int32), port, gbps)
 
 
-def _links(port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``(group, link_next, link_head, several)`` of channels: those of one egress port are
-    one link."""
+def _links(port: np.ndarray) -> LinkChains:
+    """Return the links of channels: those of one egress port are one."""
     n = len(port)
     key = np.where(port >= 0, port >> 4, -1 - np.arange(n))
     order = np.argsort(key, kind="stable").astype(np.int32)
@@ -303,17 +341,16 @@ def _links(port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
     link_next = np.full(n, -1, np.int32)
     link_next[order[:-1]] = np.where(begins[1:], -1, order[1:])
     head = order[begins]
-    return group, link_next, head, (link_next[head] >= 0).astype(np.uint8)
+    return LinkChains(group, link_next, head, (link_next[head] >= 0).astype(np.uint8))
 
 
-def _weights(plane: Plane, port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-
+def _weights(plane: Plane, port: np.ndarray) -> Weights:
     n = len(port)
     shared = np.unique(port[port >= 0] & 15)
     if len(shared) < 2:  # one VL: no arbitration
-        return np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n, bool)
-    high, low, share, idle = weights_of(plane.fabric, np.maximum(port, 0) >> 4, np.maximum(port, 0) & 15)
-    return high, low, share, idle & (port >= 0)
+        return Weights(np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n, bool))
+    weights = weights_of(plane.fabric, np.maximum(port, 0) >> 4, np.maximum(port, 0) & 15)
+    return weights._replace(idle=weights.idle & (port >= 0))
 
 
 def _dependents(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -143,7 +143,7 @@ class Store:
         return None if row is None else _revision(row)
 
     def accounts_of(self, tenant: str) -> list[str]:
-        """Names of the accounts of a tenant."""
+        """Return names of the accounts of a tenant."""
         return [name for (name,) in self.read("SELECT name FROM account WHERE tenant = ? ORDER BY name", (tenant,))]
 
     def after(self, number: int) -> list[tuple[int, Rows]]:

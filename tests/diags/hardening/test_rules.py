@@ -146,7 +146,12 @@ def test_defaults_of_opensm_are_judged_where_a_file_is_silent():
         ("Default=0x7fff: ALL=limited, SELF=full;", []),
         ("Default=0x7fff, ipoib: ALL=full;", ["partition-default-full"]),
         ("Default=0x7fff: ALL=full, ALL=limited;", []),
-        ("red=0x1: 0x2=full;", []),  # OpenSM makes every port a limited member of the default partition then
+        ("red=0x1: 0x2=full, 0x3=full;", []),  # OpenSM makes every port a limited member of the default partition then
+        ("red=0x1: 0x2=full; red=0x1: 0x2=limited;", ["partition-unused"]),
+        ("red=0x1: 0x2=full, ALL=limited;", []),
+        ("red=0x1: 0x2=full, 0x3=full, 0x4=limited;", []),
+        ("red=0x1: 0x2=full, 0x3=both, 0x4=limited, 0x5;", ["partition-mixed"]),
+        ("red=0x1: 0x2=full, 0x3=full, 0x4, 0x5, 0x3=limited;", []),
     ],
 )
 def test_partitions(text, found):

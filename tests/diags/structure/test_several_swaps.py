@@ -26,6 +26,7 @@ FABRICS: list[tuple[str, dict[str, object]]] = [
     ("dragonfly", {"g": 9, "a": 4, "p": 2, "h": 2}),
     ("dragonfly+", {"g": 9, "radix": 8}),
 ]
+NAMES_A_CABLE = ("swapped-cables", "misplaced-cable", "crossed-rails")
 Cable = frozenset[str]
 
 
@@ -81,3 +82,33 @@ def test_rotated_cables_of_a_small_torus_are_each_named(length: int) -> None:
     assert [f.code for f in findings] == ["misplaced-cable"] * length
     named = {frozenset(f.evidence["expected"]) for f in findings}
     assert named == {frozenset(pair) for pair in zip(ports, ends, strict=True)}
+
+
+@pytest.mark.parametrize("swaps", [6, 8, 10])
+def test_many_swaps_are_named_or_counted_as_not_judged(swaps: int) -> None:
+    """A tenth of the cables and more: pairs put themselves right; of other cables at least the number is reported."""
+    fabric, rng = generate("fat-tree", radix=16, levels=2, hosts=64), np.random.default_rng(swaps)
+    before = cables(fabric)
+    for _ in range(swaps):
+        random_swap(fabric, rng, tier=str(rng.choice(fabric.source.generator["tiers"])))
+    findings = check(fabric)
+    surplus = sum(max(0, len(new) - len(before.get(nodes, ()))) for nodes, new in cables(fabric).items())
+    named = sum(len(f.where) // 2 if f.code == "swapped-cables" else 1 for f in findings if f.code in NAMES_A_CABLE)
+    counted = sum(len(f.evidence["cables"]) for f in findings if f.code == "unjudged-cables")
+    assert surplus and named + counted >= surplus, [f.message for f in findings]
+
+
+def test_a_kind_without_a_rule_is_said() -> None:
+    """Cables of three leaves of eight, plugged as they came: no exception of a rule, and nothing is silent."""
+    fabric, rng = generate("fat-tree", radix=16, levels=2), np.random.default_rng(1)
+    ports = [p for leaf in ("leaf-1", "leaf-2", "leaf-3", "leaf-4", "leaf-5") for p in ports_up(fabric, leaf)]
+    for a, b in zip(ports, rng.permutation(ports).tolist(), strict=True):
+        if fabric.port_cable[a] != fabric.port_cable[b]:
+            swap_cables(fabric, a, b)
+    (said,) = [f for f in check(fabric) if f.code == "unjudged-cables"]
+    assert said.evidence["between"] == ["leaf-#", "spine-#"] and said.evidence["of"] == 128
+    assert len(said.evidence["cables"]) > 8 and said.message.startswith(f"{len(said.evidence['cables'])} of 128 cables")
+
+
+def ports_up(fabric: Fabric, leaf: str) -> list[int]:
+    return [port_at(fabric, f"{leaf}[{n}]") for n in range(9, 17)]

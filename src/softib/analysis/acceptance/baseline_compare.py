@@ -17,9 +17,10 @@ from softib.diags.acceptance.measurements import TESTS
 from softib.diags.acceptance.schedule import CLASSES, class_of
 from softib.diags.finding import Finding, Location, Severity, finding
 from softib.errors import InputError
-from softib.fabric.diff import diff, named_alike
+from softib.fabric.diff import diff
 from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
+from softib.fabric.same_nodes import named_alike
 from softib.plural import counted
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of

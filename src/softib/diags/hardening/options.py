@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from softib.diags.finding import Finding, Severity, code, finding
+from softib.diags.finding import Finding, Severity, code, few, finding
 from softib.diags.hardening import rules
 from softib.diags.hardening.evidence import DEFAULT_BASE
 from softib.sm.managers.partitions import FULL, Partition
@@ -101,10 +101,24 @@ def judge_partitions(partitions: list[Partition], name: str) -> Iterator[Finding
     """Yield findings of a partitions file, as
     :func:`~softib.sm.managers.partitions.parse_partitions` gives it."""
     for partition in partitions:
-        if partition.pkey != DEFAULT_BASE:
-            continue
         last = dict(partition.members)  # a later line for a port replaces an earlier one
-        full = [str(who) for who in ("ALL", "ALL_CAS") if last.get(who, 0) & FULL]
-        if full:
-            message = f"{name}: partition {DEFAULT_BASE:#06x} ({partition.name}): {' and '.join(full)} are full members"
-            yield finding(rules.PARTITION_DEFAULT_FULL, (), message, {"file": name})
+        where = f"{name}: partition {partition.pkey:#06x} ({partition.name})"
+        if partition.pkey == DEFAULT_BASE:
+            full = [str(who) for who in ("ALL", "ALL_CAS") if last.get(who, 0) & FULL]
+            if full:
+                message = f"{where}: {' and '.join(full)} are full members"
+                yield finding(rules.PARTITION_DEFAULT_FULL, (), message, {"file": name})
+        elif last and all(isinstance(who, int) for who in last):  # the ports of a keyword are the fabric's
+            yield from _of_members(where, name, {f"{guid:#018x}": bool(bits & FULL) for guid, bits in last.items()})
+
+
+def _of_members(where: str, name: str, members: dict[str, bool]) -> Iterator[Finding]:
+    full, limited = ([guid for guid, whole in members.items() if whole is kind] for kind in (True, False))
+    if len(full) > 1 and len(limited) > 1:
+        message = (
+            f"{where} has {len(limited)} limited members, and {len(full)} full ones that reach them all: {few(full)}"
+        )
+        yield finding(rules.PARTITION_MIXED, (), message, {"file": name, "full": full, "limited": limited})
+    if len(members) == 1:
+        message = f"{where} has the port {next(iter(members))} alone"
+        yield finding(rules.PARTITION_UNUSED, (), message, {"file": name})

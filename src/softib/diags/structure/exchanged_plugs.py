@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from softib.diags.structure.pattern import NO_OPINION
 from softib.diags.view import FabricView
 
-__all__ = ["Misplaced", "group", "node_pair"]
+__all__ = ["Misplaced", "group", "node_pair", "unexplained"]
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,30 @@ class Misplaced:
 
 
 Pair = tuple[Misplaced, Misplaced]
-Verdicts = list[tuple[bool, bool]]
-"""For each of the two new cables: (a rule requires it, a rule forbids it)."""
+Verdicts = list[tuple[int, bool]]
+"""For each of the two new cables: (number of ends whose rule requires it, whether a rule forbids it)."""
+Rule = Callable[[Verdicts], bool]
 
 
 def group(view: FabricView, found: list[Misplaced]) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
     """Return (swapped pairs, cables of rings with the places where they belong, cables that no other
     puts right)."""
-    found = _without_harmless(view, found)
-    swapped, left = _pairs(view, found, (_all_support_none_oppose,))
-    rings, left = _rings(view, left)
+    swapped, rings, left = _confirmed(view, found, _all_support_none_oppose)
     more, left = _pairs(view, _without_equivalent(view, left), (_one_supports_none_oppose, _all_support))
     return [*swapped, *more], rings, left
+
+
+def unexplained(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
+    """Return the cables that are not in pairs and rings whose ends are all mates."""
+    return _confirmed(view, found, _all_require)[2]
+
+
+def _confirmed(
+    view: FabricView, found: list[Misplaced], rule: Rule
+) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
+    """Return (pairs by ``rule``, cables of rings, the rest) without harmless groups."""
+    swapped, left = _pairs(view, _without_harmless(view, found), (rule,))
+    return swapped, *_rings(view, left)
 
 
 def _without_harmless(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
@@ -140,9 +152,7 @@ def node_pair(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a <= b else (b, a)
 
 
-def _pairs(
-    view: FabricView, found: list[Misplaced], rules: tuple[Callable[[Verdicts], bool], ...]
-) -> tuple[list[Pair], list[Misplaced]]:
+def _pairs(view: FabricView, found: list[Misplaced], rules: tuple[Rule, ...]) -> tuple[list[Pair], list[Misplaced]]:
     """Match cables that would both be right after exchanging one end each."""
     by_node: dict[int, list[int]] = {}
     for i, m in enumerate(found):
@@ -175,28 +185,32 @@ def _candidates(m: Misplaced, by_node: dict[int, list[int]]) -> Iterator[int]:
             yield from by_node.get(want, ())
 
 
+def _all_require(verdicts: Verdicts) -> bool:
+    return all(supported == 2 for supported, _ in verdicts)
+
+
 def _all_support_none_oppose(verdicts: Verdicts) -> bool:
-    return all(supported and not opposed for supported, opposed in verdicts)
+    return all(supported > 0 and not opposed for supported, opposed in verdicts)
 
 
 def _one_supports_none_oppose(verdicts: Verdicts) -> bool:
-    return any(supported for supported, _ in verdicts) and not any(opposed for _, opposed in verdicts)
+    return any(supported > 0 for supported, _ in verdicts) and not any(opposed for _, opposed in verdicts)
 
 
 def _all_support(verdicts: Verdicts) -> bool:
-    return all(supported for supported, _ in verdicts)
+    return all(supported > 0 for supported, _ in verdicts)
 
 
-def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
+def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Rule) -> bool:
     """Return whether joining an end of ``m`` with an end of ``n``, and the two others, satisfies
     ``rule``."""
     node = view.fabric.port_node
     for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
         verdicts = []
         for p, want_p, q, want_q in ((m.a, m.want_a, n_b, w_b), (n_a, w_a, m.b, m.want_b)):
-            supported = want_p == node[q] or want_q == node[p]
+            supported = int(want_p == node[q]) + int(want_q == node[p])
             opposed = want_p not in (NO_OPINION, node[q]) or want_q not in (NO_OPINION, node[p])
-            verdicts.append((bool(supported), bool(opposed)))
+            verdicts.append((supported, bool(opposed)))
         if rule(verdicts):
             return True
     return False

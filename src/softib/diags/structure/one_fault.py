@@ -51,6 +51,7 @@ OF_A_DEAD_SWITCH = frozenset({"missing-cable", "missing-uplinks", "unlinked-hca-
 OF_HOSTS = frozenset({"exchanged-leaves", "swapped-hosts"})
 """Codes about hosts in exchanged positions, which exchanged switches explain."""
 ROUTES = "uneven-routes"
+UNJUDGED = "unjudged-cables"
 _WORD = re.compile(r"[^\s,;()]+")
 
 Port = tuple[int, int]
@@ -71,7 +72,7 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
     rest = [f for f in rest if f not in routes]
     every = _of_self_loops(_of_exchanged_switches(_of_absent_leaves(_of_dead_switches(rest + led))))
     every += _consequences(every, routes)
-    every = _of_two_owners(every)
+    every = _without_judged(_of_two_owners(every), plan.as_planned if plan is not None else frozenset())
     return sorted(every, key=lambda f: -int(f.severity))
 
 
@@ -249,6 +250,12 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
         evidence={**f.evidence, "as_planned": True},
         advice="nothing if the plan is right; otherwise correct the plan",
     )
+
+
+def _without_judged(findings: list[Finding], as_planned: frozenset[Port]) -> list[Finding]:
+    """Drop the information that cables are not judged where the plan or other findings have judged all of them."""
+    judged = as_planned.union(*(_ports(f) for f in findings if f.code in CABLING or f.code.startswith("plan-")))
+    return [f for f in findings if f.code != UNJUDGED or not _ports(f) <= judged]
 
 
 def _of_two_owners(findings: list[Finding]) -> list[Finding]:

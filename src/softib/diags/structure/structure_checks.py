@@ -36,6 +36,12 @@ MISPLACED_CABLE = code(
     "a cable leads elsewhere than those of the same port number and kind",
     "compare with the cabling plan; move the plug",
 )
+UNJUDGED_CABLES = code(
+    "unjudged-cables",
+    Severity.INFO,
+    "too many cables of a kind differ from the rule of the others to be exceptions, so no single one is reported",
+    "compare these cables with the cabling plan (softib check --plan)",
+)
 MISSING_CABLE = code(
     "missing-cable",
     Severity.WARNING,
@@ -78,6 +84,23 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
             [a, b, right],
             f"{a} ↔ {b}: the pattern joins {stays} to {right}",
             {"expected": [str(stays), str(right)]},
+        )
+
+
+def unjudged_cables(c: Context) -> Iterator[Finding]:
+    """Yield kinds of cable that break their rules too often to name the wrong ones. Nodes without a
+    name of their own are a finding already (``unnamed-nodes``)."""
+    view = c.view
+    for kind in (k for k in c.suspects.unjudged if all(k.classes)):
+        low, high = sorted(kind.classes)
+        ends = [(int(view.port_a[i]), int(view.port_b[i])) for i in kind.cables]
+        links = [view.link_name(*ports) for ports in ends]
+        yield finding(
+            UNJUDGED_CABLES,
+            [view.location(p) for ports in ends for p in ports],
+            f"{len(links)} of {counted(kind.of, 'cable')} between {low} and {high} differ from the rule of the "
+            f"others, too many to be exceptions: not judged one by one",
+            {"cables": links, "of": kind.of, "between": [low, high]},
         )
 
 

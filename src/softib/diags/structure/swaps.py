@@ -17,16 +17,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.diags.structure.bundles import Bundles
-from softib.diags.structure.exchanged_plugs import Misplaced, group, node_pair
+from softib.diags.structure.exchanged_plugs import Misplaced, group, node_pair, unexplained
 from softib.diags.structure.exchanged_switches import Exchange, exchanged_switches, explained
 from softib.diags.structure.pattern import Pattern
 from softib.diags.view import FabricView
 
-__all__ = ["Suspects", "find_suspects"]
+__all__ = ["Suspects", "Unjudged", "find_suspects"]
 
 MAX_SHARE = 0.06
-"""If more than this share of a kind of cable (classes of both ends) breaks its rule, there is no
-rule: the kind is not judged, except for a small number."""
+"""If more than this share of a kind of cable (classes of both ends) breaks its rule, and swaps and
+rings do not explain the rest, there is no rule: the kind is not judged, except for a small number."""
 HANDFUL = 6
 FEW_SWITCHES = 2
 MISSING_SHARE = 0.1
@@ -34,16 +34,26 @@ MISSING_SHARE = 0.1
 filled tier)."""
 
 
+@dataclass(frozen=True)
+class Unjudged:
+    """``cables`` (rows of the view) of the ``of`` cables between two classes of nodes break their
+    rules: too many to be exceptions. ``classes``: names, empty for nodes without one."""
+
+    classes: tuple[str, str]
+    cables: np.ndarray
+    of: int
+
+
 @dataclass
 class Suspects:
     """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of
-    free ports that the pattern joins, ``unjudged`` cables of kinds that break their rules too
+    free ports that the pattern joins, ``unjudged`` kinds of cable that break their rules too
     often. ``exchanged``: exchanged switches, whose cables are not in the other lists."""
 
     swapped: list[tuple[Misplaced, Misplaced]]
     misplaced: list[Misplaced]
     missing: list[tuple[int, int]]
-    unjudged: int
+    unjudged: list[Unjudged]
     exchanged: list[Exchange]
 
 
@@ -55,27 +65,34 @@ def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspe
     loops = view.node_a == view.node_b
     wrong = contra & ~confirmed & ~loops & ~view.is_sharp[view.node_a] & ~view.is_sharp[view.node_b]
     exchanged = exchanged_switches(view, pattern)
-    wrong, unjudged = _believable(view, pattern, wrong & ~explained(view, pattern, exchanged))
-    found = [
-        Misplaced(int(view.port_a[c]), int(view.port_b[c]), int(want_a[c]), int(want_b[c]))
-        for c in np.flatnonzero(wrong)
-    ]
-    swapped, rings, rest = group(view, found)
+    wrong &= ~explained(view, pattern, exchanged)
+    unjudged = _too_often(view, pattern, wrong)
+    for kind in unjudged:
+        wrong[kind.cables] = False
+    swapped, rings, rest = group(view, _misplaced(view, pattern, np.flatnonzero(wrong)))
     misplaced = sorted([*rings, *_with_a_vacancy(view, pattern, rest)], key=lambda m: m.a)
     return Suspects(swapped, misplaced, list(_missing(view, pattern, rank)), unjudged, exchanged)
 
 
-def _believable(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return wrong cables without kinds that are wrong too often, and the number omitted."""
-    of = pattern.labels.class_of
-    low, high = np.minimum(of[view.node_a], of[view.node_b]), np.maximum(of[view.node_a], of[view.node_b])
-    kind = np.unique(np.stack([low, high]), axis=1, return_inverse=True)[1].reshape(-1)
-    if not len(kind):
-        return wrong, 0
-    bad, all_of = np.bincount(kind[wrong], minlength=kind.max() + 1), np.bincount(kind)
-    hopeless = bad > np.maximum(HANDFUL, MAX_SHARE * all_of)
-    left_out = wrong & hopeless[kind]
-    return wrong & ~left_out, int(left_out.sum())
+def _misplaced(view: FabricView, pattern: Pattern, cables: np.ndarray) -> list[Misplaced]:
+    a, b = view.port_a[cables], view.port_b[cables]
+    columns = (a, b, pattern.expected[a], pattern.expected[b])
+    return [Misplaced(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _too_often(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> list[Unjudged]:
+    """Return the kinds of cable that are wrong too often to be judged."""
+    of, classes = pattern.labels.class_of, pattern.labels.classes
+    ends = np.sort(np.stack([of[view.node_a], of[view.node_b]]), axis=0)
+    kinds, kind = np.unique(ends, axis=1, return_inverse=True)
+    kind, out = kind.reshape(-1), []
+    limit = np.maximum(HANDFUL, MAX_SHARE * np.bincount(kind, minlength=kinds.shape[1]))
+    for k in np.flatnonzero(np.bincount(kind[wrong], minlength=len(limit)) > limit).tolist():
+        cables = np.flatnonzero(wrong & (kind == k))
+        if len(unexplained(view, _misplaced(view, pattern, cables))) > limit[k]:
+            low, high = (classes[c].name if c >= 0 else "" for c in kinds[:, k].tolist())
+            out.append(Unjudged((low, high), cables, int((kind == k).sum())))
+    return out
 
 
 def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) -> list[Misplaced]:

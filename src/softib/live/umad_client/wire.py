@@ -1,6 +1,5 @@
-"""The wire of a program that manages or reads a subnet: the transport of its MADs, the number sent at a
-time, and two Gets, as in
-``sminfo``, that find a live master."""
+"""The wire of a program that manages or reads a subnet: the transport of its MADs, the number sent at
+a time, and two Gets, as in ``sminfo``, that find a live master."""
 
 from __future__ import annotations
 

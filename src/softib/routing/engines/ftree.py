@@ -177,7 +177,7 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
     fill_down(*args, leaf_switch.astype(np.int32), leaf_first, lids, taken, lft)
     fill_up(*args, through, dest_first, lids[dests], taken, lft)
     d = ordered_hops(graph, tree.order)
-    least_loaded(legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph)), taken, lft)
+    least_loaded(legal_hops_table(graph, d), destinations_table(graph, destination_groups(graph)), taken, lft)
     if not connect(graph, d, lft, notes) and whole:
         raise NotATree(f"no tree for all compute nodes: {notes.pop()}")
     return lft

@@ -24,7 +24,14 @@ from softib.routing.engines.sssp_kernels import NOT_TAKEN, spread_paths
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import merged
 from softib.routing.quality import most_flows_of_bisections
-from softib.routing.tables import cas_per_switch, destinations_table, links_table, min_hops, switch_tables
+from softib.routing.tables import (
+    DestinationGroups,
+    cas_per_switch,
+    destinations_table,
+    links_table,
+    min_hops,
+    switch_tables,
+)
 
 __all__ = ["route"]
 
@@ -78,7 +85,8 @@ def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarr
     switch = graph.end_switch[ends]
     by_load = np.lexsort((graph.switch_guid[switch], -cas[switch]))
     ends, switch = ends[by_load].astype(np.int32), switch[by_load]
-    dests = destinations_table(graph, switch, np.arange(len(ends) + 1, dtype=np.int32), ends, cas[switch])
+    each = DestinationGroups(switch, np.arange(len(ends) + 1, dtype=np.int32), ends, cas[switch])
+    dests = destinations_table(graph, each)
     weight, recent = np.zeros(len(graph.peer)), np.zeros(len(graph.peer))
     taken = np.full((graph.lft_size, graph.n_switches), NOT_TAKEN, np.uint8)
     spread_paths(links_table(graph), dests, cas, False, 0.0, weight, recent, taken)

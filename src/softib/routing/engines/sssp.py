@@ -18,7 +18,7 @@ from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.engines.sssp_kernels import NOT_TAKEN, spread_paths, to_ports
 from softib.routing.graph import SwitchGraph
-from softib.routing.tables import cas_per_switch, destinations_table, links_table
+from softib.routing.tables import DestinationGroups, cas_per_switch, destinations_table, links_table
 
 __all__ = ["PASSES", "route", "tables"]
 
@@ -36,7 +36,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def tables(graph: SwitchGraph) -> np.ndarray:
     """Return uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their
     PortGUIDs, switches' own LIDs last."""
-    dests, links = destinations_table(graph, *_groups(graph)), links_table(graph)
+    dests, links = destinations_table(graph, _groups(graph)), links_table(graph)
     cas = cas_per_switch(graph)
     window = float(np.median(cas[cas > 0])) if cas.any() else 0.0
     weight, recent = np.zeros(len(graph.peer)), np.zeros(len(graph.peer))
@@ -52,7 +52,7 @@ def tables(graph: SwitchGraph) -> np.ndarray:
     return lft
 
 
-def _groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _groups(graph: SwitchGraph) -> DestinationGroups:
     """Return groups as in :func:`softib.routing.tables.destination_groups`, by PortGUID: successive
     CAs of one switch."""
     ends = np.lexsort((graph.end_guid, graph.end_is_switch)).astype(np.int32)
@@ -61,4 +61,4 @@ def _groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     is_first[1:] = (switch[1:] != switch[:-1]) | graph.end_is_switch[ends[1:]]
     begins = np.flatnonzero(is_first)
     first = np.append(begins, len(ends)).astype(np.int32)
-    return switch[begins], first, ends, (~graph.end_is_switch[ends[begins]]).astype(np.int64)
+    return DestinationGroups(switch[begins], first, ends, (~graph.end_is_switch[ends[begins]]).astype(np.int64))

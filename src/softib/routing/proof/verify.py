@@ -10,6 +10,7 @@ traffic uses them (answers about counters, traps, a subnet manager on it). For c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -188,15 +189,25 @@ def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
     return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
 
 
-def _walk(
-    graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, list[Failure], np.ndarray]:
+class Walk(NamedTuple):
+    """Walks from every switch to every LID."""
+
+    counts: np.ndarray
+    """int64[kinds, 5]: pairs, and how they end."""
+    hops: np.ndarray
+    """int64[kinds, switches + 2]: pairs by the number of hops."""
+    failures: list[Failure]
+    cut_off: np.ndarray
+    """int64[switches]: destinations that a switch does not reach."""
+
+
+def _walk(graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> Walk:
     n = graph.n_switches
     counts, hist = np.zeros((4, 5), np.int64), np.zeros((4, n + 2), np.int64)
     rows, cut_off = np.zeros((4 * EXAMPLES, 5), np.int32), np.zeros(n, np.int64)
     used = walk_all(links_of(graph), routes_of(graph, lft, lids, ends, at), counts, hist, rows, cut_off)
     failures = [Failure(KINDS[k], int(s), int(e), int(d), STATES[w]) for k, s, e, d, w in rows[:used]]
-    return counts, hist, failures, cut_off
+    return Walk(counts, hist, failures, cut_off)
 
 
 def _pairs(counts: np.ndarray, dropped: int) -> Pairs:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -152,8 +152,21 @@ def _dissolved(
     plain = replace(options, sample_ps=0, watch_ports=(), watch_messages=())
     from softib.sim.packet.standstill import waiting_cycle
 
-    net, state, status, _ = execute(fabric, messages, plain, path_sl, lifetimes=False)
-    return waiting_cycle(net, state) if status == constants.STUCK and state.reg["in_network"] > 0 else ()
+    ran = execute(fabric, messages, plain, path_sl, lifetimes=False)
+    stuck = ran.status == constants.STUCK and ran.state.reg["in_network"] > 0
+    return waiting_cycle(ran.net, ran.state) if stuck else ()
+
+
+class Execution(NamedTuple):
+    """The tables of a run at its end."""
+
+    net: Any
+    """:data:`~softib.sim.packet.tables.Net`."""
+    state: Any
+    """The last :data:`~softib.sim.packet.tables.State` of each part."""
+    status: int
+    """The last return value of the loop (:data:`~softib.sim.packet.tables.DONE`, …)."""
+    notes: tuple[str, ...]
 
 
 def execute(
@@ -164,11 +177,8 @@ def execute(
     progress: Progress | None = None,
     sampler: Sampler | None = None,
     lifetimes: bool = True,
-) -> tuple[Any, Any, int, tuple[str, ...]]:
-    """Return :func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last
-    :data:`~softib.sim.packet.tables.State` of each part, the last return value of the loop
-    (:data:`~softib.sim.packet.tables.DONE`, …), and notes. Without ``lifetimes`` no packet is
-    discarded for its age."""
+) -> Execution:
+    """Return :func:`run` up to the tables. Without ``lifetimes`` no packet is discarded for its age."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)
@@ -181,7 +191,7 @@ def execute(
     state = build_state(fabric, ends, messages, sl, net, options)
     know_peers(net.port)
     status, state, steady = _run(net, state, options, progress, sampler)
-    return net, state, status, (*notes, *steady.notes())
+    return Execution(net, state, status, (*notes, *steady.notes()))
 
 
 def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -3,7 +3,7 @@ their packets and sequence numbers, receives, ports, pools."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -173,9 +173,17 @@ LEAST_WIDTH_PS = 4
 """The narrowest bucket is a power of two above it; all buckets together then cover 1 us."""
 
 
-def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return offsets and messages that wait for the arrival of each message, and the same for its
-    completion."""
+class Waiting(NamedTuple):
+    """Messages that wait for others: for each message, the first of those that wait for it."""
+
+    arrival: np.ndarray
+    after_arrival: np.ndarray
+    completion: np.ndarray
+    after_completion: np.ndarray
+
+
+def _waiting(m: Messages) -> Waiting:
+    """Return the messages that wait for the arrival of each message, and for its completion."""
     n = len(m)
     owner = np.repeat(np.arange(n), np.diff(m.first))
     by_sender = m.src[owner] == m.src[m.needs] if n else np.zeros(0, bool)
@@ -184,7 +192,7 @@ def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
         needed, who = m.needs[chosen], owner[chosen]
         by = np.argsort(needed, kind="stable")
         columns += [np.searchsorted(needed[by], np.arange(n + 1)).astype(np.int64), who[by].astype(np.int64)]
-    return columns[0], columns[1], columns[2], columns[3]
+    return Waiting(*columns)
 
 
 def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,8 @@ to a switch that was reset and to a port whose link came up again.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from softib.iba.constants import CapMask, NodeType, PortState, SmpAttr
@@ -35,6 +37,15 @@ DATA = 64
 def needs_qos(routing: Routing) -> bool:
     """Return whether the engine assigns SLs to paths, or VLs to SLs."""
     return routing.path_sl is not None or routing.sl2vl is not None
+
+
+class Blocks(NamedTuple):
+    """Blocks of an attribute: their ports (rows of the database), attribute modifiers, and data."""
+
+    attr: SmpAttr
+    ports: np.ndarray
+    modifiers: np.ndarray
+    data: np.ndarray
 
 
 class QosManager:
@@ -77,7 +88,7 @@ class QosManager:
             rows, modifier, data = rows[keep], modifier[keep], data[keep]
             queue.set(attr, self.db.port_route[rows], rows.astype(np.int64), modifier, data)
 
-    def _vl_arb(self) -> tuple[SmpAttr, np.ndarray, np.ndarray, np.ndarray]:
+    def _vl_arb(self) -> Blocks:
         """Return blocks of the low and the high table, as far as the port has entries."""
         db = self.db
         info = db.port_info[self.ports]
@@ -98,7 +109,7 @@ class QosManager:
                 number << 16 | np.where(external[which], db.port_num[self.ports[which]], 0).astype(np.int64)
             )
             data.append(image.reshape(-1, DATA))
-        return SmpAttr.VL_ARB, np.concatenate(rows), np.concatenate(modifiers), np.concatenate(data)
+        return Blocks(SmpAttr.VL_ARB, np.concatenate(rows), np.concatenate(modifiers), np.concatenate(data))
 
     def _weights(self, name: str) -> np.ndarray:
         """Return uint8[ports of ``ports``, 2, 32, 2]: (VL, weight) of both blocks."""
@@ -112,7 +123,7 @@ class QosManager:
         out[:, :, 0] &= mask[:, None]
         return out.reshape(-1, 2, BLOCK, 2)
 
-    def _sl2vl(self, graph: SwitchGraph, routing: Routing) -> tuple[SmpAttr, np.ndarray, np.ndarray, np.ndarray]:
+    def _sl2vl(self, graph: SwitchGraph, routing: Routing) -> Blocks:
         """Return mappings: one for a CA's or router's port; for a switch's port one for all inputs,
         if they are equal and the switch supports it, else one for each."""
         db = self.db
@@ -140,7 +151,7 @@ class QosManager:
         row = np.concatenate(rows)
         data = np.zeros((len(row), DATA), np.uint8)
         data[:, :8] = image_of_vls(cut_to(np.concatenate(maps), self.vls[row][:, None]))
-        return SmpAttr.SL2VL, row, np.concatenate(modifiers), data
+        return Blocks(SmpAttr.SL2VL, row, np.concatenate(modifiers), data)
 
     def _switch_maps(
         self, node: int, by_engine: np.ndarray | None, ports: np.ndarray, vls: np.ndarray

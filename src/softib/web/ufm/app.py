@@ -25,7 +25,8 @@ __all__ = ["gate_of"]
 
 def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
     """Return ``outer`` with both interfaces added."""
-    ufm, tenants = _app("softib: UFM's interface"), _app("softib: tenants")
+    ufm, tenants = _app("softib: UFM's interface", "/ufmRest"), _app("softib: tenants", "/tenants/v1")
+    tenants.router.generate_unique_id_function = lambda route: route.name  # names of a generated client's functions
     reading = Reading(served)
     add_partition_calls(ufm, service)
     add_fabric_calls(ufm, reading)
@@ -40,7 +41,14 @@ def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
     return Gate(ufm, tenants, outer, service.accounts)
 
 
-def _app(title: str) -> FastAPI:
-    app = FastAPI(title=title, version=__version__, openapi_url="/openapi.json", docs_url=None, redoc_url=None)
+def _app(title: str, prefix: str) -> FastAPI:
+    app = FastAPI(
+        title=title,
+        version=__version__,
+        servers=[{"url": prefix}],
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
     answer_errors(app)
     return app

@@ -111,7 +111,8 @@ def _put_network(draft: Draft, pkey: int, name: str, tenant: str) -> str:
 
 
 def _of_network(draft: Draft, service: TenantService, name: str, tenant: str) -> Partition:
-    """The network's partition. One of another tenant may have its name: any client can choose a name."""
+    """Return the network's partition. One of another tenant may have its name: any client can
+    choose a name."""
     listed = {*service.state.partitions, *draft.partitions, *getattr(draft.base, "partitions", ())}
     matches = (draft.partition(pkey) for pkey in listed)
     partition = next((p for p in matches if p is not None and (p.name, p.tenant) == (name, tenant)), None)

@@ -17,8 +17,8 @@ from softib.tenants.accounts import Account
 from softib.tenants.changes import Change, NotThere, Options
 from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, pkey_text
 from softib.tenants.partitions_file import exported, from_conf, from_ufm
-from softib.tenants.service import TenantService
-from softib.tenants.state import Draft
+from softib.tenants.service import Finding, TenantService
+from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision
 from softib.web.ufm.partitions import RequestId, account_of, make, operator_of
 
@@ -27,7 +27,7 @@ __all__ = ["add_tenant_calls"]
 LONGEST_WAIT_S = 30.0
 
 
-class _Tenant(BaseModel):
+class _Limit(BaseModel):
     limit: Annotated[int, Field(ge=0, le=32_766)] = 1024
 
 
@@ -45,7 +45,7 @@ class _Default(BaseModel):
     membership: Literal["full", "limited"]
 
 
-class _Account(BaseModel):
+class _NewAccount(BaseModel):
     role: Literal["admin", "operator", "viewer", "tenant"]
     tenant: str = ""
     password: Annotated[str, Field(max_length=1024)]
@@ -62,8 +62,72 @@ class _Restore(BaseModel):
 
 class _Import(BaseModel):
     format: Literal["partitions.conf", "ufm"]
-    content: Any
+    content: str | dict[str, Any]
     dry_run: bool = False
+
+
+class _Made(BaseModel):
+    revision: int
+
+
+class _Allotted(_Made):
+    pkey: str
+
+
+class _Undone(_Made):
+    detail: str
+
+
+class _Tenant(BaseModel):
+    name: str
+    limit: int
+    partitions: int
+
+
+class _Revision(BaseModel):
+    id: int
+    at_s: float
+    actor: str
+    action: str
+    request_id: str | None
+    state: Literal["durable", "programmed", "pending", "rolled-back", "refused"]
+    detail: str
+    settled_s: float | None
+
+
+class _RevisionRows(_Revision):
+    rows: Rows
+
+
+class _Meets(BaseModel):
+    a: str
+    b: str
+    pkey: str
+
+
+class _Isolation(BaseModel):
+    isolated: bool | None
+    meets: list[_Meets]
+    silent: list[str]
+
+
+class _Restored(BaseModel):
+    """``rows`` of a dry run, ``revision`` of a change."""
+
+    rows: Rows | None = None
+    revision: int | None = None
+
+
+class _Imported(_Restored):
+    notes: list[str]
+
+
+class _Backup(BaseModel):
+    file: str
+
+
+class _Token(BaseModel):
+    access_token: str
 
 
 def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
@@ -74,40 +138,36 @@ def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
     _add_accounts(app, service)
 
 
-def _revision(revision: Revision, rows: bool = False) -> dict[str, Any]:
-    out = {k: v for k, v in asdict(revision).items() if k not in ("digest", "owner", "rows")}
-    return {**out, "rows": revision.rows} if rows else out
+def _row(revision: Revision) -> dict[str, Any]:
+    return {name: getattr(revision, name) for name in _Revision.model_fields}
 
 
 def _add_tenants(app: FastAPI, service: TenantService) -> None:
     @app.get("/tenants")
-    def tenants(request: Request) -> list[dict[str, Any]]:
+    def tenants(request: Request) -> list[_Tenant]:
         """Tenants, their limits and the number of partitions of each."""
         account = account_of(request)
         listed = [
             t for t in list(service.state.tenants.values()) if account.role != "tenant" or t.name == account.tenant
         ]
-        return [{**asdict(t), "partitions": service.state.partitions_of(t.name)} for t in listed]
+        return [_Tenant(**asdict(t), partitions=service.state.partitions_of(t.name)) for t in listed]
 
     @app.put("/tenants/{name}")
-    def put_tenant(request: Request, name: str, body: _Tenant) -> dict[str, Any]:
+    def put_tenant(request: Request, name: str, body: _Limit) -> _Made:
         """Enter a tenant, or change its limit."""
         operator_of(request)
         change: Change = lambda draft: changes.put_tenant(draft, Tenant(name, body.limit))
-        return {"revision": make(service, request, "put tenant", change).revision}
+        return _Made(revision=make(service, request, "put tenant", change).revision)
 
     @app.delete("/tenants/{name}")
-    def remove_tenant(request: Request, name: str) -> dict[str, Any]:
+    def remove_tenant(request: Request, name: str) -> _Made:
         """Remove a tenant without partitions."""
         operator_of(request)
-        return {
-            "revision": make(
-                service, request, "remove tenant", lambda draft: changes.remove_tenant(draft, name)
-            ).revision
-        }
+        change: Change = lambda draft: changes.remove_tenant(draft, name)
+        return _Made(revision=make(service, request, "remove tenant", change).revision)
 
     @app.post("/partitions")
-    def allot(request: Request, body: _New, request_id: RequestId = None) -> dict[str, Any]:
+    def allot(request: Request, body: _New, request_id: RequestId = None) -> _Allotted:
         """Make a partition with a free P_Key."""
         account = account_of(request)
         if account.role == "tenant" and body.tenant not in ("", account.tenant):
@@ -122,59 +182,60 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
 
         done = make(service, request, "allot", change, request_id)
         pkey = pkeys[0] if pkeys else next(iter(done.pkeys), 0)
-        return {"pkey": pkey_text(pkey), "revision": done.revision}
+        return _Allotted(pkey=pkey_text(pkey), revision=done.revision)
 
     @app.put("/default_membership")
-    def default_membership(request: Request, body: _Default) -> dict[str, Any]:
+    def default_membership(request: Request, body: _Default) -> _Made:
         """Make ports that are in no other partition full or limited members of the default partition."""
         operator_of(request)
         change: Change = lambda draft: changes.set_everyone(draft, body.membership)
-        return {"revision": make(service, request, "default membership", change).revision}
+        return _Made(revision=make(service, request, "default membership", change).revision)
 
 
 def _add_revisions(app: FastAPI, service: TenantService) -> None:
     @app.get("/revisions")
     def revisions(
         request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100, before: int | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[_Revision]:
         """Return the log of changes, the newest first: user, change, time, and outcome."""
         operator_of(request, ("admin", "operator", "viewer"))
-        return [_revision(r) for r in service.store.revisions(limit, before)]
+        return [_Revision(**_row(r)) for r in service.store.revisions(limit, before)]
 
     @app.get("/revisions/{number}")
     def revision(
         request: Request, number: int, wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0.0
-    ) -> dict[str, Any]:
+    ) -> _RevisionRows:
         """One change with its rows; with ``wait_s`` after it is more than durable."""
         operator_of(request, ("admin", "operator", "viewer"))
         change = service.settled(number, wait_s)
         if change is None:
             raise NotThere(f"there is no revision {number}")
-        return _revision(change, rows=True)
+        return _RevisionRows(**_row(change), rows=change.rows)
 
     @app.post("/revisions/{number}/undo")
-    def undo(request: Request, number: int) -> dict[str, Any]:
+    def undo(request: Request, number: int) -> _Undone:
         """Undo a change, as far as later ones did not change the same rows."""
         account = operator_of(request)
         done = service.take_back(number, account.name)
-        return {"revision": done.revision, "detail": done.text}
+        return _Undone(revision=done.revision, detail=done.text)
 
     @app.get("/findings")
-    def findings(request: Request) -> list[dict[str, Any]]:
+    def findings(request: Request) -> list[Finding]:
         """Changes of the tables by others, and memberships that cannot be written."""
         operator_of(request, ("admin", "operator", "viewer"))
-        return [asdict(f) for f in service.findings()]
+        return service.findings()
 
     @app.post("/isolation")
-    def isolation(request: Request, body: _Guids) -> dict[str, Any]:
+    def isolation(request: Request, body: _Guids) -> _Isolation:
         """Read the tables of these ports and of all that share a P_Key with them, and compare which ports can
         communicate with the partitions. ``isolated`` is null while a port is silent, or none is asked about."""
         operator_of(request, ("admin", "operator", "viewer"))
         guids = [parse_guid(g) for g in body.guids]
         pairs = service.isolation(guids)
         silent = [guid_text(g) for g in guids if service.held(g) is None]
-        meets = [{"a": guid_text(a), "b": guid_text(b), "pkey": pkey_text(k)} for a, b, k in pairs]
-        return {"isolated": False if meets else None if silent or not guids else True, "meets": meets, "silent": silent}
+        meets = [_Meets(a=guid_text(a), b=guid_text(b), pkey=pkey_text(k)) for a, b, k in pairs]
+        isolated = False if meets else None if silent or not guids else True
+        return _Isolation(isolated=isolated, meets=meets, silent=silent)
 
 
 def _add_whole(app: FastAPI, service: TenantService) -> None:
@@ -185,8 +246,8 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
         operator_of(request, ("admin", "operator", "viewer"))
         return exported(list(service.state.partitions.values()))
 
-    @app.post("/import")
-    def take(request: Request, body: _Import) -> dict[str, Any]:
+    @app.post("/import", response_model_exclude_none=True)
+    def import_partitions(request: Request, body: _Import) -> _Imported:
         """Enter the partitions of a partitions.conf, or of UFM's answer to
         GET resources/pkeys?guids_data=true; those of other P_Keys stay."""
         operator_of(request)
@@ -198,26 +259,26 @@ def _add_whole(app: FastAPI, service: TenantService) -> None:
             raise InputError("content: must be the text of partitions.conf")
         change: Change = lambda draft: _entered(draft, partitions, service)
         if body.dry_run:
-            return {"rows": service.rehearse(change), "notes": notes}
-        return {"revision": make(service, request, "import", change).revision, "notes": notes}
+            return _Imported(rows=service.rehearse(change), notes=notes)
+        return _Imported(revision=make(service, request, "import", change).revision, notes=notes)
 
     @app.post("/backup")
-    def backup(request: Request) -> dict[str, Any]:
+    def backup(request: Request) -> _Backup:
         """Copy the database, while in use, to a file in its folder."""
         operator_of(request, ("admin",))
         path = service.folder / f"tenants-{int(service.clock())}.db"
         service.store.backup(path)
-        return {"file": str(path)}
+        return _Backup(file=str(path))
 
-    @app.post("/restore")
-    def restore(request: Request, body: _Restore) -> dict[str, Any]:
+    @app.post("/restore", response_model_exclude_none=True)
+    def restore(request: Request, body: _Restore) -> _Restored:
         """Give tenants and partitions the contents of a backup, as one revision. Accounts stay as they are."""
         operator_of(request, ("admin",))
         target = service.store.state_of_backup(PurePath(body.file).name)
         change: Change = lambda draft: changes.restore(draft, target, service.clock())
         if body.dry_run:
-            return {"rows": service.rehearse(change)}
-        return {"revision": make(service, request, "restore", change).revision}
+            return _Restored(rows=service.rehearse(change))
+        return _Restored(revision=make(service, request, "restore", change).revision)
 
 
 def _entered(draft: Draft, partitions: list[Partition], service: TenantService) -> str:
@@ -232,13 +293,13 @@ def _entered(draft: Draft, partitions: list[Partition], service: TenantService) 
 
 def _add_accounts(app: FastAPI, service: TenantService) -> None:
     @app.get("/accounts")
-    def accounts(request: Request) -> list[dict[str, Any]]:
+    def accounts(request: Request) -> list[Account]:
         """Names, roles and tenants."""
         operator_of(request, ("admin",))
-        return [asdict(a) for a in service.accounts.all()]
+        return service.accounts.all()
 
     @app.put("/accounts/{name}")
-    def put(request: Request, name: str, body: _Account) -> dict[str, Any]:
+    def put_account(request: Request, name: str, body: _NewAccount) -> dict[str, Any]:
         """Enter an account, or change it. A client certificate whose common name is ``name`` belongs to it."""
         if operator_of(request, ("admin",)).name == name and body.role != "admin":
             raise InputError("an administrator cannot change its own role; use another")
@@ -246,7 +307,7 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
         return {}
 
     @app.delete("/accounts/{name}")
-    def remove(request: Request, name: str) -> dict[str, Any]:
+    def remove_account(request: Request, name: str) -> dict[str, Any]:
         """Remove an account and its tokens."""
         if operator_of(request, ("admin",)).name == name:
             raise InputError("an administrator cannot remove its own account; use another")
@@ -254,6 +315,6 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
         return {}
 
     @app.post("/tokens")
-    def token(request: Request) -> dict[str, str]:
+    def token(request: Request) -> _Token:
         """A token for the account of the request."""
-        return {"access_token": service.accounts.new_token(account_of(request))}
+        return _Token(access_token=service.accounts.new_token(account_of(request)))

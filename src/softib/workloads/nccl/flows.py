@@ -4,7 +4,7 @@ fabric the flows together take the law's time."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -64,12 +64,21 @@ def flows_of(run: Run, times: int = 1) -> Flows:
     return Flows(begin, src[row], dst[row], size, row, rate[row] / payload * 8)
 
 
-def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return (adapter, adapter, bytes, connections) of traffic between nodes."""
+class AdapterTraffic(NamedTuple):
+    """Traffic between nodes, by pair of adapters."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    octets: np.ndarray
+    connections: np.ndarray
+
+
+def _edges(run: Run, work: Work) -> AdapterTraffic:
+    """Return the traffic between nodes."""
     m, n = run.machine, run.machine.gpus * run.nodes
     if run.nodes == 1:
         none = np.zeros(0, np.int64)
-        return none, none, none.astype(np.float64), none
+        return AdapterTraffic(none, none, none.astype(np.float64), none)
     if run.by.algorithm == Algorithm.RING:
         cast = run.collective == Collective.BROADCAST
         each = run.size / work.channels * (1.0 if cast else steps_of(run.collective, n) / n)
@@ -86,7 +95,8 @@ def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
         octets = plan.octets[net].astype(np.float64)
     key, at = np.unique(a * (int(run.adapters.max()) + 1) + b, return_inverse=True)
     src, dst = np.divmod(key, int(run.adapters.max()) + 1)
-    return src, dst, np.bincount(at, octets, minlength=len(key)), np.bincount(at, minlength=len(key))
+    sums = np.bincount(at, octets, minlength=len(key))
+    return AdapterTraffic(src, dst, sums, np.bincount(at, minlength=len(key)))
 
 
 def adapter_of(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import random
 import sys
 import zipfile
 from pathlib import Path
@@ -488,3 +489,25 @@ def test_names_that_the_cables_do_not_tell_are_refused(fabric, tmp_path: Path) -
     assert "at most 1 of 32 cables is as planned with other names" in one_line(
         softib("convert", wrong, "--match", tmp_path / "f.ibnetdiscover")
     )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_row_is_counted_once(tmp_path: Path, seed: int) -> None:
+    """Cables, the same in either order, ports used twice, half rows, repeated headings, comments and empty lines."""
+    rng = random.Random(seed)
+    cables, repeats, conflicts, halves = (rng.randint(1, 9) for _ in range(4))
+    good = [f"leaf-1,{i + 1},host-{i + 1},1" for i in range(cables)]
+    rows = list(good)
+    for _ in range(repeats):
+        a, p, b, q = rng.choice(good).split(",")
+        rows.append(rng.choice([f"{a},{p},{b},{q}", f"{b},{q},{a},{p}", f"{a.upper()},{p},{b},{q}"]))
+    rows += [f"leaf-1,{rng.randint(1, cables)},other-{i},1" for i in range(conflicts)]
+    rows += [f"leaf-1,{90 + i},," for i in range(halves)]
+    rest = [*rows[cables:], "Device A,Port A,Device B,Port B", "# a comment,,,", ",,,"]
+    rng.shuffle(rest)
+    path = tmp_path / "plan.csv"
+    path.write_text("\n".join(["Device A,Port A,Device B,Port B", *good, *rest]) + "\n")
+    document = softib("convert", path, "--explain", "--json").json()
+    counts = document["cables"], document["repeats"], len(document["problems"]), document["sheets"][0]["rows"]
+    assert counts == (cables, repeats, conflicts + halves, cables + repeats + conflicts + halves)
+    assert f"{repeats} row" in softib("convert", path, "--explain").out

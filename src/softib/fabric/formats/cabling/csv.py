@@ -141,14 +141,10 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
             f"{file}: no line with the headings of a cabling list, for example "
             f"StartDevice,StartPort,EndDevice,EndPort or A-Node,A-Port,Z-Node,Z-Port; {_found(sheet)}"
         )
-    heading = sheet.rows[sheet.head][1]
     raw = {n: cells for n, cells, _ in sheet.rows[sheet.head + 1 :]}
     rows: list[dict[str, Any]] = []
     above: dict[str, Any] | None = None
     for number, cells, line in sheet.body():
-        text = [c for c in cells if c]
-        if not text or text[0].startswith("#") or [c.casefold() for c in cells] == [c.casefold() for c in heading]:
-            continue
         reader = _Row(cells, raw[number], sheet.layout, number, problems, sheet.merged > 0)
         if line.count('"') % 2:
             problems.add(number, "unclosed quote; the row is skipped")

@@ -36,7 +36,7 @@ class SheetReading(Result):
     """Line of its headings; 0 if it has none."""
     headings: tuple[Heading, ...]
     rows: int
-    """Rows below the headings."""
+    """Rows below the headings that are not empty, a comment or the headings repeated."""
     filled: int = field(metadata=key("filled_down"))
     """Number of devices, racks and units filled down from merged cells."""
 
@@ -56,8 +56,14 @@ class PlanReading(Result):
     @property
     @also(before="why")
     def cables(self) -> int:
-        """Number of cables in its rows."""
-        return 0 if self.plan is None else len(self.plan)
+        """Number of different cables in its rows, without rows that contradict an earlier one."""
+        return 0 if self.plan is None else int(((self.plan.repeats < 0) & ~self.plan.conflict).sum())
+
+    @property
+    @also(before="why")
+    def repeats(self) -> int:
+        """Number of rows that repeat the cable of an earlier row, in either order."""
+        return 0 if self.plan is None else int((self.plan.repeats >= 0).sum())
 
     @property
     @also(before="why")
@@ -80,7 +86,8 @@ class PlanReading(Result):
                 out.append(f"  {counted(s.rows, 'row')}{merged}")
         if self.plan is None:
             return [*out, self.why]
-        out.append(f"{counted(len(self.plan), 'cable')}, {counted(len(self.plan.problems), 'row')} with problems")
+        again = f", {counted(self.repeats, 'row')} repeated" if self.repeats else ""
+        out.append(f"{counted(self.cables, 'cable')}{again}, {counted(len(self.plan.problems), 'row')} with problems")
         if len(self.plan):
             out.append(f"the first: {self.plan.end_name(0, 0)} – {self.plan.end_name(0, 1)}")
         return [shown(line) for line in out]
@@ -108,5 +115,4 @@ def _reading(sheet: Sheet) -> SheetReading:
     body = sheet.body()
     filled = sum(n for field, n in sheet.filled.items() if field.startswith("node")) + sheet.merged
     line = sheet.rows[sheet.head][0]
-    rows = sum(1 for _, cells, _ in body if any(cells))
-    return SheetReading(name, line, tuple(Heading(shown(h, 60), t) for h, t in headings if h), rows, filled)
+    return SheetReading(name, line, tuple(Heading(shown(h, 60), t) for h, t in headings if h), len(body), filled)

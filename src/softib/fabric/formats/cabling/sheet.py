@@ -37,7 +37,8 @@ class Sheet:
     """Cells of a workbook that were filled from a merged cell."""
 
     def body(self) -> list[tuple[int, list[str], str]]:
-        """Return the rows below the headings, with merged cells filled down."""
+        """Return the rows below the headings, with merged cells filled down, without empty rows,
+        comments and repeated headings."""
         assert self.layout is not None
         rows = [(n, list(cells), text) for n, cells, text in self.rows[self.head + 1 :]]
         column = self.layout.column
@@ -48,7 +49,13 @@ class Sheet:
                 self.filled[name] = len(_fill_down(rows, column[name])) if name in column else 0
             if f"u{end}" in column:  # a device has one unit: copy it with the device from the row above
                 _fill_down(rows, column[f"u{end}"], merged)
-        return rows
+        heading = [c.casefold() for c in self.rows[self.head][1]]
+        return [row for row in rows if _is_data(row[1], heading)]
+
+
+def _is_data(cells: list[str], heading: list[str]) -> bool:
+    text = [c for c in cells if c]
+    return bool(text) and not text[0].startswith("#") and [c.casefold() for c in cells] != heading
 
 
 def is_workbook(start: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,11 +48,20 @@ buffers, ``held`` a ring of slots that wait for a buffer. By namespace: ``fd``, 
 (its ANA state on this port). ``error64``: the newest error (count, slot's cid, status, LBA, nsid)."""
 
 
-def columns_of(
-    pair: QueuePair | None, entries: int, shared: dict[str, Any], traced: bool
-) -> tuple[Any, Any, Memory, np.ndarray]:
-    """Return the rings, the columns, the registered memory and the scratch memory of a queue.
-    ``shared``: the columns by namespace."""
+class QueueMemory(NamedTuple):
+    """A queue of the target in memory."""
+
+    rings: Any
+    columns: Any
+    """:data:`TargetQueueColumns`."""
+    registered: Memory
+    """Capsules, buffers and the response, for the adapter."""
+    scratch: np.ndarray
+    """Data of a command that its thread reads or writes."""
+
+
+def columns_of(pair: QueuePair | None, entries: int, shared: dict[str, Any], traced: bool) -> QueueMemory:
+    """Return a new queue of ``entries``. ``shared``: the columns by namespace."""
     capsules, buffers = entries * CAPSULE, BUFFERS * MAX_DATA
     size = capsules + buffers + 64
     memory = Memory(0, size) if pair is None else pair.memory(size)
@@ -86,4 +95,4 @@ def columns_of(
         clock=clock,
         **shared,
     )
-    return rings_of(pair, 4 * entries), columns, memory, scratch
+    return QueueMemory(rings_of(pair, 4 * entries), columns, memory, scratch)

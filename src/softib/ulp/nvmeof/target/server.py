@@ -61,8 +61,8 @@ class TargetServer:
             for number, state in states.items():
                 self.subsystem.set_state(number, state)
             bind_first_device()
-            rings, columns, *_ = columns_of(None, 2, self.subsystem.shared_columns(ports[0]), pcap is not None)
-            compile_all(rings, columns, np.zeros(2, np.int64))  # a host would wait for it
+            queue = columns_of(None, 2, self.subsystem.shared_columns(ports[0]), pcap is not None)
+            compile_all(queue.rings, queue.columns, np.zeros(2, np.int64))  # a host would wait for it
             self._capture = None if pcap is None else CapsuleCapture(pcap)
             self._channel = EventChannel()
             self._listener = Listener(self._channel, "0.0.0.0", port)
