@@ -202,4 +202,4 @@ kills: preload stock-tools
 	SOFTIB_KILLS_LOG=$(abspath $(KILLS)) $(BIN)/pytest -q -s -m slow tests/live/umad_sm/test_two_hundred_kills.py
 
 clean:
-	rm -rf $(VENV) demo-out site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-out site jupyter_execute dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

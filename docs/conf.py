@@ -30,8 +30,9 @@ nb_execution_raise_on_error = True
 nb_execution_excludepatterns = [] if shutil.which("ib_write_bw") else ["notebooks/rdma-and-counters.ipynb"]
 nb_merge_streams = True
 # The kernel reads no settings of the user's, and does not warn of its sockets, which are on loopback.
-os.environ["IPYTHONDIR"] = tempfile.mkdtemp(prefix="softib-docs-")
-(profile := Path(os.environ["IPYTHONDIR"], "profile_default")).mkdir()
+ipython = tempfile.TemporaryDirectory(prefix="softib-docs-")  # removed when the build ends
+os.environ["IPYTHONDIR"] = ipython.name
+(profile := Path(ipython.name, "profile_default")).mkdir()
 (profile / "ipython_kernel_config.py").write_text("get_config().IPKernelApp.log_level = 40\n")
 myst_enable_extensions = ["colon_fence", "deflist"]
 autodoc_member_order = "bysource"
