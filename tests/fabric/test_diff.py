@@ -142,8 +142,8 @@ def test_names_that_move_between_nodes_are_renames_alone(order: list[int], how_m
     assert [(c.kind, c.before) for c in diff(tree(), b)] == [("node-renamed", names[n]) for n in chosen]
 
 
-def test_an_adapter_moves_to_another_host_and_is_replaced() -> None:
-    """The adapter of h-0-1 is in h-0-0 now, and h-0-1 has a new one: no host was removed, no cable moved."""
+def test_an_adapter_from_another_host_beside_a_new_one() -> None:
+    """The board of h-0-1 is in h-0-0 now, and h-0-1 has a new one: no host was removed, no cable moved."""
     a, b = tree(), tree()
     b.node_guid[5], b.node_guid[6] = a.node_guid[6], 0x0002C903FFFF0000
     for before, after in ((a, b), (b, a)):

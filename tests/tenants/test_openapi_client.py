@@ -49,17 +49,34 @@ def test_a_generated_client_declares_and_undoes():
             with urllib.request.urlopen(f"{served.url}/tenants/v1/openapi.json") as answer:
                 (fabric.folder / "openapi.json").write_bytes(answer.read())
             generated = subprocess.run(
-                [at / "openapi-python-client", "generate", "--path", "openapi.json", "--output-path", "gen", "--meta", "none"],
-                cwd=fabric.folder, capture_output=True, text=True, timeout=120, env={**os.environ, "PATH": f"{at}:{os.environ['PATH']}"},
-            )  # fmt: skip
+                [
+                    at / "openapi-python-client",
+                    "generate",
+                    "--path",
+                    "openapi.json",
+                    "--output-path",
+                    "gen",
+                    "--meta",
+                    "none",
+                ],
+                cwd=fabric.folder,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                env={**os.environ, "PATH": f"{at}:{os.environ['PATH']}"},
+            )
             assert generated.returncode == 0 and "WARNING" not in generated.stdout, generated.stdout + generated.stderr
             token = served.ask("POST", "/tenants/v1/tokens")[1]["access_token"]
             ports = served.ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1]
             guid = next(p["guid"] for p in ports if p["system_name"] == "host-0003")
             client = subprocess.Popen(
                 [at / "python", "-c", PROGRAM, served.url, token, guid],
-                cwd=fabric.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            )  # fmt: skip
+                cwd=fabric.folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             pkey = client.stdout.readline().strip()
             assert pkey, client.stderr.read()
             assert f"{int(pkey, 16) | 0x8000:#x}" in table(fabric, "host-0003")

@@ -86,10 +86,8 @@ class PlanReading(Result):
                 out.append(f"  {counted(s.rows, 'row')}{merged}")
         if self.plan is None:
             return [*out, self.why]
-        repeated = f", {counted(self.repeats, 'row')} repeated" if self.repeats else ""
-        out.append(
-            f"{counted(self.cables, 'cable')}{repeated}, {counted(len(self.plan.problems), 'row')} with problems"
-        )
+        repeats = f", {counted(self.repeats, 'row')} repeated" if self.repeats else ""
+        out.append(f"{counted(self.cables, 'cable')}{repeats}, {counted(len(self.plan.problems), 'row')} with problems")
         if len(self.plan):
             out.append(f"the first: {self.plan.end_name(0, 0)} – {self.plan.end_name(0, 1)}")
         return [shown(line) for line in out]
