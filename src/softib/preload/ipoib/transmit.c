@@ -173,14 +173,14 @@ static void frame_out(struct interface *i, uint8_t *frame, size_t length)
     uint8_t *ethernet = frame + VNET, *packet = frame + HEAD, destination[6];
     unsigned type = get16(ethernet + 12), n;
     struct neighbour *to;
-    int nd;
+    int discovery;
 
     memcpy(destination, ethernet, 6);
     to = destination[0] & 1 || type == ETHERTYPE_ARP_ ? NULL : neighbour_of_mac(i, destination);
     if (v->gso_type == VIRTIO_NET_HDR_GSO_NONE && !checksum_complete(frame, length))
         return;
-    nd = type == ETHERTYPE_IP6 && is_nd(packet, length - HEAD);
-    if (i->connected && to && !nd) {
+    discovery = type == ETHERTYPE_IP6 && is_nd(packet, length - HEAD);
+    if (i->connected && to && !discovery) {
         if (to->hardware[0] & HAS_RC && connected_frame(i, to, frame, length))
             return;
         if (longest_packet(frame, length) > i->mtu) {
@@ -188,7 +188,7 @@ static void frame_out(struct interface *i, uint8_t *frame, size_t length)
             return;
         }
     }
-    if (!to || !to->to.ah || to->query_ms || nd) {
+    if (!to || !to->to.ah || to->query_ms || discovery) {
         slowly(i, destination, type, packet, length - HEAD);
         return;
     }
