@@ -139,6 +139,8 @@ def test_run_attaches_programs(softib, stock):
     assert "did you mean host-000" in softib("run", "--node", "host-00031", "--", "true", code=2)
     assert "no port 2" in softib("run", "--node", "host-0003", "--port", "2", "--", "true", code=2)
     assert "no such program" in softib("run", "--", "no-such-program", code=2)
+    name = softib.status()[0]["name"]
+    assert f"use softib run --fabric {name} -- PROGRAM" in softib("run", name, "sminfo", code=2)
     assert softib("run", "--", "sh", "-c", "kill -9 $$", code=137) == ""
     out = softib("run", "--", stock("iblinkinfo"), "-l")
     assert out.count("Active/  LinkUp") == 2 * softib.status()[0]["links"]

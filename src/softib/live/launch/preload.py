@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
+from softib.live import instances
 from softib.live.launch.child_watchdog import StaleDirs, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
@@ -108,7 +109,9 @@ def find_program(name: str) -> str:
     """Return the program of this ``name``. Raises :class:`InputError` if there is none."""
     path = shutil.which(name, path=search_path())
     if path is None:
-        raise InputError(f"{name}: no such program")
+        fabrics = {i.name for i in instances.running()} if "/" not in name else set()
+        hint = f", but a running fabric; use softib run --fabric {name} -- PROGRAM" if name in fabrics else ""
+        raise InputError(f"{name}: no such program{hint}")
     return path
 
 
