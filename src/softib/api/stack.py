@@ -102,7 +102,7 @@ def stack(
 
 
 def _with_distinct_names(hosts: list[HostStack]) -> list[HostStack]:
-    """Return hosts of the same name get their source in it."""
+    """Return the hosts; those of the same name get their source in it."""
     times = Counter(h.host for h in hosts)
     return [h if times[h.host] == 1 else replace(h, host=f"{h.host} ({shown(h.source)})") for h in hosts]
 

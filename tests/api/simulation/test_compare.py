@@ -151,8 +151,8 @@ def test_cores_that_nothing_waits_for_are_said():
 
 
 def test_the_latencies_by_generation_that_the_page_states():
-    """docs/simulate.md, "A newer generation is not faster": what its own command prints."""
-    page = " ".join((Path(__file__).parents[3] / "docs/simulate.md").read_text().split())
+    """The log of virtual time, "A newer generation is not faster": what its own command prints."""
+    page = " ".join((Path(__file__).parents[3] / "docs/evidence/log/2026-11-virtual-time.md").read_text().split())
     runs = [
         softib.simulate(
             softib.generate("fat-tree", radix=36, levels=2, hosts=32, generation=g),

@@ -70,7 +70,8 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
         rest = [f for f in findings if id(f) in kept] + rest
     routes = [f for f in rest if f.code == "ftree-unfit" or (f.code == ROUTES and f.severity == Severity.INFO)]
     rest = [f for f in rest if f not in routes]
-    every = _of_self_loops(_of_exchanged_switches(_of_absent_leaves(_of_dead_switches(rest + led))))
+    every = _of_dead_switches(rest + led)
+    every = _of_self_loops(_of_exchanged_switches(_of_exchanged_leaves(_of_absent_leaves(every))))
     every += _consequences(every, routes)
     every = _without_judged(_of_two_owners(every), plan.as_planned if plan is not None else frozenset())
     return sorted(every, key=lambda f: -int(f.severity))
@@ -120,9 +121,9 @@ def _with(lead: Finding, also: Finding) -> Finding:
 
 
 def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
-    """Return findings that follow from a switch without any link (its missing cables, its hosts'
-    ports) become evidence of the finding about it: the plan's, if all its planned cables are
-    missing, else the one that it is isolated."""
+    """Make findings that follow from a switch without any link (its missing cables, its hosts'
+    ports) evidence of the finding about it: the plan's, if all its planned cables are missing, else
+    the one that it is isolated."""
     dead: dict[int, int] = {}
     names: dict[str, int] = {}
     by_plan = {f.where[0].guid: i for i, f in enumerate(findings) if _whole_node_of_plan(f)}
@@ -163,6 +164,19 @@ def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
     for f in alone:
         lead = _with(lead, f)
     return [lead if f is first else f for f in findings if not any(f is x for x in alone)]
+
+
+def _of_exchanged_leaves(findings: list[Finding]) -> list[Finding]:
+    """Make swapped cables of hosts that exchanged leaves evidence of the finding about the leaves."""
+    leads = [(i, _ports(f)) for i, f in enumerate(findings) if f.code == "exchanged-leaves"]
+    folded = set()
+    for i, f in enumerate(findings):
+        ends = _ports(f) if f.code == "swapped-cables" else set()
+        lead = next((k for k, ports in leads if len(ends & ports) >= 2), -1)
+        if lead >= 0:
+            findings[lead] = _with(findings[lead], f)
+            folded.add(i)
+    return [f for i, f in enumerate(findings) if i not in folded]
 
 
 def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
