@@ -126,6 +126,31 @@ def test_every_refusal_is_counted_and_reported(parted, stock):
     assert wait_for(lambda: {257, 258} <= traps(parted.folder / "mads.pcap").keys())
 
 
+def test_a_limited_member_and_a_full_one_exchange_messages(parted, stock):
+    """Acknowledgements carry the responder's own P_Key, so that a limited sender hears those of a full member (IBA 10.9.3)."""
+    first = {
+        node: query(parted, node, "sh", "-c", "cat /sys/class/infiniband/*/ports/1/pkeys/0").split()[0]
+        for node in (A, B, C)
+    }
+    full = next(node for node, pkey in first.items() if pkey == "0xffff")
+    limited = next(node for node, pkey in first.items() if pkey == "0x7fff")
+    program = stock("ib_send_lat")
+    for port, (server, client) in (("18766", (full, limited)), ("18767", (limited, full))):
+        one = parted.begin(server, program, "-n", "20", "-p", port)
+        try:
+            assert wait_for(lambda port=port: listens(int(port)))
+            assert "99.9% percentile" in query(parted, client, program, "-n", "20", "-p", port, "127.0.0.1")
+            assert one.wait(60) == 0
+        finally:
+            stop(one)
+
+
+def listens(port: int) -> bool:
+    """Whether a program listens at this TCP port of IPv4 or IPv6."""
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
+
+
 def test_a_switch_that_can_reports_it(up):
     """Trap 259, from a switch whose CapabilityMask has IsPKeySwitchExternalPortTrapSupported (bit 13)."""
     running = up(tree(2))

@@ -257,6 +257,14 @@ static void purge(struct ve_qp *q)
     __atomic_store_n(&q->receives_freed, 0, __ATOMIC_RELAXED);
 }
 
+/* Responses carry the P_Key of the responder: a full member's where its port has that entry (10.9.1.2, 9.6.1.1.3). */
+static uint16_t responders_pkey(uint32_t port, uint16_t pkey)
+{
+    uint16_t partition = pkey & SV_PKEY_PARTITION;
+
+    return sv_port_has_pkey(&sv_shared_fabric, port, partition) ? partition | SV_PKEY_MEMBER : partition;
+}
+
 int ve_qp_walk(struct ve_qp *q)
 {
     struct softib_qp *s = q->s;
@@ -271,7 +279,8 @@ int ve_qp_walk(struct ve_qp *q)
     if (s->type == IBV_QPT_UC || sv_path_walk(&sv_shared_fabric, &q->route, &path) != SV_OK)
         return sv_flow_walk(&q->flow, &q->route, NULL, qp);
     q->return_route = q->route;
-    q->return_route.port = path.dest; /* who answers */
+    q->return_route.port = path.dest;
+    q->return_route.pkey = responders_pkey(path.dest, s->pkey);
     q->return_route.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, s->port) | q->attr.ah_attr.src_path_bits);
     q->return_route.is_global = false;
     return sv_flow_walk(&q->flow, &q->route, &q->return_route, qp);
